@@ -1,0 +1,38 @@
+//! The vocabulary of Sendoff and its pure decisions.
+//!
+//! Promise: nothing here performs I/O or needs a runtime, and every decision (what follows a
+//! failure, which lane is next, whether a name may go into SQL) is a total function of its
+//! arguments. Clock and randomness enter as values.
+//!
+//! Not here: databases (see the store crates), tasks and queues (see `sendoff-engine`).
+
+mod attempt;
+mod delivery;
+mod event;
+mod failure;
+mod header;
+mod hold;
+mod id;
+mod ident;
+mod invalid;
+pub mod limits;
+mod name;
+mod retry;
+mod shard;
+mod status;
+mod timestamp;
+
+pub use attempt::{Attempt, Next, Unroutable, after_failure, after_unroutable};
+pub use delivery::{Delivery, Lane};
+pub use event::{Event, EventBuilder, IntoEvent, StoredEvent, Undecodable, Validation};
+pub use failure::{BoxError, Failure, FailureClass};
+pub use header::Headers;
+pub use hold::{Holding, Token};
+pub use id::{EventId, IdSource, InvalidId};
+pub use ident::{Ident, InvalidIdent};
+pub use invalid::InvalidEvent;
+pub use name::{AggregateType, EventType, GLOBAL_AGGREGATE};
+pub use retry::{Exponential, Jitter, Linear, RetryPolicy};
+pub use shard::{SHARDS, shard_of};
+pub use status::{Status, UnknownStatus};
+pub use timestamp::Timestamp;

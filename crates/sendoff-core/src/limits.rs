@@ -1,0 +1,50 @@
+//! Every fixed limit, with its reason. Limits a user may tune are options; these are not.
+
+use std::time::Duration;
+
+/// Characters of an event type. Wide enough for reverse-domain names, narrow enough for an index.
+pub const EVENT_TYPE_CHARS: usize = 128;
+/// Characters of an aggregate type.
+pub const AGGREGATE_TYPE_CHARS: usize = 64;
+/// Characters of an aggregate id.
+pub const AGGREGATE_ID_CHARS: usize = 128;
+/// Characters of a tenant id.
+pub const TENANT_ID_CHARS: usize = 64;
+/// Characters of an ordering key; as long as an aggregate id, which is the usual key.
+pub const ORDERING_KEY_CHARS: usize = 128;
+/// Characters of a content type. RFC 6838 allows 127 on each side of the slash; nobody uses them.
+pub const CONTENT_TYPE_CHARS: usize = 128;
+/// Bytes of a payload: 1 MiB, what common brokers accept in one message.
+pub const PAYLOAD_BYTES: usize = 1_048_576;
+/// Headers of one event. Trace context, tenancy and routing need a handful.
+pub const HEADERS: usize = 64;
+/// Characters of a header's name.
+pub const HEADER_NAME_CHARS: usize = 128;
+/// Bytes of all header names and values together; HTTP servers commonly refuse more than 32 KiB.
+pub const HEADER_BYTES: usize = 32 * 1024;
+/// Characters of a stored error text, so that a stack trace cannot bloat the table.
+pub const ERROR_CHARS: usize = 4_000;
+/// Characters of a node's name.
+pub const OWNER_CHARS: usize = 128;
+/// Characters of a table prefix or schema: PostgreSQL cuts names at 63 bytes, and ours add a suffix.
+pub const IDENT_CHARS: usize = 40;
+/// The longest delay a retry or a delayed event may ask for: ten years keeps every database's
+/// timestamp arithmetic far from its edge.
+pub const DELAY: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+/// The longest a row may be held without an extension. A hold further ahead than this was made by
+/// a clock that has since stepped back, and counts as run out.
+pub const HOLD: Duration = Duration::from_secs(10 * 60);
+/// Rows in one statement, whatever the options say: bounds memory and the size of one transaction.
+pub const BATCH_ROWS: usize = 1_000;
+
+/// Cuts `text` to at most `chars` characters, on a character boundary.
+///
+/// ```
+/// assert_eq!(sendoff_core::limits::truncate("naïve", 3), "naï");
+/// ```
+pub fn truncate(text: &str, chars: usize) -> &str {
+    match text.char_indices().nth(chars) {
+        Some((end, _)) => &text[..end],
+        None => text,
+    }
+}

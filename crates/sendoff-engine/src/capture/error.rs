@@ -1,0 +1,64 @@
+use sendoff_core::{BoxError, EventId, InvalidEvent};
+
+/// Why an event was not written. The transaction is the caller's and still open.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// The event itself is not acceptable; no SQL was sent.
+    #[error(transparent)]
+    Invalid(#[from] InvalidEvent),
+    /// A write needs an open transaction of the caller's.
+    #[error("no transaction is open on this connection; an event is written inside one")]
+    NoTransaction,
+    /// An event with that id exists already.
+    #[error("an event with the same id was written before")]
+    DuplicateId,
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+    /// The driver refused.
+    #[error("the driver refused the insert")]
+    Driver(#[source] BoxError),
+}
+
+/// Why a transaction could not begin.
+#[derive(Debug, thiserror::Error)]
+#[error("the transaction could not begin")]
+pub struct BeginError(#[source] pub BoxError);
+
+/// Why a commit did not return in the way one hopes.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommitError {
+    /// The staged events could not be inserted; everything was rolled back.
+    #[error("the staged events were refused, and the transaction was rolled back")]
+    Refused(#[source] WriteError),
+    /// The database rolled the transaction back.
+    #[error("the transaction was rolled back")]
+    RolledBack(#[source] BoxError),
+    /// Nobody knows: the link broke between COMMIT and its answer. Nothing was released to the hot
+    /// lane; what did commit will be delivered by the poller.
+    #[error("the outcome of the commit is unknown")]
+    Unknown {
+        /// What would be there if it did commit.
+        mark: CommitMark,
+        /// What broke.
+        #[source]
+        source: BoxError,
+    },
+}
+
+/// What a commit of unknown outcome would have left behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CommitMark {
+    /// The ids of its events.
+    pub ids: Vec<EventId>,
+}
+
+impl CommitMark {
+    /// The mark of a transaction that wrote these events.
+    pub fn new(ids: Vec<EventId>) -> Self {
+        Self { ids }
+    }
+}

@@ -1,0 +1,104 @@
+//! What a driver must offer so that its transactions can be captured.
+//!
+//! Each trait takes the driver's type as a *parameter*, so that one store captures many drivers and
+//! the compiler knows which of them fit it. Drivers with `async` transactions implement the first
+//! group; a driver whose transaction is bound to a thread implements the second.
+
+use std::future::Future;
+
+use super::{BeginError, CommitError, WriteError};
+use crate::store::{Born, NewRow};
+
+/// Inserting into a transaction the caller holds.
+pub trait Capture<Tx: ?Sized> {
+    /// Inserts `rows` in multi-row statements on `tx`, all or none, and returns what the database
+    /// made of each, in order. Never commits, rolls back or closes what it does not own.
+    fn insert(
+        &self,
+        tx: &mut Tx,
+        rows: &[NewRow],
+    ) -> impl Future<Output = Result<Vec<Born>, WriteError>> + Send;
+}
+
+/// Opening a transaction on what the caller has: a connection or a pool.
+pub trait Begin<Conn> {
+    /// The transaction.
+    type Tx;
+
+    /// Opens it.
+    fn begin(&self, conn: Conn) -> impl Future<Output = Result<Self::Tx, BeginError>> + Send;
+}
+
+/// Ending a transaction we opened.
+pub trait Commit<Tx> {
+    /// Inserts `rows` and commits. `Ok` is proof that both happened.
+    fn commit(
+        &self,
+        tx: Tx,
+        rows: &[NewRow],
+    ) -> impl Future<Output = Result<Vec<Born>, CommitError>> + Send;
+
+    /// Rolls back.
+    fn rollback(&self, tx: Tx) -> impl Future<Output = Result<(), CommitError>> + Send;
+}
+
+/// Savepoints inside a transaction of ours. A dropped `Nested` must roll back to it.
+pub trait Nest<'t, Tx> {
+    /// The transaction within.
+    type Nested;
+
+    /// Sets a savepoint.
+    fn savepoint(
+        &self,
+        tx: &'t mut Tx,
+    ) -> impl Future<Output = Result<Self::Nested, BeginError>> + Send;
+
+    /// Keeps what was done since.
+    fn release(&self, nested: Self::Nested)
+    -> impl Future<Output = Result<(), CommitError>> + Send;
+
+    /// Undoes what was done since.
+    fn roll_back_to(
+        &self,
+        nested: Self::Nested,
+    ) -> impl Future<Output = Result<(), CommitError>> + Send;
+}
+
+/// [`Capture`] for a driver that blocks.
+pub trait CaptureBlocking<Tx: ?Sized> {
+    /// Like [`Capture::insert`].
+    fn insert_blocking(&self, tx: &Tx, rows: &[NewRow]) -> Result<Vec<Born>, WriteError>;
+}
+
+/// [`Begin`] for a driver that blocks.
+pub trait BeginBlocking<Conn> {
+    /// The transaction.
+    type Tx;
+
+    /// Like [`Begin::begin`].
+    fn begin_blocking(&self, conn: Conn) -> Result<Self::Tx, BeginError>;
+}
+
+/// [`Commit`] for a driver that blocks.
+pub trait CommitBlocking<Tx> {
+    /// Like [`Commit::commit`].
+    fn commit_blocking(&self, tx: Tx, rows: &[NewRow]) -> Result<Vec<Born>, CommitError>;
+
+    /// Like [`Commit::rollback`].
+    fn rollback_blocking(&self, tx: Tx) -> Result<(), CommitError>;
+}
+
+/// [`Nest`] for a driver that blocks.
+pub trait NestBlocking<'t, Tx> {
+    /// The transaction within.
+    type Nested;
+
+    /// Like [`Nest::savepoint`].
+    fn savepoint_blocking(&self, tx: &'t mut Tx) -> Result<Self::Nested, BeginError>;
+
+    /// Like [`Nest::release`].
+    fn release_blocking(&self, nested: Self::Nested) -> Result<(), CommitError>;
+
+    /// Like [`Nest::roll_back_to`].
+    fn roll_back_to_blocking(&self, nested: Self::Nested) -> Result<(), CommitError>;
+}

@@ -1,0 +1,80 @@
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sendoff_core::{Attempt, Event, EventId, Timestamp, Token, Undecodable};
+
+use super::{Held, StoreError};
+
+/// Taking rows into this node's hands.
+#[async_trait]
+pub trait ClaimStore: Send + Sync + 'static {
+    /// Holds up to `claim.limit` visible rows, oldest due first, and returns them.
+    ///
+    /// Two claims never return the same row while its hold lasts. A visible row whose `locked_by` is
+    /// set to somebody else was lost by a holder who vanished: its `attempts` goes up by one, in the
+    /// same statement, and [`Claimed::lost`] says so.
+    async fn claim(&self, claim: &Claim<'_>) -> Result<Vec<Claimed>, StoreError>;
+
+    /// Which of these rows exist, committed, pending and still held by that very token.
+    ///
+    /// This is how events of a transaction we did not commit ourselves are proved before they are
+    /// delivered from memory; no payload is read.
+    async fn confirm(&self, holds: &[Held]) -> Result<Vec<EventId>, StoreError>;
+
+    /// Makes every hold further ahead than `longest` visible, and returns how many there were.
+    ///
+    /// Such a hold was made by a clock that has since stepped back. Delays are not holds: a row with
+    /// no `locked_by` is left alone. May scan; called at start and rarely afterwards.
+    async fn rescue(&self, longest: Duration) -> Result<u64, StoreError>;
+}
+
+/// What to claim.
+#[derive(Debug, Clone, Copy)]
+pub struct Claim<'a> {
+    /// Who will hold the rows.
+    pub owner: &'a str,
+    /// At most so many.
+    pub limit: usize,
+    /// How long the hold lasts without an extension.
+    pub hold: Duration,
+    /// Leave rows younger than this alone.
+    pub skip_recent: Duration,
+    /// Which rows.
+    pub suspects: Suspects,
+}
+
+/// A suspect was lost by a vanished holder before and is lost again: `locked_by` is somebody else's
+/// and `attempts` is at least 1 before this claim counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Suspects {
+    /// Every visible row but suspects.
+    Skip,
+    /// Suspects only.
+    Only,
+}
+
+/// A claimed row.
+#[derive(Debug)]
+pub struct Claimed {
+    /// Its event's id.
+    pub id: EventId,
+    /// The hold.
+    pub token: Token,
+    /// Its stored attempts, with a loss already counted.
+    pub attempts: u32,
+    /// Whether its last holder vanished.
+    pub lost: bool,
+    /// When it was created, by the database's clock.
+    pub created_at: Timestamp,
+    /// When it was claimed, by the database's clock.
+    pub claimed_at: Timestamp,
+    /// The event, or why the row is none.
+    pub event: Result<Event, Undecodable>,
+}
+
+impl Claimed {
+    /// The run this claim is for.
+    pub fn attempt(&self) -> Attempt {
+        if self.lost { Attempt::after_loss(self.attempts) } else { Attempt::next(self.attempts) }
+    }
+}

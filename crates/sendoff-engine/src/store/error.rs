@@ -1,0 +1,35 @@
+use sendoff_core::BoxError;
+
+/// Why a store could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+    /// The database cannot be reached or is busy; the same statement may succeed later.
+    #[error("the database is unavailable")]
+    Unavailable(#[source] BoxError),
+    /// The database understood and refused; the same statement will be refused again.
+    #[error("the database refused the statement")]
+    Refused(#[source] BoxError),
+    /// No answer came in time. The statement may or may not have been carried out.
+    #[error("the database did not answer in time")]
+    Timeout,
+    /// The tables were made by a newer version.
+    #[error(
+        "the tables have schema version {found}; this version knows {known} at most: upgrade it"
+    )]
+    NewerSchema {
+        /// The version found.
+        found: i64,
+        /// The newest version known.
+        known: i64,
+    },
+    /// The store was told something it cannot work with.
+    #[error("{reason}")]
+    Misconfigured {
+        /// What, and what to do about it.
+        reason: String,
+    },
+}

@@ -1,0 +1,70 @@
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sendoff_core::{Event, EventId, Status, Timestamp};
+
+use super::StoreError;
+
+/// Looking without touching.
+#[async_trait]
+pub trait InspectStore: Send + Sync + 'static {
+    /// One row.
+    async fn find(&self, id: EventId) -> Result<Option<Row>, StoreError>;
+
+    /// How many rows there are in each status. Scans; for reports and tests, not for loops.
+    async fn counts(&self) -> Result<Counts, StoreError>;
+
+    /// How long ago the oldest pending row became due, by the database's clock; zero if none is due.
+    async fn oldest_lag(&self) -> Result<Duration, StoreError>;
+}
+
+/// A row as it stands.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The event.
+    pub event: Event,
+    /// Where it stands.
+    pub status: Status,
+    /// Attempts counted so far.
+    pub attempts: u32,
+    /// When it is due, or until when it is held.
+    pub due_at: Timestamp,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When it was done.
+    pub done_at: Option<Timestamp>,
+    /// The last error.
+    pub last_error: Option<String>,
+    /// Who holds it, or held it last.
+    pub locked_by: Option<String>,
+}
+
+/// Rows by status.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Not yet tried.
+    pub new: u64,
+    /// Delivered and kept.
+    pub done: u64,
+    /// To be tried again.
+    pub retry: u64,
+    /// Given up.
+    pub dead: u64,
+}
+
+impl Counts {
+    /// Rows a delivery is owed for.
+    pub fn pending(&self) -> u64 {
+        self.new + self.retry
+    }
+
+    /// The counter of `status`.
+    pub fn of(&mut self, status: Status) -> &mut u64 {
+        match status {
+            Status::New => &mut self.new,
+            Status::Done => &mut self.done,
+            Status::Retry => &mut self.retry,
+            Status::Dead => &mut self.dead,
+        }
+    }
+}

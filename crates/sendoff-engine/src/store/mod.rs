@@ -1,0 +1,62 @@
+//! What the engine asks of a database, cut by role.
+//!
+//! A store joins by passing the testkit's conformance suite. Its contract in one paragraph: a row is
+//! *pending* while its status is NEW or RETRY, *visible* while it is pending and its due time has
+//! come by the database's clock, and *held* by whoever last pushed that due time ahead; the value
+//! pushed is the [`Token`], and every later statement about the row names it. A statement that names
+//! a stale token changes nothing and says so.
+
+mod claim;
+mod error;
+mod inspect;
+mod retain;
+mod settle;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sendoff_core::{Event, Timestamp, Token};
+
+pub use claim::{Claim, ClaimStore, Claimed, Suspects};
+pub use error::StoreError;
+pub use inspect::{Counts, InspectStore, Row};
+pub use retain::RetainStore;
+pub use settle::{Held, Outcome, SettleStore, Settlement};
+
+/// Everything the engine asks of a store.
+pub trait OutboxStore: ClaimStore + SettleStore + InspectStore + RetainStore {}
+
+impl<S: ClaimStore + SettleStore + InspectStore + RetainStore> OutboxStore for S {}
+
+/// A row about to be inserted.
+#[derive(Debug, Clone)]
+pub struct NewRow {
+    /// What was written.
+    pub event: Event,
+    /// How the row begins.
+    pub birth: Birth,
+}
+
+/// How a row begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Birth {
+    /// Due after the event's own delay, for any poller.
+    Due,
+    /// Held by the writer, who means to deliver it from memory: `due_at = now + grace`,
+    /// `locked_by = owner`. No poller sees it until the grace is over.
+    Held {
+        /// Who holds it.
+        owner: Arc<str>,
+        /// For how long.
+        grace: Duration,
+    },
+}
+
+/// What the database made of an inserted row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Born {
+    /// When it was created, by the database's clock.
+    pub created_at: Timestamp,
+    /// The hold, where it was born held.
+    pub token: Option<Token>,
+}

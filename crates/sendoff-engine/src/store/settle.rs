@@ -1,0 +1,62 @@
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sendoff_core::{EventId, Token};
+
+use super::{ClaimStore, StoreError};
+
+/// Finishing what this node holds. Every statement is fenced by the token.
+#[async_trait]
+pub trait SettleStore: ClaimStore {
+    /// Carries out every settlement whose token still matches a pending row, in one transaction, and
+    /// returns the ids it did. One that is missing was fenced: somebody else has the row, or it is
+    /// terminal. Clears `locked_by`.
+    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<EventId>, StoreError>;
+
+    /// Pushes the due time of every row still held to `now + hold`, and returns the new tokens. One
+    /// that is missing was lost.
+    async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Vec<Held>, StoreError>;
+}
+
+/// A row and the token it is held by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    /// The row's event.
+    pub id: EventId,
+    /// The hold.
+    pub token: Token,
+}
+
+/// The end of a hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settlement {
+    /// What is held.
+    pub held: Held,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// What became of a held row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// Delivered: DONE, or deleted where the store keeps nothing.
+    Done,
+    /// RETRY, due after `delay`.
+    Retry {
+        /// From now, by the database's clock.
+        delay: Duration,
+        /// The count to store.
+        attempts: u32,
+        /// What went wrong; at most [`ERROR_CHARS`](sendoff_core::limits::ERROR_CHARS) are kept.
+        error: String,
+    },
+    /// DEAD.
+    Dead {
+        /// The count to store.
+        attempts: u32,
+        /// What went wrong; at most [`ERROR_CHARS`](sendoff_core::limits::ERROR_CHARS) are kept.
+        error: String,
+    },
+    /// Given up untouched: visible at once, status and attempts as they were.
+    Released,
+}
