@@ -72,21 +72,26 @@ impl Failure {
         &*self.error
     }
 
-    /// The error and its causes, one after the other, as it is stored.
+    /// The error and its causes, as it is stored.
     pub fn report(&self) -> String {
-        let mut report = self.error.to_string();
-        let mut cause = self.error.source();
-        while let Some(error) = cause {
-            let text = error.to_string();
-            // Many errors already print their cause.
-            if !report.ends_with(&text) {
-                report.push_str(": ");
-                report.push_str(&text);
-            }
-            cause = error.source();
-        }
-        report
+        report(&*self.error)
     }
+}
+
+/// An error and its causes in one line.
+pub fn report(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut report = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        // Many errors already print their cause.
+        if !report.ends_with(&text) {
+            report.push_str(": ");
+            report.push_str(&text);
+        }
+        cause = error.source();
+    }
+    report
 }
 
 // Not an `Error` itself, so that this conversion can exist.

@@ -1,12 +1,31 @@
 //! Moves events from a committed transaction to their handlers.
 //!
 //! Promise: a handler runs only for a row this process holds, and a row is settled only by who holds
-//! it. The folders are the way of an event: `capture`, `handover`, `dispatch`, `settle`, `operate`.
+//! it. The folders are the way of an event: [`capture`], `handover`, `dispatch`, `settle`,
+//! `operate`; [`store`] is what they ask of a database.
 //!
 //! Not here: SQL (see the store crates), pure decisions (see `sendoff-core`).
 
 pub mod capture;
 mod clock;
+mod config;
+mod dispatch;
+mod engine;
+mod handover;
+mod lock;
+mod operate;
+mod outbox;
+mod owner;
+mod settle;
 pub mod store;
 
 pub use clock::{Clock, SystemClock, TokioClock};
+pub use config::{ConfigError, OutboxConfig};
+pub use dispatch::{
+    After, AnyHandler, Before, Blocking, DuplicateListener, Handler, HandlerResult, Interceptor,
+    Listeners, NoListener, blocking,
+};
+pub use engine::Closed;
+pub use handover::LaneDepths;
+pub use operate::{CounterValues, Counters, Metrics, NoMetrics};
+pub use outbox::{Outbox, OutboxBuilder, StartError};

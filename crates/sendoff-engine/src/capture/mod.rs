@@ -1,9 +1,19 @@
 //! Events enter here, inside the caller's transaction.
 
+mod awaits;
+mod blocks;
 mod error;
+mod guard;
+mod staged;
+mod staging;
 mod tx;
 
 pub use error::{BeginError, CommitError, CommitMark, WriteError};
+pub use guard::{Awaits, BlockingGuard, BlockingSavepoint, Blocks, Guard, SavepointGuard};
+pub use staged::Staged;
 pub use tx::{
     Begin, BeginBlocking, Capture, CaptureBlocking, Commit, CommitBlocking, Nest, NestBlocking,
+    Release, ReleaseBlocking,
 };
+
+pub(crate) use staging::{Writer, ring_for_delayed};

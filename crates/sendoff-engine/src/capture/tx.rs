@@ -52,16 +52,15 @@ pub trait Nest<'t, Tx> {
         &self,
         tx: &'t mut Tx,
     ) -> impl Future<Output = Result<Self::Nested, BeginError>> + Send;
+}
 
+/// Ending a savepoint we set.
+pub trait Release<Nested> {
     /// Keeps what was done since.
-    fn release(&self, nested: Self::Nested)
-    -> impl Future<Output = Result<(), CommitError>> + Send;
+    fn release(&self, nested: Nested) -> impl Future<Output = Result<(), CommitError>> + Send;
 
     /// Undoes what was done since.
-    fn roll_back_to(
-        &self,
-        nested: Self::Nested,
-    ) -> impl Future<Output = Result<(), CommitError>> + Send;
+    fn roll_back_to(&self, nested: Nested) -> impl Future<Output = Result<(), CommitError>> + Send;
 }
 
 /// [`Capture`] for a driver that blocks.
@@ -95,10 +94,13 @@ pub trait NestBlocking<'t, Tx> {
 
     /// Like [`Nest::savepoint`].
     fn savepoint_blocking(&self, tx: &'t mut Tx) -> Result<Self::Nested, BeginError>;
+}
 
-    /// Like [`Nest::release`].
-    fn release_blocking(&self, nested: Self::Nested) -> Result<(), CommitError>;
+/// [`Release`] for a driver that blocks.
+pub trait ReleaseBlocking<Nested> {
+    /// Like [`Release::release`].
+    fn release_blocking(&self, nested: Nested) -> Result<(), CommitError>;
 
-    /// Like [`Nest::roll_back_to`].
-    fn roll_back_to_blocking(&self, nested: Self::Nested) -> Result<(), CommitError>;
+    /// Like [`Release::roll_back_to`].
+    fn roll_back_to_blocking(&self, nested: Nested) -> Result<(), CommitError>;
 }

@@ -1,0 +1,107 @@
+//! Guards and writes for drivers whose calls are awaited.
+
+use sendoff_core::{EventId, IntoEvent};
+use tokio::time::Instant;
+
+use super::{
+    Begin, BeginError, Capture, Commit, CommitError, Guard, Nest, Release, SavepointGuard, Staged,
+    WriteError,
+};
+use crate::outbox::Outbox;
+
+impl<S> Outbox<S> {
+    /// Opens a transaction with an outbox on what the caller has: a connection or a pool.
+    pub async fn begin<Conn>(&self, conn: Conn) -> Result<Guard<'_, S, S::Tx>, BeginError>
+    where
+        S: Begin<Conn>,
+    {
+        let tx = self.store().begin(conn).await?;
+        Ok(Guard::new(self.store(), self.writer(), tx))
+    }
+
+    /// Writes an event into a transaction the caller holds, and ends later.
+    pub async fn write<Tx: ?Sized>(
+        &self,
+        tx: &mut Tx,
+        event: impl IntoEvent,
+    ) -> Result<Staged, WriteError>
+    where
+        S: Capture<Tx>,
+    {
+        let event = self.writer().check(event)?;
+        let id = event.id();
+        let rows = self.writer().rows(vec![event]);
+        let sent = Instant::now();
+        let born = self.store().insert(tx, &rows).await?;
+        Ok(self.staged(id, rows, &born, sent))
+    }
+
+    /// Writes events into a transaction the caller holds, all or none, in multi-row statements.
+    pub async fn write_all<Tx: ?Sized, E: IntoEvent>(
+        &self,
+        tx: &mut Tx,
+        events: impl IntoIterator<Item = E>,
+    ) -> Result<Staged<Vec<EventId>>, WriteError>
+    where
+        S: Capture<Tx>,
+    {
+        let (ids, rows) = self.checked(events)?;
+        let sent = Instant::now();
+        let born = self.store().insert(tx, &rows).await?;
+        Ok(self.staged(ids, rows, &born, sent))
+    }
+}
+
+impl<S, Tx> Guard<'_, S, Tx> {
+    /// Inserts what was staged, commits, and hands the events to the hot lane.
+    ///
+    /// A dropped future leaves the outcome unknown to the caller, but never half done: the driver
+    /// rolls back or the server commits, and what committed is delivered.
+    pub async fn commit(mut self) -> Result<(), CommitError>
+    where
+        S: Commit<Tx>,
+    {
+        let Some(tx) = self.tx.take() else { return Ok(()) };
+        let rows = self.rows();
+        let sent = Instant::now();
+        let answer = self.store.commit(tx, &rows).await;
+        self.answered(rows, sent, answer)
+    }
+
+    /// Rolls back.
+    pub async fn rollback(mut self) -> Result<(), CommitError>
+    where
+        S: Commit<Tx>,
+    {
+        let Some(tx) = self.tx.take() else { return Ok(()) };
+        let ended = self.store.rollback(tx).await;
+        self.staging.rolled_back();
+        ended
+    }
+
+    /// Sets a savepoint. Rolling back to it discards what was staged under it.
+    pub async fn savepoint<'t>(&'t mut self) -> Result<SavepointGuard<'t, S, S::Nested>, BeginError>
+    where
+        S: Nest<'t, Tx>,
+    {
+        let tx = self.tx.as_mut().expect("a guard that can be named has its transaction");
+        let nested = self.store.savepoint(tx).await?;
+        Ok(SavepointGuard::new(self.store, self.writer, nested, &mut self.staging))
+    }
+}
+
+impl<S: Release<Nested>, Nested> SavepointGuard<'_, S, Nested> {
+    /// Keeps what was done since the savepoint.
+    pub async fn release(mut self) -> Result<(), CommitError> {
+        let Some(nested) = self.nested.take() else { return Ok(()) };
+        let answer = self.store.release(nested).await;
+        self.released(answer)
+    }
+
+    /// Undoes what was done since the savepoint, and forgets what was staged under it.
+    pub async fn rollback(mut self) -> Result<(), CommitError> {
+        let Some(nested) = self.nested.take() else { return Ok(()) };
+        let answer = self.store.roll_back_to(nested).await;
+        self.rolled_back(answer)
+    }
+}

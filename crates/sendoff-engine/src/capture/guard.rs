@@ -1,0 +1,191 @@
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
+use sendoff_core::{EventId, IntoEvent};
+use tokio::time::Instant;
+
+use super::staging::{Mark, Staging, Writer};
+use super::{CommitError, WriteError};
+use crate::store::{Born, NewRow};
+
+/// The style of a driver whose calls are awaited.
+#[derive(Debug)]
+pub enum Awaits {}
+
+/// The style of a driver whose calls block.
+#[derive(Debug)]
+pub enum Blocks {}
+
+/// A transaction with an outbox: dereferences to the driver's own.
+///
+/// Events are checked by [`emit`](Self::emit) and inserted by `commit`, last of all. Dropped without
+/// a commit, it rolls back.
+#[must_use = "a transaction that is dropped is rolled back"]
+pub struct Guard<'o, S, Tx, Style = Awaits> {
+    pub(super) store: &'o S,
+    pub(super) writer: &'o Writer,
+    /// Taken by what ends the transaction, and that consumes the guard.
+    pub(super) tx: Option<Tx>,
+    pub(super) staging: Staging,
+    style: PhantomData<fn() -> Style>,
+}
+
+/// [`Guard`] for a driver that blocks.
+pub type BlockingGuard<'o, S, Tx> = Guard<'o, S, Tx, Blocks>;
+
+const ENDED: &str = "whatever takes the transaction consumes its guard";
+
+impl<'o, S, Tx, Style> Guard<'o, S, Tx, Style> {
+    pub(crate) fn new(store: &'o S, writer: &'o Writer, tx: Tx) -> Self {
+        Self { store, writer, tx: Some(tx), staging: Staging::default(), style: PhantomData }
+    }
+
+    /// Checks an event now and stages it for the commit.
+    pub fn emit(&mut self, event: impl IntoEvent) -> Result<EventId, WriteError> {
+        Ok(self.staging.stage(self.writer.check(event)?))
+    }
+
+    /// Runs `hook` after a successful commit.
+    pub fn after_commit(&mut self, hook: impl FnOnce() + Send + 'static) {
+        self.staging.after_commit(hook);
+    }
+
+    /// Runs `hook` after a rollback, also one by drop.
+    pub fn after_rollback(&mut self, hook: impl FnOnce() + Send + 'static) {
+        self.staging.after_rollback(hook);
+    }
+
+    pub(super) fn rows(&mut self) -> Vec<NewRow> {
+        self.writer.rows(self.staging.take_events())
+    }
+
+    /// What follows the answer to a COMMIT that was sent at `sent`.
+    pub(super) fn answered(
+        mut self,
+        rows: Vec<NewRow>,
+        sent: Instant,
+        answer: Result<Vec<Born>, CommitError>,
+    ) -> Result<(), CommitError> {
+        match answer {
+            Ok(born) => {
+                self.writer.committed(rows, &born, sent);
+                self.staging.committed();
+                Ok(())
+            }
+            Err(error) => {
+                match error {
+                    CommitError::Unknown { .. } => self.staging.unknown(),
+                    _ => self.staging.rolled_back(),
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+impl<S, Tx, Style> Deref for Guard<'_, S, Tx, Style> {
+    type Target = Tx;
+
+    fn deref(&self) -> &Tx {
+        self.tx.as_ref().expect(ENDED)
+    }
+}
+
+impl<S, Tx, Style> DerefMut for Guard<'_, S, Tx, Style> {
+    fn deref_mut(&mut self) -> &mut Tx {
+        self.tx.as_mut().expect(ENDED)
+    }
+}
+
+impl<S, Tx, Style> Drop for Guard<'_, S, Tx, Style> {
+    fn drop(&mut self) {
+        if let Some(tx) = self.tx.take() {
+            // The driver's own drop rolls back; hooks run after it.
+            drop(tx);
+            self.staging.rolled_back();
+        }
+    }
+}
+
+impl<S, Tx, Style> fmt::Debug for Guard<'_, S, Tx, Style> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Guard")
+    }
+}
+
+/// A savepoint with an outbox: dereferences to the driver's nested transaction. Dropped without
+/// `release`, it rolls back, and what was staged under it is forgotten.
+#[must_use = "a savepoint that is dropped is rolled back"]
+pub struct SavepointGuard<'t, S, Nested, Style = Awaits> {
+    pub(super) store: &'t S,
+    pub(super) writer: &'t Writer,
+    pub(super) nested: Option<Nested>,
+    pub(super) staging: &'t mut Staging,
+    mark: Mark,
+    style: PhantomData<fn() -> Style>,
+}
+
+/// [`SavepointGuard`] for a driver that blocks.
+pub type BlockingSavepoint<'t, S, Nested> = SavepointGuard<'t, S, Nested, Blocks>;
+
+impl<'t, S, Nested, Style> SavepointGuard<'t, S, Nested, Style> {
+    pub(super) fn new(
+        store: &'t S,
+        writer: &'t Writer,
+        nested: Nested,
+        staging: &'t mut Staging,
+    ) -> Self {
+        let mark = staging.mark();
+        Self { store, writer, nested: Some(nested), staging, mark, style: PhantomData }
+    }
+
+    /// Checks an event now and stages it for the commit, if this savepoint is released.
+    pub fn emit(&mut self, event: impl IntoEvent) -> Result<EventId, WriteError> {
+        Ok(self.staging.stage(self.writer.check(event)?))
+    }
+
+    /// What follows the driver's answer to a release.
+    pub(super) fn released(self, answer: Result<(), CommitError>) -> Result<(), CommitError> {
+        if answer.is_err() {
+            self.staging.rolled_back_to(self.mark);
+        }
+        answer
+    }
+
+    /// What follows the driver's answer to a rollback, whatever it is: a savepoint that could not be
+    /// rolled back must not emit either.
+    pub(super) fn rolled_back(self, answer: Result<(), CommitError>) -> Result<(), CommitError> {
+        self.staging.rolled_back_to(self.mark);
+        answer
+    }
+}
+
+impl<S, Nested, Style> Deref for SavepointGuard<'_, S, Nested, Style> {
+    type Target = Nested;
+
+    fn deref(&self) -> &Nested {
+        self.nested.as_ref().expect(ENDED)
+    }
+}
+
+impl<S, Nested, Style> DerefMut for SavepointGuard<'_, S, Nested, Style> {
+    fn deref_mut(&mut self) -> &mut Nested {
+        self.nested.as_mut().expect(ENDED)
+    }
+}
+
+impl<S, Nested, Style> Drop for SavepointGuard<'_, S, Nested, Style> {
+    fn drop(&mut self) {
+        if let Some(nested) = self.nested.take() {
+            drop(nested);
+            self.staging.rolled_back_to(self.mark);
+        }
+    }
+}
+
+impl<S, Nested, Style> fmt::Debug for SavepointGuard<'_, S, Nested, Style> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SavepointGuard")
+    }
+}

@@ -1,0 +1,146 @@
+//! What every kind of guard shares: the events of a transaction that is still open.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use sendoff_core::{Event, EventId, IntoEvent, Validation};
+use tokio::time::Instant;
+use tracing::error;
+
+use super::WriteError;
+use crate::handover::{Handover, HotRow};
+use crate::store::{Birth, Born, NewRow};
+
+/// The writing side of an outbox: checks events, makes rows of them, and hands over what committed.
+#[derive(Clone)]
+pub(crate) struct Writer {
+    pub(crate) validation: Validation,
+    /// Where committed events go; nothing where no dispatcher runs in this process.
+    pub(crate) handover: Option<Arc<Handover>>,
+    pub(crate) owner: Arc<str>,
+    pub(crate) hot_grace: Duration,
+}
+
+impl Writer {
+    pub(crate) fn check(&self, event: impl IntoEvent) -> Result<Event, WriteError> {
+        let event = event.into_event()?;
+        event.validate(self.validation)?;
+        Ok(event)
+    }
+
+    pub(crate) fn rows(&self, events: Vec<Event>) -> Vec<NewRow> {
+        let hot = self.handover.as_ref().is_some_and(|handover| !handover.lanes.is_closed());
+        let birth = |event: &Event| {
+            if hot && event.delay().is_zero() {
+                Birth::Held { owner: self.owner.clone(), grace: self.hot_grace }
+            } else {
+                Birth::Due
+            }
+        };
+        events.into_iter().map(|event| NewRow { birth: birth(&event), event }).collect()
+    }
+
+    /// The rows that can take the hot lane. `sent` is when their INSERT was sent.
+    pub(crate) fn hot_rows(&self, rows: Vec<NewRow>, born: &[Born], sent: Instant) -> Vec<HotRow> {
+        let until = sent + self.hot_grace;
+        let hot = |(row, born): (NewRow, &Born)| {
+            let token = born.token?;
+            Some(HotRow { event: row.event, created_at: born.created_at, token, until })
+        };
+        rows.into_iter().zip(born).filter_map(hot).collect()
+    }
+
+    /// The transaction committed, and that is proved.
+    pub(crate) fn committed(&self, rows: Vec<NewRow>, born: &[Born], sent: Instant) {
+        let Some(handover) = &self.handover else { return };
+        ring_for_delayed(handover, &rows);
+        for row in self.hot_rows(rows, born, sent) {
+            handover.offer_hot(row);
+        }
+    }
+}
+
+pub(crate) fn ring_for_delayed(handover: &Handover, rows: &[NewRow]) {
+    for row in rows.iter().filter(|row| row.birth == Birth::Due) {
+        handover.alarm.ring_after(row.event.delay());
+    }
+}
+
+type Hook = Box<dyn FnOnce() + Send>;
+
+/// Events and hooks waiting for the end of their transaction.
+#[derive(Default)]
+pub(crate) struct Staging {
+    events: Vec<Event>,
+    after_commit: Vec<Hook>,
+    after_rollback: Vec<Hook>,
+}
+
+/// Where a savepoint began.
+#[derive(Clone, Copy)]
+pub(crate) struct Mark {
+    events: usize,
+    after_commit: usize,
+    after_rollback: usize,
+}
+
+impl Staging {
+    pub(crate) fn stage(&mut self, event: Event) -> EventId {
+        let id = event.id();
+        self.events.push(event);
+        id
+    }
+
+    pub(crate) fn after_commit(&mut self, hook: impl FnOnce() + Send + 'static) {
+        self.after_commit.push(Box::new(hook));
+    }
+
+    pub(crate) fn after_rollback(&mut self, hook: impl FnOnce() + Send + 'static) {
+        self.after_rollback.push(Box::new(hook));
+    }
+
+    pub(crate) fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    pub(crate) fn mark(&self) -> Mark {
+        Mark {
+            events: self.events.len(),
+            after_commit: self.after_commit.len(),
+            after_rollback: self.after_rollback.len(),
+        }
+    }
+
+    /// The savepoint was rolled back: what was staged since never happened.
+    pub(crate) fn rolled_back_to(&mut self, mark: Mark) {
+        self.events.truncate(mark.events);
+        self.after_commit.truncate(mark.after_commit);
+        run_all(self.after_rollback.split_off(mark.after_rollback));
+    }
+
+    /// The transaction committed.
+    pub(crate) fn committed(&mut self) {
+        self.after_rollback.clear();
+        run_all(std::mem::take(&mut self.after_commit));
+    }
+
+    /// The transaction was rolled back.
+    pub(crate) fn rolled_back(&mut self) {
+        self.rolled_back_to(Mark { events: 0, after_commit: 0, after_rollback: 0 });
+    }
+
+    /// Nobody knows how it ended, so no hook may claim to.
+    pub(crate) fn unknown(&mut self) {
+        *self = Self::default();
+    }
+}
+
+fn run_all(hooks: Vec<Hook>) {
+    for hook in hooks {
+        // The transaction is over: a hook that panics must not look like a failed commit.
+        if catch_unwind(AssertUnwindSafe(hook)).is_err() {
+            error!("a transaction hook panicked");
+        }
+    }
+}

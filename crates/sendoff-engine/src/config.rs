@@ -1,0 +1,202 @@
+use std::time::Duration;
+
+use sendoff_core::{Unroutable, Validation, limits};
+
+/// Every parameter of an outbox, with its default. A plain value: fill in what differs.
+///
+/// ```
+/// use sendoff_engine::OutboxConfig;
+///
+/// let config = OutboxConfig { workers: 16, ..OutboxConfig::default() };
+/// assert!(config.validate().is_ok());
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct OutboxConfig {
+    /// The most deliveries that run at once. 4.
+    pub workers: usize,
+    /// Events that may wait in memory right after their commit. 1,000.
+    pub hot_capacity: usize,
+    /// Events that may wait in memory after they were claimed. 1,000.
+    pub cold_capacity: usize,
+
+    /// Whether this process claims rows at all. Without it only the hot lane delivers. Yes.
+    pub poller_enabled: bool,
+    /// How long an idle poller waits before it looks again. 5 s.
+    pub poll_interval: Duration,
+    /// Rows in one claim. 200.
+    pub poll_batch: usize,
+    /// Leave rows younger than this to others. Holds make it unnecessary, so it is zero.
+    pub skip_recent: Duration,
+
+    /// The delay after a first failure, before jitter. 200 ms.
+    pub retry_base: Duration,
+    /// The longest delay after a failure, before jitter. 60 s.
+    pub retry_max: Duration,
+    /// Attempts before an event is dead. 10.
+    pub max_attempts: u32,
+
+    /// How long a handler may run; none by default.
+    pub handler_timeout: Option<Duration>,
+    /// After this long in work an event is no longer extended, so that others may take it: for
+    /// handlers that hang without a timeout. None by default.
+    pub in_flight_ttl: Option<Duration>,
+    /// What to do with an event nobody listens for. Dead at once.
+    pub unroutable: Unroutable,
+
+    /// How long a row is born held for the hot lane; extended while it waits or runs. 10 s.
+    pub hot_grace: Duration,
+    /// How long a claimed row is held; extended while it waits or runs. 30 s.
+    pub hold: Duration,
+    /// How long a statement of ours may take before it counts as lost. 10 s.
+    pub store_timeout: Duration,
+    /// How long closing lets the lanes drain. 5 s.
+    pub drain_timeout: Duration,
+    /// How often delivered rows past their retention are deleted. 1 h.
+    pub purge_interval: Duration,
+
+    /// The node's name in `locked_by`; generated when not given. Each start adds its own suffix.
+    pub owner: Option<String>,
+    /// The checks a write makes. All.
+    pub validation: Validation,
+}
+
+impl Default for OutboxConfig {
+    fn default() -> Self {
+        Self {
+            workers: 4,
+            hot_capacity: 1_000,
+            cold_capacity: 1_000,
+            poller_enabled: true,
+            poll_interval: Duration::from_secs(5),
+            poll_batch: 200,
+            skip_recent: Duration::ZERO,
+            retry_base: Duration::from_millis(200),
+            retry_max: Duration::from_secs(60),
+            max_attempts: 10,
+            handler_timeout: None,
+            in_flight_ttl: None,
+            unroutable: Unroutable::Dead,
+            hot_grace: Duration::from_secs(10),
+            hold: Duration::from_secs(30),
+            store_timeout: Duration::from_secs(10),
+            drain_timeout: Duration::from_secs(5),
+            purge_interval: Duration::from_secs(60 * 60),
+            owner: None,
+            validation: Validation::default(),
+        }
+    }
+}
+
+/// Lanes and workers beyond this are a mistake of units, not a wish.
+const MOST: usize = 1_000_000;
+/// A hold shorter than this cannot be extended in time by a busy database.
+const SHORTEST_HOLD: Duration = Duration::from_millis(100);
+
+impl OutboxConfig {
+    /// Checks every field; the error names the first that is out of range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let counts = [
+            ("workers", self.workers, MOST),
+            ("hot_capacity", self.hot_capacity, MOST),
+            ("cold_capacity", self.cold_capacity, MOST),
+            ("poll_batch", self.poll_batch, limits::BATCH_ROWS),
+            ("max_attempts", usize::try_from(self.max_attempts).unwrap_or(MOST), MOST),
+        ];
+        for (field, value, most) in counts {
+            if value == 0 || value > most {
+                return Err(ConfigError::Count { field, value, most });
+            }
+        }
+        let (short, long) = (Duration::from_millis(1), limits::DELAY);
+        let times = [
+            ("poll_interval", self.poll_interval, short, long),
+            ("retry_base", self.retry_base, Duration::ZERO, long),
+            ("retry_max", self.retry_max, Duration::ZERO, long),
+            ("skip_recent", self.skip_recent, Duration::ZERO, long),
+            ("handler_timeout", self.handler_timeout.unwrap_or(short), short, long),
+            ("in_flight_ttl", self.in_flight_ttl.unwrap_or(short), short, long),
+            ("hot_grace", self.hot_grace, SHORTEST_HOLD, limits::HOLD),
+            ("hold", self.hold, SHORTEST_HOLD, limits::HOLD),
+            ("store_timeout", self.store_timeout, short, limits::HOLD),
+            ("drain_timeout", self.drain_timeout, Duration::ZERO, long),
+            ("purge_interval", self.purge_interval, short, long),
+        ];
+        for (field, value, least, most) in times {
+            if value < least || value > most {
+                return Err(ConfigError::Time { field, value, least, most });
+            }
+        }
+        let chars = self.owner.as_deref().unwrap_or_default().chars().count();
+        let most = limits::OWNER_CHARS - crate::owner::SUFFIX_CHARS;
+        if chars > most {
+            return Err(ConfigError::Count { field: "owner (characters)", value: chars, most });
+        }
+        Ok(())
+    }
+}
+
+/// A parameter out of range.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A number is out of range.
+    #[error("{field} is {value}; it must be from 1 to {most}")]
+    Count {
+        /// The field.
+        field: &'static str,
+        /// What was given.
+        value: usize,
+        /// The most allowed.
+        most: usize,
+    },
+    /// A duration is out of range.
+    #[error("{field} is {value:?}; it must be from {least:?} to {most:?}")]
+    Time {
+        /// The field.
+        field: &'static str,
+        /// What was given.
+        value: Duration,
+        /// The least allowed.
+        least: Duration,
+        /// The most allowed.
+        most: Duration,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Holds C1, P1, P4, D1, D8.
+    #[test]
+    fn the_defaults_are_those_of_the_rules() {
+        let config = OutboxConfig::default();
+        assert_eq!((config.workers, config.max_attempts), (4, 10));
+        assert_eq!((config.hot_capacity, config.cold_capacity), (1_000, 1_000));
+        assert_eq!((config.poll_interval, config.poll_batch), (Duration::from_secs(5), 200));
+        assert_eq!(config.retry_base, Duration::from_millis(200));
+        assert_eq!(config.retry_max, Duration::from_secs(60));
+        assert_eq!(config.drain_timeout, Duration::from_secs(5));
+        assert_eq!(config.hold, Duration::from_secs(30));
+        assert_eq!(config.skip_recent, Duration::ZERO);
+        assert!(config.poller_enabled && config.owner.is_none());
+        assert_eq!(config.validate(), Ok(()));
+    }
+
+    /// Holds C1, D1.
+    #[test]
+    fn a_parameter_out_of_range_is_named_with_its_limit() {
+        let config = OutboxConfig { hot_capacity: 0, ..OutboxConfig::default() };
+        let error = config.validate().unwrap_err();
+        assert_eq!(error.to_string(), "hot_capacity is 0; it must be from 1 to 1000000");
+
+        let config = OutboxConfig { cold_capacity: usize::MAX, ..OutboxConfig::default() };
+        assert!(matches!(
+            config.validate(),
+            Err(ConfigError::Count { field: "cold_capacity", .. })
+        ));
+
+        let config = OutboxConfig { hold: Duration::from_secs(601), ..OutboxConfig::default() };
+        assert!(matches!(config.validate(), Err(ConfigError::Time { field: "hold", .. })));
+    }
+}

@@ -1,0 +1,120 @@
+use std::fmt;
+use std::future::Future;
+use std::panic::resume_unwind;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use sendoff_core::{Delivery, Failure};
+
+/// What a handler answers. Any error becomes a retry with `?`; [`Failure`] says more.
+pub type HandlerResult = Result<(), Failure>;
+
+/// Receives events, one at a time.
+///
+/// Delivery is at least once: a handler may see an event again after a crash, and must be able to
+/// tell by its id. Async functions and closures that take a [`Delivery`] are handlers; a type can
+/// implement it with a plain `async fn`; [`blocking`] wraps a function that blocks.
+///
+/// ```
+/// use sendoff_core::{Delivery, Failure};
+/// use sendoff_engine::{AnyHandler, Handler, HandlerResult, blocking};
+///
+/// async fn mail(delivery: Delivery) -> HandlerResult {
+///     let address: String = delivery.read_json()?;
+///     # let _ = address;
+///     Ok(())
+/// }
+///
+/// struct Shop;
+/// impl Handler for Shop {
+///     async fn handle(&self, _: Delivery) -> HandlerResult {
+///         Ok(())
+///     }
+/// }
+///
+/// let handlers: Vec<AnyHandler> = vec![
+///     AnyHandler::new(mail),
+///     AnyHandler::new(Shop),
+///     AnyHandler::new(|_: Delivery| async { Err(Failure::dead("never")) }),
+///     AnyHandler::new(blocking(|_| Ok(()))),
+/// ];
+/// ```
+pub trait Handler: Send + Sync + 'static {
+    /// Handles one delivery. `Ok` means the effect is durable: the event will be marked DONE.
+    fn handle(&self, delivery: Delivery) -> impl Future<Output = HandlerResult> + Send;
+}
+
+impl<F, Fut> Handler for F
+where
+    F: Fn(Delivery) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = HandlerResult> + Send,
+{
+    fn handle(&self, delivery: Delivery) -> impl Future<Output = HandlerResult> + Send {
+        self(delivery)
+    }
+}
+
+/// A handler of any type, cheap to clone.
+#[derive(Clone)]
+pub struct AnyHandler(Arc<dyn Erased>);
+
+type Running<'a> = Pin<Box<dyn Future<Output = HandlerResult> + Send + 'a>>;
+
+/// [`Handler`] in a form that can be a trait object.
+trait Erased: Send + Sync {
+    fn run(&self, delivery: Delivery) -> Running<'_>;
+}
+
+impl<H: Handler> Erased for H {
+    fn run(&self, delivery: Delivery) -> Running<'_> {
+        Box::pin(self.handle(delivery))
+    }
+}
+
+impl AnyHandler {
+    /// Wraps a handler.
+    pub fn new(handler: impl Handler) -> Self {
+        Self(Arc::new(handler))
+    }
+}
+
+impl Handler for AnyHandler {
+    async fn handle(&self, delivery: Delivery) -> HandlerResult {
+        self.0.run(delivery).await
+    }
+}
+
+impl fmt::Debug for AnyHandler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AnyHandler")
+    }
+}
+
+/// A handler that blocks its thread; see [`blocking`].
+#[derive(Debug)]
+pub struct Blocking<F>(Arc<F>);
+
+/// Makes a handler of a function that blocks, on tokio's threads for blocking work.
+///
+/// A handler timeout ends the wait for it, not the function itself: nothing can stop a thread.
+pub fn blocking<F>(function: F) -> Blocking<F>
+where
+    F: Fn(Delivery) -> HandlerResult + Send + Sync + 'static,
+{
+    Blocking(Arc::new(function))
+}
+
+impl<F> Handler for Blocking<F>
+where
+    F: Fn(Delivery) -> HandlerResult + Send + Sync + 'static,
+{
+    async fn handle(&self, delivery: Delivery) -> HandlerResult {
+        let function = self.0.clone();
+        match tokio::task::spawn_blocking(move || function(delivery)).await {
+            Ok(result) => result,
+            // The worker isolates panics of every kind of handler in one place.
+            Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

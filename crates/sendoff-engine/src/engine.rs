@@ -1,0 +1,166 @@
+//! Puts the stages together, and takes them apart in the right order.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use sendoff_core::RetryPolicy;
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::config::OutboxConfig;
+use crate::dispatch::{Interceptor, Listeners, Worker};
+use crate::handover::{Alarm, Confirmer, Handover, Holds, LaneDepths, Lanes, Poller};
+use crate::lock::lock;
+use crate::operate::{Metrics, Upkeep};
+use crate::settle::{SettleWriter, completions};
+use crate::store::{OutboxStore, StoreError};
+
+/// What an engine is made of.
+pub(crate) struct Parts {
+    pub(crate) store: Arc<dyn OutboxStore>,
+    pub(crate) config: Arc<OutboxConfig>,
+    pub(crate) listeners: Arc<Listeners>,
+    pub(crate) interceptors: Arc<[Box<dyn Interceptor>]>,
+    pub(crate) metrics: Arc<dyn Metrics>,
+    pub(crate) retry: Arc<dyn RetryPolicy>,
+    pub(crate) random: Arc<Mutex<fastrand::Rng>>,
+    pub(crate) owner: Arc<str>,
+}
+
+/// The running stages of one node. Dropping it stops every task where it is.
+pub(crate) struct Engine {
+    handover: Arc<Handover>,
+    config: Arc<OutboxConfig>,
+    stop: CancellationToken,
+    running: Mutex<Option<Running>>,
+}
+
+struct Running {
+    poller: Poller,
+    polling: JoinSet<()>,
+    workers: JoinSet<()>,
+    /// Confirmation and upkeep: they may stop at any point.
+    helpers: JoinSet<()>,
+    settling: JoinSet<()>,
+}
+
+/// How a close went.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Closed {
+    /// Whether deliveries were cut off because the drain took too long. They will be made again.
+    pub cut_off: bool,
+    /// Whether the database did not take the last settlements in time; their holds run out.
+    pub unsettled: bool,
+}
+
+/// What closing waits for the last statements beyond the drain. A database that is away for longer
+/// than this will be found with holds that run out by themselves.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+impl Engine {
+    pub(crate) fn start(parts: Parts, runtime: &Handle) -> Self {
+        let Parts { store, config, listeners, interceptors, metrics, retry, random, owner } = parts;
+        let handover = Arc::new(Handover {
+            lanes: Lanes::new(config.hot_capacity, config.cold_capacity),
+            holds: Holds::new(config.in_flight_ttl),
+            alarm: Alarm::new(config.poll_interval),
+            confirmer: Confirmer::new(config.hot_capacity),
+            metrics,
+        });
+        let (completions, completed) = completions(config.hot_capacity + config.cold_capacity);
+
+        let mut settling = JoinSet::new();
+        let writer = SettleWriter {
+            store: store.clone(),
+            handover: handover.clone(),
+            completions: completed,
+            hold: config.hold,
+            shortest_hold: config.hold.min(config.hot_grace),
+            store_timeout: config.store_timeout,
+        };
+        settling.spawn_on(writer.run(), runtime);
+
+        let mut workers = JoinSet::new();
+        let worker = Worker {
+            handover: handover.clone(),
+            listeners,
+            interceptors,
+            retry,
+            completions: completions.clone(),
+            config: config.clone(),
+            random,
+        };
+        for _ in 0..config.workers {
+            workers.spawn_on(worker.clone().run(), runtime);
+        }
+
+        let stop = CancellationToken::new();
+        let mut polling = JoinSet::new();
+        let poller = Poller {
+            store: store.clone(),
+            handover: handover.clone(),
+            completions,
+            config: config.clone(),
+            owner,
+        };
+        if config.poller_enabled {
+            polling.spawn_on(poller.clone().run(stop.clone()), runtime);
+        }
+
+        let mut helpers = JoinSet::new();
+        let confirm = Confirmer::run(handover.clone(), store.clone(), config.store_timeout);
+        helpers.spawn_on(confirm, runtime);
+        helpers.spawn_on(Upkeep { store, interval: config.purge_interval }.run(), runtime);
+
+        let running = Running { poller, polling, workers, helpers, settling };
+        Self { handover, config, stop, running: Mutex::new(Some(running)) }
+    }
+
+    pub(crate) fn handover(&self) -> Arc<Handover> {
+        self.handover.clone()
+    }
+
+    pub(crate) fn lane_depths(&self) -> LaneDepths {
+        self.handover.lanes.depths()
+    }
+
+    pub(crate) async fn poll(&self) -> Result<bool, StoreError> {
+        let poller = lock(&self.running).as_ref().map(|running| running.poller.clone());
+        match poller {
+            Some(poller) => poller.poll_once().await,
+            None => Ok(true),
+        }
+    }
+
+    pub(crate) async fn close(&self) -> Closed {
+        self.stop.cancel();
+        self.handover.lanes.close();
+        let Some(mut running) = lock(&self.running).take() else { return Closed::default() };
+        let drained = Instant::now() + self.config.drain_timeout;
+
+        running.helpers.shutdown().await;
+        // Finished, not cut off: the rows of a claim under way must be known to be given up.
+        let polled = timeout_at(drained, ended(&mut running.polling)).await;
+        let worked = timeout_at(drained, ended(&mut running.workers)).await;
+        let cut_off = polled.is_err() || worked.is_err();
+        running.polling.shutdown().await;
+        running.workers.shutdown().await;
+        // With the last sender gone the writer settles what it has and gives up the rest.
+        drop(running.poller);
+        let settled = timeout_at(drained + LAST_WORDS, ended(&mut running.settling)).await;
+        let closed = Closed { cut_off, unsettled: settled.is_err() };
+        if closed == Closed::default() {
+            info!("closed");
+        } else {
+            warn!(closed.cut_off, closed.unsettled, "closed, not everything in time");
+        }
+        closed
+    }
+}
+
+async fn ended(tasks: &mut JoinSet<()>) {
+    while tasks.join_next().await.is_some() {}
+}

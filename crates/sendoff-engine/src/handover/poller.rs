@@ -1,0 +1,199 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use sendoff_core::{Delivery, Lane, report};
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, warn};
+
+use super::{Handover, Parcel, Run};
+use crate::config::OutboxConfig;
+use crate::settle::{Completion, Completions};
+use crate::store::{Claim, Claimed, Held, OutboxStore, Outcome, StoreError, Suspects};
+
+/// Claims visible rows into the cold lane: the way of every event that did not take the hot one.
+#[derive(Clone)]
+pub(crate) struct Poller {
+    pub(crate) store: Arc<dyn OutboxStore>,
+    pub(crate) handover: Arc<Handover>,
+    pub(crate) completions: Completions,
+    pub(crate) config: Arc<OutboxConfig>,
+    pub(crate) owner: Arc<str>,
+}
+
+/// How a pass over the table ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    /// Nothing more was visible.
+    Drained,
+    /// The cold lane has no room for a batch; there may be more.
+    NoRoom,
+}
+
+/// Failed passes in a row wait this long at first, then twice as long each time, up to the interval.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+impl Poller {
+    /// Polls until told to stop. A claim that is under way then is finished first, so that its rows
+    /// are known and can be given up.
+    pub(crate) async fn run(self, stop: CancellationToken) {
+        let mut pause = FIRST_PAUSE;
+        while !stop.is_cancelled() {
+            let passed = self.cycle(&stop).await;
+            self.report_lag().await;
+            match passed {
+                Ok(()) => {
+                    pause = FIRST_PAUSE;
+                    let idle = self.handover.alarm.wait();
+                    let _ = stop.run_until_cancelled(idle).await;
+                }
+                Err(error) => {
+                    error!(error = report(&error), "poll failed");
+                    let _ = stop.run_until_cancelled(tokio::time::sleep(pause)).await;
+                    pause = (pause * 2).min(self.config.poll_interval.max(FIRST_PAUSE));
+                }
+            }
+        }
+    }
+
+    /// Empties the table of what is visible, as fast as the lane takes it: the interval is for
+    /// idling, not a rate limit.
+    async fn cycle(&self, stop: &CancellationToken) -> Result<(), StoreError> {
+        loop {
+            match self.pass().await? {
+                Pass::Drained => break,
+                Pass::NoRoom => {
+                    let room = self.handover.lanes.wait_for_cold_room(self.config.poll_batch);
+                    if stop.run_until_cancelled(room).await.is_none() {
+                        return Ok(());
+                    }
+                }
+            }
+            if stop.is_cancelled() {
+                return Ok(());
+            }
+        }
+        self.suspects(stop).await
+    }
+
+    /// One pass: claims full batches while there are some and the lane has room for them.
+    async fn pass(&self) -> Result<Pass, StoreError> {
+        let batch = self.config.poll_batch.min(self.config.cold_capacity);
+        loop {
+            if self.handover.lanes.cold_room() < batch {
+                return Ok(Pass::NoRoom);
+            }
+            let claimed = self.claim(batch, Suspects::Skip).await?;
+            let full = claimed.len() == batch;
+            for (row, until) in claimed {
+                self.take_in(row, until).await;
+            }
+            if !full {
+                return Ok(Pass::Drained);
+            }
+        }
+    }
+
+    /// One pass, for a caller who polls by hand. Answers whether it came to the end.
+    pub(crate) async fn poll_once(&self) -> Result<bool, StoreError> {
+        Ok(self.pass().await? == Pass::Drained)
+    }
+
+    /// Runs suspects one by one, each while nothing else of the cold lane is held: an event that
+    /// kills the process must not take its neighbours' attempts with it.
+    async fn suspects(&self, stop: &CancellationToken) -> Result<(), StoreError> {
+        loop {
+            let Some((row, until)) = self.claim(1, Suspects::Only).await?.pop() else {
+                return Ok(());
+            };
+            warn!(event.id = %row.id, attempts = row.attempts, "lost with its holder before: runs alone");
+            // Admitted before the wait, so that its hold is extended meanwhile.
+            let held = Held { id: row.id, token: row.token };
+            let Some(run) = self.handover.holds.admit(held, until, Lane::Cold) else { continue };
+            let alone = self.handover.holds.cold_falls_to(1);
+            if stop.run_until_cancelled(alone).await.is_none() {
+                return Ok(());
+            }
+            self.hand_over(row, run).await;
+            let settled = self.handover.holds.cold_falls_to(0);
+            if stop.run_until_cancelled(settled).await.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn claim(
+        &self,
+        limit: usize,
+        suspects: Suspects,
+    ) -> Result<Vec<(Claimed, Instant)>, StoreError> {
+        let claim = Claim {
+            owner: &self.owner,
+            limit,
+            hold: self.config.hold,
+            skip_recent: self.config.skip_recent,
+            suspects,
+        };
+        let until = Instant::now() + self.config.hold;
+        let claimed = timeout(self.config.store_timeout, self.store.claim(&claim))
+            .await
+            .unwrap_or(Err(StoreError::Timeout))?;
+        Ok(claimed.into_iter().map(|row| (row, until)).collect())
+    }
+
+    async fn take_in(&self, row: Claimed, until: Instant) {
+        let held = Held { id: row.id, token: row.token };
+        if let Some(run) = self.handover.holds.admit(held, until, Lane::Cold) {
+            self.hand_over(row, run).await;
+        }
+    }
+
+    /// Into the lane, or to its end where it can go no further.
+    async fn hand_over(&self, row: Claimed, run: Run) {
+        let attempt = row.attempt();
+        let max_attempts = self.config.max_attempts;
+        let (id, held) = (row.id, Held { id: row.id, token: row.token });
+        let event = match row.event {
+            Ok(event) => event,
+            Err(undecodable) => {
+                error!(event.id = %id, error = report(&undecodable), "stored row cannot be decoded");
+                let error = report(&undecodable);
+                let outcome = Outcome::Dead { attempts: attempt.uncounted(), error };
+                return self.completions.send(Completion { id, run, outcome }).await;
+            }
+        };
+        if attempt.is_exhausted(max_attempts) {
+            let error = format!("its holder vanished {max_attempts} times");
+            let outcome = Outcome::Dead { attempts: max_attempts, error };
+            return self.completions.send(Completion { id, run, outcome }).await;
+        }
+        let delivery = Delivery {
+            event,
+            created_at: row.created_at,
+            attempt: attempt.number,
+            lane: Lane::Cold,
+        };
+        let age = row.claimed_at.since(row.created_at);
+        match self.handover.lanes.offer(Parcel { delivery, attempt, run, age }) {
+            Ok(()) => self.handover.metrics.cold_enqueued(),
+            Err(_) => {
+                self.handover.holds.forget(id, run);
+                self.handover.holds.give_up(held);
+            }
+        }
+    }
+
+    async fn report_lag(&self) {
+        let metrics = &self.handover.metrics;
+        if !metrics.enabled() {
+            return;
+        }
+        let depths = self.handover.lanes.depths();
+        metrics.lane_depths(depths);
+        let lag = timeout(self.config.store_timeout, self.store.oldest_lag()).await;
+        match lag.unwrap_or(Err(StoreError::Timeout)) {
+            Ok(lag) => metrics.oldest_lag(lag),
+            Err(error) => warn!(%error, "could not read the oldest lag"),
+        }
+    }
+}

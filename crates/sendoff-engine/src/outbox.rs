@@ -1,0 +1,252 @@
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use sendoff_core::{
+    AggregateType, EventId, EventType, Exponential, GLOBAL_AGGREGATE, IntoEvent, RetryPolicy,
+};
+use tokio::time::Instant;
+
+use crate::capture::{Staged, WriteError, Writer, ring_for_delayed};
+use crate::config::{ConfigError, OutboxConfig};
+use crate::dispatch::{DuplicateListener, Handler, Interceptor, Listeners};
+use crate::engine::{Closed, Engine, Parts};
+use crate::handover::LaneDepths;
+use crate::operate::{Metrics, NoMetrics};
+use crate::owner::owner;
+use crate::store::{Born, NewRow, OutboxStore, StoreError};
+
+/// The handle an application keeps: writes events, and owns what delivers them. Cheap to clone.
+///
+/// [`close`](Self::close) ends it in order. When the last handle is dropped without that, everything
+/// stops where it is, as in a crash: nothing is lost, but holds run out only by time.
+pub struct Outbox<S>(Arc<Inner<S>>);
+
+struct Inner<S> {
+    store: Arc<S>,
+    writer: Writer,
+    engine: Option<Engine>,
+}
+
+impl<S> Clone for Outbox<S> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<S: OutboxStore> Outbox<S> {
+    /// An outbox that writes and delivers.
+    pub fn builder(store: S) -> OutboxBuilder<S> {
+        OutboxBuilder::new(store)
+    }
+
+    /// An outbox that only writes: delivery is some other process's work. Needs no runtime.
+    pub fn writer_only(store: S) -> Self {
+        Self::writer_with(store, &OutboxConfig::default())
+    }
+
+    /// Like [`writer_only`](Self::writer_only), with its own checks.
+    pub fn writer_with(store: S, config: &OutboxConfig) -> Self {
+        let writer = Writer {
+            validation: config.validation,
+            handover: None,
+            owner: owner(config.owner.as_deref(), 0),
+            hot_grace: config.hot_grace,
+        };
+        Self(Arc::new(Inner { store: Arc::new(store), writer, engine: None }))
+    }
+}
+
+impl<S> Outbox<S> {
+    /// The store.
+    pub fn store(&self) -> &S {
+        &self.0.store
+    }
+
+    /// One pass of the poller, now: claims what is visible and fits the cold lane. Answers whether
+    /// it came to the end of it. A writer-only outbox has nothing to poll for.
+    pub async fn poll(&self) -> Result<bool, StoreError> {
+        match &self.0.engine {
+            Some(engine) => engine.poll().await,
+            None => Ok(true),
+        }
+    }
+
+    /// How full the lanes are.
+    pub fn lane_depths(&self) -> LaneDepths {
+        self.0.engine.as_ref().map(Engine::lane_depths).unwrap_or_default()
+    }
+
+    /// Stops in order: takes nothing new, lets the lanes drain for the configured time, writes every
+    /// settlement, and gives up what is left so that others can claim it at once. A second call
+    /// waits for nothing. Dropped half-way, it ends like a crash.
+    pub async fn close(&self) -> Closed {
+        match &self.0.engine {
+            Some(engine) => engine.close().await,
+            None => Closed::default(),
+        }
+    }
+
+    pub(crate) fn writer(&self) -> &Writer {
+        &self.0.writer
+    }
+
+    pub(crate) fn checked<E: IntoEvent>(
+        &self,
+        events: impl IntoIterator<Item = E>,
+    ) -> Result<(Vec<EventId>, Vec<NewRow>), WriteError> {
+        let check = |event| self.writer().check(event);
+        let events = events.into_iter().map(check).collect::<Result<Vec<_>, _>>()?;
+        let ids = events.iter().map(sendoff_core::Event::id).collect();
+        Ok((ids, self.writer().rows(events)))
+    }
+
+    pub(crate) fn staged<Id>(
+        &self,
+        id: Id,
+        rows: Vec<NewRow>,
+        born: &[Born],
+        sent: Instant,
+    ) -> Staged<Id> {
+        let writer = self.writer();
+        if let Some(handover) = &writer.handover {
+            ring_for_delayed(handover, &rows);
+        }
+        Staged::new(id, writer.hot_rows(rows, born, sent), writer.handover.clone())
+    }
+}
+
+impl<S> fmt::Debug for Outbox<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outbox").field("owner", &self.0.writer.owner).finish_non_exhaustive()
+    }
+}
+
+/// Puts an outbox together.
+#[must_use = "nothing runs before `start`"]
+pub struct OutboxBuilder<S> {
+    store: Arc<S>,
+    config: OutboxConfig,
+    listeners: Listeners,
+    duplicate: Option<DuplicateListener>,
+    interceptors: Vec<Box<dyn Interceptor>>,
+    metrics: Arc<dyn Metrics>,
+    retry: Option<Arc<dyn RetryPolicy>>,
+    seed: Option<u64>,
+}
+
+impl<S: OutboxStore> OutboxBuilder<S> {
+    fn new(store: S) -> Self {
+        Self {
+            store: Arc::new(store),
+            config: OutboxConfig::default(),
+            listeners: Listeners::new(),
+            duplicate: None,
+            interceptors: Vec::new(),
+            metrics: Arc::new(NoMetrics),
+            retry: None,
+            seed: None,
+        }
+    }
+
+    /// Sets every parameter.
+    pub fn config(mut self, config: OutboxConfig) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Registers the handler for events of this type without an aggregate.
+    pub fn on(self, event_type: impl EventType, handler: impl Handler) -> Self {
+        self.on_aggregate(GLOBAL_AGGREGATE, event_type, handler)
+    }
+
+    /// Registers the handler for events of this type about this kind of aggregate.
+    pub fn on_aggregate(
+        mut self,
+        aggregate_type: impl AggregateType,
+        event_type: impl EventType,
+        handler: impl Handler,
+    ) -> Self {
+        let registered = self.listeners.on_aggregate(aggregate_type, event_type, handler);
+        if let Err(duplicate) = registered {
+            self.duplicate.get_or_insert(duplicate);
+        }
+        self
+    }
+
+    /// Adds an interceptor.
+    pub fn intercept(mut self, interceptor: impl Interceptor) -> Self {
+        self.interceptors.push(Box::new(interceptor));
+        self
+    }
+
+    /// Counts into `metrics`.
+    pub fn metrics(mut self, metrics: Arc<dyn Metrics>) -> Self {
+        self.metrics = metrics;
+        self
+    }
+
+    /// Waits between attempts as `policy` says; the default doubles from
+    /// [`retry_base`](OutboxConfig::retry_base) to [`retry_max`](OutboxConfig::retry_max).
+    pub fn retry(mut self, policy: impl RetryPolicy + 'static) -> Self {
+        self.retry = Some(Arc::new(policy));
+        self
+    }
+
+    /// Takes every random number from this seed, for simulations that must repeat.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Checks everything and starts workers, poller and settlement on the current tokio runtime.
+    pub fn start(self) -> Result<Outbox<S>, StartError> {
+        if let Some(duplicate) = self.duplicate {
+            return Err(duplicate.into());
+        }
+        self.config.validate()?;
+        let mut random = self.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
+        let owner = owner(self.config.owner.as_deref(), random.u64(..));
+        let retry = self.retry.unwrap_or_else(|| {
+            Arc::new(Exponential { base: self.config.retry_base, max: self.config.retry_max })
+        });
+        let runtime = tokio::runtime::Handle::try_current().map_err(StartError::NoRuntime)?;
+        let (validation, hot_grace) = (self.config.validation, self.config.hot_grace);
+        let engine = Engine::start(
+            Parts {
+                store: self.store.clone(),
+                config: Arc::new(self.config),
+                listeners: Arc::new(self.listeners),
+                interceptors: self.interceptors.into(),
+                metrics: self.metrics,
+                retry,
+                random: Arc::new(Mutex::new(random)),
+                owner: owner.clone(),
+            },
+            &runtime,
+        );
+        let handover = Some(engine.handover());
+        let writer = Writer { validation, handover, owner, hot_grace };
+        Ok(Outbox(Arc::new(Inner { store: self.store, writer, engine: Some(engine) })))
+    }
+}
+
+impl<S> fmt::Debug for OutboxBuilder<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OutboxBuilder").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+/// Why an outbox did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// A parameter is out of range.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Two listeners for one pair.
+    #[error(transparent)]
+    Listener(#[from] DuplicateListener),
+    /// Delivery needs a runtime.
+    #[error("an outbox that delivers is started inside a tokio runtime")]
+    NoRuntime(#[source] tokio::runtime::TryCurrentError),
+}

@@ -1,0 +1,7 @@
+//! What became of each delivery, written back: batched, fenced, and in one order.
+
+mod queue;
+mod writer;
+
+pub(crate) use queue::{Completion, Completions, completions};
+pub(crate) use writer::SettleWriter;
