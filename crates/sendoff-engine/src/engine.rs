@@ -14,7 +14,7 @@ use crate::config::OutboxConfig;
 use crate::dispatch::{Interceptor, Listeners, Worker};
 use crate::handover::{Alarm, Confirmer, Handover, Holds, LaneDepths, Lanes, Poller};
 use crate::lock::lock;
-use crate::operate::{Metrics, Upkeep};
+use crate::operate::{Lag, Metrics, Upkeep};
 use crate::settle::{SettleWriter, completions};
 use crate::store::{OutboxStore, StoreError};
 
@@ -42,7 +42,7 @@ struct Running {
     poller: Poller,
     polling: JoinSet<()>,
     workers: JoinSet<()>,
-    /// Confirmation and upkeep: they may stop at any point.
+    /// Confirmation, lag and upkeep: they may stop at any point.
     helpers: JoinSet<()>,
     settling: JoinSet<()>,
 }
@@ -113,6 +113,15 @@ impl Engine {
         let mut helpers = JoinSet::new();
         let confirm = Confirmer::run(handover.clone(), store.clone(), config.store_timeout);
         helpers.spawn_on(confirm, runtime);
+        if handover.metrics.enabled() {
+            let lag = Lag {
+                store: store.clone(),
+                handover: handover.clone(),
+                interval: config.poll_interval,
+                store_timeout: config.store_timeout,
+            };
+            helpers.spawn_on(lag.run(), runtime);
+        }
         helpers.spawn_on(Upkeep { store, interval: config.purge_interval }.run(), runtime);
 
         let running = Running { poller, polling, workers, helpers, settling };

@@ -39,9 +39,7 @@ impl Poller {
     pub(crate) async fn run(self, stop: CancellationToken) {
         let mut pause = FIRST_PAUSE;
         while !stop.is_cancelled() {
-            let passed = self.cycle(&stop).await;
-            self.report_lag().await;
-            match passed {
+            match self.cycle(&stop).await {
                 Ok(()) => {
                     pause = FIRST_PAUSE;
                     let idle = self.handover.alarm.wait();
@@ -57,23 +55,24 @@ impl Poller {
     }
 
     /// Empties the table of what is visible, as fast as the lane takes it: the interval is for
-    /// idling, not a rate limit.
+    /// idling, not a rate limit. Suspects have their turn when nothing else is left, and once an
+    /// interval under endless load.
     async fn cycle(&self, stop: &CancellationToken) -> Result<(), StoreError> {
-        loop {
-            match self.pass().await? {
-                Pass::Drained => break,
-                Pass::NoRoom => {
-                    let room = self.handover.lanes.wait_for_cold_room(self.config.poll_batch);
-                    if stop.run_until_cancelled(room).await.is_none() {
-                        return Ok(());
-                    }
+        let mut suspects_at = Instant::now() + self.config.poll_interval;
+        while !stop.is_cancelled() {
+            let drained = self.pass().await? == Pass::Drained;
+            if drained || Instant::now() >= suspects_at {
+                suspects_at = Instant::now() + self.config.poll_interval;
+                let found = self.one_suspect(stop).await?;
+                if drained && !found {
+                    return Ok(());
                 }
-            }
-            if stop.is_cancelled() {
-                return Ok(());
+            } else {
+                let room = self.handover.lanes.wait_for_cold_room(self.config.poll_batch);
+                let _ = stop.run_until_cancelled(room).await;
             }
         }
-        self.suspects(stop).await
+        Ok(())
     }
 
     /// One pass: claims full batches while there are some and the lane has room for them.
@@ -99,27 +98,24 @@ impl Poller {
         Ok(self.pass().await? == Pass::Drained)
     }
 
-    /// Runs suspects one by one, each while nothing else of the cold lane is held: an event that
-    /// kills the process must not take its neighbours' attempts with it.
-    async fn suspects(&self, stop: &CancellationToken) -> Result<(), StoreError> {
-        loop {
-            let Some((row, until)) = self.claim(1, Suspects::Only).await?.pop() else {
-                return Ok(());
-            };
-            warn!(event.id = %row.id, attempts = row.attempts, "lost with its holder before: runs alone");
-            // Admitted before the wait, so that its hold is extended meanwhile.
-            let held = Held { id: row.id, token: row.token };
-            let Some(run) = self.handover.holds.admit(held, until, Lane::Cold) else { continue };
+    /// Runs one suspect, while nothing else of the cold lane is held: an event that kills the
+    /// process must not take its neighbours' attempts with it. Answers whether there was one.
+    async fn one_suspect(&self, stop: &CancellationToken) -> Result<bool, StoreError> {
+        let Some((row, until)) = self.claim(1, Suspects::Only).await?.pop() else {
+            return Ok(false);
+        };
+        warn!(event.id = %row.id, attempts = row.attempts, "lost with its holder before: runs alone");
+        // Admitted before the wait, so that its hold is extended meanwhile.
+        let held = Held { id: row.id, token: row.token };
+        if let Some(run) = self.handover.holds.admit(held, until, Lane::Cold) {
             let alone = self.handover.holds.cold_falls_to(1);
-            if stop.run_until_cancelled(alone).await.is_none() {
-                return Ok(());
-            }
-            self.hand_over(row, run).await;
-            let settled = self.handover.holds.cold_falls_to(0);
-            if stop.run_until_cancelled(settled).await.is_none() {
-                return Ok(());
+            if stop.run_until_cancelled(alone).await.is_some() {
+                self.hand_over(row, run).await;
+                let settled = self.handover.holds.cold_falls_to(0);
+                let _ = stop.run_until_cancelled(settled).await;
             }
         }
+        Ok(true)
     }
 
     async fn claim(
@@ -180,20 +176,6 @@ impl Poller {
                 self.handover.holds.forget(id, run);
                 self.handover.holds.give_up(held);
             }
-        }
-    }
-
-    async fn report_lag(&self) {
-        let metrics = &self.handover.metrics;
-        if !metrics.enabled() {
-            return;
-        }
-        let depths = self.handover.lanes.depths();
-        metrics.lane_depths(depths);
-        let lag = timeout(self.config.store_timeout, self.store.oldest_lag()).await;
-        match lag.unwrap_or(Err(StoreError::Timeout)) {
-            Ok(lag) => metrics.oldest_lag(lag),
-            Err(error) => warn!(%error, "could not read the oldest lag"),
         }
     }
 }
