@@ -1,0 +1,191 @@
+use std::collections::BTreeMap;
+use std::future::pending;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fastrand::Rng;
+use sendoff_core::{Delivery, EventId};
+use sendoff_engine::capture::CommitError;
+use sendoff_engine::{HandlerResult, Outbox, OutboxConfig};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::script::{Ends, Part, TYPES, act};
+use super::wire::Wire;
+use crate::history::History;
+
+/// Attempts of every event in the world.
+pub(super) const MAX_ATTEMPTS: u32 = 10;
+
+/// Which part every event plays.
+pub(super) type Cast = Arc<Mutex<BTreeMap<EventId, Part>>>;
+
+pub(super) fn part(cast: &Cast, id: EventId) -> Part {
+    let cast = cast.lock().unwrap_or_else(PoisonError::into_inner);
+    cast.get(&id).copied().unwrap_or(Part::Ordinary)
+}
+
+/// A process: an engine, and writers that use it. Dropping it is a crash.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) wire: Wire,
+    pub(super) outbox: Outbox<Wire>,
+    writers: JoinSet<()>,
+}
+
+/// Small and impatient, so that lanes overflow and holds run out within a minute.
+fn config() -> OutboxConfig {
+    OutboxConfig {
+        workers: 3,
+        hot_capacity: 6,
+        cold_capacity: 8,
+        poll_batch: 4,
+        poll_interval: Duration::from_secs(1),
+        hot_grace: Duration::from_secs(2),
+        hold: Duration::from_secs(5),
+        store_timeout: Duration::from_secs(2),
+        drain_timeout: Duration::from_secs(1),
+        max_attempts: MAX_ATTEMPTS,
+        ..OutboxConfig::default()
+    }
+}
+
+impl Node {
+    pub(super) fn start(
+        wire: Wire,
+        cast: &Cast,
+        seed: u64,
+        random: &mut Rng,
+        crashes: &mpsc::UnboundedSender<Arc<str>>,
+    ) -> Self {
+        let mut builder = Outbox::builder(wire.clone()).config(config()).seed(random.u64(..));
+        for event_type in TYPES {
+            let (wire, cast, crashes) = (wire.clone(), cast.clone(), crashes.clone());
+            builder = builder.on(event_type, move |delivery: Delivery| {
+                let (wire, crashes) = (wire.clone(), crashes.clone());
+                let part = part(&cast, delivery.id());
+                async move { handle(&wire, part, seed, delivery, &crashes).await }
+            });
+        }
+        let outbox = builder.start().expect("the world's configuration is valid");
+        Self { wire, outbox, writers: JoinSet::new() }
+    }
+
+    /// Lets a writer loose that makes so many transactions.
+    pub(super) fn write(&mut self, transactions: usize, killer: bool, cast: &Cast, random: &mut Rng) {
+        let (outbox, wire, cast) = (self.outbox.clone(), self.wire.clone(), cast.clone());
+        let mut random = random.fork();
+        self.writers.spawn(async move {
+            for transaction in 0..transactions {
+                sleep(Duration::from_millis(random.u64(..1_500))).await;
+                wire.gate.pass().await;
+                let mut events = Vec::new();
+                for _ in 0..random.usize(1..4) {
+                    let killer = killer && transaction == transactions / 2 && events.is_empty();
+                    let part = if killer { Part::Killer } else { Part::draw(&mut random) };
+                    let event = part.event(&mut random);
+                    // Until the writer hears more, and for good if its node goes down first.
+                    wire.history.unknown(&event);
+                    cast.lock().unwrap_or_else(PoisonError::into_inner).insert(event.id(), part);
+                    events.push(event);
+                }
+                if random.bool() {
+                    write_guarded(&outbox, &wire.history, events, &mut random).await;
+                } else {
+                    write_into_own(&outbox, &wire, events, &mut random).await;
+                }
+            }
+        });
+    }
+}
+
+async fn handle(
+    wire: &Wire,
+    part: Part,
+    seed: u64,
+    delivery: Delivery,
+    crashes: &mpsc::UnboundedSender<Arc<str>>,
+) -> HandlerResult {
+    wire.gate.pass().await;
+    let run = wire.history.delivery_started(&wire.node, &delivery);
+    let act = act(part, seed, delivery.id(), delivery.attempt);
+    sleep(act.takes).await;
+    wire.gate.pass().await;
+    match act.ends {
+        Ends::Well => {
+            run.finished(true);
+            Ok(())
+        }
+        Ends::Badly(failure) => {
+            run.finished(false);
+            Err(failure)
+        }
+        Ends::InPanic => {
+            run.finished(false);
+            std::panic::panic_any("the script says so");
+        }
+        Ends::WithItsNode => {
+            let _ = crashes.send(wire.node.clone());
+            pending().await
+        }
+    }
+}
+
+/// Through the guard, sometimes with a savepoint that takes the last event back.
+async fn write_guarded(
+    outbox: &Outbox<Wire>,
+    history: &History,
+    mut events: Vec<sendoff_core::Event>,
+    random: &mut Rng,
+) {
+    let Ok(mut tx) = outbox.begin(()).await else { return };
+    let nested = (random.u8(..4) == 0).then(|| events.pop()).flatten();
+    for event in &events {
+        tx.emit(event).expect("the script stays within the limits");
+    }
+    if let Some(event) = nested {
+        let Ok(mut savepoint) = tx.savepoint().await else { return };
+        savepoint.emit(&event).expect("the script stays within the limits");
+        if random.bool() {
+            events.push(event);
+            let _ = savepoint.release().await;
+        } else {
+            history.rolled_back(&event);
+            let _ = savepoint.rollback().await;
+        }
+    }
+    if random.u8(..5) == 0 {
+        let _ = tx.rollback().await;
+        events.iter().for_each(|event| history.rolled_back(event));
+        return;
+    }
+    match tx.commit().await {
+        Ok(()) => events.iter().for_each(|event| history.committed(event)),
+        Err(CommitError::Unknown { .. }) => {}
+        Err(_) => events.iter().for_each(|event| history.rolled_back(event)),
+    }
+}
+
+/// Into a transaction of the application's own, whose receipt is released, forgotten, or released
+/// although nothing committed.
+async fn write_into_own(
+    outbox: &Outbox<Wire>,
+    wire: &Wire,
+    events: Vec<sendoff_core::Event>,
+    random: &mut Rng,
+) {
+    let Ok(mut tx) = wire.table.transaction() else { return };
+    let Ok(staged) = outbox.write_all(&mut tx, &events).await else { return };
+    sleep(Duration::from_millis(random.u64(..4_000))).await;
+    wire.gate.pass().await;
+    if random.u8(..4) == 0 {
+        tx.rollback();
+        events.iter().for_each(|event| wire.history.rolled_back(event));
+    } else if tx.commit().is_ok() {
+        events.iter().for_each(|event| wire.history.committed(event));
+    }
+    if random.u8(..4) > 0 {
+        staged.release();
+    }
+}

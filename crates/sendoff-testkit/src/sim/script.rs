@@ -1,0 +1,100 @@
+use std::time::Duration;
+
+use fastrand::Rng;
+use sendoff_core::{Event, EventId, Failure};
+
+/// The type nobody listens to.
+pub(super) const NOBODY: &str = "nobody.listens";
+/// The types somebody listens to; what a handler does with an event is written in its header.
+pub(super) const TYPES: [&str; 3] = ["order.placed", "order.paid", "order.sent"];
+
+/// What is going to happen to an event, decided when it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Succeeds, after a failure or two perhaps.
+    Ordinary,
+    /// Takes longer than a hold lasts.
+    Slow,
+    /// Fails every time.
+    Poison,
+    /// Cannot be delivered, and its handler says so.
+    Hopeless,
+    /// Nobody listens.
+    Unheard,
+    /// Kills the node it runs on.
+    Killer,
+}
+
+impl Part {
+    pub(super) fn draw(random: &mut Rng) -> Self {
+        match random.u8(..100) {
+            0..82 => Self::Ordinary,
+            82..90 => Self::Slow,
+            90..94 => Self::Poison,
+            94..97 => Self::Hopeless,
+            _ => Self::Unheard,
+        }
+    }
+
+    /// Whether it must end dead; every other must not.
+    pub(super) fn is_doomed(self) -> bool {
+        matches!(self, Self::Poison | Self::Hopeless | Self::Unheard | Self::Killer)
+    }
+
+    /// An event that plays this part.
+    pub(super) fn event(self, random: &mut Rng) -> Event {
+        let event_type = match self {
+            Self::Unheard => NOBODY,
+            _ => TYPES[random.usize(..TYPES.len())],
+        };
+        let mut payload = vec![0; random.usize(..64)];
+        random.fill(&mut payload);
+        let delay = if random.u8(..12) == 0 { random.u64(1..10_000) } else { 0 };
+        let id = EventId::from_bytes(random.u128(..).to_be_bytes());
+        let built = Event::builder(event_type)
+            .id(id)
+            .header("part", format!("{self:?}"))
+            .delay(Duration::from_millis(delay))
+            .bytes(payload)
+            .build();
+        built.expect("the script stays within the limits")
+    }
+}
+
+/// What a handler does in one run.
+#[derive(Debug)]
+pub(super) struct Act {
+    pub(super) takes: Duration,
+    pub(super) ends: Ends,
+}
+
+#[derive(Debug)]
+pub(super) enum Ends {
+    Well,
+    Badly(Failure),
+    InPanic,
+    WithItsNode,
+}
+
+/// The run of an event, by its part and the attempt: the same in every run of the same world.
+pub(super) fn act(part: Part, seed: u64, id: EventId, attempt: u32) -> Act {
+    let low = u64::from_be_bytes(id.as_bytes()[8..].try_into().unwrap_or_default());
+    let mut random = Rng::with_seed(seed ^ low ^ u64::from(attempt) << 40);
+    let short = Duration::from_millis(random.u64(..40));
+    let act = |ends| Act { takes: short, ends };
+    match part {
+        Part::Poison => act(Ends::Badly(Failure::retry("poison"))),
+        Part::Hopeless => act(Ends::Badly(Failure::dead("hopeless"))),
+        Part::Killer => act(Ends::WithItsNode),
+        Part::Slow => Act { takes: Duration::from_millis(random.u64(4_000..40_000)), ends: Ends::Well },
+        // From the fourth attempt on it succeeds, or bad luck could look like a lost event.
+        Part::Ordinary | Part::Unheard => match random.u8(..100) {
+            0..8 if attempt < 4 => act(Ends::Badly(Failure::retry("bad luck"))),
+            8..12 if attempt < 4 => {
+                act(Ends::Badly(Failure::unavailable(Duration::from_secs(2), "target down")))
+            }
+            12..14 if attempt < 4 => act(Ends::InPanic),
+            _ => act(Ends::Well),
+        },
+    }
+}

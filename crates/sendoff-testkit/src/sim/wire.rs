@@ -1,0 +1,284 @@
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sendoff_core::EventId;
+use sendoff_engine::capture::{
+    Begin, BeginError, Capture, Commit, CommitError, CommitMark, Nest, Release, WriteError,
+};
+use sendoff_engine::memory::{MemorySavepoint, MemoryStore, MemoryTx};
+use sendoff_engine::store::{
+    Born, Claim, ClaimStore, Claimed, Counts, Held, InspectStore, NewRow, RetainStore, Row,
+    SettleStore, Settlement, StoreError,
+};
+use tokio::time::sleep;
+
+use super::gate::Gate;
+use super::weather::{Fate, Weather};
+use crate::history::{Fault, FaultKind, History};
+
+/// A node's connection to the one table: it loses, delays and repeats what goes over it.
+#[derive(Debug, Clone)]
+pub(super) struct Wire {
+    pub(super) table: MemoryStore,
+    pub(super) node: Arc<str>,
+    pub(super) gate: Gate,
+    pub(super) weather: Weather,
+    pub(super) history: History,
+    pub(super) bug: Option<Bug>,
+}
+
+/// A mistake planted on purpose, to show that the checker would find it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bug {
+    /// Settlements change a row whoever holds it.
+    NoFence,
+    /// Now and then an extension reaches the database before the settlement that was sent first.
+    ExtensionOvertakes,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the link broke")]
+struct LinkBroke;
+
+fn broken<T>() -> Result<T, StoreError> {
+    Err(StoreError::Unavailable(LinkBroke.into()))
+}
+
+impl Wire {
+    /// Sends a statement about `ids`, with whatever happens to it on the way.
+    async fn send<T, Fut>(
+        &self,
+        ids: Vec<EventId>,
+        statement: impl Fn(Self) -> Fut + Send + 'static,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        Fut: Future<Output = Result<T, StoreError>> + Send,
+    {
+        let fate = self.weather.fate();
+        self.gate.pass().await;
+        sleep(self.weather.latency()).await;
+        // Logged before it takes effect, and for the events it is about.
+        let misfortune = |kind| {
+            if !ids.is_empty() {
+                self.history.fault(Fault::on(self.node.clone(), kind).of(ids.iter().copied()));
+            }
+        };
+        let answer = match fate {
+            Fate::Fine => statement(self.clone()).await,
+            Fate::RequestLost => broken(),
+            Fate::ReplyLost => {
+                misfortune(FaultKind::LostReply);
+                statement(self.clone()).await.and(broken())
+            }
+            Fate::Late(after) => {
+                misfortune(FaultKind::LateReply);
+                let wire = self.clone();
+                // A statement on the wire outlives the node that sent it.
+                tokio::spawn(async move {
+                    sleep(after).await;
+                    let _ = statement(wire).await;
+                });
+                broken()
+            }
+            Fate::Twice => {
+                misfortune(FaultKind::DuplicatedReply);
+                let _ = statement(self.clone()).await;
+                statement(self.clone()).await
+            }
+        };
+        sleep(self.weather.latency()).await;
+        self.gate.pass().await;
+        answer
+    }
+
+    /// Carries out settlements, and looks at the table to log what they really did.
+    async fn settle_logged(&self, batch: &[Settlement]) -> Result<Vec<EventId>, StoreError> {
+        let batch = self.with_bug(batch).await?;
+        let mut current = Vec::with_capacity(batch.len());
+        for (sent, _) in &batch {
+            let row = self.table.find(sent.held.id).await?;
+            current.push(row.is_some_and(|row| {
+                row.status.is_pending() && row.due_at == sent.held.token.due_at()
+            }));
+        }
+        let carried_out: Vec<_> = batch.iter().map(|(_, carried_out)| carried_out.clone()).collect();
+        let applied = self.table.settle(&carried_out).await?;
+        for ((sent, _), current) in batch.iter().zip(current) {
+            let changed = applied.contains(&sent.held.id);
+            self.history.settled(&self.node, sent, changed, current);
+        }
+        Ok(applied)
+    }
+
+    /// Each settlement as it was sent and as it is carried out.
+    async fn with_bug(
+        &self,
+        batch: &[Settlement],
+    ) -> Result<Vec<(Settlement, Settlement)>, StoreError> {
+        let mut pairs = Vec::with_capacity(batch.len());
+        for sent in batch {
+            let mut carried_out = sent.clone();
+            match self.bug {
+                None => {}
+                Some(Bug::NoFence) => {
+                    if let Some(row) = self.table.find(sent.held.id).await? {
+                        carried_out.held.token = sendoff_core::Token::new(row.due_at);
+                    }
+                }
+                Some(Bug::ExtensionOvertakes) => {
+                    if sent.held.id.as_bytes()[15] % 16 == 0 {
+                        self.table.extend(&[sent.held], Duration::from_secs(5)).await?;
+                    }
+                }
+            }
+            pairs.push((sent.clone(), carried_out));
+        }
+        Ok(pairs)
+    }
+}
+
+#[async_trait]
+impl ClaimStore for Wire {
+    async fn claim(&self, claim: &Claim<'_>) -> Result<Vec<Claimed>, StoreError> {
+        let (owner, claim) = (claim.owner.to_owned(), *claim);
+        let (limit, hold, skip_recent, suspects) =
+            (claim.limit, claim.hold, claim.skip_recent, claim.suspects);
+        self.send(Vec::new(), move |wire| {
+            let owner = owner.clone();
+            async move {
+                let owner = owner.as_str();
+                wire.table.claim(&Claim { owner, limit, hold, skip_recent, suspects }).await
+            }
+        })
+        .await
+    }
+
+    async fn confirm(&self, holds: &[Held]) -> Result<Vec<EventId>, StoreError> {
+        let holds = holds.to_vec();
+        self.send(Vec::new(), move |wire| {
+            let holds = holds.clone();
+            async move { wire.table.confirm(&holds).await }
+        })
+        .await
+    }
+
+    async fn rescue(&self, longest: Duration) -> Result<u64, StoreError> {
+        self.send(Vec::new(), move |wire| async move { wire.table.rescue(longest).await }).await
+    }
+}
+
+#[async_trait]
+impl SettleStore for Wire {
+    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<EventId>, StoreError> {
+        let ids = batch.iter().map(|settlement| settlement.held.id).collect();
+        let batch = batch.to_vec();
+        self.send(ids, move |wire| {
+            let batch = batch.clone();
+            async move { wire.settle_logged(&batch).await }
+        })
+        .await
+    }
+
+    async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Vec<Held>, StoreError> {
+        let ids = holds.iter().map(|held| held.id).collect();
+        let holds = holds.to_vec();
+        self.send(ids, move |wire| {
+            let holds = holds.clone();
+            async move { wire.table.extend(&holds, hold).await }
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl InspectStore for Wire {
+    async fn find(&self, id: EventId) -> Result<Option<Row>, StoreError> {
+        self.table.find(id).await
+    }
+
+    async fn counts(&self) -> Result<Counts, StoreError> {
+        self.table.counts().await
+    }
+
+    async fn oldest_lag(&self) -> Result<Duration, StoreError> {
+        self.table.oldest_lag().await
+    }
+}
+
+#[async_trait]
+impl RetainStore for Wire {
+    fn keeps(&self) -> Option<Duration> {
+        self.table.keeps()
+    }
+
+    async fn purge(&self, older_than: Duration, limit: usize) -> Result<u64, StoreError> {
+        self.table.purge(older_than, limit).await
+    }
+}
+
+impl Begin<()> for Wire {
+    type Tx = MemoryTx;
+
+    async fn begin(&self, (): ()) -> Result<MemoryTx, BeginError> {
+        self.gate.pass().await;
+        sleep(self.weather.latency()).await;
+        self.table.transaction().map_err(|error| BeginError(error.into()))
+    }
+}
+
+impl Capture<MemoryTx> for Wire {
+    async fn insert(&self, tx: &mut MemoryTx, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
+        self.gate.pass().await;
+        sleep(self.weather.latency()).await;
+        let born = self.table.insert(tx, rows).await;
+        sleep(self.weather.latency()).await;
+        self.gate.pass().await;
+        born
+    }
+}
+
+impl Commit<MemoryTx> for Wire {
+    async fn commit(&self, tx: MemoryTx, rows: &[NewRow]) -> Result<Vec<Born>, CommitError> {
+        let fate = self.weather.fate();
+        self.gate.pass().await;
+        sleep(self.weather.latency()).await;
+        let unknown = || {
+            let mark = CommitMark::new(rows.iter().map(|row| row.event.id()).collect());
+            Err(CommitError::Unknown { mark, source: LinkBroke.into() })
+        };
+        let answer = match fate {
+            // The server rolls back what lost its connection.
+            Fate::RequestLost | Fate::Late(_) => unknown(),
+            Fate::ReplyLost => self.table.commit(tx, rows).await.and_then(|_| unknown()),
+            Fate::Fine | Fate::Twice => self.table.commit(tx, rows).await,
+        };
+        sleep(self.weather.latency()).await;
+        self.gate.pass().await;
+        answer
+    }
+
+    async fn rollback(&self, tx: MemoryTx) -> Result<(), CommitError> {
+        self.table.rollback(tx).await
+    }
+}
+
+impl<'t> Nest<'t, MemoryTx> for Wire {
+    type Nested = MemorySavepoint<'t>;
+
+    async fn savepoint(&self, tx: &'t mut MemoryTx) -> Result<MemorySavepoint<'t>, BeginError> {
+        Ok(tx.savepoint())
+    }
+}
+
+impl Release<MemorySavepoint<'_>> for Wire {
+    async fn release(&self, nested: MemorySavepoint<'_>) -> Result<(), CommitError> {
+        self.table.release(nested).await
+    }
+
+    async fn roll_back_to(&self, nested: MemorySavepoint<'_>) -> Result<(), CommitError> {
+        self.table.roll_back_to(nested).await
+    }
+}

@@ -1,0 +1,281 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use fastrand::Rng;
+use sendoff_core::{EventId, Status, Timestamp};
+use sendoff_engine::TokioClock;
+use sendoff_engine::memory::MemoryStore;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::gate::Gate;
+use super::node::{Cast, MAX_ATTEMPTS, Node, part};
+use super::weather::Weather;
+use super::wire::{Bug, Wire};
+use crate::history::{Entry, Expectations, Fault, FaultKind, History, Verdict, check};
+
+/// What a world came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The seed that makes this world again.
+    pub seed: u64,
+    /// What the checker says.
+    pub verdict: Verdict,
+    /// Events that are dead and should not be: neighbours of an event that kills its node.
+    pub innocents: Vec<EventId>,
+    /// How long it took, in virtual time.
+    pub lasted: Duration,
+    /// A digest of the whole history: two runs of one seed must agree on it.
+    pub fingerprint: u64,
+}
+
+impl Report {
+    /// Whether every promise was kept.
+    pub fn is_clean(&self) -> bool {
+        self.verdict.is_clean() && self.innocents.is_empty()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "seed {} ({:.0?} virtual): {}", self.seed, self.lasted, self.verdict)?;
+        self.innocents.iter().try_for_each(|id| write!(f, "\n  {id} died and should not have"))
+    }
+}
+
+/// The size of every world, whatever its seed.
+const NODES: usize = 3;
+const WRITERS: usize = 2;
+const TRANSACTIONS: usize = 8;
+const CHAOS: Duration = Duration::from_secs(40);
+const BLOWS: usize = 5;
+/// Virtual time after which what is not terminal never will be.
+const PATIENCE: Duration = Duration::from_secs(2 * 60 * 60);
+
+/// Runs the world of this seed.
+///
+/// # Panics
+/// If no runtime can be made.
+pub fn simulate(seed: u64) -> Report {
+    simulate_with(seed, None)
+}
+
+/// Runs the world of this seed with a bug planted in it.
+///
+/// # Panics
+/// If no runtime can be made.
+pub fn simulate_with(seed: u64, bug: Option<Bug>) -> Report {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime without I/O needs nothing that could be missing");
+    runtime.block_on(World::new(seed, bug).run())
+}
+
+struct World {
+    seed: u64,
+    bug: Option<Bug>,
+    random: Rng,
+    weather: Weather,
+    table: MemoryStore,
+    history: History,
+    cast: Cast,
+    nodes: Vec<Node>,
+    started: usize,
+    crashes: (mpsc::UnboundedSender<Arc<str>>, mpsc::UnboundedReceiver<Arc<str>>),
+}
+
+impl World {
+    fn new(seed: u64, bug: Option<Bug>) -> Self {
+        let mut random = Rng::with_seed(seed);
+        let epoch = Timestamp::from_micros(1_700_000_000_000_000);
+        Self {
+            seed,
+            bug,
+            weather: Weather::of(&mut random),
+            random,
+            table: MemoryStore::with_clock(Arc::new(TokioClock::starting_at(epoch))),
+            history: History::new(),
+            cast: Cast::default(),
+            nodes: Vec::new(),
+            started: 0,
+            crashes: mpsc::unbounded_channel(),
+        }
+    }
+
+    async fn run(mut self) -> Report {
+        let began = Instant::now();
+        let killer = self.random.u8(..5) == 0;
+        for number in 0..NODES {
+            self.start_node();
+            for writer in 0..WRITERS {
+                let killer = killer && (number, writer) == (0, 0);
+                let node = self.nodes.last_mut().expect("just started");
+                node.write(TRANSACTIONS, killer, &self.cast, &mut self.random);
+            }
+        }
+        self.chaos().await;
+        self.heal().await;
+        self.until_terminal().await;
+        self.judge(began.elapsed())
+    }
+
+    fn start_node(&mut self) {
+        self.started += 1;
+        let wire = Wire {
+            table: self.table.clone(),
+            node: format!("n{}", self.started).into(),
+            gate: Gate::open(),
+            weather: self.weather.clone(),
+            history: self.history.clone(),
+            bug: self.bug,
+        };
+        let node = Node::start(wire, &self.cast, self.seed, &mut self.random, &self.crashes.0);
+        self.nodes.push(node);
+    }
+
+    /// Blows at random times; a calm world gets none.
+    async fn chaos(&mut self) {
+        let end = Instant::now() + CHAOS;
+        let blows = if self.weather.is_calm() { 0 } else { self.random.usize(..=BLOWS) };
+        for _ in 0..blows {
+            let pause = Duration::from_millis(self.random.u64(500..9_000));
+            self.obey_crashes(sleep(pause)).await;
+            self.blow().await;
+        }
+        self.obey_crashes(tokio::time::sleep_until(end)).await;
+    }
+
+    async fn blow(&mut self) {
+        if self.nodes.is_empty() {
+            return self.start_node();
+        }
+        let victim = self.random.usize(..self.nodes.len());
+        match self.random.u8(..5) {
+            0 => {
+                let name = self.nodes[victim].wire.node.clone();
+                self.crash(&name);
+                self.start_node();
+            }
+            1 | 2 => {
+                let Wire { gate, node, .. } = self.nodes[victim].wire.clone();
+                let (stopped, history) = (self.random.u64(500..20_000), self.history.clone());
+                history.fault(Fault::on(node.clone(), FaultKind::Pause));
+                gate.set(false);
+                tokio::spawn(async move {
+                    sleep(Duration::from_millis(stopped)).await;
+                    history.fault(Fault::on(node, FaultKind::Resume));
+                    gate.set(true);
+                });
+            }
+            3 => {
+                // What a close cuts off it gives up, and somebody else runs it again.
+                let node = self.nodes.remove(victim);
+                self.history.fault(Fault::on(node.wire.node.clone(), FaultKind::Restart));
+                node.outbox.close().await;
+                self.start_node();
+            }
+            _ => self.start_node(),
+        }
+    }
+
+    /// Waits for `until`, and lets the nodes go down that say so meanwhile.
+    async fn obey_crashes(&mut self, until: impl Future<Output = ()>) {
+        tokio::pin!(until);
+        loop {
+            tokio::select! {
+                biased;
+                Some(node) = self.crashes.1.recv() => {
+                    self.crash(&node);
+                    self.start_node();
+                }
+                () = &mut until => return,
+            }
+        }
+    }
+
+    fn crash(&mut self, name: &Arc<str>) {
+        if let Some(at) = self.nodes.iter().position(|node| node.wire.node == *name) {
+            self.history.fault(Fault::on(name.clone(), FaultKind::Crash));
+            drop(self.nodes.remove(at));
+        }
+    }
+
+    async fn heal(&mut self) {
+        self.weather.clear_up();
+        for node in &self.nodes {
+            node.wire.gate.set(true);
+        }
+        if self.nodes.is_empty() {
+            self.start_node();
+        }
+    }
+
+    async fn until_terminal(&mut self) {
+        let table = self.table.clone();
+        let history = self.history.clone();
+        let settled = async move {
+            // Quiet for a while, too: a settlement that is late might still be under way.
+            let mut quiet = 0;
+            let mut entries = 0;
+            while quiet < 20 {
+                sleep(Duration::from_secs(1)).await;
+                let terminal = table.rows().iter().all(|row| row.status.is_terminal());
+                quiet = if terminal && history.len() == entries { quiet + 1 } else { 0 };
+                entries = history.len();
+            }
+        };
+        self.obey_crashes(async move {
+            let _ = timeout(PATIENCE, settled).await;
+        })
+        .await;
+    }
+
+    fn judge(self, lasted: Duration) -> Report {
+        let rows = self.table.rows();
+        self.resolve_unknown();
+        self.history.rows_stand(&rows);
+        let expected = Expectations {
+            healed: true,
+            max_attempts: Some(MAX_ATTEMPTS),
+            outages: true,
+            ..Expectations::default()
+        };
+        let dead = rows.iter().filter(|row| row.status == Status::Dead);
+        let innocents = dead
+            .map(|row| row.event.id())
+            .filter(|&id| !part(&self.cast, id).is_doomed())
+            .collect();
+        let verdict = check(&self.history, &expected);
+        let fingerprint = fingerprint(&self.history);
+        Report { seed: self.seed, verdict, innocents, lasted, fingerprint }
+    }
+
+    /// The table knows what the writers could not.
+    fn resolve_unknown(&self) {
+        let mut outcomes: BTreeMap<EventId, bool> = BTreeMap::new();
+        for entry in self.history.entries() {
+            if let Entry::Written { id, outcome, .. } = entry {
+                outcomes.insert(id, outcome == crate::history::WriteOutcome::Unknown);
+            }
+        }
+        let rows = self.table.rows();
+        for row in rows.iter().filter(|row| outcomes.get(&row.event.id()) == Some(&true)) {
+            self.history.committed(&row.event);
+        }
+        drop(self.cast.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+fn fingerprint(history: &History) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    for entry in history.entries() {
+        format!("{entry:?}").hash(&mut hasher);
+    }
+    hasher.finish()
+}
