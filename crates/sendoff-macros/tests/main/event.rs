@@ -1,0 +1,140 @@
+use std::time::{Duration, SystemTime};
+
+use sendoff_core::{Event, GLOBAL_AGGREGATE, IntoEvent, InvalidEvent, Timestamp};
+use sendoff_macros::Event;
+use serde::Serialize;
+
+#[derive(Serialize, Event)]
+#[event(type = "order.placed", aggregate = "order", crate = "sendoff_core")]
+struct OrderPlaced {
+    #[event(aggregate_id, ordering_key)]
+    order: u64,
+    #[event(tenant_id)]
+    #[serde(skip)]
+    shop: Option<String>,
+    total: u32,
+}
+
+#[derive(Serialize, Event)]
+#[event(crate = "sendoff_core")]
+struct Bare;
+
+#[derive(Serialize, Event)]
+#[event(type = "borrowed", crate = "sendoff_core")]
+struct Borrowed<'a, T: Serialize>(#[event(aggregate_id)] &'a str, T);
+
+#[derive(Serialize, Event)]
+#[event(crate = "sendoff_core")]
+struct Measured {
+    #[event(occurred_at)]
+    at: SystemTime,
+}
+
+#[derive(Serialize, Event)]
+#[event(crate = "sendoff_core")]
+struct Imported {
+    #[event(occurred_at)]
+    at: Option<Timestamp>,
+}
+
+#[derive(Event)]
+#[event(crate = "sendoff_core")]
+enum Any<'a> {
+    Placed(OrderPlaced),
+    Bare(Bare),
+    Borrowed(Borrowed<'a, u8>),
+    Ready(Event),
+}
+
+fn placed() -> OrderPlaced {
+    OrderPlaced { order: 4711, shop: Some("berlin".into()), total: 990 }
+}
+
+/// Holds E7.
+#[test]
+fn a_struct_is_written_under_the_names_it_declares() {
+    let event = placed().into_event().unwrap();
+    assert_eq!(event.event_type(), "order.placed");
+    assert_eq!(event.event_type(), OrderPlaced::EVENT_TYPE);
+    assert_eq!(event.aggregate_type(), "order");
+    assert_eq!(event.aggregate_type(), OrderPlaced::AGGREGATE_TYPE);
+}
+
+/// Holds E7.
+#[test]
+fn a_struct_without_attributes_is_named_after_itself_and_global() {
+    let event = Bare.into_event().unwrap();
+    assert_eq!(event.event_type(), "Bare");
+    assert_eq!(event.aggregate_type(), GLOBAL_AGGREGATE);
+    assert_eq!(Bare::AGGREGATE_TYPE, GLOBAL_AGGREGATE);
+    assert_eq!((event.aggregate_id(), event.tenant_id(), event.ordering_key()), (None, None, None));
+}
+
+#[test]
+fn fields_serve_their_purposes_and_the_struct_is_the_payload() {
+    let event = placed().into_event().unwrap();
+    assert_eq!(event.aggregate_id(), Some("4711"));
+    assert_eq!(event.ordering_key(), Some("4711"));
+    assert_eq!(event.tenant_id(), Some("berlin"));
+    assert_eq!(event.content_type(), "application/json");
+    assert_eq!(event.payload(), &br#"{"order":4711,"total":990}"#[..]);
+}
+
+#[test]
+fn an_option_that_is_none_sets_nothing() {
+    let event = OrderPlaced { shop: None, ..placed() }.into_event().unwrap();
+    assert_eq!(event.tenant_id(), None);
+    let before = Timestamp::now();
+    assert!(Imported { at: None }.into_event().unwrap().occurred_at() >= before);
+}
+
+#[test]
+fn a_reference_is_an_event_too() {
+    let order = placed();
+    let (first, second) = ((&order).into_event().unwrap(), (&order).into_event().unwrap());
+    assert_eq!(first.payload(), second.payload());
+    assert_ne!(first.id(), second.id());
+}
+
+#[test]
+fn lifetimes_and_bounded_parameters_are_kept() {
+    let event = Borrowed("a-1", [1, 2]).into_event().unwrap();
+    assert_eq!(event.aggregate_id(), Some("a-1"));
+    assert_eq!(event.payload(), &br#"["a-1",[1,2]]"#[..]);
+    assert_eq!(Borrowed::<u8>::EVENT_TYPE, "borrowed");
+}
+
+#[test]
+fn the_time_can_come_from_a_field() {
+    let at = SystemTime::UNIX_EPOCH + Duration::from_secs(5);
+    let expected = Timestamp::from_micros(5_000_000);
+    assert_eq!(Measured { at }.into_event().unwrap().occurred_at(), expected);
+    assert_eq!(Imported { at: Some(expected) }.into_event().unwrap().occurred_at(), expected);
+}
+
+#[test]
+fn an_enum_is_the_event_it_holds() {
+    let types = [
+        Any::Placed(placed()),
+        Any::Bare(Bare),
+        Any::Borrowed(Borrowed("a", 1)),
+        Any::Ready(Event::json("ready", "").unwrap()),
+    ]
+    .map(|any| {
+        let by_reference = (&any).into_event().unwrap();
+        let by_value = any.into_event().unwrap();
+        assert_eq!(by_reference.payload(), by_value.payload());
+        by_value.event_type().to_owned()
+    });
+    assert_eq!(types, ["order.placed", "Bare", "borrowed", "ready"]);
+}
+
+/// Holds E2.
+#[test]
+fn a_field_past_its_limit_is_refused_like_any_other() {
+    let refused = OrderPlaced { shop: Some("x".repeat(65)), ..placed() }.into_event();
+    assert!(matches!(
+        refused,
+        Err(InvalidEvent::TooLong { field: "tenant_id", chars: 65, limit: 64 })
+    ));
+}

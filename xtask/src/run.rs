@@ -1,0 +1,123 @@
+//! Running the steps of a plan, one after the other.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::time::Instant;
+
+use crate::plan::Step;
+
+/// The clone this command works on, and the cargo it was started with.
+#[derive(Debug)]
+pub(crate) struct Workspace {
+    root: PathBuf,
+    cargo: OsString,
+}
+
+/// Why a task ended early.
+#[derive(Debug)]
+pub(crate) enum Error {
+    NoWorkspace,
+    NotStarted { title: &'static str, source: io::Error },
+    Failed { title: &'static str, line: String, status: ExitStatus },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoWorkspace => write!(f, "start this as `cargo xtask`, inside a clone"),
+            Self::NotStarted { title, source } => write!(f, "{title}: cargo not started: {source}"),
+            Self::Failed { title, line, status } => {
+                write!(f, "{title} failed ({status}); to repeat it alone: {line}")
+            }
+        }
+    }
+}
+
+impl Workspace {
+    /// From what `cargo run` tells its child. The path known while compiling would be wrong where
+    /// two clones share a target folder and one runs the other's binary.
+    pub(crate) fn find() -> Result<Self, Error> {
+        let manifest = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+        let root = manifest.as_deref().and_then(Path::parent).ok_or(Error::NoWorkspace)?;
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        Ok(Self { root: root.to_owned(), cargo })
+    }
+
+    pub(crate) fn has_nextest(&self) -> bool {
+        let mut probe = self.cargo();
+        probe.args(["nextest", "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
+        probe.status().is_ok_and(|status| status.success())
+    }
+
+    /// Runs the steps in order, up to the first that fails.
+    pub(crate) fn run(&self, steps: &[Step]) -> Result<(), Error> {
+        let started = Instant::now();
+        for (number, step) in (1..).zip(steps) {
+            let title = step.title;
+            let line = format!("cargo {}", step.arguments.join(" "));
+            say(format_args!("[{number}/{}] {title}: {line}", steps.len()));
+            let step_started = Instant::now();
+            let status = self
+                .cargo()
+                .args(&step.arguments)
+                .status()
+                .map_err(|source| Error::NotStarted { title, source })?;
+            if !status.success() {
+                return Err(Error::Failed { title, line, status });
+            }
+            say(format_args!("[{number}/{}] {title}: ok in {}", steps.len(), took(step_started)));
+        }
+        say(format_args!("all ok in {}", took(started)));
+        Ok(())
+    }
+
+    /// Cargo at the root of the clone, as a person would start it there.
+    fn cargo(&self) -> Command {
+        let mut cargo = Command::new(&self.cargo);
+        cargo.current_dir(&self.root);
+        // What `cargo run` sets for this program would leak into build scripts that watch it, and
+        // make each of them run again whenever somebody changes between `cargo` and `cargo xtask`.
+        for (name, _) in std::env::vars_os() {
+            if name.to_str().is_some_and(describes_this_package) {
+                cargo.env_remove(name);
+            }
+        }
+        cargo
+    }
+}
+
+fn describes_this_package(variable: &str) -> bool {
+    variable.starts_with("CARGO_PKG_") || variable.starts_with("CARGO_MANIFEST_")
+}
+
+fn took(since: Instant) -> String {
+    format!("{:.1} s", since.elapsed().as_secs_f64())
+}
+
+/// Progress goes to stderr: stdout belongs to what is run.
+fn say(line: fmt::Arguments<'_>) {
+    eprintln!("xtask: {line}");
+}
+
+/// Reports the error that ends this program.
+pub(crate) fn fail(error: &Error) -> ExitCode {
+    say(format_args!("error: {error}"));
+    ExitCode::FAILURE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_describes_this_package_is_kept_from_cargo() {
+        assert!(describes_this_package("CARGO_PKG_NAME"));
+        assert!(describes_this_package("CARGO_MANIFEST_DIR"));
+        for kept in ["CARGO_TARGET_DIR", "CARGO_HOME", "CARGO", "PATH", "CARGO_BUILD_JOBS"] {
+            assert!(!describes_this_package(kept), "{kept}");
+        }
+    }
+}
