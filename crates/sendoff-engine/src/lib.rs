@@ -7,6 +7,7 @@
 
 pub mod capture;
 mod clock;
+pub mod memory;
 pub mod store;
 
 pub use clock::{Clock, SystemClock, TokioClock};
