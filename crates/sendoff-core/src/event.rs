@@ -80,6 +80,32 @@ pub struct Undecodable {
     pub source: Option<crate::BoxError>,
 }
 
+/// The payload is not the JSON that was expected.
+///
+/// Says where and in which way, and nothing more: the parser's own words may quote the payload, and
+/// a handler's error ends up in the table and in logs.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("payload is not the expected JSON ({category} error at line {line}, column {column})")]
+pub struct UnreadableJson {
+    /// `syntax`, `data` (well formed, but not of the type asked for), or `end` (cut short).
+    pub category: &'static str,
+    /// From 1.
+    pub line: usize,
+    /// From 1.
+    pub column: usize,
+}
+
+impl From<&serde_json::Error> for UnreadableJson {
+    fn from(error: &serde_json::Error) -> Self {
+        let category = match error.classify() {
+            serde_json::error::Category::Data => "data",
+            serde_json::error::Category::Eof => "end",
+            serde_json::error::Category::Syntax | serde_json::error::Category::Io => "syntax",
+        };
+        Self { category, line: error.line(), column: error.column() }
+    }
+}
+
 /// Which checks a write makes beyond the limits, which always hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validation {
@@ -186,8 +212,8 @@ impl Event {
     }
 
     /// Reads a JSON payload.
-    pub fn read_json<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        serde_json::from_slice(self.payload())
+    pub fn read_json<T: DeserializeOwned>(&self) -> Result<T, UnreadableJson> {
+        serde_json::from_slice(self.payload()).map_err(|error| UnreadableJson::from(&error))
     }
 
     /// The checks that a writer may switch off.

@@ -24,7 +24,9 @@ mod timestamp;
 
 pub use attempt::{Attempt, Next, Unroutable, after_failure, after_unroutable};
 pub use delivery::{Delivery, Lane};
-pub use event::{Event, EventBuilder, IntoEvent, StoredEvent, Undecodable, Validation};
+pub use event::{
+    Event, EventBuilder, IntoEvent, StoredEvent, Undecodable, UnreadableJson, Validation,
+};
 pub use failure::{BoxError, Failure, FailureClass, report};
 pub use header::Headers;
 pub use hold::{Holding, Token};

@@ -13,6 +13,7 @@ mod dispatch;
 mod engine;
 mod handover;
 mod lock;
+pub mod memory;
 mod operate;
 mod outbox;
 mod owner;

@@ -1,0 +1,144 @@
+//! The capture traits, for both styles of application.
+//!
+//! A transaction knows the store it was opened on, and its rows go there: as with a connection,
+//! which store is asked to insert does not matter.
+
+use super::savepoint::MemorySavepoint;
+use super::store::MemoryStore;
+use super::tx::MemoryTx;
+use crate::capture::{
+    Begin, BeginBlocking, BeginError, Capture, CaptureBlocking, Commit, CommitBlocking,
+    CommitError, Nest, NestBlocking, Release, ReleaseBlocking, WriteError,
+};
+use crate::store::{Born, NewRow};
+
+impl CaptureBlocking<MemoryTx> for MemoryStore {
+    fn insert_blocking(&self, tx: &MemoryTx, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
+        tx.stage(rows)
+    }
+}
+
+impl CaptureBlocking<MemorySavepoint<'_>> for MemoryStore {
+    fn insert_blocking(
+        &self,
+        tx: &MemorySavepoint<'_>,
+        rows: &[NewRow],
+    ) -> Result<Vec<Born>, WriteError> {
+        tx.tx().stage(rows)
+    }
+}
+
+impl BeginBlocking<&MemoryStore> for MemoryStore {
+    type Tx = MemoryTx;
+
+    fn begin_blocking(&self, conn: &MemoryStore) -> Result<MemoryTx, BeginError> {
+        conn.transaction().map_err(|closed| BeginError(closed.into()))
+    }
+}
+
+impl CommitBlocking<MemoryTx> for MemoryStore {
+    fn commit_blocking(&self, tx: MemoryTx, rows: &[NewRow]) -> Result<Vec<Born>, CommitError> {
+        let born = tx.stage(rows).map_err(CommitError::Refused)?;
+        tx.commit()?;
+        Ok(born)
+    }
+
+    fn rollback_blocking(&self, tx: MemoryTx) -> Result<(), CommitError> {
+        tx.rollback();
+        Ok(())
+    }
+}
+
+impl<'t> NestBlocking<'t, MemoryTx> for MemoryStore {
+    type Nested = MemorySavepoint<'t>;
+
+    fn savepoint_blocking(&self, tx: &'t mut MemoryTx) -> Result<MemorySavepoint<'t>, BeginError> {
+        Ok(tx.savepoint())
+    }
+}
+
+impl<'t, 'outer: 't> NestBlocking<'t, MemorySavepoint<'outer>> for MemoryStore {
+    type Nested = MemorySavepoint<'t>;
+
+    fn savepoint_blocking(
+        &self,
+        tx: &'t mut MemorySavepoint<'outer>,
+    ) -> Result<MemorySavepoint<'t>, BeginError> {
+        Ok(tx.savepoint())
+    }
+}
+
+impl ReleaseBlocking<MemorySavepoint<'_>> for MemoryStore {
+    fn release_blocking(&self, nested: MemorySavepoint<'_>) -> Result<(), CommitError> {
+        nested.release();
+        Ok(())
+    }
+
+    fn roll_back_to_blocking(&self, nested: MemorySavepoint<'_>) -> Result<(), CommitError> {
+        nested.roll_back();
+        Ok(())
+    }
+}
+
+impl Capture<MemoryTx> for MemoryStore {
+    async fn insert(&self, tx: &mut MemoryTx, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
+        tx.stage(rows)
+    }
+}
+
+impl Capture<MemorySavepoint<'_>> for MemoryStore {
+    async fn insert(
+        &self,
+        tx: &mut MemorySavepoint<'_>,
+        rows: &[NewRow],
+    ) -> Result<Vec<Born>, WriteError> {
+        tx.tx().stage(rows)
+    }
+}
+
+impl Begin<&MemoryStore> for MemoryStore {
+    type Tx = MemoryTx;
+
+    async fn begin(&self, conn: &MemoryStore) -> Result<MemoryTx, BeginError> {
+        self.begin_blocking(conn)
+    }
+}
+
+impl Commit<MemoryTx> for MemoryStore {
+    async fn commit(&self, tx: MemoryTx, rows: &[NewRow]) -> Result<Vec<Born>, CommitError> {
+        self.commit_blocking(tx, rows)
+    }
+
+    async fn rollback(&self, tx: MemoryTx) -> Result<(), CommitError> {
+        self.rollback_blocking(tx)
+    }
+}
+
+impl<'t> Nest<'t, MemoryTx> for MemoryStore {
+    type Nested = MemorySavepoint<'t>;
+
+    async fn savepoint(&self, tx: &'t mut MemoryTx) -> Result<MemorySavepoint<'t>, BeginError> {
+        Ok(tx.savepoint())
+    }
+}
+
+impl<'t, 'outer: 't> Nest<'t, MemorySavepoint<'outer>> for MemoryStore {
+    type Nested = MemorySavepoint<'t>;
+
+    async fn savepoint(
+        &self,
+        tx: &'t mut MemorySavepoint<'outer>,
+    ) -> Result<MemorySavepoint<'t>, BeginError> {
+        Ok(tx.savepoint())
+    }
+}
+
+impl Release<MemorySavepoint<'_>> for MemoryStore {
+    async fn release(&self, nested: MemorySavepoint<'_>) -> Result<(), CommitError> {
+        self.release_blocking(nested)
+    }
+
+    async fn roll_back_to(&self, nested: MemorySavepoint<'_>) -> Result<(), CommitError> {
+        self.roll_back_to_blocking(nested)
+    }
+}

@@ -1,0 +1,112 @@
+use std::time::Duration;
+
+use sendoff_core::limits::{ERROR_CHARS, truncate};
+use sendoff_core::{Event, Status, Timestamp, Token, Undecodable};
+
+use crate::store::{Birth, Born, NewRow, Outcome, Row};
+
+const MICROSECOND: Duration = Duration::from_micros(1);
+
+/// A row, and what only the table knows of it.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// The order of commits; the table sets it.
+    pub(super) seq: u64,
+    pub(super) row: Row,
+    /// Whether it is to look undecodable.
+    pub(super) spoiled: bool,
+    stamps: Stamps,
+}
+
+/// How many holds were stamped on a row at one reading of the clock.
+#[derive(Debug, Clone, Copy)]
+struct Stamps {
+    at: Timestamp,
+    count: u32,
+}
+
+impl Entry {
+    pub(super) fn born(new: &NewRow, now: Timestamp) -> Result<Self, Undecodable> {
+        // What comes out of a database has no delay of its own any more; nor does this.
+        let event = Event::restore(new.event.as_ref().clone())?;
+        let (due_at, locked_by) = match &new.birth {
+            Birth::Due => (now.saturating_add(new.event.delay()), None),
+            Birth::Held { owner, grace } => (now.saturating_add(*grace), Some(owner.to_string())),
+        };
+        let count = u32::from(locked_by.is_some());
+        let row = Row {
+            event,
+            status: Status::New,
+            attempts: 0,
+            due_at,
+            created_at: now,
+            done_at: None,
+            last_error: None,
+            locked_by,
+        };
+        Ok(Self { seq: 0, row, spoiled: false, stamps: Stamps { at: now, count } })
+    }
+
+    pub(super) fn as_born(&self) -> Born {
+        let token = self.row.locked_by.is_some().then(|| Token::new(self.row.due_at));
+        Born { created_at: self.row.created_at, token }
+    }
+
+    pub(super) fn is_held_by(&self, token: Token) -> bool {
+        self.row.status.is_pending() && self.row.due_at == token.due_at()
+    }
+
+    /// Whether somebody other than `owner` was the last to hold it.
+    pub(super) fn is_lost_to(&self, owner: &str) -> bool {
+        self.row.locked_by.as_deref().is_some_and(|holder| holder != owner)
+    }
+
+    pub(super) fn event(&self) -> Result<Event, Undecodable> {
+        if self.spoiled {
+            return Err(Undecodable { field: "event_type", source: None });
+        }
+        Ok(self.row.event.clone())
+    }
+
+    /// Pushes the due time ahead, and returns the token nobody else has for this row.
+    pub(super) fn hold(&mut self, now: Timestamp, hold: Duration) -> Token {
+        // A server's clock has moved on between two statements; a test's may stand still, and then a
+        // row that is released and claimed again would give two holders the same token.
+        let earlier = if self.stamps.at == now { self.stamps.count } else { 0 };
+        let apart = MICROSECOND.saturating_mul(earlier);
+        self.stamps = Stamps { at: now, count: earlier.saturating_add(1) };
+        let until = now.saturating_add(hold).saturating_add(apart);
+        self.row.due_at =
+            if until == self.row.due_at { until.saturating_add(MICROSECOND) } else { until };
+        Token::new(self.row.due_at)
+    }
+
+    /// Ends a hold. The due time always leaves the token's value, so that the same settlement sent
+    /// twice finds nothing the second time.
+    pub(super) fn settle(&mut self, outcome: &Outcome, now: Timestamp) {
+        let row = &mut self.row;
+        row.locked_by = None;
+        match outcome {
+            Outcome::Done => {
+                row.status = Status::Done;
+                row.done_at = Some(now);
+            }
+            Outcome::Retry { delay, attempts, error } => {
+                let due_at = now.saturating_add(*delay);
+                row.due_at =
+                    if due_at == row.due_at { due_at.saturating_add(MICROSECOND) } else { due_at };
+                row.status = Status::Retry;
+                row.attempts = *attempts;
+                row.last_error = Some(truncate(error, ERROR_CHARS).to_owned());
+            }
+            Outcome::Dead { attempts, error } => {
+                row.status = Status::Dead;
+                row.attempts = *attempts;
+                row.last_error = Some(truncate(error, ERROR_CHARS).to_owned());
+            }
+            Outcome::Released => {
+                row.due_at = if row.due_at == now { now.saturating_sub(MICROSECOND) } else { now };
+            }
+        }
+    }
+}

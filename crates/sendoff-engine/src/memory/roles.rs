@@ -1,0 +1,68 @@
+//! The store traits. Each call is one locked look at the table; none awaits anything.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sendoff_core::EventId;
+
+use super::store::MemoryStore;
+use crate::store::{
+    Claim, ClaimStore, Claimed, Counts, Held, InspectStore, RetainStore, Row, SettleStore,
+    Settlement, StoreError,
+};
+
+#[async_trait]
+impl ClaimStore for MemoryStore {
+    async fn claim(&self, claim: &Claim<'_>) -> Result<Vec<Claimed>, StoreError> {
+        Ok(self.with(|table, now| table.claim(claim, now))?)
+    }
+
+    async fn confirm(&self, holds: &[Held]) -> Result<Vec<EventId>, StoreError> {
+        Ok(self.with(|table, _| table.confirm(holds))?)
+    }
+
+    async fn rescue(&self, longest: Duration) -> Result<u64, StoreError> {
+        Ok(self.with(|table, now| table.rescue(longest, now))?)
+    }
+}
+
+#[async_trait]
+impl SettleStore for MemoryStore {
+    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<EventId>, StoreError> {
+        let keep = self.keep().is_some();
+        Ok(self.with(|table, now| table.settle(batch, keep, now))?)
+    }
+
+    async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Vec<Held>, StoreError> {
+        Ok(self.with(|table, now| table.extend(holds, hold, now))?)
+    }
+}
+
+#[async_trait]
+impl InspectStore for MemoryStore {
+    async fn find(&self, id: EventId) -> Result<Option<Row>, StoreError> {
+        let found = self.with(|table, _| {
+            table.get(id).map(|entry| entry.event().map(|event| Row { event, ..entry.row.clone() }))
+        })?;
+        found.transpose().map_err(|undecodable| StoreError::Refused(undecodable.into()))
+    }
+
+    async fn counts(&self) -> Result<Counts, StoreError> {
+        Ok(self.with(|table, _| table.counts())?)
+    }
+
+    async fn oldest_lag(&self) -> Result<Duration, StoreError> {
+        Ok(self.with(|table, now| table.oldest_lag(now))?)
+    }
+}
+
+#[async_trait]
+impl RetainStore for MemoryStore {
+    fn keeps(&self) -> Option<Duration> {
+        self.keep()
+    }
+
+    async fn purge(&self, older_than: Duration, limit: usize) -> Result<u64, StoreError> {
+        Ok(self.with(|table, now| table.purge(older_than, limit, now))?)
+    }
+}

@@ -1,0 +1,147 @@
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sendoff_core::{EventId, Timestamp};
+
+use super::table::Table;
+use super::tx::MemoryTx;
+use crate::clock::{Clock, TokioClock};
+use crate::store::{Row, StoreError};
+
+/// An outbox's table in memory: the test double for whichever database an application uses.
+///
+/// Cheap to clone; all clones are one table. Transactions are [`MemoryTx`]: nothing they write is
+/// there before their commit, and everything is there after it. They need no runtime, so both the
+/// asynchronous and the blocking traits of [`capture`](crate::capture) are there.
+///
+/// ```
+/// use sendoff_core::Event;
+/// use sendoff_engine::capture::Capture;
+/// use sendoff_engine::memory::MemoryStore;
+/// use sendoff_engine::store::{Birth, NewRow};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = MemoryStore::new();
+/// let event = Event::json_text("order.placed", r#"{"total":990}"#)?;
+///
+/// let mut tx = store.transaction()?;
+/// store.insert(&mut tx, &[NewRow { event: event.clone(), birth: Birth::Due }]).await?;
+/// assert!(store.rows().is_empty(), "nobody sees it yet");
+/// tx.commit()?;
+///
+/// assert_eq!(store.rows()[0].event.payload(), event.payload());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct MemoryStore(Arc<Shared>);
+
+struct Shared {
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+}
+
+struct State {
+    table: Table,
+    keep: Option<Duration>,
+    closed: bool,
+}
+
+/// The store was closed; each trait has its own error for it.
+#[derive(Debug)]
+pub(super) struct Closed;
+
+impl From<Closed> for StoreError {
+    fn from(Closed: Closed) -> Self {
+        Self::Closed
+    }
+}
+
+impl MemoryStore {
+    /// An empty table that keeps everything and follows tokio's time, paused or not.
+    pub fn new() -> Self {
+        Self::with_clock(Arc::new(TokioClock::default()))
+    }
+
+    /// An empty table that keeps everything and lives by `clock`.
+    pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
+        let state = State { table: Table::default(), keep: Some(Duration::MAX), closed: false };
+        Self(Arc::new(Shared { clock, state: Mutex::new(state) }))
+    }
+
+    /// Deletes rows when they are done, instead of keeping them.
+    #[must_use]
+    pub fn deleting_when_done(self) -> Self {
+        self.lock().keep = None;
+        self
+    }
+
+    /// Says that delivered rows are kept this long. Forgetting them is still
+    /// [`purge`](crate::store::RetainStore::purge)'s.
+    #[must_use]
+    pub fn keeping_for(self, keep: Duration) -> Self {
+        self.lock().keep = Some(keep);
+        self
+    }
+
+    /// Opens a transaction, as an application does that commits by itself.
+    pub fn transaction(&self) -> Result<MemoryTx, StoreError> {
+        self.with(|_, _| ())?;
+        Ok(MemoryTx::new(self.clone()))
+    }
+
+    /// Every row as it stands, in the order of commits; also of a closed store.
+    pub fn rows(&self) -> Vec<Row> {
+        self.lock().table.rows()
+    }
+
+    /// Makes a row look like one that cannot be decoded; `false` if there is none. Claims return it
+    /// as such, and [`rows`](Self::rows) still shows what it was.
+    pub fn spoil(&self, id: EventId) -> bool {
+        self.lock().table.spoil(id)
+    }
+
+    /// Refuses everything from now on. What was committed stays to be looked at.
+    pub fn close(&self) {
+        self.lock().closed = true;
+    }
+
+    pub(super) fn keep(&self) -> Option<Duration> {
+        self.lock().keep
+    }
+
+    /// One statement: the table and the time, which stands still under the lock.
+    pub(super) fn with<T>(
+        &self,
+        statement: impl FnOnce(&mut Table, Timestamp) -> T,
+    ) -> Result<T, Closed> {
+        let mut state = self.lock();
+        if state.closed {
+            return Err(Closed);
+        }
+        let now = self.0.clock.now();
+        Ok(statement(&mut state.table, now))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Statements do not panic half-way; a clock that did has not touched the table.
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore")
+            .field("clock", &self.0.clock)
+            .field("counts", &self.lock().table.counts())
+            .finish_non_exhaustive()
+    }
+}

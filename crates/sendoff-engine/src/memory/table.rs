@@ -1,0 +1,190 @@
+//! The table: every statement as a function of the rows, its arguments and the time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use sendoff_core::{EventId, Status, Timestamp};
+
+use super::entry::Entry;
+use crate::store::{Claim, Claimed, Counts, Held, Outcome, Row, Settlement, Suspects};
+
+/// Ordered maps throughout: a simulation must find the same rows in the same order every time.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    rows: BTreeMap<EventId, Entry>,
+    /// Pending rows in the order of claims.
+    pending: BTreeMap<(Timestamp, u64), EventId>,
+    last_seq: u64,
+}
+
+/// An id that is there already.
+pub(super) struct Duplicate;
+
+impl Table {
+    pub(super) fn contains(&self, id: EventId) -> bool {
+        self.rows.contains_key(&id)
+    }
+
+    /// Adds all rows or none. Their ids differ from each other; the transaction saw to that.
+    pub(super) fn insert(&mut self, entries: Vec<Entry>) -> Result<(), Duplicate> {
+        if entries.iter().any(|entry| self.contains(entry.row.event.id())) {
+            return Err(Duplicate);
+        }
+        for mut entry in entries {
+            self.last_seq += 1;
+            entry.seq = self.last_seq;
+            self.pending.insert((entry.row.due_at, entry.seq), entry.row.event.id());
+            self.rows.insert(entry.row.event.id(), entry);
+        }
+        Ok(())
+    }
+
+    /// The one way to change a row, so that the order of claims follows it.
+    fn change<T>(&mut self, id: EventId, change: impl FnOnce(&mut Entry) -> T) -> Option<T> {
+        let entry = self.rows.get_mut(&id)?;
+        self.pending.remove(&(entry.row.due_at, entry.seq));
+        let answer = change(entry);
+        if entry.row.status.is_pending() {
+            self.pending.insert((entry.row.due_at, entry.seq), id);
+        }
+        Some(answer)
+    }
+
+    pub(super) fn claim(&mut self, claim: &Claim<'_>, now: Timestamp) -> Vec<Claimed> {
+        let newest = now.saturating_sub(claim.skip_recent);
+        let ids: Vec<EventId> = self
+            .pending
+            .range(..=(now, u64::MAX))
+            .filter_map(|(_, id)| self.rows.get(id))
+            .filter(|entry| entry.row.created_at <= newest)
+            .filter(|entry| {
+                let suspect = entry.is_lost_to(claim.owner) && entry.row.attempts >= 1;
+                suspect == (claim.suspects == Suspects::Only)
+            })
+            .take(claim.limit)
+            .map(|entry| entry.row.event.id())
+            .collect();
+        ids.into_iter().filter_map(|id| self.change(id, |entry| take(entry, claim, now))).collect()
+    }
+
+    pub(super) fn confirm(&self, holds: &[Held]) -> Vec<EventId> {
+        holds.iter().filter(|held| self.is_held(held)).map(|held| held.id).collect()
+    }
+
+    fn is_held(&self, held: &Held) -> bool {
+        self.rows.get(&held.id).is_some_and(|entry| entry.is_held_by(held.token))
+    }
+
+    pub(super) fn rescue(&mut self, longest: Duration, now: Timestamp) -> u64 {
+        let furthest = now.saturating_add(longest);
+        let ids: Vec<EventId> = self
+            .pending
+            .values()
+            .filter_map(|id| self.rows.get(id))
+            .filter(|entry| entry.row.locked_by.is_some() && entry.row.due_at > furthest)
+            .map(|entry| entry.row.event.id())
+            .collect();
+        for id in &ids {
+            // The holder stays on record: whoever takes the row over must count the loss.
+            self.change(*id, |entry| entry.row.due_at = now);
+        }
+        ids.len() as u64
+    }
+
+    /// Carries out what is not stale. `keep` says whether delivered rows stay.
+    pub(super) fn settle(
+        &mut self,
+        batch: &[Settlement],
+        keep: bool,
+        now: Timestamp,
+    ) -> Vec<EventId> {
+        let mut settled = Vec::with_capacity(batch.len());
+        for Settlement { held, outcome } in batch {
+            if !self.is_held(held) {
+                continue;
+            }
+            self.change(held.id, |entry| entry.settle(outcome, now));
+            if !keep && *outcome == Outcome::Done {
+                self.rows.remove(&held.id);
+            }
+            settled.push(held.id);
+        }
+        settled
+    }
+
+    pub(super) fn extend(&mut self, holds: &[Held], hold: Duration, now: Timestamp) -> Vec<Held> {
+        let mut extended = Vec::with_capacity(holds.len());
+        for held in holds {
+            if !self.is_held(held) {
+                continue;
+            }
+            let token = self.change(held.id, |entry| entry.hold(now, hold));
+            extended.extend(token.map(|token| Held { id: held.id, token }));
+        }
+        extended
+    }
+
+    pub(super) fn get(&self, id: EventId) -> Option<&Entry> {
+        self.rows.get(&id)
+    }
+
+    pub(super) fn spoil(&mut self, id: EventId) -> bool {
+        self.change(id, |entry| entry.spoiled = true).is_some()
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for entry in self.rows.values() {
+            *counts.of(entry.row.status) += 1;
+        }
+        counts
+    }
+
+    pub(super) fn oldest_lag(&self, now: Timestamp) -> Duration {
+        // Nothing due gives a first due time after now, and `since` that is zero.
+        self.pending.first_key_value().map_or(Duration::ZERO, |(&(due_at, _), _)| now.since(due_at))
+    }
+
+    pub(super) fn purge(&mut self, older_than: Duration, limit: usize, now: Timestamp) -> u64 {
+        let before = now.saturating_sub(older_than);
+        let mut old: Vec<(Timestamp, u64, EventId)> = self
+            .rows
+            .iter()
+            .filter(|(_, entry)| entry.row.status == Status::Done)
+            .filter_map(|(&id, entry)| Some((entry.row.done_at?, entry.seq, id)))
+            .filter(|&(done_at, _, _)| done_at < before)
+            .collect();
+        old.sort_unstable();
+        old.truncate(limit);
+        for (_, _, id) in &old {
+            self.rows.remove(id);
+        }
+        old.len() as u64
+    }
+
+    /// Every row, in the order of commits.
+    pub(super) fn rows(&self) -> Vec<Row> {
+        let mut entries: Vec<&Entry> = self.rows.values().collect();
+        entries.sort_unstable_by_key(|entry| entry.seq);
+        entries.into_iter().map(|entry| entry.row.clone()).collect()
+    }
+}
+
+fn take(entry: &mut Entry, claim: &Claim<'_>, now: Timestamp) -> Claimed {
+    let lost = entry.is_lost_to(claim.owner);
+    if lost {
+        // Counted now: if this run kills its process too, nobody is left to count it.
+        entry.row.attempts = entry.row.attempts.saturating_add(1);
+    }
+    entry.row.locked_by = Some(claim.owner.to_owned());
+    let token = entry.hold(now, claim.hold);
+    Claimed {
+        id: entry.row.event.id(),
+        token,
+        attempts: entry.row.attempts,
+        lost,
+        created_at: entry.row.created_at,
+        claimed_at: now,
+        event: entry.event(),
+    }
+}

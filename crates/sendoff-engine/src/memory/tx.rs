@@ -1,0 +1,105 @@
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use sendoff_core::EventId;
+
+use super::entry::Entry;
+use super::savepoint::MemorySavepoint;
+use super::store::{Closed, MemoryStore};
+use crate::capture::{CommitError, WriteError};
+use crate::store::{Born, NewRow};
+
+/// A transaction of a [`MemoryStore`]. Dropping it rolls it back.
+///
+/// Rows get their times when they are written and their place in the order when they commit, as in
+/// a database.
+pub struct MemoryTx {
+    store: MemoryStore,
+    staged: Mutex<Staged>,
+}
+
+#[derive(Default)]
+struct Staged {
+    entries: Vec<Entry>,
+    ids: BTreeSet<EventId>,
+}
+
+impl From<Closed> for WriteError {
+    fn from(Closed: Closed) -> Self {
+        Self::Closed
+    }
+}
+
+impl MemoryTx {
+    pub(super) fn new(store: MemoryStore) -> Self {
+        Self { store, staged: Mutex::default() }
+    }
+
+    /// Makes everything that was written visible, at once.
+    pub fn commit(self) -> Result<(), CommitError> {
+        let Self { store, staged } = self;
+        let Staged { entries, .. } = staged.into_inner().unwrap_or_else(PoisonError::into_inner);
+        // Another transaction may have committed one of our ids since we wrote it.
+        match store.with(|table, _| table.insert(entries)) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(CommitError::Refused(WriteError::DuplicateId)),
+            Err(closed) => Err(CommitError::Refused(closed.into())),
+        }
+    }
+
+    /// Forgets everything that was written, like dropping it.
+    pub fn rollback(self) {}
+
+    /// Sets a savepoint: what is written through it can be undone on its own.
+    pub fn savepoint(&mut self) -> MemorySavepoint<'_> {
+        MemorySavepoint::new(self)
+    }
+
+    /// Writes all rows or none.
+    pub(super) fn stage(&self, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
+        self.store.with(|table, now| {
+            let mut staged = self.lock();
+            let mut ids = BTreeSet::new();
+            for id in rows.iter().map(|row| row.event.id()) {
+                if table.contains(id) || staged.ids.contains(&id) || !ids.insert(id) {
+                    return Err(WriteError::DuplicateId);
+                }
+            }
+            let entries = rows
+                .iter()
+                .map(|row| Entry::born(row, now))
+                .collect::<Result<Vec<_>, _>>()
+                .map_err(|undecodable| WriteError::Driver(undecodable.into()))?;
+            let born = entries.iter().map(Entry::as_born).collect();
+            staged.entries.extend(entries);
+            staged.ids.append(&mut ids);
+            Ok(born)
+        })?
+    }
+
+    /// How much was written so far.
+    pub(super) fn mark(&self) -> usize {
+        self.lock().entries.len()
+    }
+
+    /// Forgets what was written after `mark`.
+    pub(super) fn undo_to(&self, mark: usize) {
+        let mut staged = self.lock();
+        let Staged { entries, ids } = &mut *staged;
+        for entry in entries.drain(mark.min(entries.len())..) {
+            ids.remove(&entry.row.event.id());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Staged> {
+        // Rows are added as the last, infallible step, so a panic leaves nothing half-staged.
+        self.staged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for MemoryTx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryTx").field("staged", &self.mark()).finish_non_exhaustive()
+    }
+}
