@@ -15,7 +15,7 @@ use crate::dispatch::{Interceptor, Listeners, Worker};
 use crate::handover::{Alarm, Confirmer, Handover, Holds, LaneDepths, Lanes, Poller};
 use crate::lock::lock;
 use crate::operate::{Lag, Metrics, Upkeep};
-use crate::settle::{SettleWriter, completions};
+use crate::settle::{Pace, SettleWriter, completions};
 use crate::store::{OutboxStore, StoreError};
 
 /// What an engine is made of.
@@ -63,9 +63,10 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 impl Engine {
     pub(crate) fn start(parts: Parts, runtime: &Handle) -> Self {
         let Parts { store, config, listeners, interceptors, metrics, retry, random, owner } = parts;
+        let shortest_hold = config.hold.min(config.hot_grace);
         let handover = Arc::new(Handover {
             lanes: Lanes::new(config.hot_capacity, config.cold_capacity),
-            holds: Holds::new(config.in_flight_ttl),
+            holds: Holds::new(shortest_hold / 2, config.in_flight_ttl),
             alarm: Alarm::new(config.poll_interval),
             confirmer: Confirmer::new(config.hot_capacity),
             metrics,
@@ -73,14 +74,12 @@ impl Engine {
         let (completions, completed) = completions(config.hot_capacity + config.cold_capacity);
 
         let mut settling = JoinSet::new();
-        let writer = SettleWriter {
-            store: store.clone(),
-            handover: handover.clone(),
-            completions: completed,
+        let pace = Pace {
             hold: config.hold,
-            shortest_hold: config.hold.min(config.hot_grace),
+            extend_every: shortest_hold / 4,
             store_timeout: config.store_timeout,
         };
+        let writer = SettleWriter::new(store.clone(), handover.clone(), completed, pace);
         settling.spawn_on(writer.run(), runtime);
 
         let mut workers = JoinSet::new();

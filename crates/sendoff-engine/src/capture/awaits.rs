@@ -90,7 +90,7 @@ impl<S, Tx> Guard<'_, S, Tx> {
     }
 }
 
-impl<S: Release<Nested>, Nested> SavepointGuard<'_, S, Nested> {
+impl<'t, S: Release<'t, Nested>, Nested> SavepointGuard<'t, S, Nested> {
     /// Keeps what was done since the savepoint.
     pub async fn release(mut self) -> Result<(), CommitError> {
         let Some(nested) = self.nested.take() else { return Ok(()) };

@@ -12,8 +12,8 @@ pub use error::{BeginError, CommitError, CommitMark, WriteError};
 pub use guard::{Awaits, BlockingGuard, BlockingSavepoint, Blocks, Guard, SavepointGuard};
 pub use staged::Staged;
 pub use tx::{
-    Begin, BeginBlocking, Capture, CaptureBlocking, Commit, CommitBlocking, Nest, NestBlocking,
-    Release, ReleaseBlocking,
+    Begin, BeginBlocking, BoxFuture, Capture, CaptureBlocking, Commit, CommitBlocking, Nest,
+    NestBlocking, Release, ReleaseBlocking,
 };
 
 pub(crate) use staging::{Writer, ring_for_delayed};

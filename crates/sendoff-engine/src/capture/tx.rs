@@ -5,6 +5,7 @@
 //! group; a driver whose transaction is bound to a thread implements the second.
 
 use std::future::Future;
+use std::pin::Pin;
 
 use super::{BeginError, CommitError, WriteError};
 use crate::store::{Born, NewRow};
@@ -42,25 +43,26 @@ pub trait Commit<Tx> {
     fn rollback(&self, tx: Tx) -> impl Future<Output = Result<(), CommitError>> + Send;
 }
 
+/// A future of the savepoint traits. Boxed, because the compiler cannot show that an opaque future
+/// of a trait with a lifetime is `Send`, and then nothing that sets a savepoint could be spawned.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
 /// Savepoints inside a transaction of ours. A dropped `Nested` must roll back to it.
 pub trait Nest<'t, Tx> {
     /// The transaction within.
     type Nested;
 
     /// Sets a savepoint.
-    fn savepoint(
-        &self,
-        tx: &'t mut Tx,
-    ) -> impl Future<Output = Result<Self::Nested, BeginError>> + Send;
+    fn savepoint(&'t self, tx: &'t mut Tx) -> BoxFuture<'t, Result<Self::Nested, BeginError>>;
 }
 
 /// Ending a savepoint we set.
-pub trait Release<Nested> {
+pub trait Release<'t, Nested> {
     /// Keeps what was done since.
-    fn release(&self, nested: Nested) -> impl Future<Output = Result<(), CommitError>> + Send;
+    fn release(&'t self, nested: Nested) -> BoxFuture<'t, Result<(), CommitError>>;
 
     /// Undoes what was done since.
-    fn roll_back_to(&self, nested: Nested) -> impl Future<Output = Result<(), CommitError>> + Send;
+    fn roll_back_to(&'t self, nested: Nested) -> BoxFuture<'t, Result<(), CommitError>>;
 }
 
 /// [`Capture`] for a driver that blocks.

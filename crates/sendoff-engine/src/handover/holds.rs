@@ -18,6 +18,9 @@ use crate::store::Held;
 #[derive(Debug)]
 pub(crate) struct Holds {
     table: Mutex<Table>,
+    /// Holds are extended when they end within this time, so one with less left is not taken in: it
+    /// might run out before anybody has looked.
+    horizon: Duration,
     /// After this long an entry counts as stuck: no longer extended, and taken in anew.
     ttl: Option<Duration>,
     /// Some entry or give-up came or went.
@@ -46,6 +49,17 @@ struct Hold {
     since: Instant,
 }
 
+/// The answer to somebody who brings an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// It is taken in.
+    Run(Run),
+    /// It is here already; the newer hold serves the run that is under way.
+    InFlight,
+    /// Too little is left of its hold, which is given up.
+    TooLate,
+}
+
 /// Tells two stays of one event apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Run(u64);
@@ -54,14 +68,17 @@ pub(crate) struct Run(u64);
 const UNWANTED: usize = 10 * limits::BATCH_ROWS;
 
 impl Holds {
-    pub(crate) fn new(ttl: Option<Duration>) -> Self {
-        Self { table: Mutex::default(), ttl, changed: Notify::new() }
+    pub(crate) fn new(horizon: Duration, ttl: Option<Duration>) -> Self {
+        Self { table: Mutex::default(), horizon, ttl, changed: Notify::new() }
     }
 
-    /// Takes an event in. `None` if it is here already; then the newer hold serves the run that is
-    /// under way.
-    pub(crate) fn admit(&self, held: Held, until: Instant, lane: Lane) -> Option<Run> {
+    /// Takes an event in, unless it is here already or comes too late.
+    pub(crate) fn admit(&self, held: Held, until: Instant, lane: Lane) -> Admission {
         let now = Instant::now();
+        if until < now + self.horizon {
+            self.give_up(held);
+            return Admission::TooLate;
+        }
         let mut table = lock(&self.table);
         table.runs += 1;
         let run = Run(table.runs);
@@ -77,11 +94,11 @@ impl Holds {
             Entry::Occupied(mut here) => {
                 let here = here.get_mut();
                 (here.held, here.until) = (Some(held), until);
-                return None;
+                return Admission::InFlight;
             }
         }
         table.cold += usize::from(lane == Lane::Cold);
-        Some(run)
+        Admission::Run(run)
     }
 
     /// Whether the run may start: the row is certainly ours now (I1). If not, it is forgotten.
@@ -113,11 +130,11 @@ impl Holds {
         }
     }
 
-    /// The holds that end within `horizon` and should be extended.
-    pub(crate) fn ending(&self, horizon: Duration) -> Vec<Held> {
+    /// The holds that end soon and should be extended.
+    pub(crate) fn ending(&self) -> Vec<Held> {
         let now = Instant::now();
         let table = lock(&self.table);
-        let ending = |hold: &&Hold| hold.until < now + horizon && !self.is_stuck(hold, now);
+        let ending = |hold: &&Hold| hold.until < now + self.horizon && !self.is_stuck(hold, now);
         table.rows.values().filter(ending).filter_map(|hold| hold.held).collect()
     }
 
@@ -201,27 +218,38 @@ mod tests {
         held(0).id
     }
 
+    /// Holds that are extended in their last two seconds.
+    fn holds(ttl: Option<Duration>) -> Holds {
+        Holds::new(2 * SECOND, ttl)
+    }
+
+    fn admit(holds: &Holds, token: i64, lasts: Duration) -> Run {
+        match holds.admit(held(token), Instant::now() + lasts, Lane::Cold) {
+            Admission::Run(run) => run,
+            refused => panic!("{refused:?}"),
+        }
+    }
+
     /// Holds D3.
     #[tokio::test(start_paused = true)]
     async fn an_event_in_flight_is_not_taken_in_twice_but_its_run_gets_the_newer_hold() {
-        let holds = Holds::new(None);
-        let end = Instant::now() + SECOND;
-        let run = holds.admit(held(1), end, Lane::Cold).unwrap();
-        assert_eq!(holds.admit(held(2), end, Lane::Cold), None);
+        let holds = holds(None);
+        let end = Instant::now() + 9 * SECOND;
+        let run = admit(&holds, 1, 9 * SECOND);
+        assert_eq!(holds.admit(held(2), end, Lane::Cold), Admission::InFlight);
         assert_eq!(holds.held(id(), run), Some(held(2)));
         holds.forget(id(), run);
-        assert!(holds.admit(held(3), end, Lane::Hot).is_some());
+        assert!(matches!(holds.admit(held(3), end, Lane::Hot), Admission::Run(_)));
     }
 
     /// Holds D3.
     #[tokio::test(start_paused = true)]
     async fn with_a_ttl_a_stuck_run_is_replaced_and_cannot_settle_any_more() {
-        let holds = Holds::new(Some(SECOND));
-        let far = Instant::now() + 100 * SECOND;
-        let stuck = holds.admit(held(1), far, Lane::Cold).unwrap();
-        tokio::time::advance(SECOND).await;
-        assert!(holds.ending(1000 * SECOND).is_empty(), "a stuck run is not extended");
-        let fresh = holds.admit(held(2), far, Lane::Cold).unwrap();
+        let holds = holds(Some(5 * SECOND));
+        let stuck = admit(&holds, 1, 6 * SECOND);
+        tokio::time::advance(5 * SECOND).await;
+        assert!(holds.ending().is_empty(), "a stuck run is not extended");
+        let fresh = admit(&holds, 2, 9 * SECOND);
         assert_eq!((holds.held(id(), stuck), holds.held(id(), fresh)), (None, Some(held(2))));
         holds.forget(id(), stuck);
         assert!(holds.held(id(), fresh).is_some(), "the stuck run must not end the fresh one");
@@ -229,42 +257,48 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_run_may_not_start_once_its_hold_ran_out() {
-        let holds = Holds::new(None);
-        let run = holds.admit(held(1), Instant::now() + SECOND, Lane::Hot).unwrap();
+        let holds = holds(None);
+        let run = admit(&holds, 1, 3 * SECOND);
         assert!(holds.may_start(id(), run));
-        tokio::time::advance(SECOND).await;
+        tokio::time::advance(3 * SECOND).await;
         assert!(!holds.may_start(id(), run));
         assert_eq!(holds.held(id(), run), None);
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_hold_that_might_run_out_before_it_is_extended_is_given_up() {
+        let holds = holds(None);
+        let soon = Instant::now() + 2 * SECOND - Duration::from_micros(1);
+        assert_eq!(holds.admit(held(1), soon, Lane::Hot), Admission::TooLate);
+        assert_eq!(holds.take_unwanted(), [held(1)]);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn an_extension_that_was_refused_takes_the_hold_away_but_not_the_run() {
-        let holds = Holds::new(None);
-        let run = holds.admit(held(1), Instant::now() + SECOND, Lane::Cold).unwrap();
-        let asked = holds.ending(2 * SECOND);
+        let holds = holds(None);
+        let run = admit(&holds, 1, 3 * SECOND);
+        tokio::time::advance(2 * SECOND).await;
+        let asked = holds.ending();
         assert_eq!(asked, [held(1)]);
         holds.extended(&asked, &[], Instant::now() + 9 * SECOND);
         assert_eq!(holds.held(id(), run), None);
-        assert_eq!(
-            holds.admit(held(5), Instant::now() + SECOND, Lane::Cold),
-            None,
-            "still in flight"
-        );
+        let end = Instant::now() + 9 * SECOND;
+        assert_eq!(holds.admit(held(5), end, Lane::Cold), Admission::InFlight);
         holds.extended(&asked, &[], Instant::now());
         assert_eq!(holds.held(id(), run), Some(held(5)), "a late answer about an old hold");
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_cold_lane_is_empty_once_its_last_run_is_settled() {
-        let holds = Holds::new(None);
-        let run = holds.admit(held(1), Instant::now() + SECOND, Lane::Cold).unwrap();
+        let holds = holds(None);
+        let run = admit(&holds, 1, 9 * SECOND);
         let settle = async { holds.forget(id(), run) };
         tokio::join!(biased; holds.cold_falls_to(0), settle);
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_is_given_up_is_bounded_and_taken_once() {
-        let holds = Holds::new(None);
+        let holds = holds(None);
         for token in 0..(UNWANTED as i64 + 5) {
             holds.give_up(held(token));
         }

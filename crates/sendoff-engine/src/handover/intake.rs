@@ -5,7 +5,7 @@ use sendoff_core::{Attempt, Delivery, Event, Lane, Timestamp, Token};
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::{Alarm, Confirmer, Holds, Lanes, Parcel};
+use super::{Admission, Alarm, Confirmer, Holds, Lanes, Parcel};
 use crate::operate::Metrics;
 use crate::store::Held;
 
@@ -38,7 +38,7 @@ impl Handover {
     /// does not fit is given up, and some poller delivers it.
     pub(crate) fn offer_hot(&self, row: HotRow) {
         let (id, held) = (row.event.id(), row.held());
-        let Some(run) = self.holds.admit(held, row.until, Lane::Hot) else { return };
+        let Admission::Run(run) = self.holds.admit(held, row.until, Lane::Hot) else { return };
         let delivery =
             Delivery { event: row.event, created_at: row.created_at, attempt: 1, lane: Lane::Hot };
         let attempt = Attempt::next(0);

@@ -151,18 +151,23 @@ mod tests {
     use sendoff_core::{Event, EventId, Timestamp, Token};
     use tokio::time::Instant;
 
-    use super::super::Holds;
+    use super::super::{Admission, Holds};
     use super::*;
     use crate::store::Held;
 
     fn parcel(lane: Lane, number: u32) -> Parcel {
         let held = Held { id: EventId::generate(), token: Token::new(Timestamp::from_micros(0)) };
+        let holds = Holds::new(Duration::ZERO, None);
+        let Admission::Run(run) = holds.admit(held, Instant::now() + Duration::from_secs(9), lane)
+        else {
+            panic!()
+        };
         let event = Event::json("e", &number).unwrap();
         let created_at = Timestamp::now();
         Parcel {
             delivery: Delivery { event, created_at, attempt: number, lane },
             attempt: Attempt::next(0),
-            run: Holds::new(None).admit(held, Instant::now(), lane).unwrap(),
+            run,
             age: Duration::ZERO,
         }
     }

@@ -9,7 +9,7 @@ mod poller;
 
 pub(crate) use alarm::Alarm;
 pub(crate) use confirm::Confirmer;
-pub(crate) use holds::{Holds, Run};
+pub(crate) use holds::{Admission, Holds, Run};
 pub(crate) use intake::{Handover, HotRow};
 pub(crate) use lanes::{Lanes, Parcel};
 pub(crate) use poller::Poller;

@@ -6,7 +6,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
-use super::{Handover, Parcel, Run};
+use super::{Admission, Handover, Parcel, Run};
 use crate::config::OutboxConfig;
 use crate::settle::{Completion, Completions};
 use crate::store::{Claim, Claimed, Held, OutboxStore, Outcome, StoreError, Suspects};
@@ -107,7 +107,7 @@ impl Poller {
         warn!(event.id = %row.id, attempts = row.attempts, "lost with its holder before: runs alone");
         // Admitted before the wait, so that its hold is extended meanwhile.
         let held = Held { id: row.id, token: row.token };
-        if let Some(run) = self.handover.holds.admit(held, until, Lane::Cold) {
+        if let Admission::Run(run) = self.handover.holds.admit(held, until, Lane::Cold) {
             let alone = self.handover.holds.cold_falls_to(1);
             if stop.run_until_cancelled(alone).await.is_some() {
                 self.hand_over(row, run).await;
@@ -139,7 +139,7 @@ impl Poller {
 
     async fn take_in(&self, row: Claimed, until: Instant) {
         let held = Held { id: row.id, token: row.token };
-        if let Some(run) = self.handover.holds.admit(held, until, Lane::Cold) {
+        if let Admission::Run(run) = self.handover.holds.admit(held, until, Lane::Cold) {
             self.hand_over(row, run).await;
         }
     }

@@ -3,11 +3,13 @@
 //! A transaction knows the store it was opened on, and its rows go there: as with a connection,
 //! which store is asked to insert does not matter.
 
+use std::future::ready;
+
 use super::savepoint::MemorySavepoint;
 use super::store::MemoryStore;
 use super::tx::MemoryTx;
 use crate::capture::{
-    Begin, BeginBlocking, BeginError, Capture, CaptureBlocking, Commit, CommitBlocking,
+    Begin, BeginBlocking, BeginError, BoxFuture, Capture, CaptureBlocking, Commit, CommitBlocking,
     CommitError, Nest, NestBlocking, Release, ReleaseBlocking, WriteError,
 };
 use crate::store::{Born, NewRow};
@@ -117,28 +119,34 @@ impl Commit<MemoryTx> for MemoryStore {
 impl<'t> Nest<'t, MemoryTx> for MemoryStore {
     type Nested = MemorySavepoint<'t>;
 
-    async fn savepoint(&self, tx: &'t mut MemoryTx) -> Result<MemorySavepoint<'t>, BeginError> {
-        Ok(tx.savepoint())
+    fn savepoint(
+        &'t self,
+        tx: &'t mut MemoryTx,
+    ) -> BoxFuture<'t, Result<MemorySavepoint<'t>, BeginError>> {
+        Box::pin(ready(Ok(tx.savepoint())))
     }
 }
 
 impl<'t, 'outer: 't> Nest<'t, MemorySavepoint<'outer>> for MemoryStore {
     type Nested = MemorySavepoint<'t>;
 
-    async fn savepoint(
-        &self,
+    fn savepoint(
+        &'t self,
         tx: &'t mut MemorySavepoint<'outer>,
-    ) -> Result<MemorySavepoint<'t>, BeginError> {
-        Ok(tx.savepoint())
+    ) -> BoxFuture<'t, Result<MemorySavepoint<'t>, BeginError>> {
+        Box::pin(ready(Ok(tx.savepoint())))
     }
 }
 
-impl Release<MemorySavepoint<'_>> for MemoryStore {
-    async fn release(&self, nested: MemorySavepoint<'_>) -> Result<(), CommitError> {
-        self.release_blocking(nested)
+impl<'t> Release<'t, MemorySavepoint<'t>> for MemoryStore {
+    fn release(&'t self, nested: MemorySavepoint<'t>) -> BoxFuture<'t, Result<(), CommitError>> {
+        Box::pin(ready(self.release_blocking(nested)))
     }
 
-    async fn roll_back_to(&self, nested: MemorySavepoint<'_>) -> Result<(), CommitError> {
-        self.roll_back_to_blocking(nested)
+    fn roll_back_to(
+        &'t self,
+        nested: MemorySavepoint<'t>,
+    ) -> BoxFuture<'t, Result<(), CommitError>> {
+        Box::pin(ready(self.roll_back_to_blocking(nested)))
     }
 }

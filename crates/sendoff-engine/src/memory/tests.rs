@@ -8,7 +8,7 @@ use sendoff_core::{Event, Status, Timestamp};
 use super::MemoryStore;
 use crate::capture::{
     Begin, BeginBlocking, Capture, CaptureBlocking, Commit, CommitBlocking, CommitError, Nest,
-    NestBlocking, WriteError,
+    NestBlocking, Release, ReleaseBlocking, WriteError,
 };
 use crate::store::{
     Birth, Claim, ClaimStore, Held, InspectStore, NewRow, Outcome, RetainStore, SettleStore,
@@ -63,11 +63,11 @@ async fn a_savepoint_keeps_or_undoes_only_what_was_written_through_it() {
     store.insert(&mut kept, &[new_row("kept")]).await.unwrap();
     let mut inner = store.savepoint(&mut kept).await.unwrap();
     store.insert(&mut inner, &[new_row("inner, undone")]).await.unwrap();
-    Nest::<super::MemorySavepoint<'_>>::roll_back_to(&store, inner).await.unwrap();
+    store.roll_back_to(inner).await.unwrap();
     let mut inner = store.savepoint(&mut kept).await.unwrap();
     store.insert(&mut inner, &[new_row("inner, kept")]).await.unwrap();
-    Nest::<super::MemorySavepoint<'_>>::release(&store, inner).await.unwrap();
-    Nest::<super::MemoryTx>::release(&store, kept).await.unwrap();
+    store.release(inner).await.unwrap();
+    store.release(kept).await.unwrap();
 
     let mut dropped = store.savepoint(&mut tx).await.unwrap();
     store.insert(&mut dropped, &[new_row("dropped")]).await.unwrap();
@@ -86,7 +86,7 @@ fn undoing_an_outer_savepoint_undoes_what_an_inner_one_kept() {
     let row = new_row("a");
     store.insert_blocking(&inner, std::slice::from_ref(&row)).unwrap();
     inner.release();
-    NestBlocking::<super::MemoryTx>::roll_back_to_blocking(&store, outer).unwrap();
+    store.roll_back_to_blocking(outer).unwrap();
     // Its id is free again, too.
     store.insert_blocking(&tx, &[row]).unwrap();
     store.commit_blocking(tx, &[]).unwrap();

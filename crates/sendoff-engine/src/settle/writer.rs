@@ -1,15 +1,16 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sendoff_core::{limits, report};
+use sendoff_core::{EventId, limits, report};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
-use tracing::{error, info, warn};
+use tokio::time::{Instant, sleep_until, timeout};
+use tracing::{debug, error, warn};
 
 use super::Completion;
+use super::batch::Batch;
 use crate::handover::Handover;
-use crate::store::{Held, OutboxStore, Outcome, Settlement, StoreError};
+use crate::store::{OutboxStore, Outcome, StoreError};
 
 /// Writes settlements, give-ups and extensions, one statement after the other.
 ///
@@ -18,13 +19,24 @@ use crate::store::{Held, OutboxStore, Outcome, Settlement, StoreError};
 /// completions gather while the previous statement is under way, so an idle node settles one event
 /// at once and a busy one thousands together.
 pub(crate) struct SettleWriter {
-    pub(crate) store: Arc<dyn OutboxStore>,
-    pub(crate) handover: Arc<Handover>,
-    pub(crate) completions: mpsc::Receiver<Completion>,
+    store: Arc<dyn OutboxStore>,
+    handover: Arc<Handover>,
+    completions: mpsc::Receiver<Completion>,
+    pace: Pace,
+    /// What is to be written, the next one first. Empty unless the database failed us.
+    backlog: VecDeque<Batch>,
+    retry_at: Instant,
+    pause: Duration,
+}
+
+/// How the writer keeps time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
     /// What an extension extends by.
     pub(crate) hold: Duration,
-    /// The shorter of the two kinds of hold, which sets the pace of extensions.
-    pub(crate) shortest_hold: Duration,
+    /// How often to look for holds to extend; twice within the time they are looked at ahead.
+    pub(crate) extend_every: Duration,
+    /// How long one statement may take.
     pub(crate) store_timeout: Duration,
 }
 
@@ -32,119 +44,119 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 impl SettleWriter {
+    pub(crate) fn new(
+        store: Arc<dyn OutboxStore>,
+        handover: Arc<Handover>,
+        completions: mpsc::Receiver<Completion>,
+        pace: Pace,
+    ) -> Self {
+        let (backlog, retry_at, pause) = (VecDeque::new(), Instant::now(), FIRST_PAUSE);
+        Self { store, handover, completions, pace, backlog, retry_at, pause }
+    }
+
     /// Runs until every sender of completions is gone, then gives up what is still held.
     pub(crate) async fn run(mut self) {
-        let pace = self.shortest_hold / 4;
-        let mut extend_at = Instant::now() + pace;
-        let mut batch = Vec::new();
-        loop {
-            let open = tokio::select! {
+        let mut extend_at = Instant::now() + self.pace.extend_every;
+        let mut completed = Vec::new();
+        let mut open = true;
+        while open || !self.backlog.is_empty() {
+            // While the database refuses what there is, nothing new is taken: workers wait.
+            let failing = !self.backlog.is_empty();
+            tokio::select! {
                 biased;
                 // Time first: under endless completions holds must still be extended.
                 () = sleep_until(extend_at) => {
                     self.extend().await;
-                    extend_at = Instant::now() + pace;
-                    true
+                    extend_at = Instant::now() + self.pace.extend_every;
                 }
-                count = self.completions.recv_many(&mut batch, limits::BATCH_ROWS) => count > 0,
-                () = self.handover.holds.unwanted() => true,
-            };
-            self.settle(std::mem::take(&mut batch)).await;
-            self.release(self.handover.holds.take_unwanted()).await;
-            if !open {
-                break;
+                () = sleep_until(self.retry_at), if failing => self.write().await,
+                count = self.completions.recv_many(&mut completed, limits::BATCH_ROWS), if !failing => {
+                    open = count > 0;
+                    self.settle(&mut completed).await;
+                }
+                () = self.handover.holds.unwanted(), if !failing => self.release().await,
             }
         }
-        self.release(self.handover.holds.take_all()).await;
+        self.backlog.push_back(Batch::releasing(self.handover.holds.take_all()));
+        while !self.backlog.is_empty() {
+            sleep_until(self.retry_at).await;
+            self.write().await;
+        }
     }
 
-    async fn settle(&self, completions: Vec<Completion>) {
-        if completions.is_empty() {
-            return;
-        }
-        let holds = &self.handover.holds;
-        let mut batch = Vec::with_capacity(completions.len());
-        let mut runs = Vec::with_capacity(completions.len());
-        for Completion { id, run, outcome } in completions {
-            runs.push((id, run));
+    async fn settle(&mut self, completed: &mut Vec<Completion>) {
+        let mut batch = Batch::default();
+        for Completion { id, run, outcome } in completed.drain(..) {
             // The token as it is now: an extension may have changed it since the run began.
-            match holds.held(id, run) {
-                Some(held) => batch.push(Settlement { held, outcome }),
-                None => self.count_fenced(1),
+            match self.handover.holds.held(id, run) {
+                Some(held) => batch.push(held, outcome, run),
+                None => {
+                    self.handover.holds.forget(id, run);
+                    self.count_fenced(1);
+                }
             }
         }
-        self.write(&batch).await;
-        for (id, run) in runs {
-            holds.forget(id, run);
-        }
+        self.backlog.push_back(batch);
+        self.write().await;
         self.handover.metrics.lane_depths(self.handover.lanes.depths());
     }
 
-    /// Makes rows visible again for anybody.
-    async fn release(&self, unwanted: Vec<Held>) {
-        if unwanted.is_empty() {
-            return;
-        }
-        info!(rows = unwanted.len(), "holds given up");
-        let release = |held| Settlement { held, outcome: Outcome::Released };
-        let batch: Vec<_> = unwanted.into_iter().map(release).collect();
-        for part in batch.chunks(limits::BATCH_ROWS) {
-            self.write(part).await;
-        }
+    /// Makes rows nobody wants here visible again, for anybody.
+    async fn release(&mut self) {
+        let unwanted = self.handover.holds.take_unwanted();
+        debug!(rows = unwanted.len(), "holds given up");
+        self.backlog.push_back(Batch::releasing(unwanted));
+        self.write().await;
         self.handover.alarm.ring();
     }
 
-    /// Writes a batch, however long it takes. A settlement that fails is not a failed delivery: it
-    /// is tried until the database takes it, and what it refuses for good is left to run out.
-    async fn write(&self, batch: &[Settlement]) {
-        let mut parts = vec![batch];
-        while let Some(part) = parts.pop() {
-            match self.write_part(part).await {
-                Ok(()) => {}
-                // One row that cannot be written must not hold back the others: halve until it is
-                // alone.
-                Err(_) if part.len() > 1 => {
-                    let (left, right) = part.split_at(part.len() / 2);
-                    parts.extend([right, left]);
+    /// Writes the backlog as far as the database lets us. A settlement that fails is not a failed
+    /// delivery: it is tried until it is taken, and what is refused for good is left to run out.
+    async fn write(&mut self) {
+        while let Some(mut batch) = self.backlog.pop_front() {
+            if batch.settlements.len() > limits::BATCH_ROWS {
+                self.backlog.push_front(batch.split_off(limits::BATCH_ROWS));
+            }
+            match self.send(&batch).await {
+                Ok(applied) => self.written(&batch, &applied),
+                Err(error @ (StoreError::Refused(_) | StoreError::Closed)) => {
+                    // One row that cannot be written must not hold back the others: halve until it
+                    // is alone.
+                    if batch.settlements.len() > 1 {
+                        let rest = batch.split_off(batch.settlements.len() / 2);
+                        self.backlog.push_front(rest);
+                        self.backlog.push_front(batch);
+                    } else {
+                        error!(error = report(&error), "settlement refused");
+                        self.forget(&batch);
+                    }
                 }
                 Err(error) => {
-                    let id = part[0].held.id;
-                    error!(event.id = %id, error = report(&error), "settlement refused");
+                    let rows = batch.settlements.len();
+                    warn!(error = report(&error), rows, "settlement failed, trying again");
+                    batch.in_doubt = true;
+                    self.backlog.push_front(batch);
+                    self.retry_at = Instant::now() + self.pause;
+                    self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+                    return;
                 }
             }
         }
+        self.pause = FIRST_PAUSE;
     }
 
-    async fn write_part(&self, part: &[Settlement]) -> Result<(), StoreError> {
-        if part.is_empty() {
-            return Ok(());
+    async fn send(&self, batch: &Batch) -> Result<BTreeSet<EventId>, StoreError> {
+        if batch.settlements.is_empty() {
+            return Ok(BTreeSet::new());
         }
-        let mut pause = FIRST_PAUSE;
-        let mut first = true;
-        loop {
-            let answer = timeout(self.store_timeout, self.store.settle(part)).await;
-            match answer.unwrap_or(Err(StoreError::Timeout)) {
-                Ok(applied) => {
-                    self.applied(part, &applied.into_iter().collect(), first);
-                    return Ok(());
-                }
-                Err(error @ (StoreError::Refused(_) | StoreError::Closed)) => return Err(error),
-                Err(error) => {
-                    warn!(
-                        error = report(&error),
-                        rows = part.len(),
-                        "settlement failed, trying again"
-                    );
-                    sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                    first = false;
-                }
-            }
-        }
+        let statement = self.store.settle(&batch.settlements);
+        let answer = timeout(self.pace.store_timeout, statement).await;
+        Ok(answer.unwrap_or(Err(StoreError::Timeout))?.into_iter().collect())
     }
 
-    fn applied(&self, part: &[Settlement], applied: &BTreeSet<sendoff_core::EventId>, first: bool) {
-        for settlement in part.iter().filter(|s| applied.contains(&s.held.id)) {
+    fn written(&self, batch: &Batch, applied: &BTreeSet<EventId>) {
+        self.forget(batch);
+        for settlement in batch.settlements.iter().filter(|s| applied.contains(&s.held.id)) {
             match &settlement.outcome {
                 Outcome::Retry { delay, .. } => self.handover.alarm.ring_after(*delay),
                 Outcome::Dead { attempts, error } => {
@@ -155,8 +167,14 @@ impl SettleWriter {
             }
         }
         // After a lost reply our own first try may have been carried out: nobody fenced us then.
-        if first {
-            self.count_fenced(part.len() - applied.len());
+        if !batch.in_doubt {
+            self.count_fenced(batch.settlements.len() - applied.len());
+        }
+    }
+
+    fn forget(&self, batch: &Batch) {
+        for (id, run) in batch.runs() {
+            self.handover.holds.forget(id, run);
         }
     }
 
@@ -168,10 +186,16 @@ impl SettleWriter {
     }
 
     async fn extend(&self) {
-        let ending = self.handover.holds.ending(self.shortest_hold / 2);
+        // A try of these may have been carried out although its reply was lost, or may still be: it
+        // must not find another token.
+        let in_doubt: BTreeSet<_> =
+            self.backlog.iter().flat_map(|batch| &batch.settlements).map(|s| s.held.id).collect();
+        let mut ending = self.handover.holds.ending();
+        ending.retain(|held| !in_doubt.contains(&held.id));
         for part in ending.chunks(limits::BATCH_ROWS) {
-            let until = Instant::now() + self.hold;
-            let answer = timeout(self.store_timeout, self.store.extend(part, self.hold)).await;
+            let until = Instant::now() + self.pace.hold;
+            let statement = self.store.extend(part, self.pace.hold);
+            let answer = timeout(self.pace.store_timeout, statement).await;
             match answer.unwrap_or(Err(StoreError::Timeout)) {
                 Ok(extended) => {
                     if extended.len() < part.len() {

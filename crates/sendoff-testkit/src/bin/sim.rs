@@ -1,6 +1,5 @@
 //! Runs simulated worlds, one runtime for each core, and prints the seeds that break a promise.
 
-use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,4 +21,96 @@ struct Options {
     /// One world only, with its history printed if it breaks a promise.
     #[arg(long)]
     seed: Option<u64>,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    // Scripted panics are part of every world.
+    std::panic::set_hook(Box::new(|panic| {
+        if panic.payload().downcast_ref::<&str>() != Some(&sendoff_testkit::sim::SCRIPTED_PANIC) {
+            eprintln!("{panic}");
+        }
+    }));
+    let seeds = match options.seed {
+        Some(seed) => seed..seed + 1,
+        None => options.from..options.from.saturating_add(options.seeds),
+    };
+    let began = Instant::now();
+    let (runs, failed) = run_all(seeds);
+    eprintln!("{}", runs.summary());
+    for report in &failed {
+        if options.seed.is_some() {
+            for (position, entry) in report.history.entries().iter().enumerate() {
+                eprintln!("{position:5} {entry:?}");
+            }
+        }
+        eprintln!("{report}\n  again with: cargo xtask sim --seed {}", report.seed);
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    eprintln!("{} worlds, {} broke a promise, {seconds:.1} s", runs.worlds, failed.len());
+    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What all worlds came to.
+#[derive(Debug, Default)]
+struct Totals {
+    worlds: u64,
+    written: u64,
+    runs: u64,
+    duplicates: u64,
+    fenced: u64,
+    faults: u64,
+    dead: u64,
+}
+
+impl Totals {
+    fn add(&mut self, report: &Report) {
+        let verdict = &report.verdict;
+        self.worlds += 1;
+        self.written += verdict.written;
+        self.runs += verdict.runs;
+        self.duplicates += verdict.duplicates;
+        self.fenced += verdict.fenced;
+        self.faults += verdict.faults;
+        self.dead += verdict.dead;
+    }
+
+    fn summary(&self) -> String {
+        format!(
+            "{} events committed, {} runs, {} faults, {} duplicates explained by them, \
+             {} settlements fenced, {} dead",
+            self.written, self.runs, self.faults, self.duplicates, self.fenced, self.dead
+        )
+    }
+}
+
+/// Runs every seed, one thread and so one runtime for each core, and returns those that failed.
+fn run_all(seeds: std::ops::Range<u64>) -> (Totals, Vec<Report>) {
+    let next = AtomicU64::new(seeds.start);
+    let results = Mutex::new((Totals::default(), Vec::new()));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end {
+                        return;
+                    }
+                    let report = simulate(seed);
+                    let mut results = results.lock().unwrap_or_else(|e| e.into_inner());
+                    results.0.add(&report);
+                    if results.0.worlds % 50 == 0 {
+                        eprintln!("{} of {} worlds", results.0.worlds, seeds.end - seeds.start);
+                    }
+                    if !report.is_clean() {
+                        results.1.push(report);
+                    }
+                }
+            });
+        }
+    });
+    let (totals, mut failed) = results.into_inner().unwrap_or_else(|e| e.into_inner());
+    failed.sort_by_key(|report| report.seed);
+    (totals, failed)
 }

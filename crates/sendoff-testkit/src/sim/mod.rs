@@ -14,5 +14,6 @@ mod weather;
 mod wire;
 mod world;
 
+pub use node::SCRIPTED_PANIC;
 pub use wire::Bug;
 pub use world::{Report, simulate, simulate_with};

@@ -13,17 +13,44 @@ use tokio::time::sleep;
 
 use super::script::{Ends, Part, TYPES, act};
 use super::wire::Wire;
-use crate::history::History;
+use crate::history::{Fault, FaultKind, History};
 
 /// Attempts of every event in the world.
 pub(super) const MAX_ATTEMPTS: u32 = 10;
 
-/// Which part every event plays.
-pub(super) type Cast = Arc<Mutex<BTreeMap<EventId, Part>>>;
+/// What a handler panics with when the script wants it to.
+pub const SCRIPTED_PANIC: &str = "the script says so";
 
-pub(super) fn part(cast: &Cast, id: EventId) -> Part {
-    let cast = cast.lock().unwrap_or_else(PoisonError::into_inner);
-    cast.get(&id).copied().unwrap_or(Part::Ordinary)
+/// Which part every event plays, and how often it came on.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Cast(Arc<Mutex<BTreeMap<EventId, Role>>>);
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Role {
+    pub(super) part: Part,
+    runs: u32,
+}
+
+impl Cast {
+    pub(super) fn part(&self, id: EventId) -> Part {
+        self.with(|roles| roles.get(&id).map_or(Part::Ordinary, |role| role.part))
+    }
+
+    fn add(&self, id: EventId, part: Part) {
+        self.with(|roles| roles.insert(id, Role { part, runs: 0 }));
+    }
+
+    fn comes_on(&self, id: EventId) -> Role {
+        self.with(|roles| {
+            let role = roles.entry(id).or_insert(Role { part: Part::Ordinary, runs: 0 });
+            role.runs += 1;
+            *role
+        })
+    }
+
+    fn with<T>(&self, read: impl FnOnce(&mut BTreeMap<EventId, Role>) -> T) -> T {
+        read(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 /// A process: an engine, and writers that use it. Dropping it is a crash.
@@ -64,8 +91,8 @@ impl Node {
             let (wire, cast, crashes) = (wire.clone(), cast.clone(), crashes.clone());
             builder = builder.on(event_type, move |delivery: Delivery| {
                 let (wire, crashes) = (wire.clone(), crashes.clone());
-                let part = part(&cast, delivery.id());
-                async move { handle(&wire, part, seed, delivery, &crashes).await }
+                let role = cast.comes_on(delivery.id());
+                async move { handle(&wire, role, seed, delivery, &crashes).await }
             });
         }
         let outbox = builder.start().expect("the world's configuration is valid");
@@ -73,7 +100,13 @@ impl Node {
     }
 
     /// Lets a writer loose that makes so many transactions.
-    pub(super) fn write(&mut self, transactions: usize, killer: bool, cast: &Cast, random: &mut Rng) {
+    pub(super) fn write(
+        &mut self,
+        transactions: usize,
+        killer: bool,
+        cast: &Cast,
+        random: &mut Rng,
+    ) {
         let (outbox, wire, cast) = (self.outbox.clone(), self.wire.clone(), cast.clone());
         let mut random = random.fork();
         self.writers.spawn(async move {
@@ -87,7 +120,7 @@ impl Node {
                     let event = part.event(&mut random);
                     // Until the writer hears more, and for good if its node goes down first.
                     wire.history.unknown(&event);
-                    cast.lock().unwrap_or_else(PoisonError::into_inner).insert(event.id(), part);
+                    cast.add(event.id(), part);
                     events.push(event);
                 }
                 if random.bool() {
@@ -102,14 +135,18 @@ impl Node {
 
 async fn handle(
     wire: &Wire,
-    part: Part,
+    role: Role,
     seed: u64,
     delivery: Delivery,
     crashes: &mpsc::UnboundedSender<Arc<str>>,
 ) -> HandlerResult {
-    wire.gate.pass().await;
+    if wire.gate.pass().await {
+        // Stopped between the look at its hold and the handler: nobody can see that coming.
+        let stopped = Fault::on(wire.node.clone(), FaultKind::Pause);
+        wire.history.fault(stopped.of([delivery.id()]));
+    }
     let run = wire.history.delivery_started(&wire.node, &delivery);
-    let act = act(part, seed, delivery.id(), delivery.attempt);
+    let act = act(role.part, seed, delivery.id(), role.runs);
     sleep(act.takes).await;
     wire.gate.pass().await;
     match act.ends {
@@ -123,7 +160,7 @@ async fn handle(
         }
         Ends::InPanic => {
             run.finished(false);
-            std::panic::panic_any("the script says so");
+            std::panic::panic_any(SCRIPTED_PANIC);
         }
         Ends::WithItsNode => {
             let _ = crashes.send(wire.node.clone());

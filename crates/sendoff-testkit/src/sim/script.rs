@@ -76,24 +76,26 @@ pub(super) enum Ends {
     WithItsNode,
 }
 
-/// The run of an event, by its part and the attempt: the same in every run of the same world.
-pub(super) fn act(part: Part, seed: u64, id: EventId, attempt: u32) -> Act {
+/// What happens in run number `run` of an event: the same whenever the same world runs.
+pub(super) fn act(part: Part, seed: u64, id: EventId, run: u32) -> Act {
     let low = u64::from_be_bytes(id.as_bytes()[8..].try_into().unwrap_or_default());
-    let mut random = Rng::with_seed(seed ^ low ^ u64::from(attempt) << 40);
+    let mut random = Rng::with_seed(seed ^ low ^ u64::from(run) << 40);
     let short = Duration::from_millis(random.u64(..40));
     let act = |ends| Act { takes: short, ends };
     match part {
         Part::Poison => act(Ends::Badly(Failure::retry("poison"))),
         Part::Hopeless => act(Ends::Badly(Failure::dead("hopeless"))),
         Part::Killer => act(Ends::WithItsNode),
-        Part::Slow => Act { takes: Duration::from_millis(random.u64(4_000..40_000)), ends: Ends::Well },
-        // From the fourth attempt on it succeeds, or bad luck could look like a lost event.
+        Part::Slow => {
+            Act { takes: Duration::from_millis(random.u64(4_000..40_000)), ends: Ends::Well }
+        }
+        // From the fourth run on it succeeds, or bad luck could look like a lost event.
         Part::Ordinary | Part::Unheard => match random.u8(..100) {
-            0..8 if attempt < 4 => act(Ends::Badly(Failure::retry("bad luck"))),
-            8..12 if attempt < 4 => {
+            0..8 if run < 4 => act(Ends::Badly(Failure::retry("bad luck"))),
+            8..12 if run < 4 => {
                 act(Ends::Badly(Failure::unavailable(Duration::from_secs(2), "target down")))
             }
-            12..14 if attempt < 4 => act(Ends::InPanic),
+            12..14 if run < 4 => act(Ends::InPanic),
             _ => act(Ends::Well),
         },
     }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sendoff_core::EventId;
 use sendoff_engine::capture::{
-    Begin, BeginError, Capture, Commit, CommitError, CommitMark, Nest, Release, WriteError,
+    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, CommitMark, Nest, Release,
+    WriteError,
 };
 use sendoff_engine::memory::{MemorySavepoint, MemoryStore, MemoryTx};
 use sendoff_engine::store::{
@@ -38,6 +39,21 @@ pub enum Bug {
     ExtensionOvertakes,
 }
 
+/// A statement that takes longer than this may cost its node some holds.
+const SLOW: Duration = Duration::from_millis(500);
+
+/// A statement somebody waits for.
+struct Unanswered<'w> {
+    wire: &'w Wire,
+    ids: Vec<EventId>,
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        self.wire.misfortune(FaultKind::LostReply, &self.ids);
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 #[error("the link broke")]
 struct LinkBroke;
@@ -58,17 +74,23 @@ impl Wire {
         Fut: Future<Output = Result<T, StoreError>> + Send,
     {
         let fate = self.weather.fate();
+        // Whoever stops waiting does not know what became of the statement.
+        let mut unanswered = Unanswered { wire: self, ids };
+        let (there, back) = (self.weather.latency(), self.weather.latency());
+        if there + back > SLOW {
+            // It holds up everything else this node has to say.
+            self.history.fault(Fault::on(self.node.clone(), FaultKind::LateReply));
+        }
         self.gate.pass().await;
-        sleep(self.weather.latency()).await;
-        // Logged before it takes effect, and for the events it is about.
-        let misfortune = |kind| {
-            if !ids.is_empty() {
-                self.history.fault(Fault::on(self.node.clone(), kind).of(ids.iter().copied()));
-            }
-        };
+        sleep(there).await;
+        // Logged before it takes effect.
+        let misfortune = |kind| self.misfortune(kind, &unanswered.ids);
         let answer = match fate {
             Fate::Fine => statement(self.clone()).await,
-            Fate::RequestLost => broken(),
+            Fate::RequestLost => {
+                misfortune(FaultKind::Partition);
+                broken()
+            }
             Fate::ReplyLost => {
                 misfortune(FaultKind::LostReply);
                 statement(self.clone()).await.and(broken())
@@ -89,9 +111,17 @@ impl Wire {
                 statement(self.clone()).await
             }
         };
-        sleep(self.weather.latency()).await;
+        sleep(back).await;
         self.gate.pass().await;
+        unanswered.ids.clear();
         answer
+    }
+
+    /// Logs a fault of this wire, for the events it is about.
+    fn misfortune(&self, kind: FaultKind, ids: &[EventId]) {
+        if !ids.is_empty() {
+            self.history.fault(Fault::on(self.node.clone(), kind).of(ids.iter().copied()));
+        }
     }
 
     /// Carries out settlements, and looks at the table to log what they really did.
@@ -104,7 +134,8 @@ impl Wire {
                 row.status.is_pending() && row.due_at == sent.held.token.due_at()
             }));
         }
-        let carried_out: Vec<_> = batch.iter().map(|(_, carried_out)| carried_out.clone()).collect();
+        let carried_out: Vec<_> =
+            batch.iter().map(|(_, carried_out)| carried_out.clone()).collect();
         let applied = self.table.settle(&carried_out).await?;
         for ((sent, _), current) in batch.iter().zip(current) {
             let changed = applied.contains(&sent.held.id);
@@ -268,17 +299,23 @@ impl Commit<MemoryTx> for Wire {
 impl<'t> Nest<'t, MemoryTx> for Wire {
     type Nested = MemorySavepoint<'t>;
 
-    async fn savepoint(&self, tx: &'t mut MemoryTx) -> Result<MemorySavepoint<'t>, BeginError> {
-        Ok(tx.savepoint())
+    fn savepoint(
+        &'t self,
+        tx: &'t mut MemoryTx,
+    ) -> BoxFuture<'t, Result<MemorySavepoint<'t>, BeginError>> {
+        self.table.savepoint(tx)
     }
 }
 
-impl Release<MemorySavepoint<'_>> for Wire {
-    async fn release(&self, nested: MemorySavepoint<'_>) -> Result<(), CommitError> {
-        self.table.release(nested).await
+impl<'t> Release<'t, MemorySavepoint<'t>> for Wire {
+    fn release(&'t self, nested: MemorySavepoint<'t>) -> BoxFuture<'t, Result<(), CommitError>> {
+        self.table.release(nested)
     }
 
-    async fn roll_back_to(&self, nested: MemorySavepoint<'_>) -> Result<(), CommitError> {
-        self.table.roll_back_to(nested).await
+    fn roll_back_to(
+        &'t self,
+        nested: MemorySavepoint<'t>,
+    ) -> BoxFuture<'t, Result<(), CommitError>> {
+        self.table.roll_back_to(nested)
     }
 }

@@ -1,7 +1,7 @@
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::future::Future;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -12,13 +12,15 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::gate::Gate;
-use super::node::{Cast, MAX_ATTEMPTS, Node, part};
+use super::node::{Cast, MAX_ATTEMPTS, Node};
 use super::weather::Weather;
 use super::wire::{Bug, Wire};
-use crate::history::{Entry, Expectations, Fault, FaultKind, History, Verdict, check};
+use crate::history::{
+    Entry, Expectations, Fault, FaultKind, History, Verdict, WriteOutcome, check,
+};
 
 /// What a world came to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Report {
     /// The seed that makes this world again.
     pub seed: u64,
@@ -28,8 +30,8 @@ pub struct Report {
     pub innocents: Vec<EventId>,
     /// How long it took, in virtual time.
     pub lasted: Duration,
-    /// A digest of the whole history: two runs of one seed must agree on it.
-    pub fingerprint: u64,
+    /// Everything that happened.
+    pub history: History,
 }
 
 impl Report {
@@ -129,7 +131,7 @@ impl World {
         let wire = Wire {
             table: self.table.clone(),
             node: format!("n{}", self.started).into(),
-            gate: Gate::open(),
+            gate: Gate::default(),
             weather: self.weather.clone(),
             history: self.history.clone(),
             bug: self.bug,
@@ -246,36 +248,24 @@ impl World {
             ..Expectations::default()
         };
         let dead = rows.iter().filter(|row| row.status == Status::Dead);
-        let innocents = dead
-            .map(|row| row.event.id())
-            .filter(|&id| !part(&self.cast, id).is_doomed())
-            .collect();
+        let innocents =
+            dead.map(|row| row.event.id()).filter(|&id| !self.cast.part(id).is_doomed()).collect();
         let verdict = check(&self.history, &expected);
-        let fingerprint = fingerprint(&self.history);
-        Report { seed: self.seed, verdict, innocents, lasted, fingerprint }
+        Report { seed: self.seed, verdict, innocents, lasted, history: self.history }
     }
 
-    /// The table knows what the writers could not.
+    /// The table knows what a writer that went down, or lost its link, could not say.
     fn resolve_unknown(&self) {
-        let mut outcomes: BTreeMap<EventId, bool> = BTreeMap::new();
+        let mut known = BTreeSet::new();
         for entry in self.history.entries() {
-            if let Entry::Written { id, outcome, .. } = entry {
-                outcomes.insert(id, outcome == crate::history::WriteOutcome::Unknown);
+            match entry {
+                Entry::Written { outcome: WriteOutcome::Unknown, .. } => {}
+                Entry::Written { id, .. } => drop(known.insert(id)),
+                _ => {}
             }
         }
-        let rows = self.table.rows();
-        for row in rows.iter().filter(|row| outcomes.get(&row.event.id()) == Some(&true)) {
+        for row in self.table.rows().iter().filter(|row| !known.contains(&row.event.id())) {
             self.history.committed(&row.event);
         }
-        drop(self.cast.lock().unwrap_or_else(PoisonError::into_inner));
     }
-}
-
-fn fingerprint(history: &History) -> u64 {
-    use std::hash::{DefaultHasher, Hash, Hasher};
-    let mut hasher = DefaultHasher::new();
-    for entry in history.entries() {
-        format!("{entry:?}").hash(&mut hasher);
-    }
-    hasher.finish()
 }

@@ -1,0 +1,14 @@
+//! How Sendoff is tested, for its users and for itself.
+//!
+//! - [`history`]: writers, handlers and faults log what happened; one checker judges it.
+//! - [`sim`]: worlds of several nodes on virtual time, one for each seed.
+//! - [`clock`]: a clock that moves when told.
+//!
+//! Promise: the checker is a pure function of the history, and a case of the suite fails only where
+//! the contract in `sendoff_engine::store` is broken.
+//!
+//! Not here: the store in memory, which is `sendoff_engine::memory`.
+
+pub mod clock;
+pub mod history;
+pub mod sim;
