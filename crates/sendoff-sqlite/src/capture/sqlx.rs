@@ -1,0 +1,199 @@
+//! `sqlx`: its transactions, from a pool or a single connection.
+
+use ::sqlx::error::ErrorKind;
+use ::sqlx::query::Query;
+use ::sqlx::sqlite::{SqliteArguments, SqliteConnection, SqlitePool};
+use ::sqlx::{AssertSqlSafe, Connection, Error, Executor, Sqlite, Transaction};
+use sendoff_engine::capture::{
+    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, Nest, Release, WriteError,
+};
+use sendoff_engine::store::{Born, NewRow};
+
+use super::{RELEASE, ROLL_BACK, ROWS_PER_STATEMENT, SAVEPOINT};
+use crate::rows::Draft;
+use crate::store::SqliteStore;
+
+/// A transaction that begins by reading cannot always go on to write.
+const BEGIN: &str = "begin immediate";
+
+impl<'c> Capture<Transaction<'c, Sqlite>> for SqliteStore {
+    async fn insert(
+        &self,
+        tx: &mut Transaction<'c, Sqlite>,
+        rows: &[NewRow],
+    ) -> Result<Vec<Born>, WriteError> {
+        self.check_open().map_err(|_| WriteError::Closed)?;
+        check_transaction(tx).await?;
+        let now = self.now();
+        let drafts: Vec<_> = rows.iter().map(|row| Draft::new(row, now)).collect();
+        if drafts.len() <= ROWS_PER_STATEMENT {
+            insert_chunk(self, tx, &drafts).await.map_err(refused)?;
+        } else {
+            tx.execute(SAVEPOINT).await.map_err(refused)?;
+            let mut inserted = Ok(());
+            for chunk in drafts.chunks(ROWS_PER_STATEMENT) {
+                inserted = insert_chunk(self, tx, chunk).await;
+                if inserted.is_err() {
+                    break;
+                }
+            }
+            if let Err(error) = inserted {
+                // The first error is the one to tell; this one fails where SQLite rolled back
+                // already.
+                let _ = tx.execute(ROLL_BACK).await;
+                return Err(refused(error));
+            }
+            tx.execute(RELEASE).await.map_err(refused)?;
+        }
+        Ok(drafts.iter().map(Draft::born).collect())
+    }
+}
+
+impl Begin<&SqlitePool> for SqliteStore {
+    type Tx = Transaction<'static, Sqlite>;
+
+    async fn begin(&self, pool: &SqlitePool) -> Result<Self::Tx, BeginError> {
+        self.check_open().map_err(|error| BeginError(error.into()))?;
+        pool.begin_with(BEGIN).await.map_err(|error| BeginError(error.into()))
+    }
+}
+
+impl<'c> Begin<&'c mut SqliteConnection> for SqliteStore {
+    type Tx = Transaction<'c, Sqlite>;
+
+    async fn begin(&self, conn: &'c mut SqliteConnection) -> Result<Self::Tx, BeginError> {
+        self.check_open().map_err(|error| BeginError(error.into()))?;
+        // sqlx would refuse too, and on the way roll back the transaction that is open.
+        if conn.is_in_transaction() {
+            return Err(BeginError("a transaction is open on this connection already".into()));
+        }
+        conn.begin_with(BEGIN).await.map_err(|error| BeginError(error.into()))
+    }
+}
+
+/// Only for what [`Begin`] returned: to sqlx a savepoint has the same type, and releasing one proves
+/// nothing.
+impl<'c> Commit<Transaction<'c, Sqlite>> for SqliteStore {
+    async fn commit(
+        &self,
+        mut tx: Transaction<'c, Sqlite>,
+        rows: &[NewRow],
+    ) -> Result<Vec<Born>, CommitError> {
+        let born = if rows.is_empty() {
+            Vec::new()
+        } else {
+            match self.insert(&mut tx, rows).await {
+                Ok(born) => born,
+                Err(error) => {
+                    self.rollback(tx).await?;
+                    return Err(CommitError::Refused(error));
+                }
+            }
+        };
+        // sqlx answers Ok to a commit where, by its own count, nothing is open.
+        if !tx.is_in_transaction() {
+            return Err(CommitError::RolledBack(WriteError::NoTransaction.into()));
+        }
+        // Where COMMIT is refused (BUSY and its like), dropping the transaction rolls it back.
+        tx.commit().await.map_err(|error| CommitError::RolledBack(error.into()))?;
+        Ok(born)
+    }
+
+    async fn rollback(&self, mut tx: Transaction<'c, Sqlite>) -> Result<(), CommitError> {
+        if check_transaction(&mut tx).await.is_err() {
+            return Ok(());
+        }
+        tx.rollback().await.map_err(|error| CommitError::RolledBack(error.into()))
+    }
+}
+
+impl<'t, 'c: 't> Nest<'t, Transaction<'c, Sqlite>> for SqliteStore {
+    type Nested = Transaction<'t, Sqlite>;
+
+    fn savepoint(
+        &'t self,
+        tx: &'t mut Transaction<'c, Sqlite>,
+    ) -> BoxFuture<'t, Result<Self::Nested, BeginError>> {
+        Box::pin(async move {
+            // Without a transaction around it a savepoint would be one, and its release a commit.
+            check_transaction(tx).await.map_err(|error| BeginError(error.into()))?;
+            tx.begin().await.map_err(|error| BeginError(error.into()))
+        })
+    }
+}
+
+impl<'t> Release<'t, Transaction<'t, Sqlite>> for SqliteStore {
+    fn release(
+        &'t self,
+        nested: Transaction<'t, Sqlite>,
+    ) -> BoxFuture<'t, Result<(), CommitError>> {
+        Box::pin(async move {
+            nested.commit().await.map_err(|error| CommitError::RolledBack(error.into()))
+        })
+    }
+
+    fn roll_back_to(
+        &'t self,
+        nested: Transaction<'t, Sqlite>,
+    ) -> BoxFuture<'t, Result<(), CommitError>> {
+        Box::pin(async move {
+            nested.rollback().await.map_err(|error| CommitError::RolledBack(error.into()))
+        })
+    }
+}
+
+/// sqlx counts the transactions it began itself; a ROLLBACK sent as text is invisible to it, and the
+/// insert would then commit itself. SQLite can be asked: it refuses to begin inside a transaction.
+async fn check_transaction(tx: &mut Transaction<'_, Sqlite>) -> Result<(), WriteError> {
+    if tx.execute("begin").await.is_err() {
+        return Ok(());
+    }
+    tx.execute("rollback").await.map_err(refused)?;
+    Err(WriteError::NoTransaction)
+}
+
+async fn insert_chunk(
+    store: &SqliteStore,
+    tx: &mut Transaction<'_, Sqlite>,
+    drafts: &[Draft<'_>],
+) -> Result<(), Error> {
+    if drafts.is_empty() {
+        return Ok(());
+    }
+    // Safe: our own file, with the checked table name in it, and its last line repeated.
+    let mut query = ::sqlx::query(AssertSqlSafe(store.sql().insert(drafts.len())));
+    for draft in drafts {
+        query = bind(query, draft);
+    }
+    query.execute(&mut **tx).await?;
+    Ok(())
+}
+
+type Insert<'q> = Query<'q, Sqlite, SqliteArguments>;
+
+/// Binds one row in the order of the statement's columns.
+fn bind<'q>(query: Insert<'q>, draft: &Draft<'_>) -> Insert<'q> {
+    let event = draft.event;
+    query
+        .bind(event.id.as_bytes().to_vec())
+        .bind(event.event_type.clone())
+        .bind(event.aggregate_type.clone())
+        .bind(event.aggregate_id.clone())
+        .bind(event.tenant_id.clone())
+        .bind(event.ordering_key.clone())
+        .bind(i64::from(draft.shard))
+        .bind(event.content_type.clone().into_owned())
+        .bind(event.occurred_at.as_micros())
+        .bind(draft.due_at.as_micros())
+        .bind(draft.created_at.as_micros())
+        .bind(draft.locked_by.map(str::to_owned))
+        .bind(draft.headers.clone())
+        .bind(event.payload.to_vec())
+}
+
+fn refused(error: Error) -> WriteError {
+    match error.as_database_error().map(|database| database.kind()) {
+        Some(ErrorKind::UniqueViolation) => WriteError::DuplicateId,
+        _ => WriteError::Driver(error.into()),
+    }
+}

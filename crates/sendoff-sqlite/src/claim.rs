@@ -1,0 +1,146 @@
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rusqlite::{Connection, OptionalExtension, Transaction};
+use sendoff_core::{EventId, Timestamp, Token, limits};
+use sendoff_engine::store::{Claim, ClaimStore, Claimed, Held, StoreError, Suspects};
+
+use crate::rows::{self, Visible};
+use crate::sql::Sql;
+use crate::store::{SqliteStore, due, in_transaction};
+
+#[async_trait]
+impl ClaimStore for SqliteStore {
+    async fn claim(&self, claim: &Claim<'_>) -> Result<Vec<Claimed>, StoreError> {
+        let Claim { owner, limit, hold, skip_recent, suspects } = *claim;
+        let wanted = Wanted {
+            owner: owner.to_owned(),
+            limit: limit.min(limits::BATCH_ROWS),
+            hold,
+            skip_recent,
+            suspects,
+        };
+        self.on_thread(move |conn, sql, clock| {
+            // An idle poll takes no lock: it must not wait for, or delay, the application's writes.
+            if wanted.limit == 0 || oldest_due(conn, sql)?.is_none_or(|due_at| due_at > clock.now())
+            {
+                return Ok(Vec::new());
+            }
+            in_transaction(conn, sql, clock, |tx, sql, now| take(tx, sql, now, &wanted))
+        })
+        .await
+    }
+
+    async fn confirm(&self, holds: &[Held]) -> Result<Vec<EventId>, StoreError> {
+        let holds = holds.to_vec();
+        // Reads only: what a snapshot shows as committed and held is proved, without a lock.
+        self.read(move |conn, sql, _| {
+            let mut held = conn.prepare_cached(&sql.confirm)?;
+            let mut proved = Vec::with_capacity(holds.len());
+            for Held { id, token } in holds {
+                if held.query_row((id.as_bytes(), token.due_at().as_micros()), |row| row.get(0))? {
+                    proved.push(id);
+                }
+            }
+            Ok(proved)
+        })
+        .await
+    }
+
+    async fn rescue(&self, longest: Duration) -> Result<u64, StoreError> {
+        self.write(move |tx, sql, now| {
+            let furthest = now.saturating_add(longest);
+            let rescued =
+                tx.prepare_cached(&sql.rescue)?.execute((now.as_micros(), furthest.as_micros()))?;
+            Ok(rescued as u64)
+        })
+        .await
+    }
+}
+
+/// A [`Claim`] that can go to the store's thread.
+struct Wanted {
+    owner: String,
+    limit: usize,
+    hold: Duration,
+    skip_recent: Duration,
+    suspects: Suspects,
+}
+
+impl Wanted {
+    /// Rows created later than this are left alone. Nothing is younger than no time at all, also
+    /// when the clock stepped back and rows seem to come from the future.
+    fn created_until(&self, now: Timestamp) -> Timestamp {
+        if self.skip_recent.is_zero() {
+            Timestamp::from_micros(i64::MAX)
+        } else {
+            now.saturating_sub(self.skip_recent)
+        }
+    }
+}
+
+fn take(
+    tx: &Transaction<'_>,
+    sql: &Sql,
+    now: Timestamp,
+    wanted: &Wanted,
+) -> rusqlite::Result<Vec<Claimed>> {
+    let statement = match wanted.suspects {
+        Suspects::Skip => &sql.claim,
+        Suspects::Only => &sql.claim_suspects,
+    };
+    // Read to the end before the first row is held: holding moves it in the index being walked.
+    let found: Vec<Visible> = tx
+        .prepare_cached(statement)?
+        .query_map(
+            (
+                now.as_micros(),
+                wanted.created_until(now).as_micros(),
+                &wanted.owner,
+                wanted.limit as i64,
+            ),
+            rows::visible,
+        )?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut hold = tx.prepare_cached(&sql.hold)?;
+    let mut claimed = Vec::with_capacity(found.len());
+    for row in found {
+        let row = held(row, now, wanted);
+        hold.execute((
+            row.seq,
+            row.claimed.token.due_at().as_micros(),
+            &wanted.owner,
+            row.claimed.attempts,
+        ))?;
+        claimed.push(row.claimed);
+    }
+    Ok(claimed)
+}
+
+struct Taken {
+    seq: i64,
+    claimed: Claimed,
+}
+
+/// What the claim makes of a visible row.
+fn held(row: Visible, now: Timestamp, wanted: &Wanted) -> Taken {
+    let Visible { seq, id, attempts, due_at, created_at, locked_by, event } = row;
+    let lost = locked_by.is_some_and(|holder| holder != wanted.owner.as_bytes());
+    let claimed = Claimed {
+        id,
+        token: Token::new(due(now, wanted.hold, due_at)),
+        attempts: attempts.saturating_add(u32::from(lost)),
+        lost,
+        created_at,
+        claimed_at: now,
+        event,
+    };
+    Taken { seq, claimed }
+}
+
+/// When the first pending row is or was due.
+pub(crate) fn oldest_due(conn: &Connection, sql: &Sql) -> rusqlite::Result<Option<Timestamp>> {
+    conn.prepare_cached(&sql.oldest_due)?
+        .query_row([], |row| row.get(0).map(Timestamp::from_micros))
+        .optional()
+}

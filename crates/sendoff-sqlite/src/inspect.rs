@@ -1,0 +1,46 @@
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rusqlite::OptionalExtension;
+use sendoff_core::{EventId, Status};
+use sendoff_engine::store::{Counts, InspectStore, Row, StoreError};
+
+use crate::claim::oldest_due;
+use crate::rows;
+use crate::store::SqliteStore;
+
+#[async_trait]
+impl InspectStore for SqliteStore {
+    async fn find(&self, id: EventId) -> Result<Option<Row>, StoreError> {
+        let found = self
+            .read(move |conn, sql, _| {
+                conn.prepare_cached(&sql.find)?.query_row([id.as_bytes()], rows::row).optional()
+            })
+            .await?;
+        found.transpose().map_err(|undecodable| StoreError::Refused(undecodable.into()))
+    }
+
+    async fn counts(&self) -> Result<Counts, StoreError> {
+        self.read(|conn, sql, _| {
+            let mut counts = Counts::default();
+            let mut statement = conn.prepare_cached(&sql.counts)?;
+            let mut found = statement.query([])?;
+            while let Some(row) = found.next()? {
+                // The table's check allows the four of them only.
+                if let Ok(status) = Status::try_from(row.get::<_, i64>(0)?) {
+                    let count: i64 = row.get(1)?;
+                    *counts.of(status) = u64::try_from(count).unwrap_or(0);
+                }
+            }
+            Ok(counts)
+        })
+        .await
+    }
+
+    async fn oldest_lag(&self) -> Result<Duration, StoreError> {
+        self.read(|conn, sql, now| {
+            Ok(oldest_due(conn, sql)?.map_or(Duration::ZERO, |due_at| now.since(due_at)))
+        })
+        .await
+    }
+}

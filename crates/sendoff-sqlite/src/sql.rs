@@ -1,0 +1,104 @@
+//! The statements, as text.
+
+use sendoff_core::Ident;
+
+/// The only name the files know; it also begins the names of the indexes and of the view.
+const TABLE: &str = "outbox_event";
+
+macro_rules! statements {
+    ($($name:ident),* $(,)?) => {
+        /// Every statement, with the table's name put in.
+        #[derive(Debug)]
+        pub(crate) struct Sql {
+            /// The table's name.
+            pub(crate) table: String,
+            insert_head: String,
+            insert_row: String,
+            $(pub(crate) $name: String,)*
+        }
+
+        impl Sql {
+            /// Puts the checked prefix before the table's name. Nothing else is ever spliced.
+            pub(crate) fn load(prefix: Option<&Ident>) -> Self {
+                let table = format!("{}{TABLE}", prefix.map_or("", Ident::as_str));
+                let insert = named(include_str!("../sql/insert.sql"), &table);
+                let (head, row) = insert.rsplit_once('\n').unwrap_or((&insert, ""));
+                Self {
+                    insert_head: head.to_owned(),
+                    insert_row: row.to_owned(),
+                    $($name: named(include_str!(concat!("../sql/", stringify!($name), ".sql")), &table),)*
+                    table,
+                }
+            }
+        }
+    };
+}
+
+statements!(
+    claim,
+    claim_suspects,
+    confirm,
+    counts,
+    extend,
+    find,
+    hold,
+    migration_0001,
+    oldest_due,
+    purge_delete,
+    purge_walk,
+    rescue,
+    schema_known,
+    schema_set,
+    schema_table,
+    schema_version,
+    settle_dead,
+    settle_delete,
+    settle_done,
+    settle_release,
+    settle_retry,
+);
+
+impl Sql {
+    /// The insert of that many rows.
+    pub(crate) fn insert(&self, rows: usize) -> String {
+        let mut text = self.insert_head.clone();
+        for row in 0..rows {
+            text.push_str(if row == 0 { "\n" } else { ",\n" });
+            text.push_str(&self.insert_row);
+        }
+        text
+    }
+}
+
+/// A file's statement, without its comments: statements are cached by their text.
+fn named(file: &str, table: &str) -> String {
+    let lines: Vec<_> = file.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
+    lines.join("\n").trim().replace(TABLE, table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Holds W6.
+    #[test]
+    fn the_prefix_goes_before_the_table_and_all_that_is_named_after_it() {
+        let sql = Sql::load(Some(&Ident::new("billing_").unwrap()));
+        assert_eq!(sql.table, "billing_outbox_event");
+        assert!(
+            sql.claim.contains("from billing_outbox_event indexed by billing_outbox_event_due")
+        );
+        assert!(sql.migration_0001.contains("create view billing_outbox_event_json"));
+        assert!(sql.schema_version.contains("from outbox_schema "), "one for all outboxes");
+    }
+
+    /// Holds W5: many rows, one statement.
+    #[test]
+    fn an_insert_has_one_row_of_values_for_each_event() {
+        let sql = Sql::load(None);
+        let columns = sql.insert(1).matches('?').count();
+        assert_eq!(columns, 14);
+        assert_eq!(sql.insert(3).matches('?').count(), 3 * columns);
+        assert_eq!(sql.insert(3).matches("values").count(), 1);
+    }
+}

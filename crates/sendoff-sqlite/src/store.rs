@@ -1,0 +1,192 @@
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+use sendoff_core::{Timestamp, limits};
+use sendoff_engine::Clock;
+use sendoff_engine::store::StoreError;
+
+use crate::connect::{Missing, connect};
+use crate::error::failed;
+use crate::options::{self, Retention, SqliteOptions, Synchronous};
+use crate::schema;
+use crate::sql::Sql;
+use crate::writer::Writer;
+
+/// An outbox in an SQLite file. Cheap to clone; its thread ends with the last clone.
+///
+/// Every call is cancel-safe: a dropped future either never began or ran whole, in one transaction.
+/// Rows of a claim that nobody received become visible again when their hold ends.
+#[derive(Clone)]
+pub struct SqliteStore(Arc<Shared>);
+
+struct Shared {
+    path: PathBuf,
+    options: SqliteOptions,
+    sql: Arc<Sql>,
+    writer: Writer,
+}
+
+impl SqliteStore {
+    /// Opens the file, creating it if need be, and brings its tables up to date.
+    ///
+    /// # Errors
+    ///
+    /// [`NewerSchema`](StoreError::NewerSchema) if a newer version made the tables;
+    /// [`Misconfigured`](StoreError::Misconfigured) for `:memory:` and whatever else is no file;
+    /// [`Unavailable`](StoreError::Unavailable) if the file cannot be opened or written.
+    pub async fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        Self::open_with(path, SqliteOptions::default()).await
+    }
+
+    /// Like [`open`](Self::open), with options.
+    pub async fn open_with(
+        path: impl AsRef<Path>,
+        options: SqliteOptions,
+    ) -> Result<Self, StoreError> {
+        let path = path.as_ref().to_owned();
+        options::check_path(&path)?;
+        options.check()?;
+        let sql = Arc::new(Sql::load(options.prefix.as_ref()));
+        let writer = {
+            let (path, sql, busy_timeout) = (path.clone(), Arc::clone(&sql), options.busy_timeout);
+            Writer::start(move || {
+                // Claims and settlements lost to a power failure only cause another delivery, so
+                // they need not wait for the disk.
+                let mut conn = connect(&path, Missing::Create, busy_timeout, Synchronous::Normal)?;
+                schema::migrate(&mut conn, &sql)?;
+                Ok(conn)
+            })
+            .await?
+        };
+        Ok(Self(Arc::new(Shared { path, options, sql, writer })))
+    }
+
+    /// Opens the file a URL names: `sqlite:relative/path` or `sqlite:///absolute/path`.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), and [`Misconfigured`](StoreError::Misconfigured) for a URL that is
+    /// none of these.
+    pub async fn open_url(url: &str) -> Result<Self, StoreError> {
+        Self::open_url_with(url, SqliteOptions::default()).await
+    }
+
+    /// Like [`open_url`](Self::open_url), with options.
+    pub async fn open_url_with(url: &str, options: SqliteOptions) -> Result<Self, StoreError> {
+        Self::open_with(options::file_of_url(url)?, options).await
+    }
+
+    /// A connection of the application's own to the same file: write-ahead logging, foreign keys
+    /// on, and the same patience with locks.
+    ///
+    /// Writing through another connection works as well, as long as it is to the same file.
+    pub fn connect(&self) -> Result<Connection, StoreError> {
+        self.check_open()?;
+        let SqliteOptions { busy_timeout, synchronous, .. } = self.0.options;
+        connect(&self.0.path, Missing::Refuse, busy_timeout, synchronous)
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// The name of the table, prefix included.
+    pub fn table(&self) -> &str {
+        &self.0.sql.table
+    }
+
+    /// Closes the store for all its clones, and returns when what was begun is done.
+    ///
+    /// Every later call answers [`StoreError::Closed`].
+    pub async fn close(&self) {
+        self.0.writer.close().await;
+    }
+
+    pub(crate) fn check_open(&self) -> Result<(), StoreError> {
+        if self.0.writer.is_closed() { Err(StoreError::Closed) } else { Ok(()) }
+    }
+
+    pub(crate) fn sql(&self) -> &Arc<Sql> {
+        &self.0.sql
+    }
+
+    pub(crate) fn retention(&self) -> Retention {
+        self.0.options.retention
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.0.options.clock.now()
+    }
+
+    /// Runs `work` in an immediate transaction on the store's thread, and commits what it did.
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>, &Sql, Timestamp) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.on_thread(move |conn, sql, clock| in_transaction(conn, sql, clock, work)).await
+    }
+
+    /// Runs `work` on the store's thread, in no transaction: it takes no lock that a writer wants.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection, &Sql, Timestamp) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.on_thread(move |conn, sql, clock| work(conn, sql, clock.now())).await
+    }
+
+    pub(crate) async fn on_thread<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Connection, &Sql, &dyn Clock) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (sql, clock) = (Arc::clone(&self.0.sql), Arc::clone(&self.0.options.clock));
+        self.0.writer.call(move |conn| work(conn, &sql, &*clock).map_err(failed)).await
+    }
+}
+
+/// Runs `work` in an immediate transaction. The time is read once the lock is ours: a due time must
+/// not be older than the wait for it.
+pub(crate) fn in_transaction<T>(
+    conn: &mut Connection,
+    sql: &Sql,
+    clock: &dyn Clock,
+    work: impl FnOnce(&Transaction<'_>, &Sql, Timestamp) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let done = work(&tx, sql, clock.now())?;
+    // A commit that fails drops the transaction, which rolls it back.
+    tx.commit()?;
+    Ok(done)
+}
+
+/// The due time `after` from `now`, and never `previous`: the value is a token, and a clock that
+/// stepped back must not hand out the one it replaces.
+pub(crate) fn due(now: Timestamp, after: Duration, previous: Timestamp) -> Timestamp {
+    let due_at = now.saturating_add(after.min(limits::DELAY));
+    if due_at == previous { due_at.saturating_add(Duration::from_micros(1)) } else { due_at }
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteStore")
+            .field("path", &self.0.path)
+            .field("table", &self.table())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_never_given_twice_in_a_row() {
+        let at = Timestamp::from_micros;
+        let hold = Duration::from_micros(30);
+        assert_eq!(due(at(100), hold, at(90)), at(130));
+        assert_eq!(due(at(100), hold, at(130)), at(131), "the clock stepped back by the hold");
+    }
+}

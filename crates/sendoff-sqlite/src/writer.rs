@@ -1,0 +1,92 @@
+//! The thread that owns the store's connection.
+//!
+//! SQLite has one writer at a time whatever we do; one thread of ours queues for that lock instead of
+//! many, and an async caller never blocks.
+
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use rusqlite::Connection;
+use sendoff_engine::store::StoreError;
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// Calls that may wait for the thread; more make their callers wait.
+const QUEUED_CALLS: usize = 256;
+
+type Call = Box<dyn FnOnce(&mut Connection) + Send>;
+
+/// The only way to the thread. Dropping it ends the thread after what is queued.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    calls: Mutex<Option<mpsc::Sender<Call>>>,
+    ended: watch::Receiver<()>,
+}
+
+impl Writer {
+    /// Starts the thread, which opens its connection with `open`.
+    pub(crate) async fn start(
+        open: impl FnOnce() -> Result<Connection, StoreError> + Send + 'static,
+    ) -> Result<Self, StoreError> {
+        let (calls, mut queue) = mpsc::channel::<Call>(QUEUED_CALLS);
+        let (ended_guard, ended) = watch::channel(());
+        let (ready, opened) = oneshot::channel();
+        let run = move || {
+            // Dropped last, so that whoever waits for the end finds the connection closed.
+            let _ended = ended_guard;
+            let mut conn = match open() {
+                Ok(conn) => conn,
+                Err(error) => {
+                    let _ = ready.send(Err(error));
+                    return;
+                }
+            };
+            if ready.send(Ok(())).is_err() {
+                return;
+            }
+            while let Some(call) = queue.blocking_recv() {
+                call(&mut conn);
+            }
+        };
+        thread::Builder::new()
+            .name("sendoff-sqlite".into())
+            .spawn(run)
+            .map_err(|error| StoreError::Unavailable(error.into()))?;
+        opened.await.map_err(|_| StoreError::Closed)??;
+        Ok(Self { calls: Mutex::new(Some(calls)), ended })
+    }
+
+    /// Runs `work` on the connection.
+    ///
+    /// Dropping the future takes the call back if it has not begun; one that has begun runs whole.
+    pub(crate) async fn call<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let calls = self.calls().ok_or(StoreError::Closed)?;
+        let (reply, answer) = oneshot::channel();
+        let call: Call = Box::new(move |conn| {
+            if !reply.is_closed() {
+                // A caller who left meanwhile learns nothing; the rows say what was done.
+                let _ = reply.send(work(conn));
+            }
+        });
+        calls.send(call).await.map_err(|_| StoreError::Closed)?;
+        drop(calls);
+        answer.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// Refuses new calls, and returns when the queued ones are done and the connection is closed.
+    pub(crate) async fn close(&self) {
+        drop(self.calls.lock().unwrap_or_else(PoisonError::into_inner).take());
+        // Nothing is ever sent: an error means that the thread is gone.
+        let _ = self.ended.clone().changed().await;
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.calls().is_none_or(|calls| calls.is_closed())
+    }
+
+    fn calls(&self) -> Option<mpsc::Sender<Call>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

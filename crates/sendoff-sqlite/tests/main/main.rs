@@ -1,0 +1,12 @@
+//! What the SQLite store promises beyond the suite that every store passes.
+#![allow(clippy::unwrap_used, reason = "a test that cannot unwrap says less, not more")]
+
+mod capture;
+mod claim;
+mod open;
+mod outbox;
+mod retain;
+mod schema;
+mod settle;
+#[cfg(feature = "sqlx")]
+mod sqlx;

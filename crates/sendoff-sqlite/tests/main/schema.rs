@@ -1,0 +1,153 @@
+use std::sync::{Arc, Barrier};
+
+use sendoff_core::{Event, Ident, Timestamp};
+use sendoff_engine::capture::{BeginBlocking, CommitBlocking};
+use sendoff_engine::store::{Birth, ClaimStore, InspectStore, NewRow, StoreError};
+use sendoff_sqlite::{SqliteOptions, SqliteStore};
+
+use crate::outbox::{Outbox, by, due};
+
+fn prefixed(prefix: &str) -> SqliteOptions {
+    SqliteOptions { prefix: Some(Ident::new(prefix).unwrap()), ..Default::default() }
+}
+
+#[tokio::test]
+async fn opening_again_changes_nothing_and_leaves_user_version_to_the_application() {
+    let outbox = Outbox::new().await;
+    let id = outbox.write_due();
+    outbox.store.connect().unwrap().pragma_update(None, "user_version", 42).unwrap();
+    let again = outbox.again().await;
+    assert!(again.find(id).await.unwrap().is_some());
+    let conn = again.connect().unwrap();
+    let user_version: i64 =
+        conn.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    assert_eq!(user_version, 42);
+    let versions: i64 =
+        conn.query_row("select count(*) from outbox_schema", [], |row| row.get(0)).unwrap();
+    assert_eq!(versions, 1);
+}
+
+#[test]
+fn stores_that_open_a_new_file_at_once_migrate_it_once() {
+    for _ in 0..20 {
+        let dir = tempfile::tempdir().unwrap();
+        let start = Arc::new(Barrier::new(2));
+        let threads: Vec<_> = (0..2)
+            .map(|_| {
+                let (path, start) = (dir.path().join("outbox.db"), Arc::clone(&start));
+                std::thread::spawn(move || {
+                    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+                    start.wait();
+                    runtime.block_on(async {
+                        let store = SqliteStore::open(path).await?;
+                        store.counts().await
+                    })
+                })
+            })
+            .collect();
+        for thread in threads {
+            assert_eq!(thread.join().unwrap().unwrap().pending(), 0);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_refused_with_both_versions() {
+    let outbox = Outbox::new().await;
+    outbox.execute("update outbox_schema set version = 99");
+    let error = SqliteStore::open(outbox.store.path()).await.unwrap_err();
+    assert!(matches!(error, StoreError::NewerSchema { found: 99, known: 1 }), "{error:?}");
+}
+
+/// Holds W6.
+#[tokio::test]
+async fn outboxes_with_different_prefixes_live_side_by_side() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("outbox.db");
+    let plain = SqliteStore::open(&path).await.unwrap();
+    let billing = SqliteStore::open_with(&path, prefixed("billing_")).await.unwrap();
+    assert_eq!(billing.table(), "billing_outbox_event");
+
+    let mut conn = billing.connect().unwrap();
+    let tx = billing.begin_blocking(&mut conn).unwrap();
+    billing.commit_blocking(tx, &[due()]).unwrap();
+    assert_eq!(billing.counts().await.unwrap().new, 1);
+    assert_eq!(plain.counts().await.unwrap().new, 0);
+    assert!(plain.claim(&by("a")).await.unwrap().is_empty());
+    assert_eq!(billing.claim(&by("a")).await.unwrap().len(), 1);
+
+    // SQLite's names have no case, and neither have ours.
+    let shouting = SqliteStore::open_with(&path, prefixed("BILLING_")).await.unwrap();
+    assert_eq!(shouting.counts().await.unwrap().new, 1);
+}
+
+/// Holds W6: every name that passes the check makes tables, and the others never reach SQL.
+#[tokio::test]
+async fn hostile_names_are_refused_and_odd_ones_work() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("outbox.db");
+    for hostile in ["x; drop table orders; --", "a\"b", "a.b", "täble", ""] {
+        assert!(Ident::new(hostile).is_err(), "{hostile:?}");
+    }
+    for reserved in ["sqlite_", "SQLite_mine"] {
+        let error = SqliteStore::open_with(&path, prefixed(reserved)).await.unwrap_err();
+        assert!(matches!(error, StoreError::Misconfigured { .. }), "{reserved}: {error:?}");
+    }
+    for odd in ["select", "_", "outbox_event", "sqlite"] {
+        let store = SqliteStore::open_with(&path, prefixed(odd)).await.unwrap();
+        assert_eq!(store.counts().await.unwrap().pending(), 0, "{odd}");
+    }
+}
+
+/// Holds S1: what the columns are called and what they contain.
+#[tokio::test]
+async fn people_can_read_the_table() {
+    let outbox = Outbox::new().await;
+    let event = Event::builder("order.placed")
+        .aggregate("order", "4711")
+        .tenant_id("acme")
+        .ordering_key("order-4711")
+        .header("source", "shop")
+        .occurred_at(Timestamp::from_micros(-1))
+        .json_text(r#"{"total":1}"#)
+        .build()
+        .unwrap();
+    let bytes = Event::builder("scan").bytes(vec![0, 0xff]).build().unwrap();
+    let rows = [event.clone(), bytes].map(|event| NewRow { event, birth: Birth::Due });
+    outbox.write(&rows);
+
+    let conn = outbox.store.connect().unwrap();
+    let shown = |column: &str| -> Vec<Option<String>> {
+        conn.prepare(&format!("select cast({column} as text) from outbox_event_json order by seq"))
+            .unwrap()
+            .query_map([], |row| row.get(0))
+            .unwrap()
+            .collect::<Result<_, _>>()
+            .unwrap()
+    };
+    for (column, expected) in [
+        ("event_id", event.id().to_string()),
+        ("event_type", "order.placed".into()),
+        ("aggregate_type", "order".into()),
+        ("aggregate_id", "4711".into()),
+        ("tenant_id", "acme".into()),
+        ("ordering_key", "order-4711".into()),
+        ("shard", event.shard().to_string()),
+        ("status", "NEW".into()),
+        ("attempts", "0".into()),
+        ("occurred_at", "1969-12-31T23:59:59.999999Z".into()),
+        ("due_at", "2023-11-14T22:13:20.000000Z".into()),
+        ("created_at", "2023-11-14T22:13:20.000000Z".into()),
+        ("headers", r#"{"source":"shop"}"#.into()),
+        ("content_type", "application/json".into()),
+        ("payload", r#"{"total":1}"#.into()),
+    ] {
+        assert_eq!(shown(column)[0].as_deref(), Some(&*expected), "{column}");
+    }
+    for empty in ["done_at", "last_error", "locked_by"] {
+        assert_eq!(shown(empty), [None, None], "{empty}");
+    }
+    assert_eq!(shown("payload")[1].as_deref(), Some("00FF"));
+    assert_eq!(shown("aggregate_type")[1].as_deref(), Some("__GLOBAL__"));
+    assert_eq!(shown("headers")[1], None);
+}
