@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use super::script::{Ends, Part, TYPES, act};
 use super::wire::Wire;
-use crate::history::{Fault, FaultKind, History};
+use crate::history::{FaultKind, History};
 
 /// Attempts of every event in the world.
 pub(super) const MAX_ATTEMPTS: u32 = 10;
@@ -140,10 +140,12 @@ async fn handle(
     delivery: Delivery,
     crashes: &mpsc::UnboundedSender<Arc<str>>,
 ) -> HandlerResult {
+    // What began before the run and may still cost it its hold belongs to its story.
     if wire.gate.pass().await {
-        // Stopped between the look at its hold and the handler: nobody can see that coming.
-        let stopped = Fault::on(wire.node.clone(), FaultKind::Pause);
-        wire.history.fault(stopped.of([delivery.id()]));
+        wire.misfortune(FaultKind::Pause, &[delivery.id()]);
+    }
+    if wire.is_jammed() {
+        wire.misfortune(FaultKind::LateReply, &[delivery.id()]);
     }
     let run = wire.history.delivery_started(&wire.node, &delivery);
     let act = act(role.part, seed, delivery.id(), role.runs);

@@ -1,5 +1,6 @@
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -28,6 +29,8 @@ pub(super) struct Wire {
     pub(super) weather: Weather,
     pub(super) history: History,
     pub(super) bug: Option<Bug>,
+    /// Slow statements under way.
+    pub(super) jams: Arc<AtomicUsize>,
 }
 
 /// A mistake planted on purpose, to show that the checker would find it.
@@ -41,6 +44,23 @@ pub enum Bug {
 
 /// A statement that takes longer than this may cost its node some holds.
 const SLOW: Duration = Duration::from_millis(500);
+
+/// A slow statement, which holds up everything else its node has to say.
+struct Jam<'w>(&'w Wire);
+
+impl<'w> Jam<'w> {
+    fn of(wire: &'w Wire) -> Self {
+        wire.history.fault(Fault::on(wire.node.clone(), FaultKind::LateReply));
+        wire.jams.fetch_add(1, Ordering::Relaxed);
+        Self(wire)
+    }
+}
+
+impl Drop for Jam<'_> {
+    fn drop(&mut self) {
+        self.0.jams.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// A statement somebody waits for.
 struct Unanswered<'w> {
@@ -77,10 +97,7 @@ impl Wire {
         // Whoever stops waiting does not know what became of the statement.
         let mut unanswered = Unanswered { wire: self, ids };
         let (there, back) = (self.weather.latency(), self.weather.latency());
-        if there + back > SLOW {
-            // It holds up everything else this node has to say.
-            self.history.fault(Fault::on(self.node.clone(), FaultKind::LateReply));
-        }
+        let _jam = (there + back > SLOW).then(|| Jam::of(self));
         self.gate.pass().await;
         sleep(there).await;
         // Logged before it takes effect.
@@ -117,8 +134,12 @@ impl Wire {
         answer
     }
 
+    pub(super) fn is_jammed(&self) -> bool {
+        self.jams.load(Ordering::Relaxed) > 0
+    }
+
     /// Logs a fault of this wire, for the events it is about.
-    fn misfortune(&self, kind: FaultKind, ids: &[EventId]) {
+    pub(super) fn misfortune(&self, kind: FaultKind, ids: &[EventId]) {
         if !ids.is_empty() {
             self.history.fault(Fault::on(self.node.clone(), kind).of(ids.iter().copied()));
         }

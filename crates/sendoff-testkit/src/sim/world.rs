@@ -135,6 +135,7 @@ impl World {
             weather: self.weather.clone(),
             history: self.history.clone(),
             bug: self.bug,
+            jams: Arc::default(),
         };
         let node = Node::start(wire, &self.cast, self.seed, &mut self.random, &self.crashes.0);
         self.nodes.push(node);
