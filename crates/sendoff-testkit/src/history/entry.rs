@@ -1,0 +1,105 @@
+use std::sync::Arc;
+
+use sendoff_core::{EventId, Status, Token};
+use sendoff_engine::store::Outcome;
+
+use super::digest::Digest;
+use super::fault::Fault;
+
+/// The place of an entry in its history; what happened later has a higher one.
+pub type Position = usize;
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    /// A writer's transaction ended.
+    Written {
+        /// The event.
+        id: EventId,
+        /// The key within which order matters.
+        key: Option<Arc<str>>,
+        /// What was written.
+        digest: Digest,
+        /// How it ended.
+        outcome: WriteOutcome,
+        /// Its place among the commits, where the writer knows it. The place of the entry in the
+        /// history counts where it does not; do not mix the two within one key.
+        seq: Option<u64>,
+    },
+    /// A handler began a run.
+    Started {
+        /// The node it runs on.
+        node: Arc<str>,
+        /// The event.
+        id: EventId,
+        /// The number of the attempt, from 1.
+        attempt: u32,
+        /// What was delivered.
+        digest: Digest,
+    },
+    /// A handler ended a run.
+    Finished {
+        /// The position of its [`Started`](Self::Started).
+        started: Position,
+        /// Whether it succeeded.
+        ok: bool,
+    },
+    /// A settlement reached the store.
+    Settled {
+        /// The node that sent it.
+        node: Arc<str>,
+        /// The event.
+        id: EventId,
+        /// The hold it named.
+        token: Token,
+        /// What it asked for.
+        ending: Ending,
+        /// Whether it changed the row; if not it was fenced.
+        applied: bool,
+        /// Whether the token was the row's, when the store looked.
+        current: bool,
+    },
+    /// Something broke.
+    Fault(Fault),
+    /// How a row stands, usually at the end.
+    Stands {
+        /// The event.
+        id: EventId,
+        /// Where it stands.
+        status: Status,
+        /// The stored count.
+        attempts: u32,
+    },
+}
+
+/// How a writer's transaction ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteOutcome {
+    /// It committed.
+    Committed,
+    /// It was rolled back, or never committed.
+    Aborted,
+    /// Nobody could tell the writer.
+    Unknown,
+}
+
+/// What a settlement asked for; an [`Outcome`] without its details.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each is the outcome of the same name")]
+pub enum Ending {
+    Done,
+    Retry,
+    Dead,
+    Released,
+}
+
+impl From<&Outcome> for Ending {
+    fn from(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Done => Self::Done,
+            Outcome::Retry { .. } => Self::Retry,
+            Outcome::Dead { .. } => Self::Dead,
+            Outcome::Released => Self::Released,
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! How Sendoff is tested, for its users and for itself.
+//!
+//! - [`history`]: writers, handlers and faults log what happened; one checker judges it.
+//! - [`conformance`]: the suite a store joins by, in a few lines.
+//! - [`clock`]: a clock that moves when told.
+//!
+//! Promise: the checker is a pure function of the history, and a case of the suite fails only where
+//! the contract in `sendoff_engine::store` is broken.
+//!
+//! Not here: the store in memory, which is `sendoff_engine::memory`.
+
+pub mod clock;
+pub mod conformance;
+pub mod history;
