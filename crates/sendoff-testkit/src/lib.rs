@@ -1,6 +1,7 @@
 //! How Sendoff is tested, for its users and for itself.
 //!
 //! - [`history`]: writers, handlers and faults log what happened; one checker judges it.
+//! - [`conformance`]: the suite a store joins by, in a few lines.
 //! - [`sim`]: worlds of several nodes on virtual time, one for each seed.
 //! - [`clock`]: a clock that moves when told.
 //!
@@ -10,5 +11,6 @@
 //! Not here: the store in memory, which is `sendoff_engine::memory`.
 
 pub mod clock;
+pub mod conformance;
 pub mod history;
 pub mod sim;

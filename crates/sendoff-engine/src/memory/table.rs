@@ -51,12 +51,11 @@ impl Table {
     }
 
     pub(super) fn claim(&mut self, claim: &Claim<'_>, now: Timestamp) -> Vec<Claimed> {
-        let newest = now.saturating_sub(claim.skip_recent);
         let ids: Vec<EventId> = self
             .pending
             .range(..=(now, u64::MAX))
             .filter_map(|(_, id)| self.rows.get(id))
-            .filter(|entry| entry.row.created_at <= newest)
+            .filter(|entry| !is_young(entry.row.created_at, claim.skip_recent, now))
             .filter(|entry| {
                 let suspect = entry.is_lost_to(claim.owner) && entry.row.attempts >= 1;
                 suspect == (claim.suspects == Suspects::Only)
@@ -168,6 +167,11 @@ impl Table {
         entries.sort_unstable_by_key(|entry| entry.seq);
         entries.into_iter().map(|entry| entry.row.clone()).collect()
     }
+}
+
+/// A row from the future is not young: the clock has stepped back, and it may be old enough.
+fn is_young(created_at: Timestamp, skip_recent: Duration, now: Timestamp) -> bool {
+    created_at <= now && now.since(created_at) < skip_recent
 }
 
 fn take(entry: &mut Entry, claim: &Claim<'_>, now: Timestamp) -> Claimed {

@@ -174,17 +174,15 @@ impl Wire {
         for sent in batch {
             let mut carried_out = sent.clone();
             match self.bug {
-                None => {}
                 Some(Bug::NoFence) => {
                     if let Some(row) = self.table.find(sent.held.id).await? {
                         carried_out.held.token = sendoff_core::Token::new(row.due_at);
                     }
                 }
-                Some(Bug::ExtensionOvertakes) => {
-                    if sent.held.id.as_bytes()[15] % 16 == 0 {
-                        self.table.extend(&[sent.held], Duration::from_secs(5)).await?;
-                    }
+                Some(Bug::ExtensionOvertakes) if sent.held.id.as_bytes()[15] % 16 == 0 => {
+                    self.table.extend(&[sent.held], Duration::from_secs(5)).await?;
                 }
+                Some(Bug::ExtensionOvertakes) | None => {}
             }
             pairs.push((sent.clone(), carried_out));
         }

@@ -1,0 +1,121 @@
+use std::collections::BTreeSet;
+
+use sendoff_core::EventId;
+use sendoff_engine::store::{Claim, Outcome};
+
+use crate::conformance::probe::{HOLD, due, event, hold_of, ids};
+use crate::conformance::{Probe, StoreHarness};
+
+/// Oldest due first, and no more than asked for. Holds S4.
+pub async fn a_claim_takes_the_oldest_due_up_to_its_limit<H: StoreHarness>(probe: &Probe<H>) {
+    let mut written = Vec::new();
+    for _ in 0..3 {
+        written.extend(probe.commit_due(2).await);
+        probe.pass(1).await;
+    }
+    let two = Claim { limit: 2, ..probe.claim_by("node") };
+    assert_eq!(ids(&probe.claim(&two).await), written[..2]);
+    assert_eq!(ids(&probe.claim_all("node").await), written[2..]);
+}
+
+/// A row that failed stands where its new due time puts it. Holds S4.
+pub async fn a_retry_is_claimed_in_the_order_of_its_due_time<H: StoreHarness>(probe: &Probe<H>) {
+    let first = probe.take_one("node").await;
+    let retry = Outcome::Retry { delay: probe.ticks(2), attempts: 1, error: "no".to_owned() };
+    assert!(probe.settle(first, retry).await);
+    probe.pass(1).await;
+    let second = probe.take_one("node").await;
+    assert_ne!(second.id, first.id, "the first is not due yet");
+    assert!(probe.settle(second, Outcome::Released).await);
+    probe.pass(1).await;
+    assert_eq!(ids(&probe.claim_all("node").await), [second.id, first.id]);
+}
+
+/// The claim's answer is what the row says: token, owner, times. Holds S5.
+pub async fn a_claim_names_its_token_and_the_row_its_holder<H: StoreHarness>(probe: &Probe<H>) {
+    let id = probe.commit_due(1).await[0];
+    let (claimed, at) = probe.timed(probe.claim_one("node")).await;
+    let row = probe.row(id).await;
+
+    assert_eq!((claimed.id, claimed.attempts, claimed.lost), (id, 0, false));
+    assert_eq!(claimed.created_at, row.created_at);
+    at.assert_has(claimed.claimed_at);
+    at.after(probe.ticks(HOLD)).assert_has(claimed.token.due_at());
+    assert_eq!(row.due_at, claimed.token.due_at());
+    assert_eq!(row.locked_by.as_deref(), Some("node"));
+    assert_eq!(row.attempts, 0);
+}
+
+/// A hold keeps others away for as long as it lasts, and no longer. Holds S5.
+pub async fn a_held_row_is_not_claimed_again_until_its_hold_is_over<H: StoreHarness>(
+    probe: &Probe<H>,
+) {
+    let first = probe.take_one("one").await;
+    assert!(probe.claim_all("two").await.is_empty());
+    assert!(probe.claim_all("one").await.is_empty());
+    probe.pass(HOLD).await;
+    let second = hold_of(&probe.claim_one("two").await);
+    assert_eq!(second.id, first.id);
+    assert_ne!(second.token, first.token);
+}
+
+/// Claimers that race for the same rows share them out. Holds S5.
+pub async fn concurrent_claimers_never_share_a_row<H: StoreHarness>(probe: &Probe<H>) {
+    let written: BTreeSet<EventId> = probe.commit_due(200).await.into_iter().collect();
+    let claimers: Vec<_> = ["one", "two", "three", "four"]
+        .into_iter()
+        .map(|owner| {
+            let probe = probe.clone();
+            tokio::spawn(async move {
+                let seven = Claim { limit: 7, ..probe.claim_by(owner) };
+                let mut mine = Vec::new();
+                loop {
+                    let batch = probe.claim(&seven).await;
+                    if batch.is_empty() {
+                        return mine;
+                    }
+                    assert!(batch.len() <= 7);
+                    mine.extend(ids(&batch));
+                }
+            })
+        })
+        .collect();
+    let mut claimed = Vec::new();
+    for claimer in claimers {
+        claimed.extend(claimer.await.expect("a claimer does not panic"));
+    }
+    // A claimer may see nothing while the others hold the last rows locked; none is left for good.
+    claimed.extend(ids(&probe.claim_all("last").await));
+    assert_eq!(claimed.len(), written.len(), "none twice");
+    assert_eq!(claimed.into_iter().collect::<BTreeSet<_>>(), written);
+}
+
+/// Nothing visible, or nothing asked for, is an empty answer.
+pub async fn a_claim_of_nothing_is_empty<H: StoreHarness>(probe: &Probe<H>) {
+    assert!(probe.claim_all("node").await.is_empty());
+    probe.commit_due(1).await;
+    assert!(probe.claim(&Claim { limit: 0, ..probe.claim_by("node") }).await.is_empty());
+    assert_eq!(probe.claim_all("node").await.len(), 1);
+}
+
+/// Rows younger than asked are left alone. Holds S4.
+pub async fn young_rows_are_skipped_when_asked<H: StoreHarness>(probe: &Probe<H>) {
+    let old = probe.commit_due(1).await[0];
+    probe.pass(5).await;
+    let young = probe.commit_due(1).await[0];
+    let patient = Claim { skip_recent: probe.ticks(5), ..probe.claim_by("node") };
+    assert_eq!(ids(&probe.claim(&patient).await), [old]);
+    probe.pass(5).await;
+    assert_eq!(ids(&probe.claim(&patient).await), [young]);
+}
+
+/// What is done or dead stays so. Holds S3 and S4.
+pub async fn terminal_rows_are_never_claimed<H: StoreHarness>(probe: &Probe<H>) {
+    probe.commit(&[due(event()), due(event())]).await;
+    let claimed = probe.claim_all("node").await;
+    assert!(probe.settle(hold_of(&claimed[0]), Outcome::Done).await);
+    let dead = Outcome::Dead { attempts: 1, error: "no".to_owned() };
+    assert!(probe.settle(hold_of(&claimed[1]), dead).await);
+    probe.pass(HOLD * 2).await;
+    assert!(probe.claim_all("node").await.is_empty());
+}

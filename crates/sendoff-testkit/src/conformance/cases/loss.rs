@@ -1,0 +1,72 @@
+use sendoff_engine::store::{Claim, Outcome, Suspects};
+
+use crate::conformance::probe::{HOLD, hold_of, ids};
+use crate::conformance::{Probe, StoreHarness};
+
+/// Whoever takes over from a vanished holder counts the attempt nobody else can. Holds S5.
+pub async fn a_row_lost_by_a_vanished_holder_counts_one_attempt<H: StoreHarness>(probe: &Probe<H>) {
+    let id = probe.take_one("vanished").await.id;
+    probe.pass(HOLD).await;
+    let claimed = probe.claim_one("node").await;
+    assert_eq!((claimed.id, claimed.attempts, claimed.lost), (id, 1, true));
+    let row = probe.row(id).await;
+    assert_eq!((row.attempts, row.locked_by.as_deref()), (1, Some("node")));
+}
+
+/// A writer that vanished before it delivered is a vanished holder too.
+pub async fn a_row_born_held_by_a_vanished_writer_is_lost<H: StoreHarness>(probe: &Probe<H>) {
+    probe.commit_held("vanished", 5).await;
+    probe.pass(5).await;
+    let claimed = probe.claim_one("node").await;
+    assert_eq!((claimed.attempts, claimed.lost), (1, true));
+}
+
+/// A node that let its own hold run out did not vanish.
+pub async fn a_row_lost_by_its_claimer_is_not_counted<H: StoreHarness>(probe: &Probe<H>) {
+    probe.take_one("node").await;
+    probe.pass(HOLD).await;
+    let claimed = probe.claim_one("node").await;
+    assert_eq!((claimed.attempts, claimed.lost), (0, false));
+}
+
+/// What was given up in order was not lost.
+pub async fn a_settled_row_is_not_lost<H: StoreHarness>(probe: &Probe<H>) {
+    let held = probe.take_one("one").await;
+    assert!(probe.settle(held, Outcome::Released).await);
+    let claimed = probe.claim_one("two").await;
+    assert_eq!((claimed.attempts, claimed.lost), (0, false));
+
+    let retry = Outcome::Retry { delay: probe.ticks(0), attempts: 1, error: "no".to_owned() };
+    assert!(probe.settle(hold_of(&claimed), retry).await);
+    probe.pass(1).await;
+    let claimed = probe.claim_one("three").await;
+    assert_eq!((claimed.attempts, claimed.lost), (1, false), "nor is it a suspect");
+}
+
+/// From its second loss on a row is claimed only by whoever asks for suspects.
+pub async fn a_row_lost_twice_is_a_suspect<H: StoreHarness>(probe: &Probe<H>) {
+    let id = probe.take_one("one").await.id;
+    let only = |owner| Claim { suspects: Suspects::Only, ..probe.claim_by(owner) };
+    probe.pass(HOLD).await;
+    assert!(probe.claim(&only("two")).await.is_empty(), "one loss does not make a suspect");
+    assert_eq!(ids(&probe.claim_all("two").await), [id]);
+
+    probe.pass(HOLD).await;
+    let neighbour = probe.commit_due(1).await[0];
+    assert_eq!(ids(&probe.claim_all("three").await), [neighbour]);
+    let suspects = probe.claim(&only("three")).await;
+    assert_eq!(ids(&suspects), [id]);
+    assert_eq!((suspects[0].attempts, suspects[0].lost), (2, true));
+}
+
+/// To the node that holds it, its own row is never a suspect.
+pub async fn a_row_is_no_suspect_to_its_own_holder<H: StoreHarness>(probe: &Probe<H>) {
+    probe.take_one("one").await;
+    probe.pass(HOLD).await;
+    assert!(probe.claim_one("two").await.lost);
+    probe.pass(HOLD).await;
+    let only = Claim { suspects: Suspects::Only, ..probe.claim_by("two") };
+    assert!(probe.claim(&only).await.is_empty());
+    let claimed = probe.claim_one("two").await;
+    assert_eq!((claimed.attempts, claimed.lost), (1, false));
+}

@@ -1,0 +1,19 @@
+//! The cases, by what they are about. Each starts with an empty store.
+
+mod bytes;
+mod claim;
+mod hold;
+mod inspect;
+mod loss;
+mod retain;
+mod settle;
+mod write;
+
+pub use bytes::*;
+pub use claim::*;
+pub use hold::*;
+pub use inspect::*;
+pub use loss::*;
+pub use retain::*;
+pub use settle::*;
+pub use write::*;

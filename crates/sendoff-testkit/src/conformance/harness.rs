@@ -1,0 +1,44 @@
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sendoff_core::Timestamp;
+use sendoff_engine::capture::WriteError;
+use sendoff_engine::store::{Born, NewRow, OutboxStore};
+
+/// What the suite needs to put a store through its cases: an empty store, transactions, and time.
+///
+/// Make a fresh one for each case; cases run side by side.
+#[async_trait]
+pub trait StoreHarness: Send + Sync + 'static {
+    /// The store.
+    type Store: OutboxStore;
+
+    /// The store under test.
+    fn store(&self) -> &Self::Store;
+
+    /// Inserts `rows` in one transaction and commits it. What a commit was refused for is the error
+    /// itself, not wrapped in a commit's.
+    async fn commit(&self, rows: &[NewRow]) -> Result<Vec<Born>, WriteError>;
+
+    /// Inserts `rows` in one transaction and rolls it back.
+    async fn roll_back(&self, rows: &[NewRow]) -> Result<Vec<Born>, WriteError>;
+
+    /// The time by the store's clock.
+    async fn now(&self) -> Timestamp;
+
+    /// Lets at least so much time pass on the store's clock. Moves a clock that can be moved, and
+    /// really waits for one that cannot.
+    async fn pass(&self, time: Duration);
+
+    /// Steps the store's clock back, where that can be done without harm to others; `false` says
+    /// that it cannot, and the cases about it pass unseen.
+    async fn step_back(&self, _time: Duration) -> bool {
+        false
+    }
+
+    /// The unit of every hold and delay in the suite. Where time really passes, a few tenths of a
+    /// second are enough: longer than any statement takes, short enough to wait for.
+    fn tick(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+}

@@ -1,0 +1,196 @@
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sendoff_core::{Event, EventId, Timestamp};
+use sendoff_engine::store::{
+    Birth, Born, Claim, ClaimStore, Claimed, Held, InspectStore, NewRow, Outcome, Row, SettleStore,
+    Settlement, Suspects,
+};
+
+use super::harness::StoreHarness;
+
+/// What databases may round, and what keeps two tokens apart.
+const TOLERANCE: Duration = Duration::from_millis(1);
+
+/// How long the suite's claims hold, in ticks.
+pub(super) const HOLD: u32 = 10;
+
+/// A store in its harness, with the few moves that cases are made of. Every move panics where the
+/// store answers with an error: a case is a test.
+#[derive(Debug)]
+pub struct Probe<H>(Arc<H>);
+
+impl<H> Clone for Probe<H> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<H: StoreHarness> Probe<H> {
+    /// Probes the store in this harness.
+    pub fn new(harness: H) -> Self {
+        Self(Arc::new(harness))
+    }
+
+    pub(super) fn harness(&self) -> &H {
+        &self.0
+    }
+
+    pub(super) fn store(&self) -> &H::Store {
+        self.0.store()
+    }
+
+    pub(super) fn ticks(&self, ticks: u32) -> Duration {
+        self.0.tick() * ticks
+    }
+
+    pub(super) async fn pass(&self, ticks: u32) {
+        self.0.pass(self.ticks(ticks)).await;
+    }
+
+    pub(super) async fn commit(&self, rows: &[NewRow]) -> Vec<Born> {
+        let born = self.0.commit(rows).await.expect("the rows are good");
+        assert_eq!(born.len(), rows.len(), "one answer for each row");
+        born
+    }
+
+    /// Commits so many rows that are due at once, and returns their ids in order.
+    pub(super) async fn commit_due(&self, count: usize) -> Vec<EventId> {
+        let rows: Vec<_> = (0..count).map(|_| due(event())).collect();
+        self.commit(&rows).await;
+        rows.iter().map(|row| row.event.id()).collect()
+    }
+
+    /// Commits a row held by `owner` for so many ticks.
+    pub(super) async fn commit_held(&self, owner: &str, ticks: u32) -> Held {
+        let row = held(event(), owner, self.ticks(ticks));
+        let born = self.commit(std::slice::from_ref(&row)).await[0];
+        Held { id: row.event.id(), token: born.token.expect("born held") }
+    }
+
+    pub(super) fn claim_by<'a>(&self, owner: &'a str) -> Claim<'a> {
+        Claim {
+            owner,
+            limit: 100,
+            hold: self.ticks(HOLD),
+            skip_recent: Duration::ZERO,
+            suspects: Suspects::Skip,
+        }
+    }
+
+    pub(super) async fn claim(&self, claim: &Claim<'_>) -> Vec<Claimed> {
+        self.store().claim(claim).await.expect("claim")
+    }
+
+    /// Everything visible but suspects.
+    pub(super) async fn claim_all(&self, owner: &str) -> Vec<Claimed> {
+        self.claim(&self.claim_by(owner)).await
+    }
+
+    /// The one visible row there is.
+    pub(super) async fn claim_one(&self, owner: &str) -> Claimed {
+        let mut claimed = self.claim_all(owner).await;
+        assert_eq!(claimed.len(), 1, "one row is visible");
+        claimed.remove(0)
+    }
+
+    /// A row of its own, claimed by `owner`.
+    pub(super) async fn take_one(&self, owner: &str) -> Held {
+        self.commit_due(1).await;
+        hold_of(&self.claim_one(owner).await)
+    }
+
+    /// Whether the settlement was carried out.
+    pub(super) async fn settle(&self, held: Held, outcome: Outcome) -> bool {
+        let settled = self.settle_all(&[Settlement { held, outcome }]).await;
+        assert!(settled.is_empty() || settled == [held.id], "{settled:?}");
+        !settled.is_empty()
+    }
+
+    pub(super) async fn settle_all(&self, batch: &[Settlement]) -> Vec<EventId> {
+        self.store().settle(batch).await.expect("settle")
+    }
+
+    pub(super) async fn extend(&self, holds: &[Held]) -> Vec<Held> {
+        self.store().extend(holds, self.ticks(HOLD)).await.expect("extend")
+    }
+
+    pub(super) async fn confirm(&self, holds: &[Held]) -> Vec<EventId> {
+        self.store().confirm(holds).await.expect("confirm")
+    }
+
+    pub(super) async fn find(&self, id: EventId) -> Option<Row> {
+        self.store().find(id).await.expect("find")
+    }
+
+    pub(super) async fn row(&self, id: EventId) -> Row {
+        self.find(id).await.expect("the row is there")
+    }
+
+    /// Runs `act` and says between which times it did, by the store's clock.
+    pub(super) async fn timed<T>(&self, act: impl Future<Output = T>) -> (T, Window) {
+        let from = self.0.now().await;
+        let answer = act.await;
+        let to = self.0.now().await;
+        (answer, Window { from, to })
+    }
+}
+
+/// A span of time on the store's clock. On a clock that stands still it is a point, and what is
+/// compared with it is compared exactly, but for a tolerance.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Window {
+    from: Timestamp,
+    to: Timestamp,
+}
+
+impl Window {
+    /// The same span, later.
+    pub(super) fn after(self, delay: Duration) -> Self {
+        Self { from: self.from.saturating_add(delay), to: self.to.saturating_add(delay) }
+    }
+
+    /// Whether a time that lay `ago` before some point of `asked` can lie in this span.
+    #[track_caller]
+    pub(super) fn assert_contains_start(self, asked: Self, ago: Duration) {
+        let early = asked.from.saturating_sub(ago).saturating_sub(TOLERANCE);
+        let late = asked.to.saturating_sub(ago).saturating_add(TOLERANCE);
+        assert!(
+            early <= self.to && self.from <= late,
+            "{ago:?} before {asked:?} is not in {self:?}"
+        );
+    }
+
+    #[track_caller]
+    pub(super) fn assert_has(self, time: Timestamp) {
+        let early = self.from.saturating_sub(TOLERANCE);
+        let late = self.to.saturating_add(TOLERANCE);
+        assert!(early <= time && time <= late, "{time} is not in {early} to {late}");
+    }
+}
+
+pub(super) fn event() -> Event {
+    Event::json_text("thing.happened", "{}").expect("a plain event")
+}
+
+pub(super) fn due(event: Event) -> NewRow {
+    NewRow { event, birth: Birth::Due }
+}
+
+pub(super) fn held(event: Event, owner: &str, grace: Duration) -> NewRow {
+    NewRow { event, birth: Birth::Held { owner: owner.into(), grace } }
+}
+
+pub(super) fn hold_of(claimed: &Claimed) -> Held {
+    Held { id: claimed.id, token: claimed.token }
+}
+
+pub(super) fn ids(claimed: &[Claimed]) -> Vec<EventId> {
+    claimed.iter().map(|row| row.id).collect()
+}
+
+pub(super) fn sorted(mut ids: Vec<EventId>) -> Vec<EventId> {
+    ids.sort_unstable();
+    ids
+}

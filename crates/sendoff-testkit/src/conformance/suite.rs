@@ -1,0 +1,88 @@
+use std::future::Future;
+
+use super::Probe;
+use super::harness::StoreHarness;
+
+/// Runs one case on a fresh harness, on threads of its own.
+///
+/// # Panics
+///
+/// Where the store does not do what the case says.
+pub fn run<H, F>(harness: impl Future<Output = H>, case: impl FnOnce(Probe<H>) -> F)
+where
+    H: StoreHarness,
+    F: Future<Output = ()>,
+{
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime can be built");
+    runtime.block_on(async { case(Probe::new(harness.await)).await });
+}
+
+/// Makes one test of every case in [`conformance`](crate::conformance), each with a harness of its
+/// own. The expression makes it, and may await; it is evaluated once for each case.
+#[macro_export]
+macro_rules! store_suite {
+    ($harness:expr) => {
+        $crate::store_suite! { @cases $harness;
+            a_rolled_back_write_leaves_nothing
+            a_new_row_is_new_untried_and_due
+            a_row_born_held_is_invisible_until_its_grace_is_over
+            a_row_born_held_names_its_holder_and_token
+            a_delayed_row_is_visible_when_its_delay_is_over
+            rows_of_one_write_keep_their_order
+            a_duplicate_id_is_refused_with_its_whole_write
+            a_write_of_nothing_is_no_error
+            every_field_comes_back_as_it_was_written
+            payloads_come_back_to_the_byte
+            the_largest_payload_comes_back_to_the_byte
+            a_claim_takes_the_oldest_due_up_to_its_limit
+            a_retry_is_claimed_in_the_order_of_its_due_time
+            a_claim_names_its_token_and_the_row_its_holder
+            a_held_row_is_not_claimed_again_until_its_hold_is_over
+            concurrent_claimers_never_share_a_row
+            a_claim_of_nothing_is_empty
+            young_rows_are_skipped_when_asked
+            terminal_rows_are_never_claimed
+            a_row_lost_by_a_vanished_holder_counts_one_attempt
+            a_row_born_held_by_a_vanished_writer_is_lost
+            a_row_lost_by_its_claimer_is_not_counted
+            a_settled_row_is_not_lost
+            a_row_lost_twice_is_a_suspect
+            a_row_is_no_suspect_to_its_own_holder
+            done_is_recorded_or_deleted
+            a_retry_stores_count_error_and_due_time
+            dead_stores_count_and_error
+            a_released_row_is_visible_at_once_and_as_it_was
+            a_settlement_sent_twice_is_carried_out_once
+            terminal_rows_never_change
+            error_text_is_cut_on_a_character_boundary
+            a_zombie_cannot_settle_after_its_hold_moved
+            a_hold_that_ran_out_untaken_can_still_be_settled
+            a_batch_settles_what_is_held_and_says_what_it_was
+            extending_gives_a_new_token_and_the_old_one_is_stale
+            an_extended_hold_outlasts_the_first
+            every_extension_gives_another_token
+            extending_skips_what_is_not_held
+            a_row_born_held_can_be_extended_and_settled
+            confirm_names_exactly_what_is_held_by_that_token
+            rescue_frees_impossible_holds_and_no_delays
+            a_hold_from_before_the_clock_stepped_back_is_rescued
+            counts_tell_the_rows_of_each_status
+            the_oldest_lag_counts_from_the_due_time
+            an_unknown_id_is_not_found
+            purge_deletes_only_old_done_rows
+            purge_takes_the_oldest_up_to_its_limit
+        }
+    };
+    (@cases $harness:expr; $($case:ident)*) => {$(
+        #[test]
+        fn $case() {
+            $crate::conformance::run(async { $harness }, |probe| async move {
+                $crate::conformance::cases::$case(&probe).await;
+            });
+        }
+    )*};
+}

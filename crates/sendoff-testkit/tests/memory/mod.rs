@@ -1,0 +1,97 @@
+//! The store in memory passes the suite, whether it keeps what is done or not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sendoff_core::{Event, Timestamp};
+use sendoff_engine::Clock;
+use sendoff_engine::capture::{Begin, Capture, Commit, CommitError, WriteError};
+use sendoff_engine::memory::{MemoryStore, MemoryTx};
+use sendoff_engine::store::{Birth, Born, Claim, ClaimStore, NewRow, Suspects};
+use sendoff_testkit::clock::ManualClock;
+use sendoff_testkit::conformance::{StoreHarness, async_trait};
+
+struct InMemory {
+    clock: ManualClock,
+    store: MemoryStore,
+}
+
+impl InMemory {
+    fn keeping() -> Self {
+        let clock = ManualClock::new();
+        Self { store: MemoryStore::with_clock(Arc::new(clock.clone())), clock }
+    }
+
+    fn deleting() -> Self {
+        let Self { clock, store } = Self::keeping();
+        Self { clock, store: store.deleting_when_done() }
+    }
+
+    async fn begin(&self) -> Result<MemoryTx, WriteError> {
+        self.store.begin(&self.store).await.map_err(|error| WriteError::Driver(error.into()))
+    }
+}
+
+#[async_trait]
+impl StoreHarness for InMemory {
+    type Store = MemoryStore;
+
+    fn store(&self) -> &MemoryStore {
+        &self.store
+    }
+
+    async fn commit(&self, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
+        let tx = self.begin().await?;
+        self.store.commit(tx, rows).await.map_err(|error| match error {
+            CommitError::Refused(refused) => refused,
+            other => WriteError::Driver(other.into()),
+        })
+    }
+
+    async fn roll_back(&self, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
+        let mut tx = self.begin().await?;
+        let born = self.store.insert(&mut tx, rows).await?;
+        self.store.rollback(tx).await.map_err(|error| WriteError::Driver(error.into()))?;
+        Ok(born)
+    }
+
+    async fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    async fn pass(&self, time: Duration) {
+        self.clock.advance(time);
+    }
+
+    async fn step_back(&self, time: Duration) -> bool {
+        self.clock.step_back(time);
+        true
+    }
+}
+
+mod keeping_what_is_done {
+    sendoff_testkit::store_suite!(super::InMemory::keeping());
+}
+
+mod deleting_what_is_done {
+    sendoff_testkit::store_suite!(super::InMemory::deleting());
+}
+
+#[tokio::test(start_paused = true)]
+async fn by_default_the_store_follows_paused_time() {
+    let store = MemoryStore::new();
+    let delay = Duration::from_secs(30);
+    let event = Event::builder("late").delay(delay).json_text("{}").build().unwrap();
+    let tx = store.begin(&store).await.unwrap();
+    store.commit(tx, &[NewRow { event, birth: Birth::Due }]).await.unwrap();
+    let claim = Claim {
+        owner: "node",
+        limit: 1,
+        hold: delay,
+        skip_recent: Duration::ZERO,
+        suspects: Suspects::Skip,
+    };
+    assert!(store.claim(&claim).await.unwrap().is_empty());
+    tokio::time::advance(delay).await;
+    assert_eq!(store.claim(&claim).await.unwrap().len(), 1);
+}

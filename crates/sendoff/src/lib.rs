@@ -1,0 +1,64 @@
+//! A transactional outbox: events leave only after your commit, and always arrive.
+//!
+//! Write events in the transaction that changes your data. If it commits, they are delivered to the
+//! listeners you registered, at least once, also when the process dies in between. If it rolls back,
+//! they never existed.
+//!
+//! ```
+//! use sendoff::sqlite::SqliteStore;
+//! use sendoff::{Delivery, Event, HandlerResult, Outbox};
+//! use serde::Serialize;
+//!
+//! #[derive(Serialize, Event)]
+//! #[event(type = "order.placed")]
+//! struct OrderPlaced {
+//!     total: u32,
+//! }
+//!
+//! async fn ship(delivery: Delivery) -> HandlerResult {
+//!     println!("{} {:?}", delivery.event_type(), delivery.payload());
+//!     Ok(())
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("shop.db");
+//! let store = SqliteStore::open(&path).await?;
+//! let outbox = Outbox::builder(store.clone()).on(OrderPlaced::EVENT_TYPE, ship).start()?;
+//!
+//! let mut conn = store.connect()?;
+//! conn.execute_batch("create table orders (total integer)")?;
+//!
+//! let mut tx = outbox.begin_blocking(&mut conn)?;
+//! tx.execute("insert into orders values (?1)", [990])?;
+//! tx.emit(OrderPlaced { total: 990 })?;
+//! tx.commit()?;
+//!
+//! outbox.close().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Promise: what `sendoff-engine` and the stores promise; this crate only gathers them.
+//!
+//! Not here: a message broker. Handlers reach whatever they like.
+
+pub use sendoff_core::{
+    AggregateType, Attempt, BoxError, Delivery, Event, EventBuilder, EventId, EventType,
+    Exponential, Failure, FailureClass, GLOBAL_AGGREGATE, Headers, Ident, IntoEvent, InvalidEvent,
+    InvalidId, InvalidIdent, Jitter, Lane, Linear, RetryPolicy, Status, Timestamp, UnreadableJson,
+    Unroutable, Validation, limits,
+};
+pub use sendoff_engine::{
+    After, AnyHandler, Before, Blocking, Clock, Closed, ConfigError, CounterValues, Counters,
+    DuplicateListener, Handler, HandlerResult, Interceptor, LaneDepths, Listeners, Metrics,
+    NoListener, NoMetrics, Outbox, OutboxBuilder, OutboxConfig, StartError, SystemClock,
+    TokioClock, blocking, capture, memory, store,
+};
+#[cfg(feature = "macros")]
+pub use sendoff_macros::{AggregateType, Event, EventType};
+
+/// The embedded store: an SQLite file.
+#[cfg(feature = "sqlite")]
+pub use sendoff_sqlite as sqlite;
