@@ -2,15 +2,18 @@
 //!
 //! - [`history`]: writers, handlers and faults log what happened; one checker judges it.
 //! - [`conformance`]: the suite a store joins by, in a few lines.
+//! - [`acceptance`]: what every outbox does, whatever its store and its driver.
 //! - [`sim`]: worlds of several nodes on virtual time, one for each seed.
-//! - [`clock`]: a clock that moves when told.
+//! - [`clock`]: a clock that moves when told; [`wait`]: for what has no signal.
 //!
 //! Promise: the checker is a pure function of the history, and a case of the suite fails only where
 //! the contract in `sendoff_engine::store` is broken.
 //!
 //! Not here: the store in memory, which is `sendoff_engine::memory`.
 
+pub mod acceptance;
 pub mod clock;
 pub mod conformance;
 pub mod history;
 pub mod sim;
+pub mod wait;

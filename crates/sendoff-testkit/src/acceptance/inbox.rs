@@ -1,0 +1,76 @@
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sendoff_core::{Delivery, EventId, Failure, Lane};
+use sendoff_engine::{Handler, HandlerResult};
+use tokio::sync::Semaphore;
+
+use crate::wait::eventually;
+
+/// A listener that keeps what it gets.
+#[derive(Debug, Clone)]
+pub struct Inbox {
+    received: Arc<Mutex<Vec<Delivery>>>,
+    /// Each run needs one; there are plenty, unless somebody wants to watch closely.
+    permits: Arc<Semaphore>,
+    fails: bool,
+}
+
+impl Inbox {
+    /// A listener that accepts everything.
+    pub fn new() -> Self {
+        let permits = Arc::new(Semaphore::new(Semaphore::MAX_PERMITS));
+        Self { received: Arc::default(), permits, fails: false }
+    }
+
+    /// A listener that stops at every delivery until it is [let](Self::allow) go on.
+    pub fn stepping() -> Self {
+        Self { permits: Arc::new(Semaphore::new(0)), ..Self::new() }
+    }
+
+    /// Fails every delivery.
+    #[must_use]
+    pub fn failing(self) -> Self {
+        Self { fails: true, ..self }
+    }
+
+    /// Lets so many deliveries go on.
+    pub fn allow(&self, runs: usize) {
+        self.permits.add_permits(runs);
+    }
+
+    /// Everything so far.
+    pub fn received(&self) -> Vec<Delivery> {
+        self.received.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The ids so far, sorted.
+    pub fn ids(&self) -> Vec<EventId> {
+        let mut ids: Vec<_> = self.received().iter().map(|delivery| delivery.id()).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// The ways they came.
+    pub fn lanes(&self) -> Vec<Lane> {
+        self.received().iter().map(|delivery| delivery.lane).collect()
+    }
+
+    /// Waits for so many deliveries.
+    pub async fn has(&self, count: usize) {
+        eventually("deliveries", async || self.received().len() >= count).await;
+    }
+}
+
+impl Default for Inbox {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Handler for Inbox {
+    async fn handle(&self, delivery: Delivery) -> HandlerResult {
+        self.permits.acquire().await?.forget();
+        self.received.lock().unwrap_or_else(PoisonError::into_inner).push(delivery);
+        if self.fails { Err(Failure::retry("this inbox takes nothing")) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,56 @@
+//! What every outbox does, whatever its store and its driver.
+//!
+//! A pair of store and driver joins with an [`OutboxHarness`] and one line,
+//! `sendoff_testkit::acceptance_suite!(harness)`; every case becomes a test of its own, once for
+//! each of the two ways to write: through the guard, and into a transaction of the application's.
+
+pub mod cases;
+mod harness;
+mod inbox;
+
+pub use async_trait::async_trait;
+pub use harness::{End, Face, OutboxHarness};
+pub use inbox::Inbox;
+
+/// Makes a test of each case. The expression makes a fresh harness; it may await.
+#[macro_export]
+macro_rules! acceptance_suite {
+    ($harness:expr) => {
+        $crate::acceptance_suite!(@face guard, Guard, $harness;
+            atomicity
+            commit_and_fast_path
+            queue_overflow_downgrade
+            retry_then_dead
+            type_safe_event_type
+            type_safe_aggregate_type
+            write_all_keeps_order_and_returns_the_ids
+            an_event_arrives_as_it_was_written
+            writer_only_leaves_delivery_to_others
+            a_delayed_event_skips_the_hot_lane
+            no_duplicate_without_a_fault
+        );
+        $crate::acceptance_suite!(@face own_transaction, Own, $harness;
+            atomicity
+            commit_and_fast_path
+            queue_overflow_downgrade
+            retry_then_dead
+            write_all_keeps_order_and_returns_the_ids
+            a_receipt_released_after_a_rollback_delivers_nothing
+            a_forgotten_receipt_costs_latency_only
+        );
+    };
+    (@face $module:ident, $face:ident, $harness:expr; $($case:ident)*) => {
+        mod $module {
+            #[allow(unused_imports, reason = "the harness may be named by path")]
+            use super::*;
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    let harness = $harness;
+                    let face = $crate::acceptance::Face::$face;
+                    $crate::acceptance::cases::$case(&harness, face).await;
+                }
+            )*
+        }
+    };
+}

@@ -1,0 +1,20 @@
+//! Waiting for what has no signal of its own.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+/// How long a condition may take on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Polls a condition until it holds.
+///
+/// # Panics
+/// With `what`, if it does not hold in time.
+pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + DEADLINE;
+    while !condition().await {
+        assert!(Instant::now() < deadline, "still waiting for: {what}");
+        sleep(Duration::from_millis(5)).await;
+    }
+}

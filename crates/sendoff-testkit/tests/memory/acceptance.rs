@@ -1,0 +1,52 @@
+//! The store in memory, as an application's test double.
+
+use sendoff_core::{Event, EventId};
+use sendoff_engine::Outbox;
+use sendoff_engine::memory::MemoryStore;
+use sendoff_testkit::acceptance::{End, Face, OutboxHarness, async_trait};
+
+struct InMemory(MemoryStore);
+
+#[async_trait]
+impl OutboxHarness for InMemory {
+    type Store = MemoryStore;
+
+    fn store(&self) -> MemoryStore {
+        self.0.clone()
+    }
+
+    async fn write(
+        &self,
+        outbox: &Outbox<MemoryStore>,
+        face: Face,
+        events: &[Event],
+        end: End,
+    ) -> Vec<EventId> {
+        match face {
+            Face::Guard => {
+                let mut tx = outbox.begin(&self.0).await.unwrap();
+                let ids = events.iter().map(|event| tx.emit(event).unwrap()).collect();
+                match end {
+                    End::RollBack => tx.rollback().await.unwrap(),
+                    End::Commit | End::Forget => tx.commit().await.unwrap(),
+                }
+                ids
+            }
+            Face::Own => {
+                let mut tx = self.0.transaction().unwrap();
+                let staged = outbox.write_all(&mut tx, events).await.unwrap();
+                let ids = staged.ids().to_vec();
+                match end {
+                    End::RollBack => tx.rollback(),
+                    End::Commit | End::Forget => tx.commit().unwrap(),
+                }
+                if end != End::Forget {
+                    staged.release();
+                }
+                ids
+            }
+        }
+    }
+}
+
+sendoff_testkit::acceptance_suite!(InMemory(MemoryStore::new()));
