@@ -7,7 +7,7 @@ select seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id, order
   from outbox_event indexed by outbox_event_suspect
  where status in (0, 2) and locked_by is not null and attempts > 0
    and due_at <= ?1
-   and created_at <= ?2
+   and (created_at <= ?2 or created_at > ?1)
    and locked_by <> ?3
  order by due_at, seq
  limit ?4

@@ -68,14 +68,10 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// Rows created later than this are left alone. Nothing is younger than no time at all, also
-    /// when the clock stepped back and rows seem to come from the future.
+    /// Rows created later than this are left alone; the statements make an exception for rows from
+    /// the future, which a clock that stepped back leaves behind.
     fn created_until(&self, now: Timestamp) -> Timestamp {
-        if self.skip_recent.is_zero() {
-            Timestamp::from_micros(i64::MAX)
-        } else {
-            now.saturating_sub(self.skip_recent)
-        }
+        now.saturating_sub(self.skip_recent)
     }
 }
 

@@ -168,6 +168,15 @@ async fn no_two_holds_of_a_row_share_a_token_though_the_clock_stands_still() {
 }
 
 #[tokio::test]
+async fn a_token_differs_from_the_due_time_it_replaces() {
+    let store = timeless();
+    store.commit(store.transaction().unwrap(), &[new_row("a")]).await.unwrap();
+    let due_at = store.rows()[0].due_at;
+    let no_hold = Claim { hold: Duration::ZERO, ..claim("n") };
+    assert_ne!(store.claim(&no_hold).await.unwrap()[0].token.due_at(), due_at);
+}
+
+#[tokio::test]
 async fn a_settlement_sent_twice_finds_nothing_even_if_the_retry_is_due_when_the_hold_ended() {
     let store = timeless();
     store.commit(store.transaction().unwrap(), &[new_row("a")]).await.unwrap();

@@ -10,3 +10,4 @@ mod schema;
 mod settle;
 #[cfg(feature = "sqlx")]
 mod sqlx;
+mod suites;

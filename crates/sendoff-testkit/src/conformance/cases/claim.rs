@@ -76,6 +76,7 @@ pub async fn concurrent_claimers_never_share_a_row<H: StoreHarness>(probe: &Prob
                     }
                     assert!(batch.len() <= 7);
                     mine.extend(ids(&batch));
+                    assert!(mine.len() <= 200, "more rows than were written");
                 }
             })
         })

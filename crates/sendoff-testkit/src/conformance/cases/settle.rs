@@ -85,9 +85,12 @@ pub async fn a_released_row_is_visible_at_once_and_as_it_was<H: StoreHarness>(pr
     assert_eq!(ids(&probe.claim_all("other").await), [held.id]);
 }
 
-/// The same settlement sent again, after its reply was lost, finds nothing to do. Holds S2.
+/// The same settlement sent again, after its reply was lost, finds nothing to do; not even where a
+/// retry is due at the very time the hold would have ended. Holds S2.
 pub async fn a_settlement_sent_twice_is_carried_out_once<H: StoreHarness>(probe: &Probe<H>) {
-    for outcome in every_outcome() {
+    let at_the_end =
+        Outcome::Retry { delay: probe.ticks(HOLD), attempts: 1, error: "no".to_owned() };
+    for outcome in every_outcome().into_iter().chain([at_the_end]) {
         let held = probe.take_one("node").await;
         assert!(probe.settle(held, outcome.clone()).await, "{outcome:?}");
         let before = probe.find(held.id).await.map(|row| (row.status, row.attempts, row.due_at));
