@@ -11,8 +11,16 @@ const DEADLINE: Duration = Duration::from_secs(20);
 ///
 /// # Panics
 /// With `what`, if it does not hold in time.
-pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + DEADLINE;
+pub async fn eventually(what: &str, condition: impl AsyncFnMut() -> bool) {
+    within(DEADLINE, what, condition).await;
+}
+
+/// Polls a condition until it holds, for at most `time`, which may be paused.
+///
+/// # Panics
+/// With `what`, if it does not hold in time.
+pub async fn within(time: Duration, what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + time;
     while !condition().await {
         assert!(Instant::now() < deadline, "still waiting for: {what}");
         sleep(Duration::from_millis(5)).await;

@@ -1,0 +1,176 @@
+use std::sync::{Arc, Mutex};
+
+use sendoff_core::{Event, InvalidEvent, Validation, limits};
+use sendoff_engine::capture::{CommitError, WriteError};
+use sendoff_engine::memory::MemoryStore;
+use sendoff_engine::{Outbox, OutboxConfig};
+use sendoff_testkit::acceptance::Inbox;
+
+use super::{EVENT, commit, config, event};
+
+type Log = Arc<Mutex<Vec<&'static str>>>;
+
+fn log(log: &Log, text: &'static str) -> impl FnOnce() + Send + 'static {
+    let log = log.clone();
+    move || log.lock().unwrap().push(text)
+}
+
+/// Holds W8.
+#[tokio::test]
+async fn hooks_run_after_what_they_wait_for_and_only_then() {
+    let outbox = Outbox::writer_only(MemoryStore::new());
+    let seen = Log::default();
+    let mut tx = outbox.begin(outbox.store()).await.unwrap();
+    tx.after_commit(log(&seen, "committed"));
+    tx.after_rollback(log(&seen, "rolled back"));
+    assert!(seen.lock().unwrap().is_empty());
+    tx.commit().await.unwrap();
+    assert_eq!(*seen.lock().unwrap(), ["committed"]);
+
+    let mut tx = outbox.begin(outbox.store()).await.unwrap();
+    tx.after_commit(log(&seen, "never"));
+    tx.after_rollback(log(&seen, "rolled back"));
+    tx.rollback().await.unwrap();
+    let mut tx = outbox.begin(outbox.store()).await.unwrap();
+    tx.after_rollback(log(&seen, "dropped"));
+    drop(tx);
+    assert_eq!(*seen.lock().unwrap(), ["committed", "rolled back", "dropped"]);
+}
+
+/// Holds W8.
+#[tokio::test]
+async fn a_hook_that_panics_does_not_make_a_commit_look_failed() {
+    let outbox = Outbox::writer_only(MemoryStore::new());
+    let seen = Log::default();
+    let mut tx = outbox.begin(outbox.store()).await.unwrap();
+    tx.after_commit(|| std::panic::panic_any("told to"));
+    tx.after_commit(log(&seen, "the next one"));
+    tx.commit().await.unwrap();
+    assert_eq!(*seen.lock().unwrap(), ["the next one"]);
+}
+
+#[tokio::test]
+async fn a_savepoint_takes_back_what_was_staged_under_it_and_nothing_else() {
+    let outbox = Outbox::writer_only(MemoryStore::new());
+    let events: Vec<_> = (0..5).map(|number| Event::json(EVENT, &number).unwrap()).collect();
+    let mut tx = outbox.begin(outbox.store()).await.unwrap();
+    tx.emit(&events[0]).unwrap();
+    let mut kept = tx.savepoint().await.unwrap();
+    kept.emit(&events[1]).unwrap();
+    kept.release().await.unwrap();
+    let mut undone = tx.savepoint().await.unwrap();
+    undone.emit(&events[2]).unwrap();
+    undone.rollback().await.unwrap();
+    let mut dropped = tx.savepoint().await.unwrap();
+    dropped.emit(&events[3]).unwrap();
+    drop(dropped);
+    tx.emit(&events[4]).unwrap();
+    tx.commit().await.unwrap();
+    let rows = outbox.store().rows();
+    let ids: Vec<_> = rows.iter().map(|row| row.event.id()).collect();
+    assert_eq!(ids, [events[0].id(), events[1].id(), events[4].id()]);
+}
+
+/// Holds W3.
+#[tokio::test]
+async fn a_guard_that_is_dropped_leaves_no_row() {
+    let outbox = Outbox::writer_only(MemoryStore::new());
+    let mut tx = outbox.begin(outbox.store()).await.unwrap();
+    tx.emit(event()).unwrap();
+    drop(tx);
+    assert!(outbox.store().rows().is_empty());
+}
+
+/// Holds E5, E9, W3: refused before anything is stored, and the transaction goes on.
+#[tokio::test]
+async fn bad_input_is_refused_with_its_limit_and_costs_nothing_else() {
+    let outbox = Outbox::writer_only(MemoryStore::new());
+    let mut tx = outbox.begin(outbox.store()).await.unwrap();
+    let large = "x".repeat(limits::PAYLOAD_BYTES + 1);
+    let error = tx.emit(Event::builder(EVENT).bytes(large)).unwrap_err();
+    assert_eq!(error.to_string(), "payload is 1048577 bytes; the limit is 1048576");
+    let error = tx.emit((EVENT, "{not json")).unwrap_err();
+    assert!(matches!(error, WriteError::Invalid(InvalidEvent::NotJson(_))));
+    tx.emit(Event::builder(EVENT).bytes("x".repeat(limits::PAYLOAD_BYTES))).unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(outbox.store().rows().len(), 1);
+}
+
+/// Holds E9.
+#[tokio::test]
+async fn checks_of_payload_and_headers_can_each_be_switched_off() {
+    let odd = || Event::builder(EVENT).json_text("{not json").build().unwrap();
+    let line = || Event::builder(EVENT).json(&1).header("a", "b\nc").build().unwrap();
+    let accepts = |payload, headers| {
+        let validation = Validation { payload, headers };
+        let config = OutboxConfig { validation, ..config() };
+        let outbox = Outbox::writer_with(MemoryStore::new(), &config);
+        async move {
+            let mut tx = outbox.begin(outbox.store()).await.unwrap();
+            [tx.emit(odd()).is_ok(), tx.emit(line()).is_ok()]
+        }
+    };
+    assert_eq!(accepts(true, true).await, [false, false]);
+    assert_eq!(accepts(false, true).await, [true, false]);
+    assert_eq!(accepts(true, false).await, [false, true]);
+}
+
+/// Holds W5.
+#[tokio::test]
+async fn one_bad_event_refuses_the_whole_write() {
+    let outbox = Outbox::writer_only(MemoryStore::new());
+    let mut tx = outbox.store().transaction().unwrap();
+    let events = [(EVENT, "{}"), (EVENT, "{")];
+    assert!(outbox.write_all(&mut tx, events).await.is_err());
+    tx.commit().unwrap();
+    assert!(outbox.store().rows().is_empty());
+}
+
+#[tokio::test]
+async fn a_commit_the_store_refuses_rolls_back_and_says_why() {
+    let outbox = Outbox::writer_only(MemoryStore::new());
+    let first = event();
+    commit(&outbox, &first).await;
+    let seen = Log::default();
+    let mut tx = outbox.begin(outbox.store()).await.unwrap();
+    tx.emit(event()).unwrap();
+    tx.emit(&first).unwrap();
+    tx.after_rollback(log(&seen, "rolled back"));
+    let error = tx.commit().await.unwrap_err();
+    assert!(matches!(error, CommitError::Refused(WriteError::DuplicateId)), "{error:?}");
+    assert_eq!(outbox.store().rows().len(), 1);
+    assert_eq!(*seen.lock().unwrap(), ["rolled back"]);
+}
+
+#[tokio::test]
+async fn a_closed_store_says_so_and_delivers_nothing() {
+    let inbox = Inbox::new();
+    let outbox = Outbox::builder(MemoryStore::new()).on(EVENT, inbox.clone()).start().unwrap();
+    let mut tx = outbox.begin(outbox.store()).await.unwrap();
+    tx.emit(event()).unwrap();
+    outbox.store().close();
+    let error = tx.commit().await.unwrap_err();
+    assert!(matches!(error, CommitError::Refused(WriteError::Closed)), "{error:?}");
+    assert!(outbox.begin(outbox.store()).await.is_err());
+    outbox.close().await;
+    assert!(inbox.received().is_empty());
+}
+
+/// The guard of an async driver can live in a spawned task, savepoint and all.
+#[tokio::test]
+async fn a_guarded_transaction_can_be_spawned() {
+    let outbox = Outbox::writer_only(MemoryStore::new());
+    let task = tokio::spawn({
+        let outbox = outbox.clone();
+        async move {
+            let mut tx = outbox.begin(outbox.store()).await.unwrap();
+            let mut savepoint = tx.savepoint().await.unwrap();
+            savepoint.emit(event()).unwrap();
+            tokio::task::yield_now().await;
+            savepoint.release().await.unwrap();
+            tx.commit().await.unwrap();
+        }
+    });
+    task.await.unwrap();
+    assert_eq!(outbox.store().rows().len(), 1);
+}

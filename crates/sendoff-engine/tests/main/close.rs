@@ -1,0 +1,87 @@
+use std::time::Duration;
+
+use sendoff_core::{Delivery, Status};
+use sendoff_engine::memory::MemoryStore;
+use sendoff_engine::{Closed, Outbox, OutboxConfig};
+use sendoff_testkit::acceptance::Inbox;
+
+use super::{EVENT, SECOND, commit, config, event, row};
+
+async fn slow(_: Delivery) -> sendoff_engine::HandlerResult {
+    tokio::time::sleep(2 * SECOND).await;
+    Ok(())
+}
+
+/// Holds D10.
+#[tokio::test(start_paused = true)]
+async fn closing_drains_the_lanes_and_settles_everything() {
+    let config = OutboxConfig { workers: 2, ..config() };
+    let outbox = Outbox::builder(MemoryStore::new()).config(config).on(EVENT, slow).start();
+    let outbox = outbox.unwrap();
+    let ids = [commit(&outbox, &event()).await, commit(&outbox, &event()).await];
+    assert_eq!(outbox.close().await, Closed::default());
+    assert!(ids.iter().all(|&id| row(outbox.store(), id).status == Status::Done));
+    assert_eq!(outbox.close().await, Closed::default(), "a second close waits for nothing");
+}
+
+/// Holds D10: what is left stays claimable at once, and no attempt is counted.
+#[tokio::test(start_paused = true)]
+async fn what_the_drain_does_not_reach_is_given_up_at_once() {
+    let config = OutboxConfig { workers: 1, drain_timeout: 3 * SECOND, ..config() };
+    let outbox = Outbox::builder(MemoryStore::new()).config(config).on(EVENT, slow).start();
+    let outbox = outbox.unwrap();
+    for _ in 0..10 {
+        commit(&outbox, &event()).await;
+    }
+    let begun = tokio::time::Instant::now();
+    assert!(outbox.close().await.cut_off);
+    assert!(begun.elapsed() < 4 * SECOND);
+    let rows = outbox.store().rows();
+    let done = rows.iter().filter(|row| row.status == Status::Done).count();
+    assert_eq!(done, 1);
+    let left = rows.iter().filter(|row| row.status == Status::New);
+    assert!(left.clone().all(|row| row.locked_by.is_none() && row.attempts == 0));
+    assert_eq!(left.count(), 9);
+
+    // Another node takes them now, not after their holds would have run out.
+    let inbox = Inbox::new();
+    let next = Outbox::builder(outbox.store().clone()).on(EVENT, inbox.clone()).start().unwrap();
+    let begun = tokio::time::Instant::now();
+    inbox.has(9).await;
+    assert!(begun.elapsed() < SECOND);
+    assert!(inbox.received().iter().all(|delivery| delivery.attempt == 1));
+    next.close().await;
+}
+
+/// Holds D9: after a close nothing is taken in, and a write still succeeds.
+#[tokio::test(start_paused = true)]
+async fn a_write_after_the_close_is_left_to_others() {
+    let inbox = Inbox::new();
+    let outbox = Outbox::builder(MemoryStore::new()).on(EVENT, inbox.clone()).start().unwrap();
+    outbox.close().await;
+    let id = commit(&outbox, &event()).await;
+    let row = row(outbox.store(), id);
+    assert_eq!((row.status, row.locked_by), (Status::New, None));
+    assert!(inbox.received().is_empty());
+    assert!(outbox.poll().await.unwrap(), "a closed outbox has nothing to poll for");
+}
+
+/// The last handle dropped without a close is like a crash: nothing is lost.
+#[tokio::test(start_paused = true)]
+async fn a_dropped_outbox_stops_and_its_rows_come_back_by_themselves() {
+    let store = MemoryStore::new();
+    let outbox = Outbox::builder(store.clone()).config(config()).on(EVENT, slow).start().unwrap();
+    let id = commit(&outbox, &event()).await;
+    tokio::task::yield_now().await;
+    drop(outbox);
+    let inbox = Inbox::new();
+    let next = Outbox::builder(store.clone()).config(config()).on(EVENT, inbox.clone()).start();
+    let next = next.unwrap();
+    let begun = tokio::time::Instant::now();
+    inbox.has(1).await;
+    let took = begun.elapsed();
+    let grace = OutboxConfig::default().hot_grace;
+    assert!(took >= grace - Duration::from_millis(20) && took < grace + 2 * SECOND, "{took:?}");
+    next.close().await;
+    assert_eq!((row(&store, id).status, row(&store, id).attempts), (Status::Done, 1));
+}

@@ -1,0 +1,115 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sendoff_core::EventId;
+use sendoff_engine::memory::MemoryStore;
+use sendoff_engine::store::{
+    Claim, ClaimStore, Claimed, Counts, Held, InspectStore, RetainStore, Row, SettleStore,
+    Settlement, StoreError,
+};
+
+/// A store in memory whose statements fail when told.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Flaky {
+    pub(crate) table: MemoryStore,
+    troubles: Arc<Troubles>,
+}
+
+#[derive(Debug, Default)]
+struct Troubles {
+    claims: AtomicUsize,
+    settlements: AtomicUsize,
+    batches: AtomicUsize,
+    refuses: std::sync::Mutex<Option<EventId>>,
+}
+
+impl Flaky {
+    /// The next claims fail.
+    pub(crate) fn fail_claims(&self, count: usize) {
+        self.troubles.claims.store(count, Ordering::SeqCst);
+    }
+
+    /// The next settlements fail.
+    pub(crate) fn fail_settlements(&self, count: usize) {
+        self.troubles.settlements.store(count, Ordering::SeqCst);
+    }
+
+    /// Every batch with this event is refused for good.
+    pub(crate) fn refuse(&self, id: EventId) {
+        *self.troubles.refuses.lock().unwrap() = Some(id);
+    }
+
+    /// Settlement statements that were carried out.
+    pub(crate) fn batches(&self) -> usize {
+        self.troubles.batches.load(Ordering::SeqCst)
+    }
+}
+
+fn strike(counter: &AtomicUsize) -> Result<(), StoreError> {
+    let less = |left: usize| left.checked_sub(1);
+    match counter.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less) {
+        Ok(_) => Err(StoreError::Unavailable("told to fail".into())),
+        Err(_) => Ok(()),
+    }
+}
+
+#[async_trait]
+impl ClaimStore for Flaky {
+    async fn claim(&self, claim: &Claim<'_>) -> Result<Vec<Claimed>, StoreError> {
+        strike(&self.troubles.claims)?;
+        self.table.claim(claim).await
+    }
+
+    async fn confirm(&self, holds: &[Held]) -> Result<Vec<EventId>, StoreError> {
+        self.table.confirm(holds).await
+    }
+
+    async fn rescue(&self, longest: Duration) -> Result<u64, StoreError> {
+        self.table.rescue(longest).await
+    }
+}
+
+#[async_trait]
+impl SettleStore for Flaky {
+    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<EventId>, StoreError> {
+        strike(&self.troubles.settlements)?;
+        let refused = *self.troubles.refuses.lock().unwrap();
+        if batch.iter().any(|settlement| Some(settlement.held.id) == refused) {
+            return Err(StoreError::Refused("told to refuse".into()));
+        }
+        self.troubles.batches.fetch_add(1, Ordering::SeqCst);
+        self.table.settle(batch).await
+    }
+
+    async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Vec<Held>, StoreError> {
+        self.table.extend(holds, hold).await
+    }
+}
+
+#[async_trait]
+impl InspectStore for Flaky {
+    async fn find(&self, id: EventId) -> Result<Option<Row>, StoreError> {
+        self.table.find(id).await
+    }
+
+    async fn counts(&self) -> Result<Counts, StoreError> {
+        self.table.counts().await
+    }
+
+    async fn oldest_lag(&self) -> Result<Duration, StoreError> {
+        self.table.oldest_lag().await
+    }
+}
+
+#[async_trait]
+impl RetainStore for Flaky {
+    fn keeps(&self) -> Option<Duration> {
+        self.table.keeps()
+    }
+
+    async fn purge(&self, older_than: Duration, limit: usize) -> Result<u64, StoreError> {
+        self.table.purge(older_than, limit).await
+    }
+}

@@ -1,0 +1,103 @@
+use std::sync::Arc;
+
+use sendoff_core::Status;
+use sendoff_engine::memory::MemoryStore;
+use sendoff_engine::store::{Claim, ClaimStore, Suspects};
+use sendoff_engine::{Counters, Outbox, OutboxConfig};
+use sendoff_testkit::acceptance::Inbox;
+use sendoff_testkit::wait::eventually;
+use tokio::time::Instant;
+
+use super::flaky::Flaky;
+use super::{EVENT, SECOND, commit, config, event, row};
+
+async fn fill(store: &MemoryStore, count: usize) {
+    let writer = Outbox::writer_only(store.clone());
+    for _ in 0..count {
+        commit(&writer, &event()).await;
+    }
+}
+
+/// Holds D12.
+#[tokio::test(start_paused = true)]
+async fn a_settlement_that_fails_is_tried_again_and_nothing_is_delivered_twice() {
+    let (store, inbox) = (Flaky::default(), Inbox::new());
+    fill(&store.table, 5).await;
+    store.fail_settlements(6);
+    let outbox = Outbox::builder(store.clone()).config(config()).on(EVENT, inbox.clone()).start();
+    let outbox = outbox.unwrap();
+    let done = async || store.table.rows().iter().all(|row| row.status == Status::Done);
+    eventually("all to be done", done).await;
+    assert!(store.table.rows().iter().all(|row| row.attempts == 0 && row.last_error.is_none()));
+    assert_eq!(inbox.received().len(), 5);
+    outbox.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_the_database_refuses_does_not_hold_back_the_others() {
+    let (store, inbox) = (Flaky::default(), Inbox::new());
+    fill(&store.table, 8).await;
+    let refused = store.table.rows()[3].event.id();
+    store.refuse(refused);
+    let outbox = Outbox::builder(store.clone()).config(config()).on(EVENT, inbox.clone()).start();
+    let outbox = outbox.unwrap();
+    let others = async || {
+        let rows = store.table.rows();
+        rows.iter().filter(|row| row.status == Status::Done).count() == 7
+    };
+    eventually("the others to be done", others).await;
+    assert_eq!(row(&store.table, refused).status, Status::New);
+    outbox.close().await;
+}
+
+/// No timer: completions gather only while a statement is under way.
+#[tokio::test(start_paused = true)]
+async fn one_event_is_settled_at_once_and_many_together() {
+    let (store, inbox) = (Flaky::default(), Inbox::stepping());
+    fill(&store.table, 64).await;
+    let config = OutboxConfig { workers: 64, ..config() };
+    let outbox = Outbox::builder(store.clone()).config(config).on(EVENT, inbox.clone()).start();
+    let outbox = outbox.unwrap();
+    let done = |count| {
+        let table = store.table.clone();
+        async move || table.rows().iter().filter(|r| r.status == Status::Done).count() >= count
+    };
+    inbox.allow(1);
+    eventually("the first", done(1)).await;
+    assert_eq!(store.batches(), 1);
+    let begun = Instant::now();
+    inbox.allow(63);
+    eventually("the rest", done(64)).await;
+    assert!(begun.elapsed() < SECOND / 10);
+    assert!(store.batches() < 10, "{} statements for 63 events", store.batches());
+    outbox.close().await;
+}
+
+/// A node that was stopped past its hold cannot settle what became somebody else's.
+#[tokio::test(start_paused = true)]
+async fn a_zombie_is_fenced_and_counted() {
+    let (store, inbox) = (MemoryStore::new(), Inbox::stepping());
+    let counters = Arc::new(Counters::default());
+    let outbox = Outbox::builder(store.clone())
+        .config(OutboxConfig { in_flight_ttl: Some(SECOND), poller_enabled: false, ..config() })
+        .on(EVENT, inbox.clone())
+        .metrics(counters.clone())
+        .start()
+        .unwrap();
+    let id = commit(&outbox, &event()).await;
+    tokio::time::sleep(12 * SECOND).await;
+    let claim = Claim {
+        owner: "thief",
+        limit: 1,
+        hold: 60 * SECOND,
+        skip_recent: std::time::Duration::ZERO,
+        suspects: Suspects::Skip,
+    };
+    let stolen = store.claim(&claim).await.unwrap();
+    assert!(stolen[0].lost && stolen[0].id == id);
+    inbox.allow(1);
+    eventually("the fence", async || counters.values().fenced == 1).await;
+    let row = row(&store, id);
+    assert_eq!((row.status, row.locked_by.as_deref()), (Status::New, Some("thief")));
+    outbox.close().await;
+}
