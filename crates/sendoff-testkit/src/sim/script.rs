@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use sendoff_core::{Event, EventId, Failure};
+use sendoff_core::{Event, EventId, Failure, Timestamp};
 
 /// The type nobody listens to.
 pub(super) const NOBODY: &str = "nobody.listens";
@@ -53,6 +53,8 @@ impl Part {
         let id = EventId::from_bytes(random.u128(..).to_be_bytes());
         let built = Event::builder(event_type)
             .id(id)
+            // The host's clock would make every run another world.
+            .occurred_at(Timestamp::from_micros(0))
             .header("part", format!("{self:?}"))
             .delay(Duration::from_millis(delay))
             .bytes(payload)

@@ -75,7 +75,8 @@ pub fn simulate_with(seed: u64, bug: Option<Bug>) -> Report {
         .start_paused(true)
         .build()
         .expect("a runtime without I/O needs nothing that could be missing");
-    runtime.block_on(World::new(seed, bug).run())
+    // Made inside, where time is paused: outside, its clock would start at the host's.
+    runtime.block_on(async { World::new(seed, bug).run().await })
 }
 
 struct World {

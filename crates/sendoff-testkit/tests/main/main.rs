@@ -3,3 +3,4 @@
 
 mod history;
 mod memory;
+mod sim;
