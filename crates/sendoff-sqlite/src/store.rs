@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use sendoff_core::{Timestamp, limits};
 use sendoff_engine::Clock;
-use sendoff_engine::store::StoreError;
+use sendoff_engine::store::{StoreError, WakeStore};
 
 use crate::connect::{Missing, connect};
 use crate::error::failed;
@@ -168,6 +168,9 @@ pub(crate) fn due(now: Timestamp, after: Duration, previous: Timestamp) -> Times
     let due_at = now.saturating_add(after.min(limits::DELAY));
     if due_at == previous { due_at.saturating_add(Duration::from_micros(1)) } else { due_at }
 }
+
+/// No bell: a poller in another process looks at the file once an interval.
+impl WakeStore for SqliteStore {}
 
 impl fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

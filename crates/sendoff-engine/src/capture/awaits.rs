@@ -4,10 +4,11 @@ use sendoff_core::{EventId, IntoEvent};
 use tokio::time::Instant;
 
 use super::{
-    Begin, BeginError, Capture, Commit, CommitError, Guard, Nest, Release, SavepointGuard, Staged,
-    WriteError,
+    Begin, BeginError, Capture, Commit, CommitError, CommitMark, Guard, Nest, Release, Resolution,
+    Resolve, SavepointGuard, Staged, WriteError,
 };
 use crate::outbox::Outbox;
+use crate::store::StoreError;
 
 impl<S> Outbox<S> {
     /// Opens a transaction with an outbox on what the caller has: a connection or a pool.
@@ -49,6 +50,14 @@ impl<S> Outbox<S> {
         let sent = Instant::now();
         let born = self.store().insert(tx, &rows).await?;
         Ok(self.staged(ids, rows, &born, sent))
+    }
+}
+
+impl<S: Resolve> Outbox<S> {
+    /// Asks the database what became of a commit that answered
+    /// [`Unknown`](CommitError::Unknown).
+    pub async fn resolve(&self, mark: &CommitMark) -> Result<Resolution, StoreError> {
+        self.store().resolve(mark).await
     }
 }
 

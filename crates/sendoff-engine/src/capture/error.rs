@@ -48,17 +48,37 @@ pub enum CommitError {
     },
 }
 
-/// What a commit of unknown outcome would have left behind.
+/// What a commit of unknown outcome would have left behind. [`Outbox::resolve`](crate::Outbox) asks
+/// the database about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CommitMark {
     /// The ids of its events.
     pub ids: Vec<EventId>,
+    /// The database's number for the transaction, where it was learnt before the link broke.
+    pub xid: Option<u64>,
 }
 
 impl CommitMark {
     /// The mark of a transaction that wrote these events.
     pub fn new(ids: Vec<EventId>) -> Self {
-        Self { ids }
+        Self { ids, xid: None }
     }
+
+    /// The same, of a transaction whose number is known.
+    #[must_use]
+    pub fn with_xid(self, xid: u64) -> Self {
+        Self { xid: Some(xid), ..self }
+    }
+}
+
+/// What the database says about a commit of unknown outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resolution {
+    /// It committed; its events are or will be delivered.
+    Committed,
+    /// It was rolled back; nothing of it is there.
+    RolledBack,
+    /// Nobody can tell yet, or any more: it may still be open, or the database has forgotten it.
+    NotYetKnown,
 }

@@ -8,12 +8,12 @@ mod staged;
 mod staging;
 mod tx;
 
-pub use error::{BeginError, CommitError, CommitMark, WriteError};
+pub use error::{BeginError, CommitError, CommitMark, Resolution, WriteError};
 pub use guard::{Awaits, BlockingGuard, BlockingSavepoint, Blocks, Guard, SavepointGuard};
 pub use staged::Staged;
 pub use tx::{
     Begin, BeginBlocking, BoxFuture, Capture, CaptureBlocking, Commit, CommitBlocking, Nest,
-    NestBlocking, Release, ReleaseBlocking,
+    NestBlocking, Release, ReleaseBlocking, Resolve,
 };
 
 pub(crate) use staging::{Writer, ring_for_delayed};

@@ -7,8 +7,8 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use super::{BeginError, CommitError, WriteError};
-use crate::store::{Born, NewRow};
+use super::{BeginError, CommitError, CommitMark, Resolution, WriteError};
+use crate::store::{Born, NewRow, StoreError};
 
 /// Inserting into a transaction the caller holds.
 pub trait Capture<Tx: ?Sized> {
@@ -41,6 +41,15 @@ pub trait Commit<Tx> {
 
     /// Rolls back.
     fn rollback(&self, tx: Tx) -> impl Future<Output = Result<(), CommitError>> + Send;
+}
+
+/// Finding out what became of a commit whose answer was lost.
+pub trait Resolve {
+    /// What the database can prove about `mark`.
+    fn resolve(
+        &self,
+        mark: &CommitMark,
+    ) -> impl Future<Output = Result<Resolution, StoreError>> + Send;
 }
 
 /// A future of the savepoint traits. Boxed, because the compiler cannot show that an opaque future

@@ -21,11 +21,13 @@ pub(crate) struct Poller {
     pub(crate) owner: Arc<str>,
 }
 
-/// How a pass over the table ended.
+/// How a look at the table ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pass {
     /// Nothing more was visible.
     Drained,
+    /// A whole batch came; there may be more.
+    Full,
     /// The cold lane has no room for a batch; there may be more.
     NoRoom,
 }
@@ -38,15 +40,17 @@ impl Poller {
     /// are known and can be given up.
     pub(crate) async fn run(self, stop: CancellationToken) {
         let mut pause = FIRST_PAUSE;
+        let mut armed = false;
         while !stop.is_cancelled() {
-            match self.cycle(&stop).await {
+            match self.cycle(&stop, &mut armed).await {
                 Ok(()) => {
                     pause = FIRST_PAUSE;
-                    let idle = self.handover.alarm.wait();
-                    let _ = stop.run_until_cancelled(idle).await;
+                    let _ = stop.run_until_cancelled(self.idle()).await;
                 }
                 Err(error) => {
                     error!(error = report(&error), "poll failed");
+                    // Whatever the bell was told may be lost with the connection.
+                    armed = false;
                     let _ = stop.run_until_cancelled(tokio::time::sleep(pause)).await;
                     pause = (pause * 2).min(self.config.poll_interval.max(FIRST_PAUSE));
                 }
@@ -56,18 +60,31 @@ impl Poller {
 
     /// Empties the table of what is visible, as fast as the lane takes it: the interval is for
     /// idling, not a rate limit. Suspects have their turn when nothing else is left, and once an
-    /// interval under endless load.
-    async fn cycle(&self, stop: &CancellationToken) -> Result<(), StoreError> {
+    /// interval under endless load. The bell is armed before the last look, and disarmed only by
+    /// more work than fits one batch: then nobody has to ring.
+    async fn cycle(&self, stop: &CancellationToken, armed: &mut bool) -> Result<(), StoreError> {
         let mut suspects_at = Instant::now() + self.config.poll_interval;
         while !stop.is_cancelled() {
-            let drained = self.pass().await? == Pass::Drained;
-            if drained || Instant::now() >= suspects_at {
+            let pass = self.pass().await?;
+            if *armed && pass != Pass::Drained {
+                *armed = false;
+                self.bounded(self.store.disarm()).await?;
+            }
+            if pass == Pass::Drained || Instant::now() >= suspects_at {
                 suspects_at = Instant::now() + self.config.poll_interval;
                 let found = self.one_suspect(stop).await?;
-                if drained && !found {
-                    return Ok(());
+                if found || pass != Pass::Drained {
+                    continue;
                 }
-            } else {
+                if !*armed {
+                    *armed = self.bounded(self.store.arm()).await?;
+                    if *armed {
+                        continue;
+                    }
+                }
+                return Ok(());
+            }
+            if pass == Pass::NoRoom {
                 let room = self.handover.lanes.wait_for_cold_room(self.config.poll_batch);
                 let _ = stop.run_until_cancelled(room).await;
             }
@@ -75,27 +92,37 @@ impl Poller {
         Ok(())
     }
 
-    /// One pass: claims full batches while there are some and the lane has room for them.
+    /// Waits until there may be work.
+    async fn idle(&self) {
+        tokio::select! {
+            biased;
+            () = self.handover.alarm.wait() => {}
+            () = self.store.rung() => {}
+        }
+    }
+
+    /// One claim, of as much as fits a batch.
     async fn pass(&self) -> Result<Pass, StoreError> {
         let batch = self.config.poll_batch.min(self.config.cold_capacity);
-        loop {
-            if self.handover.lanes.cold_room() < batch {
-                return Ok(Pass::NoRoom);
-            }
-            let claimed = self.claim(batch, Suspects::Skip).await?;
-            let full = claimed.len() == batch;
-            for (row, until) in claimed {
-                self.take_in(row, until).await;
-            }
-            if !full {
-                return Ok(Pass::Drained);
-            }
+        if self.handover.lanes.cold_room() < batch {
+            return Ok(Pass::NoRoom);
         }
+        let claimed = self.claim(batch, Suspects::Skip).await?;
+        let pass = if claimed.len() < batch { Pass::Drained } else { Pass::Full };
+        for (row, until) in claimed {
+            self.take_in(row, until).await;
+        }
+        Ok(pass)
     }
 
     /// One pass, for a caller who polls by hand. Answers whether it came to the end.
     pub(crate) async fn poll_once(&self) -> Result<bool, StoreError> {
-        Ok(self.pass().await? == Pass::Drained)
+        loop {
+            match self.pass().await? {
+                Pass::Full => {}
+                pass => return Ok(pass == Pass::Drained),
+            }
+        }
     }
 
     /// Runs one suspect, while nothing else of the cold lane is held: an event that kills the
@@ -131,10 +158,15 @@ impl Poller {
             suspects,
         };
         let until = Instant::now() + self.config.hold;
-        let claimed = timeout(self.config.store_timeout, self.store.claim(&claim))
-            .await
-            .unwrap_or(Err(StoreError::Timeout))?;
+        let claimed = self.bounded(self.store.claim(&claim)).await?;
         Ok(claimed.into_iter().map(|row| (row, until)).collect())
+    }
+
+    async fn bounded<T>(
+        &self,
+        statement: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        timeout(self.config.store_timeout, statement).await.unwrap_or(Err(StoreError::Timeout))
     }
 
     async fn take_in(&self, row: Claimed, until: Instant) {

@@ -10,9 +10,10 @@ use super::store::MemoryStore;
 use super::tx::MemoryTx;
 use crate::capture::{
     Begin, BeginBlocking, BeginError, BoxFuture, Capture, CaptureBlocking, Commit, CommitBlocking,
-    CommitError, Nest, NestBlocking, Release, ReleaseBlocking, WriteError,
+    CommitError, CommitMark, Nest, NestBlocking, Release, ReleaseBlocking, Resolution, Resolve,
+    WriteError,
 };
-use crate::store::{Born, NewRow};
+use crate::store::{Born, NewRow, StoreError};
 
 impl CaptureBlocking<MemoryTx> for MemoryStore {
     fn insert_blocking(&self, tx: &MemoryTx, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
@@ -135,6 +136,18 @@ impl<'t, 'outer: 't> Nest<'t, MemorySavepoint<'outer>> for MemoryStore {
         tx: &'t mut MemorySavepoint<'outer>,
     ) -> BoxFuture<'t, Result<MemorySavepoint<'t>, BeginError>> {
         Box::pin(ready(Ok(tx.savepoint())))
+    }
+}
+
+impl Resolve for MemoryStore {
+    async fn resolve(&self, mark: &CommitMark) -> Result<Resolution, StoreError> {
+        // Transactions commit under one lock: what is not there by now never will be.
+        let there = self.with(|table, _| mark.ids.iter().any(|&id| table.contains(id)))?;
+        Ok(match (there, self.keep()) {
+            (true, _) => Resolution::Committed,
+            (false, Some(_)) => Resolution::RolledBack,
+            (false, None) => Resolution::NotYetKnown,
+        })
     }
 }
 

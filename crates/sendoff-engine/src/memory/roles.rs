@@ -8,7 +8,7 @@ use sendoff_core::EventId;
 use super::store::MemoryStore;
 use crate::store::{
     Claim, ClaimStore, Claimed, Counts, Held, InspectStore, RetainStore, Row, SettleStore,
-    Settlement, StoreError,
+    Settlement, StoreError, WakeStore,
 };
 
 #[async_trait]
@@ -55,6 +55,8 @@ impl InspectStore for MemoryStore {
         Ok(self.with(|table, now| table.oldest_lag(now))?)
     }
 }
+
+impl WakeStore for MemoryStore {}
 
 #[async_trait]
 impl RetainStore for MemoryStore {

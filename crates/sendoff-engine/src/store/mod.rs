@@ -11,6 +11,7 @@ mod error;
 mod inspect;
 mod retain;
 mod settle;
+mod wake;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,11 +23,12 @@ pub use error::StoreError;
 pub use inspect::{Counts, InspectStore, Row};
 pub use retain::RetainStore;
 pub use settle::{Held, Outcome, SettleStore, Settlement};
+pub use wake::WakeStore;
 
 /// Everything the engine asks of a store.
-pub trait OutboxStore: ClaimStore + SettleStore + InspectStore + RetainStore {}
+pub trait OutboxStore: ClaimStore + SettleStore + WakeStore + InspectStore + RetainStore {}
 
-impl<S: ClaimStore + SettleStore + InspectStore + RetainStore> OutboxStore for S {}
+impl<S: ClaimStore + SettleStore + WakeStore + InspectStore + RetainStore> OutboxStore for S {}
 
 /// A row about to be inserted.
 #[derive(Debug, Clone)]

@@ -7,7 +7,7 @@ use sendoff_core::EventId;
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::{
     Claim, ClaimStore, Claimed, Counts, Held, InspectStore, RetainStore, Row, SettleStore,
-    Settlement, StoreError,
+    Settlement, StoreError, WakeStore,
 };
 
 /// A store in memory whose statements fail when told.
@@ -102,6 +102,8 @@ impl InspectStore for Flaky {
         self.table.oldest_lag().await
     }
 }
+
+impl WakeStore for Flaky {}
 
 #[async_trait]
 impl RetainStore for Flaky {

@@ -12,7 +12,7 @@ use sendoff_engine::capture::{
 use sendoff_engine::memory::{MemorySavepoint, MemoryStore, MemoryTx};
 use sendoff_engine::store::{
     Born, Claim, ClaimStore, Claimed, Counts, Held, InspectStore, NewRow, RetainStore, Row,
-    SettleStore, Settlement, StoreError,
+    SettleStore, Settlement, StoreError, WakeStore,
 };
 use tokio::time::sleep;
 
@@ -257,6 +257,8 @@ impl InspectStore for Wire {
         self.table.oldest_lag().await
     }
 }
+
+impl WakeStore for Wire {}
 
 #[async_trait]
 impl RetainStore for Wire {
