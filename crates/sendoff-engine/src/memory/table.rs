@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sendoff_core::{EventId, Status, Timestamp};
+use sendoff_core::{Attempt, EventId, Status, Timestamp};
 
 use super::entry::Entry;
 use crate::store::{Claim, Claimed, Counts, Held, Outcome, Row, Settlement, Suspects};
@@ -57,7 +57,8 @@ impl Table {
             .filter_map(|(_, id)| self.rows.get(id))
             .filter(|entry| !is_young(entry.row.created_at, claim.skip_recent, now))
             .filter(|entry| {
-                let suspect = entry.is_lost_to(claim.owner) && entry.row.attempts >= 1;
+                let next = Attempt::after_loss(entry.row.attempts.saturating_add(1));
+                let suspect = entry.is_lost_to(claim.owner) && next.is_suspect();
                 suspect == (claim.suspects == Suspects::Only)
             })
             .take(claim.limit)
