@@ -13,19 +13,19 @@ mod two_databases;
 #[path = "../../examples/your_own_transaction.rs"]
 mod your_own_transaction;
 
-/// Holds W3, E11.
+/// Holds W3.
 #[tokio::test(flavor = "multi_thread")]
 async fn quick_start() {
     quick_start::run().await.unwrap();
 }
 
-/// Holds D7, E7.
+/// Holds D7, E7, E11.
 #[tokio::test(flavor = "multi_thread")]
 async fn retries_and_dead_letters() {
     retries_and_dead_letters::run().await.unwrap();
 }
 
-/// Holds W1, W2, W5, W8.
+/// Holds W2, W5, W8.
 #[tokio::test(flavor = "multi_thread")]
 async fn your_own_transaction() {
     your_own_transaction::run().await.unwrap();
