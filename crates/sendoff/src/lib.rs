@@ -62,3 +62,20 @@ pub use sendoff_macros::{AggregateType, Event, EventType};
 /// The embedded store: an SQLite file.
 #[cfg(feature = "sqlite")]
 pub use sendoff_sqlite as sqlite;
+
+/// Compiles and runs what the README and the guide show.
+#[cfg(all(doctest, feature = "macros", feature = "sqlite", feature = "sqlx"))]
+mod documented {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/guide/configuration.md")]
+    struct Configuration;
+    #[doc = include_str!("../../../docs/guide/handling-events.md")]
+    struct HandlingEvents;
+    #[doc = include_str!("../../../docs/guide/operating.md")]
+    struct Operating;
+    #[doc = include_str!("../../../docs/guide/testing.md")]
+    struct Testing;
+    #[doc = include_str!("../../../docs/guide/writing-events.md")]
+    struct WritingEvents;
+}
