@@ -211,7 +211,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn held(token: i64) -> Held {
-        Held { id: EventId::from_bytes([7; 16]), token: Token::new(Timestamp::from_micros(token)) }
+        Held::row(EventId::from_bytes([7; 16]), Token::new(Timestamp::from_micros(token)))
     }
 
     fn id() -> EventId {

@@ -29,7 +29,7 @@ pub(crate) struct HotRow {
 
 impl HotRow {
     pub(crate) fn held(&self) -> Held {
-        Held { id: self.event.id(), token: self.token }
+        Held::row(self.event.id(), self.token)
     }
 }
 

@@ -156,7 +156,7 @@ mod tests {
     use crate::store::Held;
 
     fn parcel(lane: Lane, number: u32) -> Parcel {
-        let held = Held { id: EventId::generate(), token: Token::new(Timestamp::from_micros(0)) };
+        let held = Held::row(EventId::generate(), Token::new(Timestamp::from_micros(0)));
         let holds = Holds::new(Duration::ZERO, None);
         let Admission::Run(run) = holds.admit(held, Instant::now() + Duration::from_secs(9), lane)
         else {

@@ -133,7 +133,7 @@ impl Poller {
         };
         warn!(event.id = %row.id, attempts = row.attempts, "lost with its holder before: runs alone");
         // Admitted before the wait, so that its hold is extended meanwhile.
-        let held = Held { id: row.id, token: row.token };
+        let held = Held::row(row.id, row.token);
         if let Admission::Run(run) = self.handover.holds.admit(held, until, Lane::Cold) {
             let alone = self.handover.holds.cold_falls_to(1);
             if stop.run_until_cancelled(alone).await.is_some() {
@@ -170,7 +170,7 @@ impl Poller {
     }
 
     async fn take_in(&self, row: Claimed, until: Instant) {
-        let held = Held { id: row.id, token: row.token };
+        let held = Held::row(row.id, row.token);
         if let Admission::Run(run) = self.handover.holds.admit(held, until, Lane::Cold) {
             self.hand_over(row, run).await;
         }
@@ -180,7 +180,7 @@ impl Poller {
     async fn hand_over(&self, row: Claimed, run: Run) {
         let attempt = row.attempt();
         let max_attempts = self.config.max_attempts;
-        let (id, held) = (row.id, Held { id: row.id, token: row.token });
+        let (id, held) = (row.id, Held::row(row.id, row.token));
         let event = match row.event {
             Ok(event) => event,
             Err(undecodable) => {

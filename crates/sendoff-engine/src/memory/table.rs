@@ -72,7 +72,7 @@ impl Table {
     }
 
     fn is_held(&self, held: &Held) -> bool {
-        self.rows.get(&held.id).is_some_and(|entry| entry.is_held_by(held.token))
+        self.rows.get(&held.id).is_some_and(|entry| entry.is_held_by(held.by.token()))
     }
 
     pub(super) fn rescue(&mut self, longest: Duration, now: Timestamp) -> u64 {
@@ -119,7 +119,7 @@ impl Table {
                 continue;
             }
             let token = self.change(held.id, |entry| entry.hold(now, hold));
-            extended.extend(token.map(|token| Held { id: held.id, token }));
+            extended.extend(token.map(|token| Held::row(held.id, token)));
         }
         extended
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_core::EventId;
+use sendoff_core::{EventId, Token};
 use sendoff_engine::capture::{
     Begin, BeginError, BoxFuture, Capture, Commit, CommitError, CommitMark, Nest, Release,
     WriteError,
@@ -152,7 +152,7 @@ impl Wire {
         for (sent, _) in &batch {
             let row = self.table.find(sent.held.id).await?;
             current.push(row.is_some_and(|row| {
-                row.status.is_pending() && row.due_at == sent.held.token.due_at()
+                row.status.is_pending() && row.due_at == sent.held.by.token().due_at()
             }));
         }
         let carried_out: Vec<_> =
@@ -176,7 +176,7 @@ impl Wire {
             match self.bug {
                 Some(Bug::NoFence) => {
                     if let Some(row) = self.table.find(sent.held.id).await? {
-                        carried_out.held.token = sendoff_core::Token::new(row.due_at);
+                        carried_out.held = Held::row(sent.held.id, Token::new(row.due_at));
                     }
                 }
                 Some(Bug::ExtensionOvertakes) if sent.held.id.as_bytes()[15] % 16 == 0 => {
