@@ -41,8 +41,9 @@ pub(crate) struct Engine {
 struct Running {
     poller: Poller,
     polling: JoinSet<()>,
+    confirming: JoinSet<()>,
     workers: JoinSet<()>,
-    /// Confirmation, lag and upkeep: they may stop at any point.
+    /// Lag and upkeep: they may stop at any point.
     helpers: JoinSet<()>,
     settling: JoinSet<()>,
 }
@@ -109,9 +110,12 @@ impl Engine {
             polling.spawn_on(poller.clone().run(stop.clone()), runtime);
         }
 
+        let mut confirming = JoinSet::new();
+        let (limit, told) = (config.store_timeout, stop.clone());
+        let confirm = Confirmer::run(handover.clone(), store.clone(), limit, told);
+        confirming.spawn_on(confirm, runtime);
+
         let mut helpers = JoinSet::new();
-        let confirm = Confirmer::run(handover.clone(), store.clone(), config.store_timeout);
-        helpers.spawn_on(confirm, runtime);
         if handover.metrics.enabled() {
             let lag = Lag {
                 store: store.clone(),
@@ -123,7 +127,7 @@ impl Engine {
         }
         helpers.spawn_on(Upkeep { store, interval: config.purge_interval }.run(), runtime);
 
-        let running = Running { poller, polling, workers, helpers, settling };
+        let running = Running { poller, polling, confirming, workers, helpers, settling };
         Self { handover, config, stop, running: Mutex::new(Some(running)) }
     }
 
@@ -150,11 +154,14 @@ impl Engine {
         let drained = Instant::now() + self.config.drain_timeout;
 
         running.helpers.shutdown().await;
-        // Finished, not cut off: the rows of a claim under way must be known to be given up.
+        // Finished, not cut off: the rows of a claim or a proof under way must be known to be given
+        // up.
         let polled = timeout_at(drained, ended(&mut running.polling)).await;
+        let proved = timeout_at(drained, ended(&mut running.confirming)).await;
         let worked = timeout_at(drained, ended(&mut running.workers)).await;
-        let cut_off = polled.is_err() || worked.is_err();
+        let cut_off = polled.is_err() || proved.is_err() || worked.is_err();
         running.polling.shutdown().await;
+        running.confirming.shutdown().await;
         running.workers.shutdown().await;
         // With the last sender gone the writer settles what it has and gives up the rest.
         drop(running.poller);

@@ -3,6 +3,7 @@ use std::sync::{Arc, Mutex};
 
 use sendoff_core::{
     AggregateType, EventId, EventType, Exponential, GLOBAL_AGGREGATE, IntoEvent, RetryPolicy,
+    TypedEvent,
 };
 use tokio::time::Instant;
 
@@ -157,6 +158,11 @@ impl<S: OutboxStore> OutboxBuilder<S> {
     /// Registers the handler for events of this type without an aggregate.
     pub fn on(self, event_type: impl EventType, handler: impl Handler) -> Self {
         self.on_aggregate(GLOBAL_AGGREGATE, event_type, handler)
+    }
+
+    /// Registers the handler for a struct with `#[derive(Event)]`, whatever aggregate it names.
+    pub fn on_event<E: TypedEvent>(self, handler: impl Handler) -> Self {
+        self.on_aggregate(E::AGGREGATE_TYPE, E::EVENT_TYPE, handler)
     }
 
     /// Registers the handler for events of this type about this kind of aggregate.

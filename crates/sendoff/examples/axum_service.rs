@@ -132,7 +132,7 @@ async fn serve(
     .execute(&pool)
     .await?;
     let outbox =
-        Outbox::builder(store.clone()).on(OrderPlaced::EVENT_TYPE, Ship(pool.clone())).start()?;
+        Outbox::builder(store.clone()).on_event::<OrderPlaced>(Ship(pool.clone())).start()?;
 
     let shop = Shop { pool: pool.clone(), outbox: outbox.clone() };
     let routes = Router::new()

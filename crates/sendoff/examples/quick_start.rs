@@ -28,7 +28,7 @@ async fn ship(delivery: Delivery) -> HandlerResult {
 pub(crate) async fn run() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let store = SqliteStore::open(folder.path().join("shop.db")).await?;
-    let outbox = Outbox::builder(store.clone()).on(OrderPlaced::EVENT_TYPE, ship).start()?;
+    let outbox = Outbox::builder(store.clone()).on_event::<OrderPlaced>(ship).start()?;
 
     let mut conn = store.connect()?;
     conn.execute_batch("create table orders (id integer primary key, total integer not null)")?;

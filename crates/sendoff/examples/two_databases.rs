@@ -63,8 +63,7 @@ pub(crate) async fn run() -> Result<()> {
         let sent = sent.clone();
         async move { HandlerResult::Ok(sent.send(delivery.read_json::<InvoiceIssued>()?.order)?) }
     };
-    let billing =
-        Outbox::builder(billing_store.clone()).on(InvoiceIssued::EVENT_TYPE, post).start()?;
+    let billing = Outbox::builder(billing_store.clone()).on_event::<InvoiceIssued>(post).start()?;
 
     let shop_store = SqliteStore::open(folder.path().join("shop.db")).await?;
     let invoices = {
@@ -72,7 +71,7 @@ pub(crate) async fn run() -> Result<()> {
         // rusqlite blocks, so this listener runs on threads that may.
         blocking(move |delivery| issue_invoice(&billing, &delivery))
     };
-    let shop = Outbox::builder(shop_store.clone()).on(OrderPlaced::EVENT_TYPE, invoices).start()?;
+    let shop = Outbox::builder(shop_store.clone()).on_event::<OrderPlaced>(invoices).start()?;
 
     let mut conn = shop_store.connect()?;
     conn.execute_batch("create table orders (id integer primary key)")?;

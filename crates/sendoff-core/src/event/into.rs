@@ -39,3 +39,13 @@ impl<T: EventType> IntoEvent for (T, &str) {
         Event::json_text(self.0, self.1)
     }
 }
+
+/// An event of one type, made with `#[derive(Event)]`: the names its listener is registered by.
+///
+/// Both, because a listener for the type alone never sees an event that names an aggregate.
+pub trait TypedEvent {
+    /// The name of its type.
+    const EVENT_TYPE: &'static str;
+    /// The name of its aggregate's type; `__GLOBAL__` where it has none.
+    const AGGREGATE_TYPE: &'static str;
+}

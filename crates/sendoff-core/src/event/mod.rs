@@ -19,7 +19,7 @@ use crate::shard::shard_of;
 use crate::timestamp::Timestamp;
 
 pub use builder::EventBuilder;
-pub use into::IntoEvent;
+pub use into::{IntoEvent, TypedEvent};
 pub use json::UnreadableJson;
 pub use stored::{StoredEvent, Undecodable};
 

@@ -114,3 +114,15 @@ impl<'t, S: Release<'t, Nested>, Nested> SavepointGuard<'t, S, Nested> {
         self.rolled_back(answer)
     }
 }
+
+impl<S, Nested> SavepointGuard<'_, S, Nested> {
+    /// Sets a savepoint within this one.
+    pub async fn savepoint<'n>(&'n mut self) -> Result<SavepointGuard<'n, S, S::Nested>, BeginError>
+    where
+        S: Nest<'n, Nested>,
+    {
+        let outer = self.nested.as_mut().expect("a guard that can be named has its savepoint");
+        let nested = self.store.savepoint(outer).await?;
+        Ok(SavepointGuard::new(self.store, self.writer, nested, self.staging))
+    }
+}

@@ -105,3 +105,15 @@ impl<S: ReleaseBlocking<Nested>, Nested> BlockingSavepoint<'_, S, Nested> {
         self.rolled_back(answer)
     }
 }
+
+impl<S, Nested> BlockingSavepoint<'_, S, Nested> {
+    /// Sets a savepoint within this one.
+    pub fn savepoint<'n>(&'n mut self) -> Result<BlockingSavepoint<'n, S, S::Nested>, BeginError>
+    where
+        S: NestBlocking<'n, Nested>,
+    {
+        let outer = self.nested.as_mut().expect("a guard that can be named has its savepoint");
+        let nested = self.store.savepoint_blocking(outer)?;
+        Ok(SavepointGuard::new(self.store, self.writer, nested, self.staging))
+    }
+}

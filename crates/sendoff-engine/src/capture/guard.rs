@@ -145,6 +145,16 @@ impl<'t, S, Nested, Style> SavepointGuard<'t, S, Nested, Style> {
         Ok(self.staging.stage(self.writer.check(event)?))
     }
 
+    /// Runs `hook` after a successful commit of the whole transaction.
+    pub fn after_commit(&mut self, hook: impl FnOnce() + Send + 'static) {
+        self.staging.after_commit(hook);
+    }
+
+    /// Runs `hook` after a rollback, of this savepoint or of what is around it.
+    pub fn after_rollback(&mut self, hook: impl FnOnce() + Send + 'static) {
+        self.staging.after_rollback(hook);
+    }
+
     /// What follows the driver's answer to a release.
     pub(super) fn released(self, answer: Result<(), CommitError>) -> Result<(), CommitError> {
         if answer.is_err() {

@@ -5,7 +5,7 @@ use futures_util::FutureExt;
 use sendoff_core::{
     Delivery, Failure, Jitter, Next, RetryPolicy, after_failure, after_unroutable, limits, report,
 };
-use tracing::{Instrument, debug, debug_span, warn};
+use tracing::{Instrument, debug, info_span, warn};
 
 use super::{Handler, Interceptor, Listeners, NoListener};
 use crate::config::OutboxConfig;
@@ -45,7 +45,7 @@ impl Worker {
                 continue;
             }
             let span =
-                debug_span!("deliver", event.id = %id, event.r#type = parcel.delivery.event_type());
+                info_span!("deliver", event.id = %id, event.r#type = parcel.delivery.event_type());
             let outcome = self.deliver(&parcel).instrument(span).await;
             self.completions.send(Completion { id, run: parcel.run, outcome }).await;
         }
@@ -64,7 +64,8 @@ impl Worker {
         // NUL cannot be stored as text everywhere, and an error may quote anything.
         let error = failure.report().replace('\0', "\u{fffd}");
         let error = limits::truncate(&error, limits::ERROR_CHARS).to_owned();
-        warn!(attempt = parcel.attempt.number, error, "delivery failed");
+        let (id, attempt) = (parcel.delivery.id(), parcel.attempt.number);
+        warn!(event.id = %id, attempt, error, "delivery failed");
         match next {
             Next::Retry { delay, attempts } => Outcome::Retry { delay, attempts, error },
             Next::Dead { attempts } => Outcome::Dead { attempts, error },

@@ -54,6 +54,9 @@ impl Handover {
     /// There is no room for a row that was meant for the hot lane.
     pub(crate) fn refuse_hot(&self, held: Held) {
         self.holds.give_up(held);
+        if self.lanes.is_closed() {
+            return;
+        }
         self.metrics.hot_dropped();
         warn!(event.id = %held.id, "hot lane full: left to the poller");
     }

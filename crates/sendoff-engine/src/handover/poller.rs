@@ -115,14 +115,18 @@ impl Poller {
         Ok(pass)
     }
 
-    /// One pass, for a caller who polls by hand. Answers whether it came to the end.
+    /// Takes what is visible and fits the cold lane, for a caller who polls by hand. Answers whether
+    /// it came to the end of it.
     pub(crate) async fn poll_once(&self) -> Result<bool, StoreError> {
         loop {
             match self.pass().await? {
                 Pass::Full => {}
-                pass => return Ok(pass == Pass::Drained),
+                Pass::NoRoom => return Ok(false),
+                Pass::Drained => break,
             }
         }
+        while self.one_suspect(&CancellationToken::new()).await? {}
+        Ok(true)
     }
 
     /// Runs one suspect, while nothing else of the cold lane is held: an event that kills the
