@@ -51,10 +51,10 @@ create index outbox_event_done on sendoff.outbox_event (done_at) where status = 
 
 -- One row: whether the relay sleeps, and wants to be rung for.
 create table sendoff.outbox_bell (
-    only   boolean not null default true,
+    single boolean not null default true,
     asleep boolean not null default false,
-    constraint outbox_bell_pkey primary key (only),
-    constraint outbox_bell_only check (only)
+    constraint outbox_bell_pkey primary key (single),
+    constraint outbox_bell_single check (single)
 );
 insert into sendoff.outbox_bell default values;
 
