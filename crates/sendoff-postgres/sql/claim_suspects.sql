@@ -17,8 +17,7 @@ update sendoff.outbox_event e
        locked_by = $1::text,
        attempts = e.attempts + case when v.locked_by <> $1::text then 1 else 0 end
   from visible v
- where e.event_id = any (array(select event_id from visible))
-   and e.event_id = v.event_id
+ where e.event_id = v.event_id
 returning e.event_id, e.event_type, e.aggregate_type, e.aggregate_id, e.tenant_id, e.ordering_key,
           e.content_type, e.occurred_at, e.headers, e.payload,
           e.attempts, e.due_at, e.created_at,

@@ -1,5 +1,7 @@
 -- settle_delete: as `settle_keep`, where delivered rows are deleted.
--- Guarantee: the same; what is deleted and what is changed are different rows. Index: primary key.
+-- Guarantee: the same; what is deleted and what is changed are different rows.
+-- Index: primary key. Tokens are compared in a way that no index serves, because rows of one batch
+-- share their due time and would all be looked at for each of them.
 with mine as materialized (
     select event_id from sendoff.outbox_event
      where event_id = any ($1::uuid[])
@@ -12,8 +14,8 @@ with mine as materialized (
 ), deleted as (
     delete from sendoff.outbox_event e
      using batch s
-     where e.event_id = any (array(select event_id from mine))
-       and e.event_id = s.id and e.due_at = s.token and s.outcome = 1
+     where (select count(*) from mine) > 0
+       and e.event_id = s.id and e.due_at is not distinct from s.token and s.outcome = 1
        and e.status in (0, 2) and e.locked_by is not null
     returning e.event_id
 ), changed as (
@@ -24,8 +26,8 @@ with mine as materialized (
            last_error = coalesce(s.error, e.last_error),
            locked_by = null
       from batch s
-     where e.event_id = any (array(select event_id from mine))
-       and e.event_id = s.id and e.due_at = s.token and s.outcome <> 1
+     where (select count(*) from mine) > 0
+       and e.event_id = s.id and e.due_at is not distinct from s.token and s.outcome <> 1
        and e.status in (0, 2) and e.locked_by is not null
     returning e.event_id
 )

@@ -2,7 +2,8 @@
 -- Guarantee: a stale token changes nothing, neither does a second settlement, and a terminal row
 -- stays as it is. Outcomes are 0 (given back, all as it was) or the status to come: 1 done, 2 retry,
 -- 3 dead. Rows are locked first, in the order of their ids: two batches never wait for each other.
--- Index: primary key.
+-- Index: primary key. Tokens are compared in a way that no index serves, because rows of one batch
+-- share their due time and would all be looked at for each of them.
 with mine as materialized (
     select event_id from sendoff.outbox_event
      where event_id = any ($1::uuid[])
@@ -18,7 +19,7 @@ update sendoff.outbox_event e
        locked_by = null
   from unnest($1::uuid[], $2::timestamptz[], $3::smallint[], $4::interval[], $5::integer[],
               $6::text[]) as s(id, token, outcome, after, attempts, error)
- where e.event_id = any (array(select event_id from mine))
-   and e.event_id = s.id and e.due_at = s.token
+ where (select count(*) from mine) > 0
+   and e.event_id = s.id and e.due_at is not distinct from s.token
    and e.status in (0, 2) and e.locked_by is not null
 returning e.event_id

@@ -100,7 +100,7 @@ impl<'c> Commit<PooledTransaction<'c>> for PostgresStore {
     }
 }
 
-impl<'t, 'c: 't> Nest<'t, PooledTransaction<'c>> for PostgresStore {
+impl<'t, 'c> Nest<'t, PooledTransaction<'c>> for PostgresStore {
     type Nested = Transaction<'t>;
 
     fn savepoint(

@@ -50,7 +50,7 @@ impl<'c> Commit<Transaction<'c>> for PostgresStore {
     }
 }
 
-impl<'t, 'c: 't> Nest<'t, Transaction<'c>> for PostgresStore {
+impl<'t, 'c> Nest<'t, Transaction<'c>> for PostgresStore {
     type Nested = Transaction<'t>;
 
     fn savepoint(
