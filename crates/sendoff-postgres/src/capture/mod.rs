@@ -1,0 +1,9 @@
+//! Events enter through the application's own driver.
+
+mod commit;
+mod deadpool;
+mod draft;
+mod insert;
+mod tokio_postgres;
+
+pub use deadpool::PooledTransaction;
