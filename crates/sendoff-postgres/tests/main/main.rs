@@ -5,6 +5,8 @@
 
 mod commit;
 mod deadpool;
+#[cfg(feature = "diesel-async")]
+mod diesel_async;
 mod doorbell;
 mod emit;
 mod link;
@@ -12,6 +14,12 @@ mod nodes;
 mod place;
 mod plans;
 mod schema;
+#[cfg(feature = "sea-orm")]
+mod sea_orm;
+#[cfg(feature = "sqlx")]
+mod sqlx;
 mod suites;
+#[cfg(any(feature = "diesel-async", feature = "sea-orm", feature = "sqlx"))]
+mod thorny;
 mod unknown;
 mod values;
