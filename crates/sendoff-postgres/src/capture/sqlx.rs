@@ -14,8 +14,7 @@ use ::sqlx::postgres::{
     PgArgumentBuffer, PgConnection, PgDatabaseError, PgPool, PgRow, PgSeverity, PgTypeInfo,
 };
 use ::sqlx::{
-    AssertSqlSafe, Connection, Database, Encode, Error, Executor, Postgres, Row, Transaction,
-    TransactionManager, Type,
+    AssertSqlSafe, Connection, Encode, Error, Executor, Postgres, Row, Transaction, Type,
 };
 use ::tokio_postgres::types::{FromSql, Type as Kind};
 use sendoff_core::{BoxError, Token};
@@ -31,8 +30,6 @@ use super::params::{Encoded, Params};
 use crate::options::Doorbell;
 use crate::store::PostgresStore;
 use crate::wire::{At, Xid};
-
-type Manager = <Postgres as Database>::TransactionManager;
 
 impl<'c> Capture<Transaction<'c, Postgres>> for PostgresStore {
     async fn insert(
@@ -80,6 +77,8 @@ impl<'c> Begin<&'c mut PgConnection> for PostgresStore {
     }
 }
 
+/// Only for what [`Begin`] returned, with no nested transaction leaked in it: to sqlx a savepoint has
+/// the same type, and releasing one proves nothing.
 impl<'c> Commit<Transaction<'c, Postgres>> for PostgresStore {
     async fn commit(
         &self,
@@ -90,7 +89,7 @@ impl<'c> Commit<Transaction<'c, Postgres>> for PostgresStore {
             Ok(inserted) => inserted,
             Err(error) => {
                 // The first error is the one to tell.
-                let _ = undo(tx).await;
+                let _ = tx.rollback().await;
                 return Err(error);
             }
         };
@@ -105,18 +104,25 @@ impl<'c> Commit<Transaction<'c, Postgres>> for PostgresStore {
 
     async fn rollback(&self, tx: Transaction<'c, Postgres>) -> Result<(), CommitError> {
         // One that fails here still cannot commit: the server undoes it when the connection closes.
-        undo(tx).await.map_err(|error| CommitError::RolledBack(error.into()))
+        tx.rollback().await.map_err(|error| CommitError::RolledBack(error.into()))
     }
 }
 
-impl<'t, 'c: 't> Nest<'t, Transaction<'c, Postgres>> for PostgresStore {
+impl<'t, 'c> Nest<'t, Transaction<'c, Postgres>> for PostgresStore {
     type Nested = Transaction<'t, Postgres>;
 
     fn savepoint(
         &'t self,
         tx: &'t mut Transaction<'c, Postgres>,
     ) -> BoxFuture<'t, Result<Self::Nested, BeginError>> {
-        Box::pin(async move { tx.begin().await.map_err(|error| BeginError(error.into())) })
+        Box::pin(async move {
+            // A savepoint whose future was dropped took the transaction with it. The next would be a
+            // transaction of its own, and its release a commit.
+            if !tx.is_in_transaction() {
+                return Err(BeginError(WriteError::NoTransaction.into()));
+            }
+            tx.begin().await.map_err(|error| BeginError(error.into()))
+        })
     }
 }
 
@@ -168,9 +174,9 @@ async fn insert_last(
     tx: &mut Transaction<'_, Postgres>,
     rows: &[NewRow],
 ) -> Result<Inserted, CommitError> {
-    // From any other depth sqlx would release a savepoint, or do nothing, and call it a commit.
-    if Manager::get_transaction_depth(tx) != 1 {
-        return Err(CommitError::RolledBack("this is not the outermost transaction".into()));
+    // Where by its own count nothing is open, sqlx answers `Ok` to a commit and sends nothing.
+    if !tx.is_in_transaction() {
+        return Err(CommitError::RolledBack(WriteError::NoTransaction.into()));
     }
     if rows.is_empty() {
         store.check_open().map_err(|_| CommitError::Refused(WriteError::Closed))?;
@@ -250,14 +256,6 @@ impl Encode<'_, Postgres> for Encoded {
     fn size_hint(&self) -> usize {
         self.bytes.len()
     }
-}
-
-/// Rolls back, whatever the depth: a nested transaction that was leaked is still counted.
-async fn undo(mut tx: Transaction<'_, Postgres>) -> Result<(), Error> {
-    while Manager::get_transaction_depth(&tx) > 1 {
-        Manager::rollback(&mut tx).await?;
-    }
-    tx.rollback().await
 }
 
 fn refusal(error: &Error) -> Option<&PgDatabaseError> {

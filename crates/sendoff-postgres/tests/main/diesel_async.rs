@@ -50,7 +50,7 @@ impl OutboxHarness for Connected {
         let mut receipt = None;
         let ended = conn
             .transaction(async |conn| {
-                receipt = Some(outbox.write_all(conn, events).await.unwrap());
+                receipt = Some(outbox.write_all(&mut **conn, events).await.unwrap());
                 if end == End::RollBack { Err(Error::RollbackTransaction) } else { Ok(()) }
             })
             .await;

@@ -1,5 +1,8 @@
 //! Through sqlx.
 
+use std::future::Future;
+use std::task::Poll;
+
 use ::sqlx::postgres::{PgConnection, PgPool, PgPoolOptions};
 use ::sqlx::{AssertSqlSafe, Connection, Executor};
 use sendoff_core::{Event, EventId, Lane};
@@ -202,23 +205,34 @@ async fn a_rollback_by_hand_leaves_nothing_to_commit_itself() {
 
 /// From within, sqlx's `commit` only releases a savepoint, and says `Ok` like any other.
 #[tokio::test]
-async fn only_the_outermost_transaction_commits() {
+async fn a_savepoint_is_not_begun_as_a_transaction() {
     let place = Place::new();
     let store = place.store().await;
     let mut conn = connection(&place).await;
     let mut tx = conn.begin().await.unwrap();
-    store.begin(&mut *tx).await.expect_err("a savepoint is not a transaction");
-    let nested = tx.begin().await.unwrap();
-    let error = store.commit(nested, &[due(event())]).await.unwrap_err();
-    assert!(matches!(error, CommitError::RolledBack(_)), "{error:?}");
+    store.begin(&mut *tx).await.expect_err("a transaction is open");
 
-    // One that was leaked is still counted.
-    let mut tx = conn.begin().await.unwrap();
+    // A known limit: one that was leaked is still counted, and nobody can ask sqlx how deep it is.
     std::mem::forget(tx.begin().await.unwrap());
-    let error = store.commit(tx, &[due(event())]).await.unwrap_err();
-    assert!(matches!(error, CommitError::RolledBack(_)), "{error:?}");
-    assert!(!conn.is_in_transaction());
+    store.commit(tx, &[due(event())]).await.expect("it was a savepoint that was released");
     assert_eq!(place.rows().await, 0);
+}
+
+/// Fault 21: sqlx rolls back the whole transaction for a savepoint that nobody waited for.
+#[tokio::test]
+async fn after_a_savepoint_that_nobody_waited_for_nothing_commits() {
+    let shop = Shop::new().await;
+    let pool = pool(&shop.place).await;
+    let mut tx = shop.outbox.begin(&pool).await.unwrap();
+    tx.emit(event()).unwrap();
+    {
+        let mut savepoint = std::pin::pin!(tx.savepoint());
+        let polled = std::future::poll_fn(|cx| Poll::Ready(savepoint.as_mut().poll(cx))).await;
+        assert!(polled.is_pending());
+    }
+    assert!(tx.savepoint().await.is_err());
+    tx.commit().await.unwrap_err();
+    assert!(shop.delivered().await.is_empty());
 }
 
 #[tokio::test]
