@@ -62,3 +62,7 @@ pub use sendoff_macros::{AggregateType, Event, EventType};
 /// The embedded store: an SQLite file.
 #[cfg(feature = "sqlite")]
 pub use sendoff_sqlite as sqlite;
+
+/// The store in a PostgreSQL database.
+#[cfg(feature = "postgres")]
+pub use sendoff_postgres as postgres;
