@@ -1,12 +1,14 @@
 //! The one door for developers of Sendoff.
 //!
 //! Promise: each command needs nothing but a clone and a toolchain, works from any folder of the
-//! clone, and stops at the first step that fails, saying which.
+//! clone, and stops at the first step that fails, saying which. Servers it starts for the tests
+//! stop with it.
 //!
 //! Not here: what the steps do. They are cargo commands, printed as they run, to be repeated by hand.
 
 mod plan;
 mod run;
+mod services;
 
 use std::process::ExitCode;
 
@@ -14,6 +16,8 @@ use clap::{Parser, Subcommand};
 
 use crate::plan::{Runner, Sim};
 use crate::run::Workspace;
+use crate::services::cli::Services;
+use crate::services::for_tests::Servers;
 
 /// The one door for developers of Sendoff.
 #[derive(Debug, Parser)]
@@ -23,6 +27,8 @@ use crate::run::Workspace;
     after_help = "Examples:
   cargo xtask test                          every test and every documented example
   cargo xtask test --no-doc -- poller       tests with `poller` in their name
+  cargo xtask test --no-services            without starting servers
+  cargo xtask services up                   servers for tests run by hand
   cargo xtask sim --seeds 200               200 simulated runs
   cargo xtask sim --seed 4711               the run of one seed again
   cargo xtask ci                            what a change must pass"
@@ -34,8 +40,11 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run every test, then every documented example.
+    /// Run every test, then every documented example, with private servers while they last.
     Test {
+        /// Start no servers: tests that need one skip themselves unless a variable names it.
+        #[arg(long)]
+        no_services: bool,
         /// Leave the documented examples out.
         #[arg(long)]
         no_doc: bool,
@@ -43,6 +52,7 @@ enum Command {
         #[arg(last = true)]
         extra: Vec<String>,
     },
+    Services(Services),
     /// Run the engine on simulated time, with faults drawn from seeds.
     Sim(Sim),
     /// Check format and lints, then test.
@@ -50,21 +60,26 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let command = Cli::parse().command;
-    let workspace = match Workspace::find() {
-        Ok(workspace) => workspace,
-        Err(error) => return run::fail(&error),
-    };
-    let steps = match command {
-        Command::Test { no_doc, extra } => {
-            plan::test(runner(&workspace), &extra, plan::Docs::unless(no_doc))
-        }
-        Command::Sim(sim) => plan::sim(&sim),
-        Command::Ci => plan::ci(runner(&workspace)),
-    };
-    match workspace.run(&steps) {
+    match run(Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => run::fail(&error),
+    }
+}
+
+fn run(command: Command) -> Result<(), run::Error> {
+    let workspace = Workspace::find()?;
+    let servers = |wanted: bool| match wanted {
+        true => Servers::start(&workspace.services_folder()),
+        false => Ok(Servers::default()),
+    };
+    match command {
+        Command::Test { no_services, no_doc, extra } => {
+            let steps = plan::test(runner(&workspace), &extra, plan::Docs::unless(no_doc));
+            workspace.run(&steps, servers(!no_services)?.exports())
+        }
+        Command::Services(services) => Ok(services.run(&workspace.services_folder())?),
+        Command::Sim(sim) => workspace.run(&plan::sim(&sim), &[]),
+        Command::Ci => workspace.run(&plan::ci(runner(&workspace)), servers(true)?.exports()),
     }
 }
 

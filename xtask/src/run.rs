@@ -8,6 +8,7 @@ use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::time::Instant;
 
 use crate::plan::Step;
+use crate::services;
 
 /// The clone this command works on, and the cargo it was started with.
 #[derive(Debug)]
@@ -22,6 +23,13 @@ pub(crate) enum Error {
     NoWorkspace,
     NotStarted { title: &'static str, source: io::Error },
     Failed { title: &'static str, line: String, status: ExitStatus },
+    Services(services::Error),
+}
+
+impl From<services::Error> for Error {
+    fn from(error: services::Error) -> Self {
+        Self::Services(error)
+    }
 }
 
 impl fmt::Display for Error {
@@ -32,6 +40,7 @@ impl fmt::Display for Error {
             Self::Failed { title, line, status } => {
                 write!(f, "{title} failed ({status}); to repeat it alone: {line}")
             }
+            Self::Services(error) => error.fmt(f),
         }
     }
 }
@@ -52,8 +61,14 @@ impl Workspace {
         probe.status().is_ok_and(|status| status.success())
     }
 
-    /// Runs the steps in order, up to the first that fails.
-    pub(crate) fn run(&self, steps: &[Step]) -> Result<(), Error> {
+    /// What running servers are remembered in.
+    pub(crate) fn services_folder(&self) -> PathBuf {
+        let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+        target.unwrap_or_else(|| self.root.join("target")).join("services")
+    }
+
+    /// Runs the steps in order with these variables, up to the first that fails.
+    pub(crate) fn run(&self, steps: &[Step], variables: &[(String, String)]) -> Result<(), Error> {
         let started = Instant::now();
         for (number, step) in (1..).zip(steps) {
             let title = step.title;
@@ -63,6 +78,7 @@ impl Workspace {
             let status = self
                 .cargo()
                 .args(&step.arguments)
+                .envs(variables.iter().map(|(name, value)| (name, value)))
                 .status()
                 .map_err(|source| Error::NotStarted { title, source })?;
             if !status.success() {
@@ -93,19 +109,23 @@ fn describes_this_package(variable: &str) -> bool {
     variable.starts_with("CARGO_PKG_") || variable.starts_with("CARGO_MANIFEST_")
 }
 
-fn took(since: Instant) -> String {
+pub(crate) fn took(since: Instant) -> String {
     format!("{:.1} s", since.elapsed().as_secs_f64())
 }
 
 /// Progress goes to stderr: stdout belongs to what is run.
-fn say(line: fmt::Arguments<'_>) {
+pub(crate) fn say(line: fmt::Arguments<'_>) {
     eprintln!("xtask: {line}");
 }
 
-/// Reports the error that ends this program.
+/// Reports the error that ends this program. A server that this machine lacks has its own code,
+/// for callers who can do without.
 pub(crate) fn fail(error: &Error) -> ExitCode {
     say(format_args!("error: {error}"));
-    ExitCode::FAILURE
+    match error {
+        Error::Services(error) if error.is_unavailable() => ExitCode::from(3),
+        _ => ExitCode::FAILURE,
+    }
 }
 
 #[cfg(test)]

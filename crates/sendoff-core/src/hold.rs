@@ -21,9 +21,9 @@ impl Token {
 
 /// What a node holds an event by.
 ///
-/// An enum from the first day, so that owned shards can join without a change to dispatch.
+/// An enum although there is one way today: whole shards will be held by an epoch, and then dispatch
+/// and settlement need not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Holding {
     /// The row itself, by its due time.
     Row(Token),

@@ -25,7 +25,8 @@ mod timestamp;
 pub use attempt::{Attempt, Next, Unroutable, after_failure, after_unroutable};
 pub use delivery::{Delivery, Lane};
 pub use event::{
-    Event, EventBuilder, IntoEvent, StoredEvent, Undecodable, UnreadableJson, Validation,
+    Event, EventBuilder, IntoEvent, StoredEvent, TypedEvent, Undecodable, UnreadableJson,
+    Validation,
 };
 pub use failure::{BoxError, Failure, FailureClass, report};
 pub use header::Headers;

@@ -3,14 +3,14 @@ use std::sync::{Arc, Mutex};
 
 use sendoff_core::{
     AggregateType, EventId, EventType, Exponential, GLOBAL_AGGREGATE, IntoEvent, RetryPolicy,
+    TypedEvent,
 };
-use tokio::time::Instant;
 
 use crate::capture::{Staged, WriteError, Writer, ring_for_delayed};
 use crate::config::{ConfigError, OutboxConfig};
 use crate::dispatch::{DuplicateListener, Handler, Interceptor, Listeners};
 use crate::engine::{Closed, Engine, Parts};
-use crate::handover::LaneDepths;
+use crate::handover::{Deadline, LaneDepths};
 use crate::operate::{Metrics, NoMetrics};
 use crate::owner::owner;
 use crate::store::{Born, NewRow, OutboxStore, StoreError};
@@ -105,13 +105,13 @@ impl<S> Outbox<S> {
         id: Id,
         rows: Vec<NewRow>,
         born: &[Born],
-        sent: Instant,
+        until: Deadline,
     ) -> Staged<Id> {
         let writer = self.writer();
         if let Some(handover) = &writer.handover {
             ring_for_delayed(handover, &rows);
         }
-        Staged::new(id, writer.hot_rows(rows, born, sent), writer.handover.clone())
+        Staged::new(id, writer.hot_rows(rows, born, until), writer.handover.clone())
     }
 }
 
@@ -157,6 +157,11 @@ impl<S: OutboxStore> OutboxBuilder<S> {
     /// Registers the handler for events of this type without an aggregate.
     pub fn on(self, event_type: impl EventType, handler: impl Handler) -> Self {
         self.on_aggregate(GLOBAL_AGGREGATE, event_type, handler)
+    }
+
+    /// Registers the handler for a struct with `#[derive(Event)]`, whatever aggregate it names.
+    pub fn on_event<E: TypedEvent>(self, handler: impl Handler) -> Self {
+        self.on_aggregate(E::AGGREGATE_TYPE, E::EVENT_TYPE, handler)
     }
 
     /// Registers the handler for events of this type about this kind of aggregate.

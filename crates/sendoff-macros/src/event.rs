@@ -77,6 +77,11 @@ fn from_struct(input: &DeriveInput, fields: &Fields) -> syn::Result<TokenStream>
                 #into_event
             }
         }
+        #[automatically_derived]
+        impl #generics #root::TypedEvent for #ident #arguments #bounds {
+            const EVENT_TYPE: &'static str = #event_type;
+            const AGGREGATE_TYPE: &'static str = #aggregate;
+        }
         #event
     })
 }

@@ -12,6 +12,7 @@ create table sendoff.outbox_event (
     attempts       integer     not null default 0,
     status         smallint    not null default 0,
     shard          smallint    not null,
+    losses         smallint    not null default 0,
     event_type     text        not null,
     aggregate_type text        not null default '__GLOBAL__',
     aggregate_id   text,
@@ -25,6 +26,7 @@ create table sendoff.outbox_event (
     constraint outbox_event_pkey primary key (event_id),
     constraint outbox_event_status check (status in (0, 1, 2, 3)),
     constraint outbox_event_attempts check (attempts >= 0),
+    constraint outbox_event_losses check (losses >= 0),
     constraint outbox_event_shard check (shard between 0 and 63)
 );
 
@@ -42,9 +44,9 @@ alter table sendoff.outbox_event set (
 -- Every poll walks this one; delivered rows are not in it, however many are kept.
 create index outbox_event_due on sendoff.outbox_event (due_at, seq) where status in (0, 2);
 
--- Held rows that failed or were lost before: few, so that looking for suspects costs nothing.
+-- Rows whose holder vanished: few, so that looking for suspects costs nothing.
 create index outbox_event_suspect on sendoff.outbox_event (due_at, seq)
- where status in (0, 2) and locked_by is not null and attempts > 0;
+ where status in (0, 2) and losses > 0;
 
 -- What retention walks. Empty where delivered rows are deleted, and then it costs nothing.
 create index outbox_event_done on sendoff.outbox_event (done_at) where status = 1;
@@ -72,7 +74,7 @@ create view sendoff.outbox_event_json as
 select seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key, shard,
        case status when 0 then 'NEW' when 1 then 'DONE' when 2 then 'RETRY' else 'DEAD' end
            as status,
-       attempts, occurred_at, due_at, created_at, done_at, last_error, locked_by, headers,
+       attempts, losses, occurred_at, due_at, created_at, done_at, last_error, locked_by, headers,
        content_type,
        case when content_type ilike '%json%' or content_type ilike 'text/%'
             then sendoff.outbox_text(payload) else encode(payload, 'hex') end as payload

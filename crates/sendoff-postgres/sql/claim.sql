@@ -8,7 +8,7 @@ with visible as materialized (
      where status in (0, 2)
        and due_at <= now()
        and (created_at <= now() - $4::interval or created_at > now())
-       and (locked_by is null or locked_by = $1::text or attempts = 0)
+       and losses + case when locked_by <> $1::text then 1 else 0 end < 2
      order by due_at, seq
      limit $2::bigint
        for update skip locked
@@ -16,7 +16,8 @@ with visible as materialized (
 update sendoff.outbox_event e
    set due_at = now() + greatest($3::interval, interval '1 microsecond'),
        locked_by = $1::text,
-       attempts = e.attempts + case when v.locked_by <> $1::text then 1 else 0 end
+       attempts = e.attempts + case when v.locked_by <> $1::text then 1 else 0 end,
+       losses = least(e.losses, 32766) + case when v.locked_by <> $1::text then 1 else 0 end
   from visible v
  where e.event_id = v.event_id
 returning e.event_id, e.event_type, e.aggregate_type, e.aggregate_id, e.tenant_id, e.ordering_key,

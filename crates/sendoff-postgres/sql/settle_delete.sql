@@ -23,6 +23,7 @@ with mine as materialized (
        set status = case s.outcome when 0 then e.status else s.outcome end,
            due_at = case when s.outcome in (0, 2) then now() + s.after else e.due_at end,
            attempts = coalesce(s.attempts, e.attempts),
+           losses = case s.outcome when 0 then e.losses else 0 end,
            last_error = coalesce(s.error, e.last_error),
            locked_by = null
       from batch s

@@ -51,5 +51,5 @@ impl ClaimStore for PostgresStore {
 
 /// Holds as two arrays.
 pub(crate) fn columns(holds: &[Held]) -> (Vec<Id>, Vec<At>) {
-    holds.iter().map(|held| (Id(held.id), At::from(held.token))).unzip()
+    holds.iter().map(|held| (Id(held.id), At::from(held.by.token()))).unzip()
 }

@@ -36,6 +36,7 @@ mod column {
     pub(super) const DONE_AT: usize = 14;
     pub(super) const LAST_ERROR: usize = 15;
     pub(super) const LOCKED_BY: usize = 16;
+    pub(super) const LOSSES: usize = 17;
 }
 
 /// A claimed row, and its place among the others.
@@ -67,6 +68,7 @@ pub(crate) fn standing(row: &Row) -> Result<Standing, StoreError> {
         status: Status::try_from(i64::from(code))
             .map_err(|unknown| StoreError::Refused(unknown.into()))?,
         attempts: attempts(row)?,
+        losses: u32::try_from(get::<i16>(row, column::LOSSES)?).unwrap_or(0),
         due_at: time(row, column::DUE_AT)?,
         created_at: time(row, column::CREATED_AT)?,
         done_at: get::<Option<At>>(row, column::DONE_AT)?.map(|At(time)| time),

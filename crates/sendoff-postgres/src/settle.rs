@@ -43,7 +43,7 @@ impl SettleStore for PostgresStore {
             .await?;
         let extended = |row| {
             let Id(id) = rows::get(row, 0)?;
-            Ok(Held { id, token: Token::new(rows::time(row, 1)?) })
+            Ok(Held::row(id, Token::new(rows::time(row, 1)?)))
         };
         rows.iter().map(extended).collect()
     }
@@ -78,7 +78,7 @@ impl<'a> Columns<'a> {
                 Outcome::Released => (GIVEN_BACK, Duration::ZERO, None, None),
             };
             columns.ids.push(Id(held.id));
-            columns.tokens.push(At::from(held.token));
+            columns.tokens.push(At::from(held.by.token()));
             columns.outcomes.push(outcome);
             columns.after.push(Span(after.min(limits::DELAY)));
             columns.attempts.push(attempts.map(|count| i32::try_from(*count).unwrap_or(i32::MAX)));

@@ -37,7 +37,8 @@ impl ClaimStore for SqliteStore {
         self.read(move |conn, sql, _| {
             let mut held = conn.prepare_cached(&sql.confirm)?;
             let mut proved = Vec::with_capacity(holds.len());
-            for Held { id, token } in holds {
+            for Held { id, by } in holds {
+                let token = by.token();
                 if held.query_row((id.as_bytes(), token.due_at().as_micros()), |row| row.get(0))? {
                     proved.push(id);
                 }
@@ -107,6 +108,7 @@ fn take(
             row.claimed.token.due_at().as_micros(),
             &wanted.owner,
             row.claimed.attempts,
+            row.claimed.lost,
         ))?;
         claimed.push(row.claimed);
     }

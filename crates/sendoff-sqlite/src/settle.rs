@@ -36,7 +36,8 @@ impl SettleStore for SqliteStore {
         self.write(move |tx, sql, now| {
             let mut extend = tx.prepare_cached(&sql.extend)?;
             let mut extended = Vec::with_capacity(holds.len());
-            for Held { id, token } in holds {
+            for Held { id, by } in holds {
+                let token = by.token();
                 let until = due(now, hold, token.due_at());
                 let changed = extend.execute((
                     id.as_bytes(),
@@ -44,7 +45,7 @@ impl SettleStore for SqliteStore {
                     until.as_micros(),
                 ))?;
                 if changed > 0 {
-                    extended.push(Held { id, token: Token::new(until) });
+                    extended.push(Held::row(id, Token::new(until)));
                 }
             }
             Ok(extended)
@@ -61,7 +62,8 @@ fn settle(
     retention: Retention,
     settlement: &Settlement,
 ) -> rusqlite::Result<bool> {
-    let Settlement { held: Held { id, token }, outcome } = settlement;
+    let Settlement { held: Held { id, by }, outcome } = settlement;
+    let token = by.token();
     let (id, token) = (id.as_bytes(), token.due_at());
     let fence = token.as_micros();
     let changed = match outcome {

@@ -25,7 +25,7 @@
 //! # let folder = tempfile::tempdir()?;
 //! # let path = folder.path().join("shop.db");
 //! let store = SqliteStore::open(&path).await?;
-//! let outbox = Outbox::builder(store.clone()).on(OrderPlaced::EVENT_TYPE, ship).start()?;
+//! let outbox = Outbox::builder(store.clone()).on_event::<OrderPlaced>(ship).start()?;
 //!
 //! let mut conn = store.connect()?;
 //! conn.execute_batch("create table orders (total integer)")?;
@@ -46,9 +46,9 @@
 
 pub use sendoff_core::{
     AggregateType, Attempt, BoxError, Delivery, Event, EventBuilder, EventId, EventType,
-    Exponential, Failure, FailureClass, GLOBAL_AGGREGATE, Headers, Ident, IntoEvent, InvalidEvent,
-    InvalidId, InvalidIdent, Jitter, Lane, Linear, RetryPolicy, Status, Timestamp, UnreadableJson,
-    Unroutable, Validation, limits,
+    Exponential, Failure, FailureClass, GLOBAL_AGGREGATE, Headers, Holding, Ident, IntoEvent,
+    InvalidEvent, InvalidId, InvalidIdent, Jitter, Lane, Linear, RetryPolicy, Status, StoredEvent,
+    Timestamp, Token, TypedEvent, Undecodable, UnreadableJson, Unroutable, Validation, limits,
 };
 pub use sendoff_engine::{
     After, AnyHandler, Before, Blocking, Clock, Closed, ConfigError, CounterValues, Counters,
@@ -66,3 +66,20 @@ pub use sendoff_sqlite as sqlite;
 /// The store in a PostgreSQL database.
 #[cfg(feature = "postgres")]
 pub use sendoff_postgres as postgres;
+
+/// Compiles and runs what the README and the guide show.
+#[cfg(all(doctest, feature = "macros", feature = "sqlite", feature = "sqlx"))]
+mod documented {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/guide/configuration.md")]
+    struct Configuration;
+    #[doc = include_str!("../../../docs/guide/handling-events.md")]
+    struct HandlingEvents;
+    #[doc = include_str!("../../../docs/guide/operating.md")]
+    struct Operating;
+    #[doc = include_str!("../../../docs/guide/testing.md")]
+    struct Testing;
+    #[doc = include_str!("../../../docs/guide/writing-events.md")]
+    struct WritingEvents;
+}

@@ -1,8 +1,10 @@
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sendoff_core::limits;
+use sendoff_core::{limits, report};
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::{Handover, HotRow};
@@ -38,38 +40,51 @@ impl Confirmer {
 
     async fn next_batch(&self) -> Vec<HotRow> {
         loop {
-            {
-                let mut released = lock(&self.released);
-                if !released.is_empty() {
-                    let size = released.len().min(limits::BATCH_ROWS);
-                    return released.drain(..size).collect();
-                }
+            let batch = self.take(limits::BATCH_ROWS);
+            if !batch.is_empty() {
+                return batch;
             }
             self.some.notified().await;
         }
     }
 
-    /// Runs until it is dropped. What is unproved then is still held, and runs out by itself.
-    pub(crate) async fn run(handover: Arc<Handover>, store: Arc<dyn OutboxStore>, limit: Duration) {
-        loop {
-            let rows = handover.confirmer.next_batch().await;
+    fn take(&self, most: usize) -> Vec<HotRow> {
+        let mut released = lock(&self.released);
+        let size = released.len().min(most);
+        released.drain(..size).collect()
+    }
+
+    /// Runs until told to stop. A proof that is under way then is finished first, and what still
+    /// waits for one is given up, so that others can claim it at once.
+    pub(crate) async fn run(
+        handover: Arc<Handover>,
+        store: Arc<dyn OutboxStore>,
+        limit: Duration,
+        stop: CancellationToken,
+    ) {
+        let confirmer = &handover.confirmer;
+        while let Some(rows) = stop.run_until_cancelled(confirmer.next_batch()).await {
             let holds: Vec<_> = rows.iter().map(HotRow::held).collect();
             let answer = tokio::time::timeout(limit, store.confirm(&holds)).await;
             match answer.unwrap_or(Err(StoreError::Timeout)) {
                 Ok(proved) => {
-                    let unproved = rows.len() - proved.len();
+                    let unproved = rows.len().saturating_sub(proved.len());
                     if unproved > 0 {
                         debug!(unproved, "released, but not committed: left to the poller");
                     }
-                    let proved: std::collections::BTreeSet<_> = proved.into_iter().collect();
+                    let proved: BTreeSet<_> = proved.into_iter().collect();
                     for row in rows.into_iter().filter(|row| proved.contains(&row.event.id())) {
                         handover.offer_hot(row);
                     }
                 }
                 Err(error) => {
-                    warn!(%error, rows = rows.len(), "commits not proved: left to the poller");
+                    let (error, rows) = (report(&error), rows.len());
+                    warn!(error, rows, "commits not proved: left to the poller");
                 }
             }
+        }
+        for row in confirmer.take(usize::MAX) {
+            handover.holds.give_up(row.held());
         }
     }
 }

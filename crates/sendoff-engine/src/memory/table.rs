@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sendoff_core::{EventId, Status, Timestamp};
+use sendoff_core::{EventId, Status, Timestamp, limits};
 
 use super::entry::Entry;
 use crate::store::{Claim, Claimed, Counts, Held, Outcome, Row, Settlement, Suspects};
@@ -57,7 +57,8 @@ impl Table {
             .filter_map(|(_, id)| self.rows.get(id))
             .filter(|entry| !is_young(entry.row.created_at, claim.skip_recent, now))
             .filter(|entry| {
-                let suspect = entry.is_lost_to(claim.owner) && entry.row.attempts >= 1;
+                let losses = entry.row.losses + u32::from(entry.is_lost_to(claim.owner));
+                let suspect = losses >= limits::SUSPECT_LOSSES;
                 suspect == (claim.suspects == Suspects::Only)
             })
             .take(claim.limit)
@@ -71,7 +72,7 @@ impl Table {
     }
 
     fn is_held(&self, held: &Held) -> bool {
-        self.rows.get(&held.id).is_some_and(|entry| entry.is_held_by(held.token))
+        self.rows.get(&held.id).is_some_and(|entry| entry.is_held_by(held.by.token()))
     }
 
     pub(super) fn rescue(&mut self, longest: Duration, now: Timestamp) -> u64 {
@@ -118,7 +119,7 @@ impl Table {
                 continue;
             }
             let token = self.change(held.id, |entry| entry.hold(now, hold));
-            extended.extend(token.map(|token| Held { id: held.id, token }));
+            extended.extend(token.map(|token| Held::row(held.id, token)));
         }
         extended
     }
@@ -179,6 +180,7 @@ fn take(entry: &mut Entry, claim: &Claim<'_>, now: Timestamp) -> Claimed {
     if lost {
         // Counted now: if this run kills its process too, nobody is left to count it.
         entry.row.attempts = entry.row.attempts.saturating_add(1);
+        entry.row.losses = entry.row.losses.saturating_add(1);
     }
     entry.row.locked_by = Some(claim.owner.to_owned());
     let token = entry.hold(now, claim.hold);

@@ -153,11 +153,11 @@ async fn no_two_holds_of_a_row_share_a_token_though_the_clock_stands_still() {
     let mut seen = Vec::new();
     for owner in ["one", "two", "one", "two"] {
         let row = &store.claim(&claim(owner)).await.unwrap()[0];
-        let mut held = Held { id: row.id, token: row.token };
-        seen.push(held.token);
+        let mut held = Held::row(row.id, row.token);
+        seen.push(held.by.token());
         for _ in 0..3 {
             held = store.extend(&[held], HOLD).await.unwrap()[0];
-            seen.push(held.token);
+            seen.push(held.by.token());
         }
         store.settle(&[Settlement { held, outcome: Outcome::Released }]).await.unwrap();
     }
@@ -181,7 +181,7 @@ async fn a_settlement_sent_twice_finds_nothing_even_if_the_retry_is_due_when_the
     let store = timeless();
     store.commit(store.transaction().unwrap(), &[new_row("a")]).await.unwrap();
     let row = &store.claim(&claim("n")).await.unwrap()[0];
-    let held = Held { id: row.id, token: row.token };
+    let held = Held::row(row.id, row.token);
     let outcome = Outcome::Retry { delay: HOLD, attempts: 1, error: String::new() };
     let batch = [Settlement { held, outcome }];
     assert_eq!(store.settle(&batch).await.unwrap(), [row.id]);
@@ -199,7 +199,7 @@ async fn a_spoiled_row_is_claimed_as_undecodable_and_can_be_settled() {
     assert!(claimed.event.is_err());
     assert!(matches!(store.find(id).await, Err(StoreError::Refused(_))));
     let outcome = Outcome::Dead { attempts: 1, error: "no event".to_owned() };
-    let held = Held { id, token: claimed.token };
+    let held = Held::row(id, claimed.token);
     store.settle(&[Settlement { held, outcome }]).await.unwrap();
     assert_eq!(store.rows()[0].status, Status::Dead);
 }

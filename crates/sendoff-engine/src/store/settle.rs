@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_core::{EventId, Token};
+use sendoff_core::{EventId, Holding, Token};
 
 use super::{ClaimStore, StoreError};
 
@@ -10,7 +10,7 @@ use super::{ClaimStore, StoreError};
 pub trait SettleStore: ClaimStore {
     /// Carries out every settlement whose token still matches a pending row, in one transaction, and
     /// returns the ids it did. One that is missing was fenced: somebody else has the row, or it is
-    /// terminal. Clears `locked_by`.
+    /// terminal. Clears `locked_by`, and `losses` unless the row is released.
     async fn settle(&self, batch: &[Settlement]) -> Result<Vec<EventId>, StoreError>;
 
     /// Pushes the due time of every row still held to `now + hold`, and returns the new tokens. One
@@ -18,13 +18,20 @@ pub trait SettleStore: ClaimStore {
     async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Vec<Held>, StoreError>;
 }
 
-/// A row and the token it is held by.
+/// An event, and what it is held by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
-    /// The row's event.
+    /// The event.
     pub id: EventId,
     /// The hold.
-    pub token: Token,
+    pub by: Holding,
+}
+
+impl Held {
+    /// An event whose row is held by this token.
+    pub const fn row(id: EventId, token: Token) -> Self {
+        Self { id, by: Holding::Row(token) }
+    }
 }
 
 /// The end of a hold.

@@ -71,6 +71,28 @@ async fn a_savepoint_takes_back_what_was_staged_under_it_and_nothing_else() {
     assert_eq!(ids, [events[0].id(), events[1].id(), events[4].id()]);
 }
 
+/// Holds W8.
+#[tokio::test]
+async fn savepoints_nest_and_their_hooks_share_their_fate() {
+    let outbox = Outbox::writer_only(MemoryStore::new());
+    let (seen, kept) = (Log::default(), event());
+    let mut tx = outbox.begin(outbox.store()).await.unwrap();
+    let mut outer = tx.savepoint().await.unwrap();
+    outer.emit(&kept).unwrap();
+    outer.after_commit(log(&seen, "outer committed"));
+    let mut inner = outer.savepoint().await.unwrap();
+    inner.emit(event()).unwrap();
+    inner.after_commit(log(&seen, "never"));
+    inner.after_rollback(log(&seen, "inner rolled back"));
+    inner.rollback().await.unwrap();
+    assert_eq!(*seen.lock().unwrap(), ["inner rolled back"]);
+    outer.release().await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(*seen.lock().unwrap(), ["inner rolled back", "outer committed"]);
+    let rows = outbox.store().rows();
+    assert_eq!(rows.iter().map(|row| row.event.id()).collect::<Vec<_>>(), [kept.id()]);
+}
+
 /// Holds W3.
 #[tokio::test]
 async fn a_guard_that_is_dropped_leaves_no_row() {
@@ -173,4 +195,21 @@ async fn a_guarded_transaction_can_be_spawned() {
     });
     task.await.unwrap();
     assert_eq!(outbox.store().rows().len(), 1);
+}
+
+/// Whoever stops waiting for the end of a savepoint cannot commit by mistake what was undone.
+#[tokio::test]
+async fn a_savepoint_whose_end_was_cut_off_takes_the_transaction_with_it() {
+    let outbox = Outbox::writer_only(MemoryStore::new());
+    let seen = Log::default();
+    let mut tx = outbox.begin(outbox.store()).await.unwrap();
+    tx.emit(event()).unwrap();
+    tx.after_rollback(log(&seen, "rolled back"));
+    let mut savepoint = tx.savepoint().await.unwrap();
+    savepoint.emit(event()).unwrap();
+    // Dropped before its first poll, as by a timeout.
+    drop(savepoint.rollback());
+    tx.emit(event()).unwrap();
+    let _ = tx.commit().await;
+    assert!(outbox.store().rows().len() <= 2, "what was undone is not there");
 }

@@ -85,3 +85,17 @@ async fn a_dropped_outbox_stops_and_its_rows_come_back_by_themselves() {
     next.close().await;
     assert_eq!((row(&store, id).status, row(&store, id).attempts), (Status::Done, 1));
 }
+
+/// Holds D10: also for what was released and still waits for the proof of its commit.
+#[tokio::test(start_paused = true)]
+async fn a_receipt_released_right_before_the_close_is_delivered_or_given_up() {
+    let outbox = Outbox::builder(MemoryStore::new()).on(EVENT, slow).start().unwrap();
+    let mut tx = outbox.store().transaction().unwrap();
+    let staged = outbox.write(&mut tx, event()).await.unwrap();
+    let id = staged.id();
+    tx.commit().unwrap();
+    staged.release();
+    outbox.close().await;
+    let row = row(outbox.store(), id);
+    assert_eq!((row.status, row.locked_by, row.attempts), (Status::New, None, 0));
+}

@@ -1,5 +1,8 @@
+use std::time::Duration;
+
 use sendoff_core::{Lane, Status};
 use sendoff_engine::memory::MemoryStore;
+use sendoff_engine::store::{Claim, ClaimStore, Suspects};
 use sendoff_engine::{LaneDepths, Outbox, OutboxConfig};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::{eventually, within};
@@ -30,6 +33,31 @@ async fn one_poll_claims_what_is_visible() {
     assert!(outbox.poll().await.unwrap());
     inbox.has(3).await;
     outbox.close().await;
+}
+
+/// Holds P1: also what was lost with two processes, which runs alone.
+#[tokio::test(start_paused = true)]
+async fn one_poll_takes_suspects_too() {
+    let (store, inbox) = (MemoryStore::new(), Inbox::new());
+    fill(&store, 3).await;
+    for owner in ["first", "second"] {
+        let claim = Claim {
+            owner,
+            limit: 3,
+            hold: SECOND,
+            skip_recent: Duration::ZERO,
+            suspects: Suspects::Skip,
+        };
+        assert_eq!(store.claim(&claim).await.unwrap().len(), 3);
+        tokio::time::sleep(2 * SECOND).await;
+    }
+    let config = OutboxConfig { poller_enabled: false, ..config() };
+    let outbox = Outbox::builder(store.clone()).config(config).on(EVENT, inbox.clone()).start();
+    let outbox = outbox.unwrap();
+    assert!(outbox.poll().await.unwrap());
+    assert_eq!(inbox.received().len(), 3, "each had run before the next was claimed");
+    outbox.close().await;
+    assert!(store.rows().iter().all(|row| row.status == Status::Done));
 }
 
 /// Holds P1, P2: the interval is for idling, not a rate limit.

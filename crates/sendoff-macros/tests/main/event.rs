@@ -1,6 +1,6 @@
 use std::time::{Duration, SystemTime};
 
-use sendoff_core::{Event, GLOBAL_AGGREGATE, IntoEvent, InvalidEvent, Timestamp};
+use sendoff_core::{Event, GLOBAL_AGGREGATE, IntoEvent, InvalidEvent, Timestamp, TypedEvent};
 use sendoff_macros::Event;
 use serde::Serialize;
 
@@ -48,6 +48,16 @@ enum Any<'a> {
 
 fn placed() -> OrderPlaced {
     OrderPlaced { order: 4711, shop: Some("berlin".into()), total: 990 }
+}
+
+/// Holds E7.
+#[test]
+fn a_listener_can_be_registered_by_the_struct_alone() {
+    fn names<E: TypedEvent>() -> (&'static str, &'static str) {
+        (E::AGGREGATE_TYPE, E::EVENT_TYPE)
+    }
+    assert_eq!(names::<OrderPlaced>(), ("order", "order.placed"));
+    assert_eq!(names::<Bare>(), (GLOBAL_AGGREGATE, "Bare"));
 }
 
 /// Holds E7.

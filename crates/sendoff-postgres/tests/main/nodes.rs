@@ -85,7 +85,7 @@ async fn nodes_that_settle_the_same_rows_never_deadlock() {
             let held: Vec<_> = rows
                 .iter()
                 .zip(&born)
-                .map(|(row, born)| Held { id: row.event.id(), token: born.token.unwrap() })
+                .map(|(row, born)| Held::row(row.event.id(), born.token.unwrap()))
                 .collect();
             let mut tasks = Vec::new();
             for (at, store) in stores.iter().cloned().enumerate() {

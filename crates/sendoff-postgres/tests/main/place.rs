@@ -128,7 +128,7 @@ pub(crate) fn by(owner: &str) -> Claim<'_> {
 }
 
 pub(crate) fn hold_of(claimed: &Claimed) -> Held {
-    Held { id: claimed.id, token: claimed.token }
+    Held::row(claimed.id, claimed.token)
 }
 
 /// Writes rows in a transaction of their own.

@@ -202,10 +202,10 @@ async fn only_committed_rows_with_that_very_token_are_confirmed() {
     let other = outbox.store.insert_blocking(&tx, std::slice::from_ref(&undone)).unwrap()[0].token;
     let stale = sendoff_core::Token::new(outbox.clock.now());
     let holds = [
-        Held { id: undone.event.id(), token: other.unwrap() },
-        Held { id: kept.event.id(), token },
-        Held { id: kept.event.id(), token: stale },
-        Held { id: EventId::generate(), token },
+        Held::row(undone.event.id(), other.unwrap()),
+        Held::row(kept.event.id(), token),
+        Held::row(kept.event.id(), stale),
+        Held::row(EventId::generate(), token),
     ];
     // While the other transaction is open: confirming needs no lock.
     assert_eq!(outbox.store.confirm(&holds).await.unwrap(), [kept.event.id()]);

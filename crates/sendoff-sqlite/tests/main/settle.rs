@@ -115,7 +115,7 @@ async fn an_extension_moves_the_token_and_the_old_one_is_void() {
     outbox.clock.advance(Duration::from_secs(20));
     let extended = outbox.store.extend(&[held(&claimed)], HOLD).await.unwrap();
     assert_eq!(extended.len(), 1);
-    assert_eq!(extended[0].token.due_at(), outbox.clock.now().saturating_add(HOLD));
+    assert_eq!(extended[0].by.token().due_at(), outbox.clock.now().saturating_add(HOLD));
     outbox.clock.advance(Duration::from_secs(20));
     assert!(outbox.claim("b").await.is_empty());
 
@@ -129,7 +129,7 @@ async fn a_batch_does_what_it_can_and_names_it() {
     let outbox = Outbox::new().await;
     outbox.write(&[crate::outbox::due(), crate::outbox::due()]);
     let claimed = outbox.claim("a").await;
-    let stale = Held { id: claimed[0].id, token: sendoff_core::Token::new(outbox.clock.now()) };
+    let stale = Held::row(claimed[0].id, sendoff_core::Token::new(outbox.clock.now()));
     let batch = [stale, held(&claimed[1]), held(&claimed[1])]
         .map(|held| sendoff_engine::store::Settlement { held, outcome: Outcome::Done });
     assert_eq!(outbox.store.settle(&batch).await.unwrap(), [claimed[1].id]);

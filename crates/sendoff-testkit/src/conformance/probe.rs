@@ -66,7 +66,7 @@ impl<H: StoreHarness> Probe<H> {
     pub(super) async fn commit_held(&self, owner: &str, ticks: u32) -> Held {
         let row = held(event(), owner, self.ticks(ticks));
         let born = self.commit(std::slice::from_ref(&row)).await[0];
-        Held { id: row.event.id(), token: born.token.expect("born held") }
+        Held::row(row.event.id(), born.token.expect("born held"))
     }
 
     pub(super) fn claim_by<'a>(&self, owner: &'a str) -> Claim<'a> {
@@ -183,7 +183,7 @@ pub(super) fn held(event: Event, owner: &str, grace: Duration) -> NewRow {
 }
 
 pub(super) fn hold_of(claimed: &Claimed) -> Held {
-    Held { id: claimed.id, token: claimed.token }
+    Held::row(claimed.id, claimed.token)
 }
 
 pub(super) fn ids(claimed: &[Claimed]) -> Vec<EventId> {

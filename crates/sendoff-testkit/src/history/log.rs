@@ -87,7 +87,7 @@ impl History {
         let mut log = self.lock();
         let node = log.name(node);
         let ending = Ending::from(&settlement.outcome);
-        let (id, token) = (settlement.held.id, settlement.held.token);
+        let (id, token) = (settlement.held.id, settlement.held.by.token());
         log.push(Entry::Settled { node, id, token, ending, applied, current });
     }
 

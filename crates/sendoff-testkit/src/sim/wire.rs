@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_core::EventId;
+use sendoff_core::{EventId, Token};
 use sendoff_engine::capture::{
     Begin, BeginError, BoxFuture, Capture, Commit, CommitError, CommitMark, Nest, Release,
     WriteError,
@@ -147,20 +147,16 @@ impl Wire {
 
     /// Carries out settlements, and looks at the table to log what they really did.
     async fn settle_logged(&self, batch: &[Settlement]) -> Result<Vec<EventId>, StoreError> {
-        let batch = self.with_bug(batch).await?;
-        let mut current = Vec::with_capacity(batch.len());
-        for (sent, _) in &batch {
+        // One after the other, and yet at once: a table in memory never makes anybody wait.
+        let mut applied = Vec::new();
+        for (sent, carried_out) in self.with_bug(batch).await? {
             let row = self.table.find(sent.held.id).await?;
-            current.push(row.is_some_and(|row| {
-                row.status.is_pending() && row.due_at == sent.held.token.due_at()
-            }));
-        }
-        let carried_out: Vec<_> =
-            batch.iter().map(|(_, carried_out)| carried_out.clone()).collect();
-        let applied = self.table.settle(&carried_out).await?;
-        for ((sent, _), current) in batch.iter().zip(current) {
-            let changed = applied.contains(&sent.held.id);
-            self.history.settled(&self.node, sent, changed, current);
+            let current = row.is_some_and(|row| {
+                row.status.is_pending() && row.due_at == sent.held.by.token().due_at()
+            });
+            let changed = self.table.settle(&[carried_out]).await?;
+            self.history.settled(&self.node, &sent, !changed.is_empty(), current);
+            applied.extend(changed);
         }
         Ok(applied)
     }
@@ -176,7 +172,7 @@ impl Wire {
             match self.bug {
                 Some(Bug::NoFence) => {
                     if let Some(row) = self.table.find(sent.held.id).await? {
-                        carried_out.held.token = sendoff_core::Token::new(row.due_at);
+                        carried_out.held = Held::row(sent.held.id, Token::new(row.due_at));
                     }
                 }
                 Some(Bug::ExtensionOvertakes) if sent.held.id.as_bytes()[15] % 16 == 0 => {

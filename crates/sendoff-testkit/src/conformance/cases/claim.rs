@@ -56,7 +56,7 @@ pub async fn a_held_row_is_not_claimed_again_until_its_hold_is_over<H: StoreHarn
     probe.pass(HOLD).await;
     let second = hold_of(&probe.claim_one("two").await);
     assert_eq!(second.id, first.id);
-    assert_ne!(second.token, first.token);
+    assert_ne!(second.by.token(), first.by.token());
 }
 
 /// Claimers that race for the same rows share them out. Holds S5.

@@ -157,7 +157,7 @@ pub async fn a_zombie_cannot_settle_after_its_hold_moved<H: StoreHarness>(probe:
     assert!(probe.confirm(&[zombie]).await.is_empty());
     let row = probe.row(zombie.id).await;
     assert_eq!((row.status, row.attempts), (Status::New, 1));
-    assert_eq!(row.due_at, current.token.due_at());
+    assert_eq!(row.due_at, current.by.token().due_at());
     assert!(probe.settle(current, Outcome::Done).await, "the hold that counts still does");
 }
 
@@ -175,7 +175,7 @@ pub async fn a_batch_settles_what_is_held_and_says_what_it_was<H: StoreHarness>(
     let written = probe.commit_due(6).await;
     let held: Vec<Held> = probe.claim_all("node").await.iter().map(hold_of).collect();
     assert!(probe.settle(held[0], dead(1, "before")).await);
-    let stale = Held { token: Token::new(probe.harness().now().await), ..held[1] };
+    let stale = Held::row(held[1].id, Token::new(probe.harness().now().await));
     let stranger = Held { id: EventId::generate(), ..held[2] };
     let batch = [
         Settlement { held: held[5], outcome: Outcome::Released },
@@ -195,6 +195,6 @@ pub async fn a_batch_settles_what_is_held_and_says_what_it_was<H: StoreHarness>(
     }
     use Status::{Dead, Done, New, Retry};
     assert_eq!(status, [Dead, New, Done, Dead, Retry, New]);
-    assert_eq!(probe.row(written[1]).await.due_at, held[1].token.due_at(), "still held");
+    assert_eq!(probe.row(written[1]).await.due_at, held[1].by.token().due_at(), "still held");
     assert!(probe.settle_all(&[]).await.is_empty());
 }

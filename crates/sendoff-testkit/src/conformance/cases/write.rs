@@ -14,7 +14,7 @@ pub async fn a_rolled_back_write_leaves_nothing<H: StoreHarness>(probe: &Probe<H
 
     assert!(probe.find(rows[0].event.id()).await.is_none());
     assert!(probe.find(rows[1].event.id()).await.is_none());
-    assert!(probe.confirm(&[Held { id: rows[1].event.id(), token }]).await.is_empty());
+    assert!(probe.confirm(&[Held::row(rows[1].event.id(), token)]).await.is_empty());
     probe.pass(10).await;
     assert!(probe.claim_all("node").await.is_empty());
     assert_eq!(probe.store().counts().await.expect("counts"), Counts::default());
@@ -49,7 +49,7 @@ pub async fn a_row_born_held_is_invisible_until_its_grace_is_over<H: StoreHarnes
 pub async fn a_row_born_held_names_its_holder_and_token<H: StoreHarness>(probe: &Probe<H>) {
     let (hold, written) = probe.timed(probe.commit_held("writer", 5)).await;
     let row = probe.row(hold.id).await;
-    assert_eq!(row.due_at, hold.token.due_at());
+    assert_eq!(row.due_at, hold.by.token().due_at());
     written.after(probe.ticks(5)).assert_has(row.due_at);
     assert_eq!(row.locked_by.as_deref(), Some("writer"));
     assert_eq!((row.status, row.attempts), (Status::New, 0));

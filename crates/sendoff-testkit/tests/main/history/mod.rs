@@ -54,7 +54,7 @@ impl Moves for History {
 
     fn settle(&self, event: &Event, outcome: Outcome, applied: bool, current: bool) {
         let token = Token::new(Timestamp::from_micros(0).saturating_add(Duration::from_secs(1)));
-        let held = Held { id: event.id(), token };
+        let held = Held::row(event.id(), token);
         self.settled("one", &Settlement { held, outcome }, applied, current);
     }
 

@@ -1,0 +1,48 @@
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::demo;
+
+/// A transactional outbox: events leave only after your commit, and always arrive.
+#[derive(Debug, Parser)]
+#[command(
+    name = "sendoff",
+    version,
+    propagate_version = true,
+    after_help = "Examples:\n  \
+        sendoff demo                  watch it work; Ctrl-C ends it\n  \
+        sendoff demo --exit --json    a short run, and its report as one line of JSON\n  \
+        sendoff demo --help           everything the demo can be told"
+)]
+pub(crate) struct Cli {
+    /// How log lines on stderr look. Which ones appear is up to SENDOFF_LOG, for example `warn` or
+    /// `sendoff_engine=debug`
+    #[arg(long, global = true, value_enum, default_value_t, env = "SENDOFF_LOG_FORMAT")]
+    pub(crate) log_format: LogFormat,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One object a line, for programs.
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    // Described where its options are.
+    Demo(demo::Options),
+}
+
+impl Command {
+    /// What is logged where SENDOFF_LOG says nothing.
+    pub(crate) fn default_log_filter(&self) -> &'static str {
+        match self {
+            // Failed deliveries are warnings, and the demo makes them on purpose.
+            Self::Demo(_) => "error",
+        }
+    }
+}

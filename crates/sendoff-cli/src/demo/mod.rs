@@ -1,0 +1,69 @@
+//! `sendoff demo`: an application, its outbox and its listener in one process, and a judge.
+
+mod book;
+mod chance;
+mod judge;
+mod latency;
+mod listener;
+mod options;
+mod place;
+mod quota;
+mod record;
+mod report;
+mod shop;
+mod stage;
+mod stand;
+mod tally;
+mod view;
+
+use std::process::ExitCode;
+
+use indicatif::MultiProgress;
+use tokio::sync::watch;
+
+pub(crate) use self::options::Options;
+use self::place::Place;
+use self::stage::Stage;
+use crate::output;
+use crate::signals::Signals;
+
+const BROKEN: u8 = 1;
+/// What a shell reports for a program that Ctrl-C ended.
+const ABORTED: u8 = 130;
+
+pub(crate) async fn run(options: Options, screen: MultiProgress) -> anyhow::Result<ExitCode> {
+    let place = Place::prepare(&options)?;
+    let mut signals = Signals::listen()?;
+    let (stop, stopped) = watch::channel(false);
+    let mut play = Box::pin(play(&options, place, &screen, stopped));
+    tokio::select! {
+        biased;
+        ended = &mut play => return ended,
+        () = signals.next() => {}
+    }
+    // Heard by the play, or it is over already.
+    let _ = stop.send(true);
+    tokio::select! {
+        biased;
+        ended = &mut play => ended,
+        () = signals.next() => Ok(ExitCode::from(ABORTED)),
+    }
+}
+
+async fn play(
+    options: &Options,
+    place: Place,
+    screen: &MultiProgress,
+    stopped: watch::Receiver<bool>,
+) -> anyhow::Result<ExitCode> {
+    let stage = Stage::set(options, place).await?;
+    output::note(&stage.announcement());
+    let report = stage.play(screen, stopped).await?;
+    report.complaints().for_each(|line| output::note(&line));
+    if options.json {
+        output::data(&serde_json::to_string(&report)?)?;
+    } else {
+        output::data(&report.to_string())?;
+    }
+    Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(BROKEN) })
+}

@@ -1,0 +1,290 @@
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use indicatif::{HumanCount, MultiProgress};
+use rusqlite::Connection;
+use sendoff::sqlite::{Retention, SqliteOptions, SqliteStore, Synchronous};
+use sendoff::{Counters, Outbox, OutboxConfig, Timestamp};
+use tokio::sync::watch;
+use tokio::task::{JoinSet, block_in_place};
+
+use super::book::Book;
+use super::chance::Chance;
+use super::judge::{Ended, Judge, MAX_ATTEMPTS};
+use super::listener::Listener;
+use super::options::{Amount, Options};
+use super::place::Place;
+use super::quota::{Quota, Rest};
+use super::record::Record;
+use super::report::Report;
+use super::shop::{OrderPlaced, Shop};
+use super::stand::Stand;
+use super::tally::Tally;
+use super::view::{Phase, Snapshot, View};
+
+/// How often the view is drawn and the end looked for.
+const TICK: Duration = Duration::from_millis(50);
+/// How long what a killed demo had in hand stays out of reach.
+const HOLD: Duration = Duration::from_secs(5);
+
+/// Everything that takes part.
+#[derive(Debug)]
+pub(crate) struct Stage<'o> {
+    options: &'o Options,
+    place: Place,
+    store: SqliteStore,
+    outbox: Outbox<SqliteStore>,
+    counters: Arc<Counters>,
+    quota: Arc<Quota>,
+    book: Arc<Book>,
+    tally: Arc<Tally>,
+    record: Arc<Record>,
+    judge: Judge,
+    chance: Chance,
+    conn: Connection,
+    earlier: Earlier,
+}
+
+/// What the file held when the demo began.
+#[derive(Debug, Clone, Copy, Default)]
+struct Earlier {
+    written: u64,
+    delivered: u64,
+    dead: u64,
+    last_order: u64,
+}
+
+impl<'o> Stage<'o> {
+    pub(crate) async fn set(options: &'o Options, place: Place) -> anyhow::Result<Self> {
+        let store = SqliteStore::open_with(&place.db, store_options(options))
+            .await
+            .with_context(|| format!("--db {}", place.db.display()))?;
+        let conn = store.connect()?;
+        let mut record = Record::new(place.deliveries.try_clone()?);
+        let received =
+            record.load().with_context(|| place.deliveries_path.display().to_string())?;
+        let earlier = Earlier::read(&conn, received.len() as u64)?;
+
+        let (book, tally) = (Arc::new(Book::default()), Arc::new(Tally::default()));
+        let judge = Judge::new(store.connect()?, book.clone());
+        let run = judge.recall(&received);
+        let chance = Chance {
+            seed: options.seed.unwrap_or_else(|| fastrand::u64(..)),
+            rollback_percent: options.rollback,
+            failure_percent: options.failures,
+        };
+        let record = Arc::new(record);
+        let listener = Listener {
+            run,
+            since: Timestamp::now(),
+            record: record.clone(),
+            book: book.clone(),
+            tally: tally.clone(),
+            chance,
+        };
+        let counters = Arc::new(Counters::default());
+        let outbox = Outbox::builder(store.clone())
+            .config(outbox_config(options))
+            .metrics(counters.clone())
+            .on_aggregate(OrderPlaced::AGGREGATE_TYPE, OrderPlaced::EVENT_TYPE, listener)
+            .start()?;
+        let first = earlier.last_order + 1;
+        let (amount, rate) = (options.amount(), options.rate());
+        let quota = Arc::new(Quota::new(first, amount, rate, options.check_every));
+        Ok(Self {
+            options,
+            place,
+            store,
+            outbox,
+            counters,
+            quota,
+            book,
+            tally,
+            record,
+            judge,
+            chance,
+            conn,
+            earlier,
+        })
+    }
+
+    /// What is going to happen, for people.
+    pub(crate) fn announcement(&self) -> String {
+        let Options { writers, workers, rollback, failures, .. } = self.options;
+        let file = if self.place.is_temporary() {
+            "a temporary file".to_owned()
+        } else {
+            self.place.db.display().to_string()
+        };
+        let orders = match (self.options.amount(), self.options.rate()) {
+            (Amount::Exactly(0), _) => "no new orders".to_owned(),
+            (Amount::Exactly(count), _) => format!("{} orders", HumanCount(count)),
+            (Amount::Endless, None) => "orders without end".to_owned(),
+            (Amount::Endless, Some(rate)) => format!("{rate} orders a second"),
+        };
+        let mut text = format!(
+            "sendoff demo: {orders} in {file}\n  \
+             writers: {writers}, {rollback} % rolled back on purpose; \
+             workers: {workers}, {failures} % of the attempts fail"
+        );
+        if self.options.resume {
+            let Earlier { written, delivered, .. } = self.earlier;
+            text.push_str(&format!(
+                "\n  found {} orders and {} deliveries of earlier runs; what was on its way then is \
+                 held for up to {} s more",
+                HumanCount(written),
+                HumanCount(delivered),
+                HOLD.as_secs()
+            ));
+        }
+        text
+    }
+
+    pub(crate) async fn play(
+        mut self,
+        screen: &MultiProgress,
+        mut stopped: watch::Receiver<bool>,
+    ) -> anyhow::Result<Report> {
+        let began = Instant::now();
+        let mut view = View::new(screen);
+        let mut writers = self.open_shop();
+        let ended = self.until_the_end(&mut view, &mut writers, &mut stopped).await?;
+        let took = began.elapsed();
+
+        self.quota.stop();
+        while let Some(writer) = writers.join_next().await {
+            writer??;
+        }
+        self.outbox.close().await;
+        block_in_place(|| self.judge.judge(ended))?;
+        view.clear();
+        self.store.close().await;
+        let temporary = self.place.is_temporary();
+        Ok(Report::new(self.judge.found(), &self.tally, took, self.chance.seed, temporary))
+    }
+
+    fn open_shop(&self) -> JoinSet<anyhow::Result<()>> {
+        let shop = Arc::new(Shop {
+            outbox: self.outbox.clone(),
+            quota: self.quota.clone(),
+            book: self.book.clone(),
+            tally: self.tally.clone(),
+            chance: self.chance,
+        });
+        let mut writers = JoinSet::new();
+        for _ in 0..self.options.writers {
+            let shop = shop.clone();
+            writers.spawn_blocking(move || shop.write());
+        }
+        writers
+    }
+
+    /// Watches, and judges one window after the other, until there is nothing more to come or
+    /// somebody has seen enough.
+    async fn until_the_end(
+        &mut self,
+        view: &mut View,
+        writers: &mut JoinSet<anyhow::Result<()>>,
+        stopped: &mut watch::Receiver<bool>,
+    ) -> anyhow::Result<Ended> {
+        loop {
+            // In this order: what was written before the writers came to rest is in the table.
+            let rest = self.quota.rest();
+            let stand = block_in_place(|| Stand::read(&self.conn))?;
+            let drained = stand.pending() == 0;
+            let phase = match (rest, drained) {
+                (Rest::Busy, _) => Phase::Writing,
+                (Rest::Window, _) => Phase::Checking,
+                (Rest::End, false) => Phase::Delivering,
+                (Rest::End, true) => Phase::Idle,
+            };
+            match (rest, drained) {
+                (Rest::End, true) if self.options.exit => return Ok(Ended::Drained),
+                (Rest::Window, true) => {
+                    view.show(&self.snapshot(phase, stand));
+                    block_in_place(|| self.next_window())?;
+                }
+                _ => view.show(&self.snapshot(phase, stand)),
+            }
+            tokio::select! {
+                biased;
+                // Its sender outlives this; an end of it would be a request to stop as well.
+                _ = stopped.wait_for(|&stopped| stopped) => {
+                    view.show(&self.snapshot(Phase::Closing, stand));
+                    return Ok(Ended::Early);
+                }
+                Some(writer) = writers.join_next() => writer??,
+                () = tokio::time::sleep(TICK) => {}
+            }
+        }
+    }
+
+    fn next_window(&mut self) -> anyhow::Result<()> {
+        self.judge.judge(Ended::Drained)?;
+        if self.options.forgets() {
+            self.judge.forget(&self.record)?;
+        }
+        self.quota.open_window();
+        Ok(())
+    }
+
+    fn snapshot(&self, phase: Phase, stand: Stand) -> Snapshot {
+        let (counted, earlier) = (self.tally.counted(), self.earlier);
+        let total = match self.options.amount() {
+            Amount::Exactly(count) => Some(earlier.written + count),
+            Amount::Endless => None,
+        };
+        Snapshot {
+            phase,
+            written: earlier.written + counted.written,
+            delivered: earlier.delivered + counted.delivered(),
+            total,
+            rolled_back: counted.rolled_back,
+            failed: counted.failed,
+            new: stand.new,
+            retry: stand.retry,
+            dead: earlier.dead + self.counters.values().dead,
+            lanes: self.outbox.lane_depths(),
+            lag: stand.lag,
+        }
+    }
+}
+
+impl Earlier {
+    fn read(conn: &Connection, delivered: u64) -> rusqlite::Result<Self> {
+        let (written, last_order) =
+            conn.query_row("select count(*), coalesce(max(number), 0) from orders", [], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })?;
+        let dead =
+            conn.query_row("select count(*) from outbox_event where status = 3", [], |row| {
+                row.get(0)
+            })?;
+        Ok(Self { written, delivered, dead, last_order })
+    }
+}
+
+fn store_options(options: &Options) -> SqliteOptions {
+    SqliteOptions {
+        // The demo shows what a crash of the process does; nobody watches it through a power cut.
+        synchronous: Synchronous::Normal,
+        retention: if options.forgets() { Retention::DeleteWhenDone } else { Retention::default() },
+        ..SqliteOptions::default()
+    }
+}
+
+/// Impatient: whoever kills the demo and resumes it waits for the holds of the dead process to run
+/// out, and whoever watches a retry wants to see it succeed.
+fn outbox_config(options: &Options) -> OutboxConfig {
+    OutboxConfig {
+        workers: usize::from(options.workers),
+        max_attempts: MAX_ATTEMPTS,
+        poll_interval: Duration::from_millis(500),
+        retry_base: Duration::from_millis(50),
+        retry_max: Duration::from_secs(1),
+        hot_grace: Duration::from_secs(3),
+        hold: HOLD,
+        ..OutboxConfig::default()
+    }
+}

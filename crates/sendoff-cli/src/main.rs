@@ -1,0 +1,41 @@
+//! The program `sendoff`.
+//!
+//! Promise: data on stdout, everything else on stderr; nothing is overwritten or deleted that a
+//! command did not make itself.
+//!
+//! Not here: how events are written and delivered (see `sendoff`). One folder for each command.
+
+mod cli;
+mod demo;
+mod logging;
+mod output;
+mod signals;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
+
+/// The command could not do its work; also clap's answer to options it does not understand.
+const COULD_NOT: u8 = 2;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    run(cli).unwrap_or_else(|error| {
+        output::complain(&error);
+        ExitCode::from(COULD_NOT)
+    })
+}
+
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    let screen = indicatif::MultiProgress::new();
+    logging::start(cli.log_format, cli.command.default_log_filter(), screen.clone())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let ended = match cli.command {
+        Command::Demo(options) => runtime.block_on(demo::run(options, screen)),
+    };
+    // Whoever was told to abort does not wait for a thread that waits for a lock.
+    runtime.shutdown_background();
+    ended
+}

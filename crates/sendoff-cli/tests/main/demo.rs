@@ -1,0 +1,291 @@
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::program::{Running, lines, number, report, run, sendoff, stderr, until};
+
+/// In every order's payload.
+const SECRET: &str = "leave it with the neighbours";
+
+fn deliveries_of(db: &Path) -> PathBuf {
+    let mut name = db.as_os_str().to_owned();
+    name.push(".deliveries");
+    name.into()
+}
+
+fn numbers<const N: usize>(report: &Value, fields: [&str; N]) -> [u64; N] {
+    fields.map(|field| number(report, field))
+}
+
+/// Holds W3, D7: what committed arrives past rollbacks and failures, and nothing else does.
+#[test]
+fn a_short_run_delivers_what_was_committed_and_nothing_else() {
+    let output = run(&[
+        "demo",
+        "--events",
+        "300",
+        "--exit",
+        "--json",
+        "--rollback",
+        "30",
+        "--failures",
+        "10",
+        "--seed",
+        "7",
+    ]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let report = report(&output);
+    assert_eq!(numbers(&report, ["written", "delivered"]), [300, 300], "{report}");
+    let flaws = ["lost", "phantoms", "duplicates", "violations", "dead", "pending"];
+    assert_eq!(numbers(&report, flaws), [0; 6], "{report}");
+    assert!(number(&report, "rolled_back") > 0 && number(&report, "failed_attempts") > 0);
+    assert_eq!(number(&report, "hot") + number(&report, "cold"), 300);
+    assert!(report["seconds"].as_f64().is_some_and(|seconds| seconds > 0.0));
+    assert_eq!(output.stdout.iter().filter(|&&byte| byte == b'\n').count(), 1, "only the report");
+}
+
+#[test]
+fn the_same_seed_rolls_back_and_fails_the_same() {
+    let again = || {
+        let output = run(&["demo", "--events", "200", "--exit", "--json", "--seed", "42"]);
+        numbers(&report(&output), ["rolled_back", "failed_attempts"])
+    };
+    assert_eq!(again(), again());
+}
+
+/// Holds D7.
+#[test]
+fn events_that_always_fail_are_dead_and_not_lost() {
+    let output = run(&["demo", "--events", "5", "--failures", "100", "--exit", "--json"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let report = report(&output);
+    assert_eq!(numbers(&report, ["written", "delivered", "dead", "lost"]), [5, 0, 5, 0]);
+    assert_eq!(number(&report, "failed_attempts"), 50, "ten attempts each");
+}
+
+/// Holds W3 and the second promise, past a crash.
+#[test]
+fn whatever_was_committed_before_a_kill_is_delivered_after_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("shop.db");
+    let path = db.to_str().unwrap();
+
+    // Faster than a laptop should be, so that there is something in every stage.
+    let running = Running::start(sendoff(&["demo", "--db", path, "--rate", "1000000"]));
+    until("200 deliveries", || lines(&deliveries_of(&db)) >= 200);
+    running.kill();
+    let orders = || -> u64 {
+        let conn = rusqlite::Connection::open(&db).unwrap();
+        conn.query_row("select count(*) from orders", [], |row| row.get(0)).unwrap()
+    };
+    let committed = orders();
+    assert!(committed >= 200);
+
+    let output = run(&["demo", "--db", path, "--resume", "--exit", "--json"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let first = report(&output);
+    assert_eq!(numbers(&first, ["written", "delivered"]), [committed; 2], "{first}");
+    let flaws = ["lost", "phantoms", "violations", "unexplained", "dead", "pending"];
+    assert_eq!(numbers(&first, flaws), [0; 6], "{first}");
+    let received = lines(&deliveries_of(&db)) as u64;
+    assert_eq!(received, committed + number(&first, "duplicates"), "every delivery has its line");
+
+    // And once more, with new orders on top.
+    let output = run(&["demo", "--db", path, "--resume", "--events", "50", "--exit", "--json"]);
+    let second = report(&output);
+    assert_eq!(numbers(&second, ["written", "delivered"]), [committed + 50; 2], "{second}");
+    assert_eq!(second["duplicates"], first["duplicates"], "nothing was killed in between");
+    assert_eq!(orders(), committed + 50);
+}
+
+/// A delivery that nobody ever ordered, planted into the record: the checker must see it.
+#[test]
+fn a_delivery_without_an_order_is_found_and_ends_in_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("shop.db");
+    let path = db.to_str().unwrap();
+    assert!(run(&["demo", "--db", path, "--events", "5", "--exit"]).status.success());
+    let record = std::fs::read_to_string(deliveries_of(&db)).unwrap();
+    let planted = "01563e3a-b5d3-d676-4c61-efb99302bd5b 1 1 00000000000000ff\n";
+    std::fs::write(deliveries_of(&db), format!("{record}{planted}")).unwrap();
+
+    let output = run(&["demo", "--db", path, "--resume", "--exit", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(numbers(&report(&output), ["phantoms", "violations"]), [1, 1]);
+    assert!(stderr(&output).contains("01563e3a-b5d3-d676-4c61-efb99302bd5b was delivered"));
+}
+
+/// The other way round: orders whose deliveries the record has forgotten.
+#[test]
+fn an_order_without_a_delivery_is_found_and_ends_in_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("shop.db");
+    let path = db.to_str().unwrap();
+    assert!(run(&["demo", "--db", path, "--events", "5", "--exit"]).status.success());
+    std::fs::write(deliveries_of(&db), "").unwrap();
+
+    let output = run(&["demo", "--db", path, "--resume", "--exit", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(numbers(&report(&output), ["lost", "violations"]), [5, 5]);
+}
+
+/// Holds D10.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_closes_in_order_and_what_is_left_is_not_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("shop.db");
+    let arguments = ["demo", "--db", db.to_str().unwrap(), "--failures", "50", "--json"];
+    let running = Running::start(sendoff(&arguments));
+    until("100 deliveries", || lines(&deliveries_of(&db)) >= 100);
+    running.signal("INT");
+    let output = running.ended();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let report = report(&output);
+    let [written, delivered, dead, pending] =
+        numbers(&report, ["written", "delivered", "dead", "pending"]);
+    assert_eq!(written, delivered + dead + pending, "{report}");
+    assert_eq!(numbers(&report, ["lost", "phantoms", "duplicates", "violations"]), [0; 4]);
+}
+
+#[cfg(unix)]
+#[test]
+fn with_events_and_no_exit_it_waits_for_ctrl_c_after_the_last() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("shop.db");
+    let arguments = ["demo", "--db", db.to_str().unwrap(), "--events", "20", "--json"];
+    let mut running = Running::start(sendoff(&arguments));
+    until("20 deliveries", || lines(&deliveries_of(&db)) >= 20);
+    assert!(running.is_running());
+    running.signal("TERM");
+    let output = running.ended();
+    assert!(output.status.success());
+    assert_eq!(numbers(&report(&output), ["written", "delivered", "pending"]), [20, 20, 0]);
+}
+
+/// A database that takes nothing any more keeps the demo from closing in order.
+#[cfg(unix)]
+#[test]
+fn a_second_ctrl_c_ends_it_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("shop.db");
+    let mut running = Running::start(sendoff(&["demo", "--db", db.to_str().unwrap()]));
+    until("a delivery", || lines(&deliveries_of(&db)) > 0);
+    let mut conn = rusqlite::Connection::open(&db).unwrap();
+    conn.busy_timeout(std::time::Duration::from_secs(30)).unwrap();
+    let lock = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).unwrap();
+    until("the end", || {
+        let running_on = running.is_running();
+        if running_on {
+            running.signal("INT");
+        }
+        !running_on
+    });
+    assert_eq!(running.ended().status.code(), Some(130));
+    drop(lock);
+}
+
+#[test]
+fn a_run_is_judged_in_pieces_and_counted_as_a_whole() {
+    let output = run(&[
+        "demo",
+        "--events",
+        "450",
+        "--check-every",
+        "100",
+        "--failures",
+        "20",
+        "--exit",
+        "--json",
+    ]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let report = report(&output);
+    assert_eq!(numbers(&report, ["written", "delivered", "violations"]), [450, 450, 0], "{report}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_run_without_end_forgets_what_was_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command =
+        sendoff(&["demo", "--rate", "5000", "--check-every", "500", "--failures", "20", "--json"]);
+    command.env("TMPDIR", folder.path());
+    let running = Running::start(command);
+    let record = || {
+        let inner = std::fs::read_dir(folder.path()).unwrap().next()?.unwrap();
+        Some(inner.path().join("demo.db.deliveries"))
+    };
+    let (mut most, mut forgotten) = (0, 0);
+    until("three times it starts again with an empty record", || {
+        let now = record().map_or(0, |record| lines(&record));
+        if now < most {
+            forgotten += 1;
+            most = 0;
+        }
+        most = most.max(now);
+        forgotten == 3
+    });
+    running.signal("INT");
+    let output = running.ended();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let report = report(&output);
+    assert!(number(&report, "written") >= 1_500, "{report}");
+    assert_eq!(numbers(&report, ["lost", "duplicates", "violations"]), [0; 3], "{report}");
+    assert!(record().is_none(), "the temporary file is gone");
+}
+
+/// Holds M4.
+#[test]
+fn logs_can_be_json_and_neither_they_nor_the_report_show_a_payload() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("shop.db");
+    let mut command = sendoff(&[
+        "demo",
+        "--db",
+        db.to_str().unwrap(),
+        "--events",
+        "40",
+        "--failures",
+        "40",
+        "--exit",
+        "--log-format",
+        "json",
+    ]);
+    command.env("SENDOFF_LOG", "trace");
+    let output = Running::start(command).ended();
+    assert!(output.status.success());
+
+    let (stdout, log) = (String::from_utf8(output.stdout.clone()).unwrap(), stderr(&output));
+    assert!(stdout.starts_with("Every promise was kept."), "{stdout}");
+    assert!(!stdout.contains(SECRET) && !log.contains(SECRET));
+    let failed = log.lines().find(|line| line.contains("delivery failed")).expect("a warning");
+    let failed: Value = serde_json::from_str(failed).unwrap();
+    assert_eq!(failed["level"], "WARN");
+
+    let conn = rusqlite::Connection::open(&db).unwrap();
+    let stored: String = conn
+        .query_row("select cast(payload as text) from outbox_event limit 1", [], |row| row.get(0))
+        .unwrap();
+    assert!(stored.contains(SECRET), "it is in the payload: {stored}");
+}
+
+#[test]
+fn a_temporary_file_is_removed_at_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = sendoff(&["demo", "--events", "10", "--exit"]);
+    command.env("TMPDIR", folder.path());
+    assert!(Running::start(command).ended().status.success());
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn options_can_come_from_the_environment() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("shop.db");
+    let mut command = sendoff(&["demo", "--exit"]);
+    command.env("SENDOFF_DEMO_DB", &db).env("SENDOFF_DEMO_EVENTS", "12");
+    command.env("SENDOFF_DEMO_JSON", "1");
+    let output = Running::start(command).ended();
+    assert_eq!(number(&report(&output), "written"), 12);
+    assert_eq!(lines(&deliveries_of(&db)), 12);
+}

