@@ -278,7 +278,9 @@ impl OutboxHarness for Prepared {
         let mut tx = outbox.begin(&mut *client).await.unwrap();
         let staged = match face {
             Face::Guard => {
-                events.iter().for_each(|event| drop(tx.emit(event).unwrap()));
+                for event in events {
+                    tx.emit(event).unwrap();
+                }
                 None
             }
             Face::Own => Some(outbox.write_all(&mut *tx, events).await.unwrap()),
