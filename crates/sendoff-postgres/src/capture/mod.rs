@@ -4,6 +4,7 @@ mod commit;
 mod deadpool;
 mod draft;
 mod insert;
+mod prepared;
 mod tokio_postgres;
 
-pub use deadpool::PooledTransaction;
+pub use prepared::{PreparedClient, PreparedTransaction};

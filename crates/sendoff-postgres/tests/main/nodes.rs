@@ -3,14 +3,18 @@
 use std::time::Duration;
 
 use sendoff_core::{Delivery, Event};
+use sendoff_engine::capture::Commit;
 use sendoff_engine::store::{
     Birth, Claim, ClaimStore, Held, InspectStore, NewRow, Outcome, SettleStore, Settlement,
+    WakeStore,
 };
 use sendoff_engine::{Handler, Outbox, OutboxConfig};
 use sendoff_postgres::{PostgresOptions, Retention};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::history::{Expectations, History, check};
 use sendoff_testkit::wait::within;
+
+use tokio_postgres::IsolationLevel;
 
 use crate::place::{Place, by, due, event, write};
 
@@ -166,4 +170,36 @@ async fn outboxes_in_one_process_do_not_meet() {
     assert!(second.claim(&by("a")).await.unwrap().is_empty());
     let claim = Claim { limit: 10, ..by("a") };
     assert_eq!(first.claim(&claim).await.unwrap().len(), 1);
+}
+
+/// What we add to a transaction must not make it fail where it would not have failed without us.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn serializable_writers_do_not_fail_each_other_through_the_outbox() {
+    let place = Place::new();
+    let store = place.store().await;
+    let ringing = tokio::spawn({
+        let store = store.clone();
+        async move {
+            loop {
+                store.arm().await.unwrap();
+                store.disarm().await.unwrap();
+            }
+        }
+    });
+    let mut writers = Vec::new();
+    for _ in 0..4 {
+        let (store, mut client) = (store.clone(), place.client().await);
+        writers.push(tokio::spawn(async move {
+            for _ in 0..50 {
+                let builder = client.build_transaction();
+                let tx = builder.isolation_level(IsolationLevel::Serializable).start().await;
+                store.commit(tx.unwrap(), &[due(event())]).await.unwrap();
+            }
+        }));
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    ringing.abort();
+    assert_eq!(place.rows().await, 200);
 }
