@@ -10,9 +10,9 @@ create table sendoff.outbox_event (
     created_at     timestamptz not null,
     done_at        timestamptz,
     attempts       integer     not null default 0,
-    losses         smallint    not null default 0,
     status         smallint    not null default 0,
     shard          smallint    not null,
+    losses         smallint    not null default 0,
     event_type     text        not null,
     aggregate_type text        not null default '__GLOBAL__',
     aggregate_id   text,
@@ -26,6 +26,7 @@ create table sendoff.outbox_event (
     constraint outbox_event_pkey primary key (event_id),
     constraint outbox_event_status check (status in (0, 1, 2, 3)),
     constraint outbox_event_attempts check (attempts >= 0),
+    constraint outbox_event_losses check (losses >= 0),
     constraint outbox_event_shard check (shard between 0 and 63)
 );
 

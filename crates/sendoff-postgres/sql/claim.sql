@@ -17,7 +17,7 @@ update sendoff.outbox_event e
    set due_at = now() + greatest($3::interval, interval '1 microsecond'),
        locked_by = $1::text,
        attempts = e.attempts + case when v.locked_by <> $1::text then 1 else 0 end,
-       losses = e.losses + case when v.locked_by <> $1::text then 1 else 0 end
+       losses = least(e.losses, 32766) + case when v.locked_by <> $1::text then 1 else 0 end
   from visible v
  where e.event_id = v.event_id
 returning e.event_id, e.event_type, e.aggregate_type, e.aggregate_id, e.tenant_id, e.ordering_key,

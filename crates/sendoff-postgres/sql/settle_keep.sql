@@ -14,8 +14,8 @@ update sendoff.outbox_event e
    set status = case s.outcome when 0 then e.status else s.outcome end,
        due_at = case when s.outcome in (0, 2) then now() + s.after else e.due_at end,
        attempts = coalesce(s.attempts, e.attempts),
-       last_error = coalesce(s.error, e.last_error),
        losses = case s.outcome when 0 then e.losses else 0 end,
+       last_error = coalesce(s.error, e.last_error),
        done_at = case s.outcome when 1 then now() end,
        locked_by = null
   from unnest($1::uuid[], $2::timestamptz[], $3::smallint[], $4::interval[], $5::integer[],

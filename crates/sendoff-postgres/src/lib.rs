@@ -51,7 +51,7 @@ mod tls;
 mod wake;
 mod wire;
 
-pub use capture::PooledTransaction;
+pub use capture::{PreparedClient, PreparedTransaction};
 pub use options::{Doorbell, PostgresOptions, Retention, Tls};
 pub use schema::migration_sql;
 pub use store::PostgresStore;

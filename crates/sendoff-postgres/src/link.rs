@@ -15,9 +15,10 @@ use crate::error::{failed, is_lost_race, spoils_session};
 use crate::options::Doorbell;
 use crate::sql::{Sql, Statement};
 
-/// The pause after a first failure to connect; it doubles up to the longest.
+/// The pause after a first failure to connect; it doubles up to the longest, which is short beside
+/// any hold: a server that is back must be found before holds run out.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// How often a statement that lost against another transaction is tried in all.
 const TRIES: usize = 3;
 

@@ -68,7 +68,7 @@ pub(crate) fn standing(row: &Row) -> Result<Standing, StoreError> {
         status: Status::try_from(i64::from(code))
             .map_err(|unknown| StoreError::Refused(unknown.into()))?,
         attempts: attempts(row)?,
-        losses: get::<i16>(row, column::LOSSES)?.try_into().unwrap_or(0),
+        losses: u32::try_from(get::<i16>(row, column::LOSSES)?).unwrap_or(0),
         due_at: time(row, column::DUE_AT)?,
         created_at: time(row, column::CREATED_AT)?,
         done_at: get::<Option<At>>(row, column::DONE_AT)?.map(|At(time)| time),

@@ -17,6 +17,10 @@ use crate::wake::Bell;
 /// It has up to four connections of its own, opened when they are first needed and again when they
 /// are lost: for claims, for settlements, for looking and tidying up, and for the doorbell.
 ///
+/// Claims and settlements do not wait for the disk (`synchronous_commit` is off in the store's own
+/// sessions): what a crash of the server takes back is delivered again. What applications commit is
+/// as durable as they have it.
+///
 /// Every call is one statement, and cancel-safe: a dropped future either never reached the server or
 /// is carried out whole. Rows of a claim that nobody received become visible again when their hold
 /// ends.

@@ -273,9 +273,20 @@ mod tests {
         let ticket = admit(&holds, 1, 9 * SECOND);
         assert!(matches!(holds.admit(held(2), end, Lane::Cold), Admission::InFlight));
         assert_eq!(ticket.held(), Some(held(2)));
-        ticket.settled();
+        ticket.settled(held(2));
         assert!(holds.take_unwanted().is_empty(), "what is settled is not given up");
         assert!(matches!(holds.admit(held(3), end, Lane::Hot), Admission::Ticket(_)));
+    }
+
+    /// A settled row can be due, and be claimed again, before the settlement's reply is here.
+    #[tokio::test(start_paused = true)]
+    async fn a_claim_that_overtakes_the_reply_to_a_settlement_is_given_up() {
+        let holds = holds(None);
+        let ticket = admit(&holds, 1, 9 * SECOND);
+        let claimed = holds.admit(held(2), Deadline::after(9 * SECOND), Lane::Cold);
+        assert!(matches!(claimed, Admission::InFlight));
+        ticket.settled(held(1));
+        assert_eq!(holds.take_unwanted(), [held(2)]);
     }
 
     /// Holds D3.
@@ -343,7 +354,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_extension_nobody_waits_for_any_more_is_given_up() {
         let holds = holds(None);
-        admit(&holds, 1, 3 * SECOND).settled();
+        admit(&holds, 1, 3 * SECOND).settled(held(1));
         holds.extended(&[held(1)], &[held(2)], Deadline::after(9 * SECOND));
         assert_eq!(holds.take_unwanted(), [held(2)]);
     }
@@ -358,7 +369,7 @@ mod tests {
         assert!(company.may_start());
         tokio::time::advance(2 * SECOND).await;
         assert!(holds.alone(other, SECOND).await, "it has been in work for longer than that");
-        let settle = async { company.settled() };
+        let settle = async { company.settled(held(1)) };
         tokio::join!(biased; holds.gone(id(), 9 * SECOND), settle);
     }
 

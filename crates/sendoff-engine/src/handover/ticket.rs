@@ -32,9 +32,14 @@ impl Ticket {
         self.holds.held(self.id, self.run)
     }
 
-    /// The run is over and settled: there is nothing to give up.
-    pub(crate) fn settled(self) {
-        self.holds.forget(self.id, self.run);
+    /// The run is over and settled by this hold: there is nothing to give up. Unless the poller was
+    /// quicker than the settlement's reply, and claimed the row anew while the run was still known
+    /// here: that claim serves nobody, and would keep the row from everybody until it ran out.
+    pub(crate) fn settled(self, by: Held) {
+        match self.holds.forget(self.id, self.run) {
+            Some(newer) if newer != by => self.holds.give_up(newer),
+            _ => {}
+        }
     }
 }
 

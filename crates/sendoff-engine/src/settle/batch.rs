@@ -42,6 +42,10 @@ impl Batch {
 
     /// The settlements are written, or never will be.
     pub(super) fn finish(self) {
-        self.tickets.into_iter().flatten().for_each(Ticket::settled);
+        for (settlement, ticket) in self.settlements.iter().zip(self.tickets) {
+            if let Some(ticket) = ticket {
+                ticket.settled(settlement.held);
+            }
+        }
     }
 }

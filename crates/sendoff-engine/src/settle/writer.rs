@@ -136,7 +136,7 @@ impl SettleWriter {
                     batch.in_doubt = true;
                     self.backlog.push_front(batch);
                     self.retry_at = Instant::now() + self.pause;
-                    self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+                    self.pause = (self.pause * 2).min(LONGEST_PAUSE).min(self.pace.extend_every);
                     return;
                 }
             }

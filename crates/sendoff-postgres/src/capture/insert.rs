@@ -15,6 +15,7 @@ use crate::wire::{At, Xid};
 
 /// How the statement reaches the server. Both ways it leaves with the first poll of its future: were
 /// it prepared on the way, what follows it in the pipeline would overtake it.
+#[derive(Clone)]
 pub(super) enum Insert {
     Prepared(Prepared),
     Unnamed,

@@ -12,10 +12,11 @@ mod insert;
 #[cfg(feature = "sea-orm")]
 mod literal;
 mod params;
+mod prepared;
 #[cfg(feature = "sea-orm")]
 mod sea_orm;
 #[cfg(feature = "sqlx")]
 mod sqlx;
 mod tokio_postgres;
 
-pub use deadpool::PooledTransaction;
+pub use prepared::{PreparedClient, PreparedTransaction};

@@ -228,7 +228,7 @@ async fn send(
         Ok(Born { created_at, token: held.then(|| Token::new(due_at)) })
     });
     let born = born.collect::<Result<_, BoxError>>().map_err(WriteError::Driver)?;
-    let xid = rows.first().map(|row| get(row, 2, &Kind::XID8)).transpose();
+    let xid = rows.first().map(|row| get(row, 2, &Kind::TEXT)).transpose();
     Ok(Inserted { born, xid: xid.map_err(WriteError::Driver)? })
 }
 

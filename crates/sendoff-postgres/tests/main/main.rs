@@ -9,13 +9,16 @@ mod deadpool;
 mod diesel_async;
 mod doorbell;
 mod emit;
+mod killed;
 mod link;
 mod nodes;
 mod place;
 mod plans;
+mod process;
 mod schema;
 #[cfg(feature = "sea-orm")]
 mod sea_orm;
+mod server;
 #[cfg(feature = "sqlx")]
 mod sqlx;
 mod suites;

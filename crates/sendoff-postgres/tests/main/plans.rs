@@ -14,7 +14,8 @@ const BATCH: u64 = 50 * 8;
 /// Far more of everything than any statement is asked for.
 const CROWD: &str = "
     insert into outbox_event (event_id, shard, event_type, payload, occurred_at, created_at,
-                              due_at, status, done_at, locked_by, attempts)
+                              due_at, status, done_at, locked_by, attempts,
+                              losses)
     select gen_random_uuid(), 0, 't', 'x', now(), now() - interval '1 day',
            case kind when 'delayed' then now() + interval '1 day'
                      when 'held' then now() + interval '1 minute'
@@ -22,7 +23,8 @@ const CROWD: &str = "
            case kind when 'done' then 1 when 'dead' then 3 when 'retry' then 2 else 0 end,
            case kind when 'done' then now() end,
            case kind when 'held' then 'somebody' when 'lost' then 'somebody' end,
-           case kind when 'held' then 1 when 'retry' then 1 when 'dead' then 1 else 0 end
+           case kind when 'held' then 1 when 'retry' then 1 when 'dead' then 1 else 0 end,
+           0
       from generate_series(1, 4000),
            unnest(array['done', 'done', 'done', 'delayed', 'due', 'held', 'retry', 'dead',
                         'lost']) as kind";

@@ -7,7 +7,7 @@ use sendoff_core::{Event, EventId, Timestamp};
 use sendoff_engine::Outbox;
 use sendoff_engine::capture::{Capture, Commit, WriteError};
 use sendoff_engine::store::{Born, NewRow};
-use sendoff_postgres::{Doorbell, PostgresOptions, PostgresStore, Retention};
+use sendoff_postgres::{Doorbell, PostgresOptions, PostgresStore, PreparedClient, Retention};
 use sendoff_testkit::acceptance::{End, Face, OutboxHarness};
 use sendoff_testkit::conformance::{StoreHarness, async_trait};
 use tokio::sync::Mutex;
@@ -243,4 +243,67 @@ mod through_deadpool {
     use super::*;
 
     sendoff_testkit::acceptance_suite!(Pooled::open().await);
+}
+
+/// The same with a connection on which the insert is prepared.
+struct Prepared {
+    shop: Shop,
+    client: Mutex<PreparedClient>,
+}
+
+impl Prepared {
+    async fn open() -> Self {
+        let shop = Shop::open(SERVER).await;
+        let client = shop.store.prepare(shop.place.client().await).await.unwrap();
+        Self { client: Mutex::new(client), shop }
+    }
+}
+
+#[async_trait]
+impl OutboxHarness for Prepared {
+    type Store = PostgresStore;
+
+    fn store(&self) -> PostgresStore {
+        self.shop.store()
+    }
+
+    async fn write(
+        &self,
+        outbox: &Outbox<PostgresStore>,
+        face: Face,
+        events: &[Event],
+        end: End,
+    ) -> Vec<EventId> {
+        let mut client = self.client.lock().await;
+        let mut tx = outbox.begin(&mut *client).await.unwrap();
+        let staged = match face {
+            Face::Guard => {
+                for event in events {
+                    tx.emit(event).unwrap();
+                }
+                None
+            }
+            Face::Own => Some(outbox.write_all(&mut *tx, events).await.unwrap()),
+        };
+        match end {
+            End::RollBack => tx.rollback().await.unwrap(),
+            End::Commit | End::Forget => tx.commit().await.unwrap(),
+        }
+        match staged {
+            Some(staged) => {
+                let ids = staged.ids().to_vec();
+                if end != End::Forget {
+                    staged.release();
+                }
+                ids
+            }
+            None => events.iter().map(Event::id).collect(),
+        }
+    }
+}
+
+mod through_a_prepared_client {
+    use super::*;
+
+    sendoff_testkit::acceptance_suite!(Prepared::open().await);
 }
