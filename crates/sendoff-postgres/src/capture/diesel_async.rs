@@ -3,6 +3,24 @@
 //! Only `write`, no guard: diesel has no type for a transaction, and a closure ends it. What was
 //! written is confirmed by the store after `release`, since diesel too takes a COMMIT that was
 //! answered with a rollback for a success.
+//!
+//! ```no_run
+//! # use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl};
+//! # async fn example(
+//! #     outbox: sendoff_engine::Outbox<sendoff_postgres::PostgresStore>,
+//! #     mut conn: AsyncPgConnection,
+//! # ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+//! let staged = conn
+//!     .transaction(async |conn| {
+//!         diesel::sql_query("insert into orders values (4711)").execute(conn).await?;
+//!         let staged = outbox.write(conn, ("order.placed", r#"{"order":4711}"#)).await?;
+//!         Ok::<_, Box<dyn std::error::Error + Send + Sync>>(staged)
+//!     })
+//!     .await?;
+//! staged.release();
+//! # Ok(())
+//! # }
+//! ```
 
 use std::io::Write;
 

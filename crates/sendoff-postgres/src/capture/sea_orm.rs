@@ -4,6 +4,21 @@
 //! one another. One that is left open turns the outer `commit` into the release of a savepoint, and
 //! one that is dropped in time undoes the insert; both answer `Ok`. What was written is confirmed by
 //! the store after `release`, and that holds whatever the driver said.
+//!
+//! ```no_run
+//! # use sea_orm::{ConnectionTrait, TransactionTrait};
+//! # async fn example(
+//! #     outbox: sendoff_engine::Outbox<sendoff_postgres::PostgresStore>,
+//! #     db: sea_orm::DatabaseConnection,
+//! # ) -> Result<(), Box<dyn std::error::Error>> {
+//! let mut tx = db.begin().await?;
+//! tx.execute_unprepared("insert into orders values (4711)").await?;
+//! let staged = outbox.write(&mut tx, ("order.placed", r#"{"order":4711}"#)).await?;
+//! tx.commit().await?;
+//! staged.release();
+//! # Ok(())
+//! # }
+//! ```
 
 use std::borrow::Cow;
 

@@ -6,6 +6,19 @@
 //! a transaction that cannot commit any more, the insert fails, or, without events, the mark does.
 //! Nothing can run in between, because whoever commits has the transaction by value and with it the
 //! only way to its connection.
+//!
+//! ```no_run
+//! # async fn example(
+//! #     outbox: sendoff_engine::Outbox<sendoff_postgres::PostgresStore>,
+//! #     pool: sqlx::PgPool,
+//! # ) -> Result<(), Box<dyn std::error::Error>> {
+//! let mut tx = outbox.begin(&pool).await?;
+//! sqlx::query("insert into orders values (4711)").execute(&mut **tx).await?;
+//! tx.emit(("order.placed", r#"{"order":4711}"#))?;
+//! tx.commit().await?;
+//! # Ok(())
+//! # }
+//! ```
 
 use ::sqlx::encode::IsNull;
 use ::sqlx::error::BoxDynError;
