@@ -71,8 +71,7 @@ pub(super) async fn send(
     draft: &Draft<'_>,
 ) -> Result<Inserted, Error> {
     let ring = draft.ring && store.doorbell() == Doorbell::On;
-    let channel = store.bell().channel();
-    let params: [&(dyn ToSql + Sync); 15] = [
+    let params: [&(dyn ToSql + Sync); 14] = [
         &draft.ids,
         &draft.event_types,
         &draft.aggregate_types,
@@ -87,7 +86,6 @@ pub(super) async fn send(
         &draft.headers,
         &draft.payloads,
         &ring,
-        &channel,
     ];
     let rows = match insert {
         Insert::Prepared(statement) => client.query(statement, &params).await?,
