@@ -60,6 +60,18 @@ create table sendoff.outbox_bell (
 );
 insert into sendoff.outbox_bell default values;
 
+-- Wakes the relay, if it sleeps.
+create function sendoff.outbox_ring(wanted boolean) returns boolean
+language plpgsql volatile as $body$
+begin
+    if wanted and exists (select from sendoff.outbox_bell bell where bell.asleep) then
+        perform pg_notify('sendoff_channel', '');
+        return true;
+    end if;
+    return false;
+end
+$body$;
+
 -- Text where the bytes are text, escapes where they are not: one odd payload must not break the view.
 create function sendoff.outbox_text(payload bytea) returns text
 language plpgsql stable strict as $body$
@@ -184,9 +196,7 @@ begin
     values (new_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key, shard,
             content_type, at, at + delay, at,
             headers, payload);
-    if delay = interval '0' then
-        perform pg_notify('sendoff_channel', '') from sendoff.outbox_bell b where b.asleep;
-    end if;
+    perform sendoff.outbox_ring(delay = interval '0');
     return new_id;
 end
 $body$;

@@ -2,8 +2,10 @@
 -- Guarantee: all of a statement's rows or none; nothing at all outside a transaction, because the
 -- mark of `in_transaction`, sent just before, is gone by then. Times are the statement's: those of a
 -- long transaction would be past before anybody could see the row. Rings the bell only when rows are
--- due at once ($14) and the relay said that it sleeps. The xid is text: some drivers would ask the
--- server what an xid8 is. Index: primary key.
+-- due at once ($14) and the relay said that it sleeps: in a function, or the planner, which sees
+-- through a subquery, would find each plan for $14 = false cheaper than the one it has, and plan
+-- every insert anew. The xid is text: some drivers would ask the server what an xid8 is. Index:
+-- primary key.
 insert into sendoff.outbox_event
        (event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key, shard,
         content_type, occurred_at, due_at, created_at, locked_by, headers, payload)
@@ -17,4 +19,4 @@ select i.event_id, i.event_type, i.aggregate_type, i.aggregate_id, i.tenant_id, 
             content_type, occurred_at, after, locked_by, headers, payload)
  where current_setting('sendoff_capture.in_transaction', true) = 'yes'
 returning created_at, due_at, pg_current_xact_id()::text as xid,
-          (select pg_notify($15, '') from sendoff.outbox_bell where $14 and asleep) as rung
+          (select sendoff.outbox_ring($14)) as rung

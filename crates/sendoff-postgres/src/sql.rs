@@ -62,8 +62,7 @@ statements!(
     in_transaction: [],
     insert: [
         UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT2_ARRAY,
-        TEXT_ARRAY, TIMESTAMPTZ_ARRAY, INTERVAL_ARRAY, TEXT_ARRAY, JSONB_ARRAY, BYTEA_ARRAY, BOOL,
-        TEXT
+        TEXT_ARRAY, TIMESTAMPTZ_ARRAY, INTERVAL_ARRAY, TEXT_ARRAY, JSONB_ARRAY, BYTEA_ARRAY, BOOL
     ],
     is_in_transaction: [],
     oldest_lag: [],

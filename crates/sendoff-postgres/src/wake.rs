@@ -33,10 +33,6 @@ impl Bell {
         Self { channel, rung: Arc::new(Notify::new()), listener: Mutex::new(None) }
     }
 
-    pub(crate) fn channel(&self) -> &str {
-        &self.channel
-    }
-
     fn listen(&self, connector: &Arc<Connector>) {
         let mut listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
         // One that ended went down with its runtime.

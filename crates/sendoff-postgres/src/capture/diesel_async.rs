@@ -137,7 +137,6 @@ fn push<'b>(out: &mut AstPass<'_, 'b, Pg>, param: &'b Encoded) -> QueryResult<()
         Type::INT2_ARRAY => out.push_bind_param::<Array<SmallInt>, _>(param),
         Type::INTERVAL_ARRAY => out.push_bind_param::<Array<Interval>, _>(param),
         Type::JSONB_ARRAY => out.push_bind_param::<Array<Nullable<Jsonb>>, _>(param),
-        Type::TEXT => out.push_bind_param::<Text, _>(param),
         Type::TEXT_ARRAY => out.push_bind_param::<Array<Nullable<Text>>, _>(param),
         Type::TIMESTAMPTZ_ARRAY => out.push_bind_param::<Array<Timestamptz>, _>(param),
         Type::UUID_ARRAY => out.push_bind_param::<Array<Uuid>, _>(param),

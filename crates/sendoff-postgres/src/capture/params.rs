@@ -14,17 +14,16 @@ use crate::store::PostgresStore;
 pub(super) struct Params<'a> {
     pub(super) draft: &'a Draft<'a>,
     pub(super) ring: bool,
-    pub(super) channel: &'a str,
 }
 
 impl<'a> Params<'a> {
-    pub(super) fn new(store: &'a PostgresStore, draft: &'a Draft<'a>) -> Self {
+    pub(super) fn new(store: &PostgresStore, draft: &'a Draft<'a>) -> Self {
         let ring = draft.ring && store.doorbell() == Doorbell::On;
-        Self { draft, ring, channel: store.bell().channel() }
+        Self { draft, ring }
     }
 
-    pub(super) fn in_order(&self) -> [&(dyn ToSql + Sync); 15] {
-        let Self { draft, ring, channel } = self;
+    pub(super) fn in_order(&self) -> [&(dyn ToSql + Sync); 14] {
+        let Self { draft, ring } = self;
         [
             &draft.ids,
             &draft.event_types,
@@ -40,7 +39,6 @@ impl<'a> Params<'a> {
             &draft.headers,
             &draft.payloads,
             ring,
-            channel,
         ]
     }
 

@@ -105,7 +105,7 @@ async fn insert_one(
 }
 
 /// In the order of the statement.
-fn values(params: &Params<'_>) -> [Value; 15] {
+fn values(params: &Params<'_>) -> [Value; 14] {
     let draft = params.draft;
     [
         array(draft.ids.iter().map(|id| Some(id.0.to_string().into()))).into(),
@@ -126,7 +126,6 @@ fn values(params: &Params<'_>) -> [Value; 15] {
             Some(Box::new(draft.payloads.iter().map(|bytes| bytes.0.into()).collect())),
         ),
         params.ring.into(),
-        params.channel.into(),
     ]
 }
 

@@ -2,7 +2,8 @@
 //! holds besides.
 
 use sendoff_core::Event;
-use sendoff_engine::store::{ClaimStore, InspectStore, Outcome, RetainStore};
+use sendoff_engine::capture::Commit;
+use sendoff_engine::store::{Birth, ClaimStore, InspectStore, NewRow, Outcome, RetainStore};
 use sendoff_testkit::wait::eventually;
 use tokio_postgres::Client;
 
@@ -212,4 +213,25 @@ async fn the_store_never_scans_its_table() {
     // The migration made four indexes, and that is a scan for each.
     assert_eq!(statistic("seq_scan").await, 4);
     assert!(statistic("idx_scan").await > 0);
+}
+
+/// A writer's session is not ours to configure; the server must come to keep the plan by itself.
+#[tokio::test]
+async fn a_prepared_insert_is_planned_a_few_times_only() {
+    let place = Place::new();
+    let store = place.store().await;
+    let mut client = store.prepare(place.client().await).await.unwrap();
+    for _ in 0..20 {
+        let tx = sendoff_engine::capture::Begin::begin(&store, &mut client).await.unwrap();
+        let held = NewRow {
+            event: crate::place::event(),
+            birth: Birth::Held { owner: "a".into(), grace: std::time::Duration::from_secs(10) },
+        };
+        store.commit(tx, &[held]).await.unwrap();
+    }
+    let plans = "select generic_plans, custom_plans from pg_prepared_statements
+                  where statement like 'insert into%'";
+    let row = client.query_typed_one(plans, &[]).await.unwrap();
+    let (generic, custom): (i64, i64) = (row.get(0), row.get(1));
+    assert!(custom <= 5 && generic >= 15, "{generic} generic, {custom} custom");
 }
