@@ -107,7 +107,7 @@ impl<'c> Commit<Transaction<'c, Sqlite>> for SqliteStore {
     }
 }
 
-impl<'t, 'c: 't> Nest<'t, Transaction<'c, Sqlite>> for SqliteStore {
+impl<'t, 'c> Nest<'t, Transaction<'c, Sqlite>> for SqliteStore {
     type Nested = Transaction<'t, Sqlite>;
 
     fn savepoint(

@@ -1,3 +1,4 @@
+use sendoff_engine::Outbox as Writer;
 use sendoff_engine::capture::{Begin, Capture, Commit, CommitError, Nest, Release, WriteError};
 use sendoff_engine::store::InspectStore;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool};
@@ -166,4 +167,19 @@ async fn its_futures_can_be_spawned() {
     });
     task.await.unwrap();
     assert_eq!(stored(&outbox).await, 3);
+}
+
+#[tokio::test]
+async fn a_guard_with_a_savepoint_can_be_spawned() {
+    let outbox = Outbox::new().await;
+    let (pool, writer) = (pool(&outbox).await, Writer::writer_only(outbox.store.clone()));
+    let task = tokio::spawn(async move {
+        let mut tx = writer.begin(&pool).await.unwrap();
+        let mut savepoint = tx.savepoint().await.unwrap();
+        savepoint.emit(("order.placed", "{}")).unwrap();
+        savepoint.release().await.unwrap();
+        tx.commit().await.unwrap();
+    });
+    task.await.unwrap();
+    assert_eq!(stored(&outbox).await, 1);
 }
