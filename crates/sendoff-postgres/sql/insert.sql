@@ -4,7 +4,8 @@
 -- long transaction would be past before anybody could see the row. Rings the bell only when rows are
 -- due at once ($14) and the relay said that it sleeps: in a function, or the planner, which sees
 -- through a subquery, would find each plan for $14 = false cheaper than the one it has, and plan
--- every insert anew. Index: primary key.
+-- every insert anew. The xid is text: some drivers would ask the server what an xid8 is. Index:
+-- primary key.
 insert into sendoff.outbox_event
        (event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key, shard,
         content_type, occurred_at, due_at, created_at, locked_by, headers, payload)
@@ -17,5 +18,5 @@ select i.event_id, i.event_type, i.aggregate_type, i.aggregate_id, i.tenant_id, 
        as i(event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key, shard,
             content_type, occurred_at, after, locked_by, headers, payload)
  where current_setting('sendoff_capture.in_transaction', true) = 'yes'
-returning created_at, due_at, pg_current_xact_id() as xid,
+returning created_at, due_at, pg_current_xact_id()::text as xid,
           (select sendoff.outbox_ring($14)) as rung

@@ -6,7 +6,8 @@
 //!
 //! [`PostgresStore`] keeps a few connections of its own, for claims, for settlements and for the
 //! doorbell, so that an application that uses up its pool does not stop delivery. Applications write
-//! through *their* connection: a `tokio-postgres` client or transaction, or one of `deadpool`'s.
+//! through *their* connection: a `tokio-postgres` client or transaction, one of `deadpool`'s, or, with
+//! the feature of that name, what they have of `sqlx`, `sea-orm` or `diesel-async`.
 //!
 //! ```no_run
 //! use sendoff_engine::{HandlerResult, Outbox};
@@ -29,8 +30,7 @@
 //! Programs in other languages write with the SQL function `sendoff_emit`, which the migrations
 //! install, inside their own transactions.
 //!
-//! Not here: delivery, retries and waking (see `sendoff-engine`); capture for other drivers; a
-//! connection pool.
+//! Not here: delivery, retries and waking (see `sendoff-engine`); a connection pool.
 
 mod capture;
 mod claim;

@@ -197,7 +197,7 @@ impl fmt::Debug for ErrorText<'_> {
     }
 }
 
-/// A transaction's number, as `xid8`.
+/// A transaction's number, as `xid8`, or from its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Xid(pub(crate) u64);
 
@@ -213,10 +213,10 @@ impl ToSql for Xid {
 
 impl<'a> FromSql<'a> for Xid {
     fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Wrong> {
-        Ok(Self(u64::from_be_bytes(raw.try_into()?)))
+        Ok(Self(std::str::from_utf8(raw)?.parse()?))
     }
 
-    accepts!(XID8);
+    accepts!(TEXT);
 }
 
 #[cfg(test)]

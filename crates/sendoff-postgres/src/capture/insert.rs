@@ -1,7 +1,6 @@
 //! Inserting into a transaction that the caller holds.
 
 use ::tokio_postgres::error::{Error, SqlState};
-use ::tokio_postgres::types::ToSql;
 use ::tokio_postgres::{Client, Row, Statement as Prepared};
 use futures_util::future::join;
 use sendoff_core::Token;
@@ -9,8 +8,8 @@ use sendoff_engine::capture::WriteError;
 use sendoff_engine::store::{Born, NewRow};
 
 use super::draft::Draft;
+use super::params::Params;
 use crate::link::query_unnamed;
-use crate::options::Doorbell;
 use crate::store::PostgresStore;
 use crate::wire::{At, Xid};
 
@@ -75,23 +74,8 @@ pub(super) async fn send(
     insert: &Insert,
     draft: &Draft<'_>,
 ) -> Result<Inserted, Error> {
-    let ring = draft.ring && store.doorbell() == Doorbell::On;
-    let params: [&(dyn ToSql + Sync); 14] = [
-        &draft.ids,
-        &draft.event_types,
-        &draft.aggregate_types,
-        &draft.aggregate_ids,
-        &draft.tenant_ids,
-        &draft.ordering_keys,
-        &draft.shards,
-        &draft.content_types,
-        &draft.occurred_at,
-        &draft.after,
-        &draft.locked_by,
-        &draft.headers,
-        &draft.payloads,
-        &ring,
-    ];
+    let params = Params::new(store, draft);
+    let params = params.in_order();
     let rows = match insert {
         Insert::Prepared { many, .. } => client.query(many, &params).await?,
         Insert::Unnamed => query_unnamed(client, &store.sql().insert, &params).await?,
@@ -141,11 +125,9 @@ fn born(row: &Row, held: bool) -> Result<Born, Error> {
     Ok(Born { created_at, token: held.then(|| Token::new(due_at)) })
 }
 
-/// By code and constraint: the transaction may trip over unique indexes of its own.
 pub(super) fn refused(store: &PostgresStore, error: Error) -> WriteError {
     let duplicate = error.as_db_error().is_some_and(|refusal| {
-        *refusal.code() == SqlState::UNIQUE_VIOLATION
-            && refusal.constraint() == Some(&*store.names().plain("outbox_event_pkey"))
+        *refusal.code() == SqlState::UNIQUE_VIOLATION && is_key(store, refusal.constraint())
     });
     if duplicate {
         WriteError::DuplicateId
@@ -154,4 +136,9 @@ pub(super) fn refused(store: &PostgresStore, error: Error) -> WriteError {
     } else {
         WriteError::Driver(error.into())
     }
+}
+
+/// Whether a constraint is our own: the transaction may trip over unique indexes of its own.
+pub(super) fn is_key(store: &PostgresStore, constraint: Option<&str>) -> bool {
+    constraint == Some(&*store.names().plain("outbox_event_pkey"))
 }

@@ -1,10 +1,22 @@
 //! Events enter through the application's own driver.
+//!
+//! The store's own drivers, `tokio-postgres` and `deadpool`, are always captured; those of others,
+//! each behind a feature, insert with the same statement.
 
 mod commit;
 mod deadpool;
+#[cfg(feature = "diesel-async")]
+mod diesel_async;
 mod draft;
 mod insert;
+#[cfg(feature = "sea-orm")]
+mod literal;
+mod params;
 mod prepared;
+#[cfg(feature = "sea-orm")]
+mod sea_orm;
+#[cfg(feature = "sqlx")]
+mod sqlx;
 mod tokio_postgres;
 
 pub use prepared::{PreparedClient, PreparedTransaction};

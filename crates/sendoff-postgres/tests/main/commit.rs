@@ -14,14 +14,14 @@ use crate::place::{Place, claim, due, event};
 
 const GRACE: Duration = Duration::from_millis(200);
 
-struct Shop {
-    place: Place,
-    outbox: Outbox<PostgresStore>,
-    inbox: Inbox,
+pub(crate) struct Shop {
+    pub(crate) place: Place,
+    pub(crate) outbox: Outbox<PostgresStore>,
+    pub(crate) inbox: Inbox,
 }
 
 impl Shop {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let place = Place::new();
         let (store, inbox) = (place.store().await, Inbox::new());
         let orders = "create table orders (id int primary key, parent int references orders
@@ -37,12 +37,12 @@ impl Shop {
         Self { place, outbox, inbox }
     }
 
-    fn table(&self) -> String {
+    pub(crate) fn table(&self) -> String {
         format!("{}.orders", self.place.schema)
     }
 
     /// Waits until everything that could leave has left, and says what did.
-    async fn delivered(self) -> Vec<EventId> {
+    pub(crate) async fn delivered(self) -> Vec<EventId> {
         // Due after the grace of anything before it, so a phantom would come first.
         let last = Event::builder("order.placed").delay(GRACE * 2).json(&1).build().unwrap();
         let mut client = self.place.client().await;

@@ -5,6 +5,8 @@
 
 mod commit;
 mod deadpool;
+#[cfg(feature = "diesel-async")]
+mod diesel_async;
 mod doorbell;
 mod emit;
 mod killed;
@@ -14,7 +16,13 @@ mod place;
 mod plans;
 mod process;
 mod schema;
+#[cfg(feature = "sea-orm")]
+mod sea_orm;
 mod server;
+#[cfg(feature = "sqlx")]
+mod sqlx;
 mod suites;
+#[cfg(any(feature = "diesel-async", feature = "sea-orm", feature = "sqlx"))]
+mod thorny;
 mod unknown;
 mod values;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+#[cfg(feature = "sqlx")]
+use sendoff_core::Event;
 use sendoff_core::Lane;
 use sendoff_engine::capture::{CommitError, CommitMark, Resolution};
 use sendoff_engine::{Outbox, OutboxConfig};
@@ -46,15 +48,19 @@ impl Broken {
         Self { place, proxy, store, outbox, inbox }
     }
 
-    async fn client(&self) -> Client {
+    /// The server, by way of the proxy.
+    fn url(&self) -> String {
         let config: Config = self.place.url.parse().unwrap();
         let port = self.proxy.address().port();
-        let url = format!(
+        format!(
             "postgres://{}@127.0.0.1:{port}/{}",
             config.get_user().unwrap(),
             config.get_dbname().unwrap()
-        );
-        connect(&url).await.unwrap()
+        )
+    }
+
+    async fn client(&self) -> Client {
+        connect(&self.url()).await.unwrap()
     }
 
     /// Commits one event over a link that breaks, and returns what is known of it.
@@ -137,5 +143,36 @@ async fn absence_without_a_number_proves_nothing() {
     assert_eq!(broken.outbox.resolve(&mark).await.unwrap(), Resolution::NotYetKnown);
     let future = mark.with_xid(u64::from(u32::MAX));
     assert_eq!(broken.outbox.resolve(&future).await.unwrap(), Resolution::NotYetKnown);
+    broken.outbox.close().await;
+}
+
+#[cfg(feature = "sqlx")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn through_sqlx_only_the_answer_to_commit_is_unknown() {
+    use ::sqlx::Connection;
+
+    let broken = Broken::new(Retention::default()).await;
+    let commit = async |event: &Event, cut| {
+        let mut conn = ::sqlx::PgConnection::connect(&broken.url()).await.unwrap();
+        let mut tx = broken.outbox.begin(&mut conn).await.unwrap();
+        tx.emit(event).unwrap();
+        broken.proxy.cut(cut);
+        let error = tx.commit().await.unwrap_err();
+        assert!(broken.proxy.is_cut());
+        error
+    };
+
+    // Without an answer to the insert COMMIT is never sent.
+    let error = commit(&event(), Cut::Reply { text: b"INSERT 0 1\0", before: 5 }).await;
+    assert!(matches!(error, CommitError::RolledBack(_)), "{error:?}");
+
+    let second = event();
+    let error = commit(&second, Cut::Reply { text: COMMITTED, before: 5 }).await;
+    let CommitError::Unknown { mark, .. } = error else { panic!("{error:?}") };
+    assert_eq!(mark.ids, [second.id()]);
+    assert!(mark.xid.is_some(), "the insert was answered");
+    broken.resolves_to(&mark, Resolution::Committed).await;
+    broken.inbox.has(1).await;
+    assert_eq!(broken.inbox.ids(), [second.id()]);
     broken.outbox.close().await;
 }

@@ -3,6 +3,7 @@
 //! A pair of store and driver joins with an [`OutboxHarness`] and one line,
 //! `sendoff_testkit::acceptance_suite!(harness)`; every case becomes a test of its own, once for
 //! each of the two ways to write: through the guard, and into a transaction of the application's.
+//! `acceptance_suite!(own: harness)` is for a driver that has only the second.
 
 pub mod cases;
 mod harness;
@@ -29,6 +30,9 @@ macro_rules! acceptance_suite {
             a_delayed_event_skips_the_hot_lane
             no_duplicate_without_a_fault
         );
+        $crate::acceptance_suite!(own: $harness);
+    };
+    (own: $harness:expr) => {
         $crate::acceptance_suite!(@face own_transaction, Own, $harness;
             atomicity
             commit_and_fast_path

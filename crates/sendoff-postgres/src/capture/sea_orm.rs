@@ -1,0 +1,163 @@
+//! `sea-orm`: its transactions.
+//!
+//! Only `write`, no guard: handles of nested transactions share the connection without borrowing from
+//! one another. One that is left open turns the outer `commit` into the release of a savepoint, and
+//! one that is dropped in time undoes the insert; both answer `Ok`. What was written is confirmed by
+//! the store after `release`, and that holds whatever the driver said.
+//!
+//! ```no_run
+//! # use sea_orm::{ConnectionTrait, TransactionTrait};
+//! # async fn example(
+//! #     outbox: sendoff_engine::Outbox<sendoff_postgres::PostgresStore>,
+//! #     db: sea_orm::DatabaseConnection,
+//! # ) -> Result<(), Box<dyn std::error::Error>> {
+//! let mut tx = db.begin().await?;
+//! tx.execute_unprepared("insert into orders values (4711)").await?;
+//! let staged = outbox.write(&mut tx, ("order.placed", r#"{"order":4711}"#)).await?;
+//! tx.commit().await?;
+//! staged.release();
+//! # Ok(())
+//! # }
+//! ```
+
+use std::borrow::Cow;
+
+use ::sea_orm::sea_query::ArrayType;
+use ::sea_orm::sqlx::Row;
+use ::sea_orm::sqlx::postgres::PgDatabaseError;
+use ::sea_orm::{
+    ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, QueryResult, RuntimeErr, Statement,
+    Value,
+};
+use ::tokio_postgres::types::{FromSql, Type};
+use sendoff_core::{BoxError, Token};
+use sendoff_engine::capture::{Capture, WriteError};
+use sendoff_engine::store::{Born, NewRow};
+
+use super::draft::Draft;
+use super::insert::is_key;
+use super::literal::{array, span, time};
+use super::params::Params;
+use crate::store::PostgresStore;
+use crate::wire::At;
+
+impl Capture<DatabaseTransaction> for PostgresStore {
+    async fn insert(
+        &self,
+        tx: &mut DatabaseTransaction,
+        rows: &[NewRow],
+    ) -> Result<Vec<Born>, WriteError> {
+        insert_all(self, tx, rows).await
+    }
+}
+
+/// What a closure of sea-orm's `transaction` is given.
+impl<'c> Capture<&'c DatabaseTransaction> for PostgresStore {
+    async fn insert(
+        &self,
+        tx: &mut &'c DatabaseTransaction,
+        rows: &[NewRow],
+    ) -> Result<Vec<Born>, WriteError> {
+        insert_all(self, tx, rows).await
+    }
+}
+
+/// Inserts all rows, statement by statement. The first that fails aborts the transaction, and with
+/// it the ones before.
+async fn insert_all(
+    store: &PostgresStore,
+    tx: &DatabaseTransaction,
+    rows: &[NewRow],
+) -> Result<Vec<Born>, WriteError> {
+    store.check_open().map_err(|_| WriteError::Closed)?;
+    if tx.get_database_backend() != DbBackend::Postgres {
+        return Err(WriteError::Driver("the transaction is not one of PostgreSQL".into()));
+    }
+    let mut born = Vec::with_capacity(rows.len());
+    for draft in Draft::all(rows)? {
+        born.extend(insert_one(store, tx, &draft).await?);
+    }
+    Ok(born)
+}
+
+async fn insert_one(
+    store: &PostgresStore,
+    tx: &DatabaseTransaction,
+    draft: &Draft<'_>,
+) -> Result<Vec<Born>, WriteError> {
+    // The mark and the insert behind it, in a round trip each: sea-orm does not pipeline.
+    let mark = &store.sql().in_transaction.text;
+    tx.execute_unprepared(mark).await.map_err(|error| refused(store, error))?;
+    let text = &store.sql().insert.text;
+    let insert = Statement::from_sql_and_values(
+        DbBackend::Postgres,
+        text,
+        values(&Params::new(store, draft)),
+    );
+    let rows = tx.query_all_raw(insert).await.map_err(|error| refused(store, error))?;
+    // All or none: a statement of rows without any was run outside a transaction.
+    if rows.is_empty() {
+        return Err(WriteError::NoTransaction);
+    }
+    let held = draft.locked_by.iter().map(Option::is_some);
+    let born = rows.iter().zip(held).map(|(row, held)| born(row, held));
+    born.collect::<Result<_, _>>().map_err(WriteError::Driver)
+}
+
+/// In the order of the statement.
+fn values(params: &Params<'_>) -> [Value; 14] {
+    let draft = params.draft;
+    [
+        array(draft.ids.iter().map(|id| Some(id.0.to_string().into()))).into(),
+        texts(&draft.event_types),
+        texts(&draft.aggregate_types),
+        maybe_texts(&draft.aggregate_ids),
+        maybe_texts(&draft.tenant_ids),
+        maybe_texts(&draft.ordering_keys),
+        array(draft.shards.iter().map(|shard| Some(shard.to_string().into()))).into(),
+        texts(&draft.content_types),
+        array(draft.occurred_at.iter().map(|at| Some(time(*at).into()))).into(),
+        array(draft.after.iter().map(|after| Some(span(*after).into()))).into(),
+        maybe_texts(&draft.locked_by),
+        array(draft.headers.iter().map(|json| Some(Cow::Borrowed(&*json.as_ref()?.0)))).into(),
+        // Never NULL, so that they can travel as they are.
+        Value::Array(
+            ArrayType::Bytes,
+            Some(Box::new(draft.payloads.iter().map(|bytes| bytes.0.into()).collect())),
+        ),
+        params.ring.into(),
+    ]
+}
+
+fn texts(items: &[&str]) -> Value {
+    array(items.iter().map(|item| Some(Cow::Borrowed(*item)))).into()
+}
+
+fn maybe_texts(items: &[Option<&str>]) -> Value {
+    array(items.iter().map(|item| item.map(Cow::Borrowed))).into()
+}
+
+fn born(row: &QueryResult, held: bool) -> Result<Born, BoxError> {
+    let (At(created_at), At(due_at)) = (at(row, 0)?, at(row, 1)?);
+    Ok(Born { created_at, token: held.then(|| Token::new(due_at)) })
+}
+
+fn at(row: &QueryResult, column: usize) -> Result<At, BoxError> {
+    let row = row.try_as_pg_row().ok_or("the row is not one of PostgreSQL")?;
+    At::from_sql(&Type::TIMESTAMPTZ, row.try_get_raw(column)?.as_bytes()?)
+}
+
+fn refused(store: &PostgresStore, error: DbErr) -> WriteError {
+    let duplicate = refusal(&error)
+        .is_some_and(|refusal| refusal.code() == "23505" && is_key(store, refusal.constraint()));
+    if duplicate { WriteError::DuplicateId } else { WriteError::Driver(error.into()) }
+}
+
+fn refusal(error: &DbErr) -> Option<&PgDatabaseError> {
+    match error {
+        DbErr::Exec(RuntimeErr::SqlxError(error)) | DbErr::Query(RuntimeErr::SqlxError(error)) => {
+            error.as_database_error()?.try_downcast_ref()
+        }
+        _ => None,
+    }
+}

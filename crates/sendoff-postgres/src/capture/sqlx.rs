@@ -1,0 +1,302 @@
+//! `sqlx`: its transactions, from a pool or a single connection, and its connection inside a
+//! transaction begun by hand.
+//!
+//! sqlx does not pipeline, so the mark, the insert and COMMIT are a round trip each. It also answers
+//! `Ok` to a COMMIT that the server turned into a rollback. The proof is what came just before it: in
+//! a transaction that cannot commit any more, the insert fails, or, without events, the mark does.
+//! Nothing can run in between, because whoever commits has the transaction by value and with it the
+//! only way to its connection.
+//!
+//! ```no_run
+//! # async fn example(
+//! #     outbox: sendoff_engine::Outbox<sendoff_postgres::PostgresStore>,
+//! #     pool: sqlx::PgPool,
+//! # ) -> Result<(), Box<dyn std::error::Error>> {
+//! let mut tx = outbox.begin(&pool).await?;
+//! sqlx::query("insert into orders values (4711)").execute(&mut **tx).await?;
+//! tx.emit(("order.placed", r#"{"order":4711}"#))?;
+//! tx.commit().await?;
+//! # Ok(())
+//! # }
+//! ```
+
+use ::sqlx::encode::IsNull;
+use ::sqlx::error::BoxDynError;
+use ::sqlx::postgres::types::Oid;
+use ::sqlx::postgres::{
+    PgArgumentBuffer, PgConnection, PgDatabaseError, PgPool, PgRow, PgSeverity, PgTypeInfo,
+};
+use ::sqlx::{
+    AssertSqlSafe, Connection, Encode, Error, Executor, Postgres, Row, Transaction, Type,
+};
+use ::tokio_postgres::types::{FromSql, Type as Kind};
+use sendoff_core::{BoxError, Token};
+use sendoff_engine::capture::{
+    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, CommitMark, Nest, Release,
+    WriteError,
+};
+use sendoff_engine::store::{Born, NewRow};
+
+use super::draft::Draft;
+use super::insert::{Inserted, is_key};
+use super::params::{Encoded, Params};
+use crate::options::Doorbell;
+use crate::store::PostgresStore;
+use crate::wire::{At, Xid};
+
+impl<'c> Capture<Transaction<'c, Postgres>> for PostgresStore {
+    async fn insert(
+        &self,
+        tx: &mut Transaction<'c, Postgres>,
+        rows: &[NewRow],
+    ) -> Result<Vec<Born>, WriteError> {
+        Ok(insert_all(self, tx, rows).await?.born)
+    }
+}
+
+/// The type proves nothing here, and sqlx counts only the transactions it began itself. Outside a
+/// transaction the server inserts nothing, and the answer is [`WriteError::NoTransaction`].
+impl Capture<PgConnection> for PostgresStore {
+    async fn insert(
+        &self,
+        conn: &mut PgConnection,
+        rows: &[NewRow],
+    ) -> Result<Vec<Born>, WriteError> {
+        Ok(insert_all(self, conn, rows).await?.born)
+    }
+}
+
+/// Await it to its end: sqlx 0.9.0 returns a connection to the pool with the transaction open if its
+/// own `begin` is dropped on the way.
+impl Begin<&PgPool> for PostgresStore {
+    type Tx = Transaction<'static, Postgres>;
+
+    async fn begin(&self, pool: &PgPool) -> Result<Self::Tx, BeginError> {
+        self.check_open().map_err(|error| BeginError(error.into()))?;
+        pool.begin().await.map_err(|error| BeginError(error.into()))
+    }
+}
+
+impl<'c> Begin<&'c mut PgConnection> for PostgresStore {
+    type Tx = Transaction<'c, Postgres>;
+
+    async fn begin(&self, conn: &'c mut PgConnection) -> Result<Self::Tx, BeginError> {
+        self.check_open().map_err(|error| BeginError(error.into()))?;
+        // It would be a savepoint, and its release no commit.
+        if conn.is_in_transaction() {
+            return Err(BeginError("a transaction is open on this connection already".into()));
+        }
+        conn.begin().await.map_err(|error| BeginError(error.into()))
+    }
+}
+
+/// Only for what [`Begin`] returned, with no nested transaction leaked in it: to sqlx a savepoint has
+/// the same type, and releasing one proves nothing.
+impl<'c> Commit<Transaction<'c, Postgres>> for PostgresStore {
+    async fn commit(
+        &self,
+        mut tx: Transaction<'c, Postgres>,
+        rows: &[NewRow],
+    ) -> Result<Vec<Born>, CommitError> {
+        let Inserted { born, xid } = match insert_last(self, &mut tx, rows).await {
+            Ok(inserted) => inserted,
+            Err(error) => {
+                // The first error is the one to tell.
+                let _ = tx.rollback().await;
+                return Err(error);
+            }
+        };
+        let mark = CommitMark::new(rows.iter().map(|row| row.event.id()).collect());
+        let mark = match xid {
+            Some(Xid(xid)) => mark.with_xid(xid),
+            None => mark,
+        };
+        tx.commit().await.map_err(|error| not_committed(error, mark))?;
+        Ok(born)
+    }
+
+    async fn rollback(&self, tx: Transaction<'c, Postgres>) -> Result<(), CommitError> {
+        // One that fails here still cannot commit: the server undoes it when the connection closes.
+        tx.rollback().await.map_err(|error| CommitError::RolledBack(error.into()))
+    }
+}
+
+impl<'t, 'c> Nest<'t, Transaction<'c, Postgres>> for PostgresStore {
+    type Nested = Transaction<'t, Postgres>;
+
+    fn savepoint(
+        &'t self,
+        tx: &'t mut Transaction<'c, Postgres>,
+    ) -> BoxFuture<'t, Result<Self::Nested, BeginError>> {
+        Box::pin(async move {
+            // A savepoint whose future was dropped took the transaction with it. The next would be a
+            // transaction of its own, and its release a commit.
+            if !tx.is_in_transaction() {
+                return Err(BeginError(WriteError::NoTransaction.into()));
+            }
+            tx.begin().await.map_err(|error| BeginError(error.into()))
+        })
+    }
+}
+
+impl<'t> Release<'t, Transaction<'t, Postgres>> for PostgresStore {
+    fn release(
+        &'t self,
+        nested: Transaction<'t, Postgres>,
+    ) -> BoxFuture<'t, Result<(), CommitError>> {
+        Box::pin(async move {
+            nested.commit().await.map_err(|error| CommitError::RolledBack(error.into()))
+        })
+    }
+
+    fn roll_back_to(
+        &'t self,
+        nested: Transaction<'t, Postgres>,
+    ) -> BoxFuture<'t, Result<(), CommitError>> {
+        Box::pin(async move {
+            nested.rollback().await.map_err(|error| CommitError::RolledBack(error.into()))
+        })
+    }
+}
+
+/// Inserts all rows, statement by statement. The first that fails aborts the transaction, and with
+/// it the ones before.
+async fn insert_all(
+    store: &PostgresStore,
+    conn: &mut PgConnection,
+    rows: &[NewRow],
+) -> Result<Inserted, WriteError> {
+    store.check_open().map_err(|_| WriteError::Closed)?;
+    let mut all = Inserted { born: Vec::with_capacity(rows.len()), xid: None };
+    for draft in Draft::all(rows)? {
+        mark(store, conn).await.map_err(|error| refused(store, error))?;
+        let Inserted { born, xid } = send(store, conn, &draft).await?;
+        // All or none: a statement of rows without any was run outside a transaction.
+        if born.is_empty() {
+            return Err(WriteError::NoTransaction);
+        }
+        all.born.extend(born);
+        all.xid = xid;
+    }
+    Ok(all)
+}
+
+/// Whatever makes the COMMIT behind it a proof.
+async fn insert_last(
+    store: &PostgresStore,
+    tx: &mut Transaction<'_, Postgres>,
+    rows: &[NewRow],
+) -> Result<Inserted, CommitError> {
+    // Where by its own count nothing is open, sqlx answers `Ok` to a commit and sends nothing.
+    if !tx.is_in_transaction() {
+        return Err(CommitError::RolledBack(WriteError::NoTransaction.into()));
+    }
+    if rows.is_empty() {
+        store.check_open().map_err(|_| CommitError::Refused(WriteError::Closed))?;
+        if !is_open(store, tx).await.map_err(|error| CommitError::RolledBack(error.into()))? {
+            return Err(CommitError::RolledBack(WriteError::NoTransaction.into()));
+        }
+        return Ok(Inserted { born: Vec::new(), xid: None });
+    }
+    insert_all(store, tx, rows).await.map_err(|error| match error {
+        WriteError::Driver(source) if was_over(&*source) => CommitError::RolledBack(source),
+        refused => CommitError::Refused(refused),
+    })
+}
+
+/// Marks the transaction as open. In a round trip of its own: two statements in one would have a
+/// transaction of their own, and the mark would mean nothing.
+async fn mark(store: &PostgresStore, conn: &mut PgConnection) -> Result<(), Error> {
+    let text = store.sql().in_transaction.text.as_str();
+    // Safe: our own file.
+    conn.execute(AssertSqlSafe(text)).await?;
+    Ok(())
+}
+
+/// Whether a transaction is open and can commit, for a commit without events.
+async fn is_open(store: &PostgresStore, conn: &mut PgConnection) -> Result<bool, Error> {
+    mark(store, conn).await?;
+    let text = store.sql().is_in_transaction.text.as_str();
+    // Safe: our own file.
+    conn.fetch_one(AssertSqlSafe(text)).await?.try_get(0)
+}
+
+async fn send(
+    store: &PostgresStore,
+    conn: &mut PgConnection,
+    draft: &Draft<'_>,
+) -> Result<Inserted, WriteError> {
+    let statement = &store.sql().insert;
+    // Safe: our own file, with checked names in it.
+    let mut query = ::sqlx::query(AssertSqlSafe(statement.text.as_str()))
+        .persistent(store.doorbell() == Doorbell::On);
+    for param in Params::new(store, draft).encoded(statement.types)? {
+        query = query.bind(param);
+    }
+    let rows = query.fetch_all(conn).await.map_err(|error| refused(store, error))?;
+    let held = draft.locked_by.iter().map(Option::is_some);
+    let born = rows.iter().zip(held).map(|(row, held)| {
+        let (At(created_at), At(due_at)) =
+            (get(row, 0, &Kind::TIMESTAMPTZ)?, get(row, 1, &Kind::TIMESTAMPTZ)?);
+        Ok(Born { created_at, token: held.then(|| Token::new(due_at)) })
+    });
+    let born = born.collect::<Result<_, BoxError>>().map_err(WriteError::Driver)?;
+    let xid = rows.first().map(|row| get(row, 2, &Kind::TEXT)).transpose();
+    Ok(Inserted { born, xid: xid.map_err(WriteError::Driver)? })
+}
+
+fn get<'r, T: FromSql<'r>>(row: &'r PgRow, column: usize, kind: &Kind) -> Result<T, BoxError> {
+    T::from_sql(kind, row.try_get_raw(column)?.as_bytes()?)
+}
+
+impl Type<Postgres> for Encoded {
+    fn type_info() -> PgTypeInfo {
+        // Only until `produces` is asked, which knows better.
+        PgTypeInfo::with_oid(Oid(0))
+    }
+}
+
+impl Encode<'_, Postgres> for Encoded {
+    fn encode_by_ref(&self, out: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
+        out.extend_from_slice(&self.bytes);
+        Ok(IsNull::No)
+    }
+
+    fn produces(&self) -> Option<PgTypeInfo> {
+        Some(PgTypeInfo::with_oid(Oid(self.kind.oid())))
+    }
+
+    fn size_hint(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+fn refusal(error: &Error) -> Option<&PgDatabaseError> {
+    error.as_database_error()?.try_downcast_ref()
+}
+
+fn refused(store: &PostgresStore, error: Error) -> WriteError {
+    let duplicate = refusal(&error)
+        .is_some_and(|refusal| refusal.code() == "23505" && is_key(store, refusal.constraint()));
+    if duplicate { WriteError::DuplicateId } else { WriteError::Driver(error.into()) }
+}
+
+/// Whether the transaction was lost before our insert: it had failed, lost a race, or its connection
+/// is gone. COMMIT was not sent.
+fn was_over(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
+    let Some(error) = error.downcast_ref::<Error>() else { return false };
+    match refusal(error) {
+        Some(refusal) => matches!(refusal.code(), "25P02" | "40001" | "40P01"),
+        None => true,
+    }
+}
+
+/// What it means that COMMIT itself failed. A session that is being ended may have committed before
+/// it could say so; an ordinary error (a deferred constraint, a lost race) means that it did not.
+fn not_committed(error: Error, mark: CommitMark) -> CommitError {
+    if refusal(&error).is_some_and(|refusal| matches!(refusal.severity(), PgSeverity::Error)) {
+        CommitError::RolledBack(error.into())
+    } else {
+        CommitError::Unknown { mark, source: error.into() }
+    }
+}
