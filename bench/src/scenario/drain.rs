@@ -1,0 +1,84 @@
+//! How fast a backlog is delivered to a handler that does nothing.
+
+use anyhow::Result;
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::settings;
+use crate::contest::{Rate, Side, alternate};
+use crate::ground::{Ground, Rows};
+use crate::report::Finding;
+use crate::server::Server;
+use crate::work::{Drain, End};
+use crate::{Store, ours, raw};
+
+/// What is to be delivered, and with what.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Backlog {
+    /// Rows that are due.
+    #[arg(long, default_value_t = 200_000)]
+    rows: u64,
+    /// Rows in one claim.
+    #[arg(long, default_value_t = 1_000, value_parser = batch)]
+    batch: usize,
+    /// Connections of the hand-written loop; the engine claims on one and settles on another.
+    #[arg(long, default_value_t = 2)]
+    connections: usize,
+}
+
+fn batch(text: &str) -> Result<usize, String> {
+    let most = sendoff_core::limits::BATCH_ROWS;
+    let batch = text.parse().ok().filter(|batch| (1..=most).contains(batch));
+    batch.ok_or_else(|| format!("from 1 to {most}"))
+}
+
+impl Backlog {
+    /// The work it means on this store.
+    pub(super) fn drain(&self, store: Store, end: End) -> Drain {
+        let connections = match store {
+            Store::Postgres => self.connections.max(1),
+            // It has one writer.
+            Store::Sqlite => 1,
+        };
+        Drain { rows: self.rows, batch: self.batch, connections, end }
+    }
+}
+
+pub(crate) async fn run(server: &Server, rounds: usize, backlog: Backlog) -> Result<Vec<Finding>> {
+    let ground = server.ground().await?;
+    let database = ground.settings().await?;
+    let mut findings = Vec::new();
+    for end in [End::Keep, End::Delete] {
+        let drain = backlog.drain(server.store(), end);
+        let title = format!("drain {end}");
+        let tally = alternate(&title, rounds, ours::sides(server.store()), async |side| {
+            ground.clear().await?;
+            ground.fill(Rows::Due(drain.rows)).await?;
+            drained(&ground, side, &drain).await
+        })
+        .await?;
+        findings.push(Finding {
+            scenario: "drain",
+            variant: end.to_string(),
+            unit: "events/s",
+            ours: tally.of(Side::Sendoff, |rate: &Rate| rate.0),
+            limit: tally.of(Side::ByHand, |rate| rate.0),
+            settings: settings(&database, described(&drain)),
+        });
+    }
+    Ok(findings)
+}
+
+/// Delivers the backlog that is there.
+pub(super) async fn drained(ground: &Ground, side: Side, drain: &Drain) -> Result<Rate> {
+    let took = match side {
+        Side::ByHand => raw::drain(ground, drain).await?,
+        Side::Sendoff => ours::drain(ground, drain).await?,
+    };
+    ground.check_drained().await?;
+    Ok(Rate::new(drain.rows, took))
+}
+
+pub(super) fn described(drain: &Drain) -> Value {
+    json!({ "rows": drain.rows, "batch": drain.batch, "connections": drain.connections })
+}
