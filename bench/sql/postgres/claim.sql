@@ -1,5 +1,6 @@
 -- claim: hold the visible rows, oldest due first.
--- Guarantee: two claims never get the same row. Index: outbox_event_due; then primary key.
+-- Guarantee: two claims never get the same row. Index: outbox_event_due; then primary key, by an
+-- array: a join would be planned for however many rows the statistics believe to be visible.
 with visible as materialized (
     select event_id
       from outbox_event
@@ -10,8 +11,7 @@ with visible as materialized (
 )
 update outbox_event e
    set due_at = now() + interval '30 seconds', locked_by = $1::text
-  from visible v
- where e.event_id = v.event_id
+ where e.event_id = any (array(select event_id from visible))
 returning e.event_id, e.due_at, e.payload, e.event_type, e.aggregate_type, e.aggregate_id,
           e.tenant_id, e.ordering_key, e.content_type, e.occurred_at, e.headers, e.attempts,
           e.created_at, e.seq

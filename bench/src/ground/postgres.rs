@@ -55,6 +55,14 @@ impl Ground {
         connect(&self.url).await
     }
 
+    /// A connection for claims and settlements. They need not wait for the disk: what a crash takes
+    /// back is delivered again, and the store sees it the same way.
+    pub(crate) async fn connect_relay(&self) -> Result<Client> {
+        let client = self.connect().await?;
+        client.batch_execute("set synchronous_commit = off").await?;
+        Ok(client)
+    }
+
     pub(super) async fn clear(&self) -> Result<()> {
         let client = self.connect().await?;
         client.batch_execute("truncate outbox_event, bench_order").await?;
@@ -79,7 +87,7 @@ impl Ground {
 
     pub(super) async fn settings(&self) -> Result<Value> {
         let client = self.connect().await?;
-        let mut settings = json!({ "store": "postgres" });
+        let mut settings = json!({ "store": "postgres", "relay_synchronous_commit": "off" });
         for name in ["server_version", "fsync", "synchronous_commit", "shared_buffers"] {
             settings[name] = setting(&client, name).await?.into();
         }

@@ -20,10 +20,7 @@ pub(super) struct Settler {
 
 impl Settler {
     pub(super) async fn new(ground: &Ground, end: End) -> Result<Self> {
-        Self::on(ground.connect().await?, end).await
-    }
-
-    pub(super) async fn on(client: Client, end: End) -> Result<Self> {
+        let client = ground.connect_relay().await?;
         let text = match end {
             End::Keep => KEEP,
             End::Delete => DELETE,
