@@ -36,12 +36,6 @@ impl Attempt {
     pub const fn is_exhausted(self, max_attempts: u32) -> bool {
         self.counted && self.number > max_attempts
     }
-
-    /// Whether it must run alone: its second loss in a row makes it a suspect, and a suspect must
-    /// not take its neighbours with it.
-    pub const fn is_suspect(self) -> bool {
-        self.counted && self.number >= 2
-    }
 }
 
 /// What follows a failed run. `attempts` is what the row stores from then on.
@@ -103,23 +97,15 @@ pub enum Unroutable {
     },
 }
 
-/// What follows when nobody listens. `age` is by the database's clock.
-pub fn after_unroutable(
-    attempt: Attempt,
-    unroutable: Unroutable,
-    age: Duration,
-    policy: &dyn RetryPolicy,
-    max_attempts: u32,
-    jitter: Jitter,
-) -> Next {
-    let class = match unroutable {
+/// The class of failure it is when nobody listens. `age` is by the database's clock.
+pub fn after_unroutable(unroutable: Unroutable, age: Duration) -> FailureClass {
+    match unroutable {
         Unroutable::Retry => FailureClass::Retry,
         Unroutable::Defer { delay, at_most } if age < at_most => {
             FailureClass::RetryAfter { delay, counted: false }
         }
         Unroutable::Dead | Unroutable::Defer { .. } => FailureClass::Dead,
-    };
-    after_failure(attempt, class, policy, max_attempts, jitter)
+    }
 }
 
 #[cfg(test)]
@@ -170,10 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_make_a_suspect_and_then_end_it() {
-        assert!(!Attempt::after_loss(1).is_suspect(), "one crash is recovered from at full speed");
-        assert!(Attempt::after_loss(2).is_suspect());
-        assert!(!Attempt::next(5).is_suspect(), "ordinary failures are nobody's crash");
+    fn an_event_that_was_lost_too_often_may_not_run_again() {
         assert!(!Attempt::after_loss(3).is_exhausted(3));
         assert!(Attempt::after_loss(4).is_exhausted(3));
     }
@@ -191,15 +174,7 @@ mod tests {
     #[test]
     fn an_unroutable_event_is_dead_retried_or_deferred_by_policy() {
         let decide = |policy, age| {
-            let age = Duration::from_secs(age);
-            after_unroutable(
-                Attempt::next(0),
-                policy,
-                age,
-                &Exponential::default(),
-                3,
-                Jitter::new(MIDDLE),
-            )
+            follow(Attempt::next(0), after_unroutable(policy, Duration::from_secs(age)))
         };
         let delay = Duration::from_secs(5);
         let defer = Unroutable::Defer { delay, at_most: Duration::from_secs(60) };

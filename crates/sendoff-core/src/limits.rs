@@ -34,6 +34,9 @@ pub const DELAY: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 /// The longest a row may be held without an extension. A hold further ahead than this was made by
 /// a clock that has since stepped back, and counts as run out.
 pub const HOLD: Duration = Duration::from_secs(10 * 60);
+/// Losses in a row that make an event a suspect. One crash is recovered from at full speed; an event
+/// that was in two of them runs alone, so that it takes no neighbours with it.
+pub const SUSPECT_LOSSES: u32 = 2;
 /// Rows in one statement, whatever the options say: bounds memory and the size of one transaction.
 pub const BATCH_ROWS: usize = 1_000;
 

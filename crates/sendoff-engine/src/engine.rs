@@ -1,20 +1,23 @@
 //! Puts the stages together, and takes them apart in the right order.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use sendoff_core::RetryPolicy;
 use tokio::runtime::Handle;
+use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::config::OutboxConfig;
 use crate::dispatch::{Interceptor, Listeners, Worker};
-use crate::handover::{Alarm, Confirmer, Handover, Holds, LaneDepths, Lanes, Poller};
+use crate::handover::{Alarm, Confirmer, Drops, Handover, Holds, LaneDepths, Lanes, Poller};
 use crate::lock::lock;
-use crate::operate::{Lag, Metrics, Upkeep};
+use crate::operate::{Lag, Metrics, Shielded, Upkeep};
 use crate::settle::{Pace, SettleWriter, completions};
 use crate::store::{OutboxStore, StoreError};
 
@@ -36,6 +39,8 @@ pub(crate) struct Engine {
     config: Arc<OutboxConfig>,
     stop: CancellationToken,
     running: Mutex<Option<Running>>,
+    /// How closing went, once it did; a second caller waits for the first.
+    closed: OnceCell<Closed>,
 }
 
 struct Running {
@@ -61,16 +66,20 @@ pub struct Closed {
 /// than this will be found with holds that run out by themselves.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
+/// What tasks get to end in once they are cut off.
+const ABORT: Duration = Duration::from_secs(1);
+
 impl Engine {
     pub(crate) fn start(parts: Parts, runtime: &Handle) -> Self {
         let Parts { store, config, listeners, interceptors, metrics, retry, random, owner } = parts;
         let shortest_hold = config.hold.min(config.hot_grace);
         let handover = Arc::new(Handover {
             lanes: Lanes::new(config.hot_capacity, config.cold_capacity),
-            holds: Holds::new(shortest_hold / 2, config.in_flight_ttl),
+            holds: Arc::new(Holds::new(shortest_hold / 2, config.in_flight_ttl)),
             alarm: Alarm::new(config.poll_interval),
             confirmer: Confirmer::new(config.hot_capacity),
-            metrics,
+            metrics: Arc::new(Shielded(metrics)),
+            drops: Drops::default(),
         });
         let (completions, completed) = completions(config.hot_capacity + config.cold_capacity);
 
@@ -81,7 +90,7 @@ impl Engine {
             store_timeout: config.store_timeout,
         };
         let writer = SettleWriter::new(store.clone(), handover.clone(), completed, pace);
-        settling.spawn_on(writer.run(), runtime);
+        settling.spawn_on(stage("settlement", writer.run()), runtime);
 
         let mut workers = JoinSet::new();
         let worker = Worker {
@@ -94,7 +103,7 @@ impl Engine {
             random,
         };
         for _ in 0..config.workers {
-            workers.spawn_on(worker.clone().run(), runtime);
+            workers.spawn_on(stage("worker", worker.clone().run()), runtime);
         }
 
         let stop = CancellationToken::new();
@@ -105,15 +114,17 @@ impl Engine {
             completions,
             config: config.clone(),
             owner,
+            suspecting: Arc::default(),
+            stop: stop.clone(),
         };
         if config.poller_enabled {
-            polling.spawn_on(poller.clone().run(stop.clone()), runtime);
+            polling.spawn_on(stage("poller", poller.clone().run()), runtime);
         }
 
         let mut confirming = JoinSet::new();
         let (limit, told) = (config.store_timeout, stop.clone());
         let confirm = Confirmer::run(handover.clone(), store.clone(), limit, told);
-        confirming.spawn_on(confirm, runtime);
+        confirming.spawn_on(stage("confirmation", confirm), runtime);
 
         let mut helpers = JoinSet::new();
         if handover.metrics.enabled() {
@@ -123,12 +134,17 @@ impl Engine {
                 interval: config.poll_interval,
                 store_timeout: config.store_timeout,
             };
-            helpers.spawn_on(lag.run(), runtime);
+            helpers.spawn_on(stage("lag", lag.run()), runtime);
         }
-        helpers.spawn_on(Upkeep { store, interval: config.purge_interval }.run(), runtime);
+        let upkeep = Upkeep {
+            store,
+            purge_interval: config.purge_interval,
+            store_timeout: config.store_timeout,
+        };
+        helpers.spawn_on(stage("upkeep", upkeep.run()), runtime);
 
         let running = Running { poller, polling, confirming, workers, helpers, settling };
-        Self { handover, config, stop, running: Mutex::new(Some(running)) }
+        Self { handover, config, stop, running: Mutex::new(Some(running)), closed: OnceCell::new() }
     }
 
     pub(crate) fn handover(&self) -> Arc<Handover> {
@@ -150,23 +166,29 @@ impl Engine {
     pub(crate) async fn close(&self) -> Closed {
         self.stop.cancel();
         self.handover.lanes.close();
+        *self.closed.get_or_init(|| self.wind_up()).await
+    }
+
+    async fn wind_up(&self) -> Closed {
         let Some(mut running) = lock(&self.running).take() else { return Closed::default() };
         let drained = Instant::now() + self.config.drain_timeout;
 
-        running.helpers.shutdown().await;
+        cut_off(&mut running.helpers).await;
         // Finished, not cut off: the rows of a claim or a proof under way must be known to be given
         // up.
         let polled = timeout_at(drained, ended(&mut running.polling)).await;
         let proved = timeout_at(drained, ended(&mut running.confirming)).await;
         let worked = timeout_at(drained, ended(&mut running.workers)).await;
-        let cut_off = polled.is_err() || proved.is_err() || worked.is_err();
-        running.polling.shutdown().await;
-        running.confirming.shutdown().await;
-        running.workers.shutdown().await;
+        for tasks in [&mut running.polling, &mut running.confirming, &mut running.workers] {
+            cut_off(tasks).await;
+        }
         // With the last sender gone the writer settles what it has and gives up the rest.
         drop(running.poller);
         let settled = timeout_at(drained + LAST_WORDS, ended(&mut running.settling)).await;
-        let closed = Closed { cut_off, unsettled: settled.is_err() };
+        let closed = Closed {
+            cut_off: polled.is_err() || proved.is_err() || worked.is_err(),
+            unsettled: settled.is_err(),
+        };
         if closed == Closed::default() {
             info!("closed");
         } else {
@@ -174,6 +196,20 @@ impl Engine {
         }
         closed
     }
+}
+
+/// A stage runs until it is told to stop. One that panics is a mistake of ours, and must not go
+/// unnoticed.
+async fn stage(name: &'static str, task: impl Future<Output = ()>) {
+    if AssertUnwindSafe(task).catch_unwind().await.is_err() {
+        error!(stage = name, "a stage of the engine panicked");
+    }
+}
+
+/// Stops tasks where they are. A handler that blocks its thread cannot be stopped, nor waited for.
+async fn cut_off(tasks: &mut JoinSet<()>) {
+    tasks.abort_all();
+    let _ = timeout(ABORT, ended(tasks)).await;
 }
 
 async fn ended(tasks: &mut JoinSet<()>) {

@@ -5,13 +5,12 @@ use sendoff_core::{
     AggregateType, EventId, EventType, Exponential, GLOBAL_AGGREGATE, IntoEvent, RetryPolicy,
     TypedEvent,
 };
-use tokio::time::Instant;
 
 use crate::capture::{Staged, WriteError, Writer, ring_for_delayed};
 use crate::config::{ConfigError, OutboxConfig};
 use crate::dispatch::{DuplicateListener, Handler, Interceptor, Listeners};
 use crate::engine::{Closed, Engine, Parts};
-use crate::handover::LaneDepths;
+use crate::handover::{Deadline, LaneDepths};
 use crate::operate::{Metrics, NoMetrics};
 use crate::owner::owner;
 use crate::store::{Born, NewRow, OutboxStore, StoreError};
@@ -106,13 +105,13 @@ impl<S> Outbox<S> {
         id: Id,
         rows: Vec<NewRow>,
         born: &[Born],
-        sent: Instant,
+        until: Deadline,
     ) -> Staged<Id> {
         let writer = self.writer();
         if let Some(handover) = &writer.handover {
             ring_for_delayed(handover, &rows);
         }
-        Staged::new(id, writer.hot_rows(rows, born, sent), writer.handover.clone())
+        Staged::new(id, writer.hot_rows(rows, born, until), writer.handover.clone())
     }
 }
 

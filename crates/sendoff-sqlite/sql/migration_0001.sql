@@ -15,6 +15,7 @@ create table outbox_event (
     content_type   text    not null default 'application/json',
     status         integer not null default 0 check (status in (0, 1, 2, 3)),
     attempts       integer not null default 0 check (attempts >= 0),
+    losses         integer not null default 0 check (losses >= 0),
     occurred_at    integer not null,
     due_at         integer not null,
     created_at     integer not null,
@@ -28,9 +29,9 @@ create table outbox_event (
 -- Every poll walks this one; delivered rows are not in it, however many are kept.
 create index outbox_event_due on outbox_event (due_at, seq) where status in (0, 2);
 
--- Held rows that failed or were lost before: few, so that looking for suspects costs nothing.
+-- Rows whose holder vanished: few, so that looking for suspects costs nothing.
 create index outbox_event_suspect on outbox_event (due_at, seq)
- where status in (0, 2) and locked_by is not null and attempts > 0;
+ where status in (0, 2) and losses > 0;
 
 create view outbox_event_json as
 with readable as (
@@ -48,7 +49,7 @@ select seq,
        event_type, aggregate_type, aggregate_id, tenant_id, ordering_key, shard,
        case status when 0 then 'NEW' when 1 then 'DONE' when 2 then 'RETRY' else 'DEAD' end
            as status,
-       attempts,
+       attempts, losses,
        strftime('%Y-%m-%dT%H:%M:%S', (occurred_at - occurred_us) / 1000000, 'unixepoch')
            || printf('.%06dZ', occurred_us) as occurred_at,
        strftime('%Y-%m-%dT%H:%M:%S', (due_at - due_us) / 1000000, 'unixepoch')

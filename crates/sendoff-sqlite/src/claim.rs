@@ -108,6 +108,7 @@ fn take(
             row.claimed.token.due_at().as_micros(),
             &wanted.owner,
             row.claimed.attempts,
+            row.claimed.lost,
         ))?;
         claimed.push(row.claimed);
     }

@@ -31,7 +31,8 @@ impl RetainStore for SqliteStore {
             if wanted == 0 {
                 break;
             }
-            let step = self.read(move |conn, sql, _| walk(conn, sql, from, cutoff, wanted)).await?;
+            let step =
+                self.read(move |conn, sql, now| walk(conn, sql, from, cutoff, now, wanted)).await?;
             over.extend(step.over);
             after = step.after;
         }
@@ -63,6 +64,7 @@ fn walk(
     sql: &Sql,
     from: i64,
     cutoff: Timestamp,
+    now: Timestamp,
     wanted: usize,
 ) -> rusqlite::Result<Step> {
     let mut statement = conn.prepare_cached(&sql.purge_walk)?;
@@ -70,7 +72,10 @@ fn walk(
     let mut step = Step { over: Vec::new(), after: None };
     let mut seen = 0;
     while let Some(row) = rows.next()? {
-        if row.get::<_, i64>(1)? >= cutoff.as_micros() || step.over.len() == wanted {
+        let created_at: i64 = row.get(1)?;
+        // A row from the future says nothing about those behind it: the clock was wrong then.
+        let young = (cutoff.as_micros()..=now.as_micros()).contains(&created_at);
+        if young || step.over.len() == wanted {
             return Ok(Step { after: None, ..step });
         }
         let seq = row.get(0)?;

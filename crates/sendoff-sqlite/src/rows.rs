@@ -67,6 +67,7 @@ mod column {
     pub(super) const DONE_AT: usize = 15;
     pub(super) const LAST_ERROR: usize = 16;
     pub(super) const LOCKED_BY: usize = 17;
+    pub(super) const LOSSES: usize = 18;
 }
 
 /// What the claim must know of a row, whatever its event looks like.
@@ -86,7 +87,7 @@ pub(crate) fn visible(row: &rusqlite::Row<'_>) -> rusqlite::Result<Visible> {
     Ok(Visible {
         seq: row.get(column::SEQ)?,
         id: id(row)?,
-        attempts: attempts(row)?,
+        attempts: count(row, column::ATTEMPTS)?,
         due_at: time(row, column::DUE_AT)?,
         created_at: time(row, column::CREATED_AT)?,
         locked_by: match row.get_ref(column::LOCKED_BY)? {
@@ -99,14 +100,15 @@ pub(crate) fn visible(row: &rusqlite::Row<'_>) -> rusqlite::Result<Visible> {
 
 pub(crate) fn row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Result<Row, Undecodable>> {
     let status: i64 = row.get(column::STATUS)?;
-    let (attempts, due_at, created_at) =
-        (attempts(row)?, time(row, column::DUE_AT)?, time(row, column::CREATED_AT)?);
+    let (attempts, losses) = (count(row, column::ATTEMPTS)?, count(row, column::LOSSES)?);
+    let (due_at, created_at) = (time(row, column::DUE_AT)?, time(row, column::CREATED_AT)?);
     let done_at = row.get::<_, Option<i64>>(column::DONE_AT)?.map(Timestamp::from_micros);
     let decode = || {
         Ok(Row {
             event: event(row)?,
             status: Status::try_from(status).map_err(|e| undecodable("status", e))?,
             attempts,
+            losses,
             due_at,
             created_at,
             done_at,
@@ -158,8 +160,8 @@ fn id(row: &rusqlite::Row<'_>) -> rusqlite::Result<EventId> {
     row.get(column::EVENT_ID).map(EventId::from_bytes)
 }
 
-fn attempts(row: &rusqlite::Row<'_>) -> rusqlite::Result<u32> {
-    let stored: i64 = row.get(column::ATTEMPTS)?;
+fn count(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<u32> {
+    let stored: i64 = row.get(column)?;
     Ok(u32::try_from(stored).unwrap_or(u32::MAX))
 }
 

@@ -4,6 +4,7 @@
 //! - [`conformance`]: the suite a store joins by, in a few lines.
 //! - [`acceptance`]: what every outbox does, whatever its store and its driver.
 //! - [`sim`]: worlds of several nodes on virtual time, one for each seed.
+//! - [`proxy`]: a server's door that can be slammed at a chosen moment.
 //! - [`clock`]: a clock that moves when told; [`wait`]: for what has no signal.
 //!
 //! Promise: the checker is a pure function of the history, and a case of the suite fails only where
@@ -15,5 +16,6 @@ pub mod acceptance;
 pub mod clock;
 pub mod conformance;
 pub mod history;
+pub mod proxy;
 pub mod sim;
 pub mod wait;

@@ -63,6 +63,10 @@ pub use sendoff_macros::{AggregateType, Event, EventType};
 #[cfg(feature = "sqlite")]
 pub use sendoff_sqlite as sqlite;
 
+/// The store in a PostgreSQL database.
+#[cfg(feature = "postgres")]
+pub use sendoff_postgres as postgres;
+
 /// Compiles and runs what the README and the guide show.
 #[cfg(all(doctest, feature = "macros", feature = "sqlite", feature = "sqlx"))]
 mod documented {

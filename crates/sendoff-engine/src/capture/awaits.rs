@@ -1,11 +1,10 @@
 //! Guards and writes for drivers whose calls are awaited.
 
 use sendoff_core::{EventId, IntoEvent};
-use tokio::time::Instant;
 
 use super::{
     Begin, BeginError, Capture, Commit, CommitError, CommitMark, Guard, Nest, Release, Resolution,
-    Resolve, SavepointGuard, Staged, WriteError,
+    Resolve, SavepointGuard, Staged, TornSavepoint, WriteError,
 };
 use crate::outbox::Outbox;
 use crate::store::StoreError;
@@ -32,9 +31,9 @@ impl<S> Outbox<S> {
         let event = self.writer().check(event)?;
         let id = event.id();
         let rows = self.writer().rows(vec![event]);
-        let sent = Instant::now();
+        let until = self.writer().deadline();
         let born = self.store().insert(tx, &rows).await?;
-        Ok(self.staged(id, rows, &born, sent))
+        Ok(self.staged(id, rows, &born, until))
     }
 
     /// Writes events into a transaction the caller holds, all or none, in multi-row statements.
@@ -47,9 +46,9 @@ impl<S> Outbox<S> {
         S: Capture<Tx>,
     {
         let (ids, rows) = self.checked(events)?;
-        let sent = Instant::now();
+        let until = self.writer().deadline();
         let born = self.store().insert(tx, &rows).await?;
-        Ok(self.staged(ids, rows, &born, sent))
+        Ok(self.staged(ids, rows, &born, until))
     }
 }
 
@@ -71,10 +70,15 @@ impl<S, Tx> Guard<'_, S, Tx> {
         S: Commit<Tx>,
     {
         let Some(tx) = self.tx.take() else { return Ok(()) };
+        if self.staging.is_torn() {
+            self.store.rollback(tx).await?;
+            return Err(CommitError::RolledBack(TornSavepoint.into()));
+        }
+        self.committing = true;
         let rows = self.rows();
-        let sent = Instant::now();
+        let until = self.writer.deadline();
         let answer = self.store.commit(tx, &rows).await;
-        self.answered(rows, sent, answer)
+        self.answered(rows, until, answer)
     }
 
     /// Rolls back.

@@ -1,7 +1,6 @@
 //! Guards and writes for drivers whose calls block, such as rusqlite.
 
 use sendoff_core::{EventId, IntoEvent};
-use tokio::time::Instant;
 
 use super::{
     BeginBlocking, BeginError, BlockingGuard, BlockingSavepoint, CaptureBlocking, CommitBlocking,
@@ -34,9 +33,9 @@ impl<S> Outbox<S> {
         let event = self.writer().check(event)?;
         let id = event.id();
         let rows = self.writer().rows(vec![event]);
-        let sent = Instant::now();
+        let until = self.writer().deadline();
         let born = self.store().insert_blocking(tx, &rows)?;
-        Ok(self.staged(id, rows, &born, sent))
+        Ok(self.staged(id, rows, &born, until))
     }
 
     /// Writes events into a transaction the caller holds, all or none, in multi-row statements.
@@ -49,9 +48,9 @@ impl<S> Outbox<S> {
         S: CaptureBlocking<Tx>,
     {
         let (ids, rows) = self.checked(events)?;
-        let sent = Instant::now();
+        let until = self.writer().deadline();
         let born = self.store().insert_blocking(tx, &rows)?;
-        Ok(self.staged(ids, rows, &born, sent))
+        Ok(self.staged(ids, rows, &born, until))
     }
 }
 
@@ -62,10 +61,11 @@ impl<S, Tx> BlockingGuard<'_, S, Tx> {
         S: CommitBlocking<Tx>,
     {
         let Some(tx) = self.tx.take() else { return Ok(()) };
+        self.committing = true;
         let rows = self.rows();
-        let sent = Instant::now();
+        let until = self.writer.deadline();
         let answer = self.store.commit_blocking(tx, &rows);
-        self.answered(rows, sent, answer)
+        self.answered(rows, until, answer)
     }
 
     /// Rolls back.

@@ -48,6 +48,11 @@ pub enum CommitError {
     },
 }
 
+/// The end of a savepoint was not waited for, so nobody knows which of its changes are there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the future that ended a savepoint was dropped before its answer came")]
+pub struct TornSavepoint;
+
 /// What a commit of unknown outcome would have left behind. [`Outbox::resolve`](crate::Outbox) asks
 /// the database about it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,10 +3,10 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 use sendoff_core::{EventId, IntoEvent};
-use tokio::time::Instant;
 
 use super::staging::{Mark, Staging, Writer};
 use super::{CommitError, WriteError};
+use crate::handover::Deadline;
 use crate::store::{Born, NewRow};
 
 /// The style of a driver whose calls are awaited.
@@ -28,6 +28,8 @@ pub struct Guard<'o, S, Tx, Style = Awaits> {
     /// Taken by what ends the transaction, and that consumes the guard.
     pub(super) tx: Option<Tx>,
     pub(super) staging: Staging,
+    /// Whether COMMIT was sent: from then on only its answer tells how the transaction ended.
+    pub(super) committing: bool,
     style: PhantomData<fn() -> Style>,
 }
 
@@ -38,7 +40,8 @@ const ENDED: &str = "whatever takes the transaction consumes its guard";
 
 impl<'o, S, Tx, Style> Guard<'o, S, Tx, Style> {
     pub(crate) fn new(store: &'o S, writer: &'o Writer, tx: Tx) -> Self {
-        Self { store, writer, tx: Some(tx), staging: Staging::default(), style: PhantomData }
+        let staging = Staging::default();
+        Self { store, writer, tx: Some(tx), staging, committing: false, style: PhantomData }
     }
 
     /// Checks an event now and stages it for the commit.
@@ -60,16 +63,16 @@ impl<'o, S, Tx, Style> Guard<'o, S, Tx, Style> {
         self.writer.rows(self.staging.take_events())
     }
 
-    /// What follows the answer to a COMMIT that was sent at `sent`.
+    /// What follows the answer to a COMMIT; what it inserted is held until `until`.
     pub(super) fn answered(
         mut self,
         rows: Vec<NewRow>,
-        sent: Instant,
+        until: Deadline,
         answer: Result<Vec<Born>, CommitError>,
     ) -> Result<(), CommitError> {
         match answer {
             Ok(born) => {
-                self.writer.committed(rows, &born, sent);
+                self.writer.committed(rows, &born, until);
                 self.staging.committed();
                 Ok(())
             }
@@ -100,9 +103,9 @@ impl<S, Tx, Style> DerefMut for Guard<'_, S, Tx, Style> {
 
 impl<S, Tx, Style> Drop for Guard<'_, S, Tx, Style> {
     fn drop(&mut self) {
-        if let Some(tx) = self.tx.take() {
-            // The driver's own drop rolls back; hooks run after it.
-            drop(tx);
+        // The driver's own drop rolls back; hooks run after it.
+        drop(self.tx.take());
+        if !self.committing {
             self.staging.rolled_back();
         }
     }
@@ -123,6 +126,8 @@ pub struct SavepointGuard<'t, S, Nested, Style = Awaits> {
     pub(super) nested: Option<Nested>,
     pub(super) staging: &'t mut Staging,
     mark: Mark,
+    /// Whether the driver said how it ended.
+    ended: bool,
     style: PhantomData<fn() -> Style>,
 }
 
@@ -137,7 +142,8 @@ impl<'t, S, Nested, Style> SavepointGuard<'t, S, Nested, Style> {
         staging: &'t mut Staging,
     ) -> Self {
         let mark = staging.mark();
-        Self { store, writer, nested: Some(nested), staging, mark, style: PhantomData }
+        let nested = Some(nested);
+        Self { store, writer, nested, staging, mark, ended: false, style: PhantomData }
     }
 
     /// Checks an event now and stages it for the commit, if this savepoint is released.
@@ -156,7 +162,8 @@ impl<'t, S, Nested, Style> SavepointGuard<'t, S, Nested, Style> {
     }
 
     /// What follows the driver's answer to a release.
-    pub(super) fn released(self, answer: Result<(), CommitError>) -> Result<(), CommitError> {
+    pub(super) fn released(mut self, answer: Result<(), CommitError>) -> Result<(), CommitError> {
+        self.ended = true;
         if answer.is_err() {
             self.staging.rolled_back_to(self.mark);
         }
@@ -165,7 +172,11 @@ impl<'t, S, Nested, Style> SavepointGuard<'t, S, Nested, Style> {
 
     /// What follows the driver's answer to a rollback, whatever it is: a savepoint that could not be
     /// rolled back must not emit either.
-    pub(super) fn rolled_back(self, answer: Result<(), CommitError>) -> Result<(), CommitError> {
+    pub(super) fn rolled_back(
+        mut self,
+        answer: Result<(), CommitError>,
+    ) -> Result<(), CommitError> {
+        self.ended = true;
         self.staging.rolled_back_to(self.mark);
         answer
     }
@@ -187,10 +198,15 @@ impl<S, Nested, Style> DerefMut for SavepointGuard<'_, S, Nested, Style> {
 
 impl<S, Nested, Style> Drop for SavepointGuard<'_, S, Nested, Style> {
     fn drop(&mut self) {
-        if let Some(nested) = self.nested.take() {
-            drop(nested);
-            self.staging.rolled_back_to(self.mark);
+        if self.ended {
+            return;
         }
+        match self.nested.take() {
+            Some(nested) => drop(nested),
+            // Somebody stopped waiting for the answer, and it may be either.
+            None => self.staging.tear(),
+        }
+        self.staging.rolled_back_to(self.mark);
     }
 }
 

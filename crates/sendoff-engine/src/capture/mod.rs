@@ -8,7 +8,7 @@ mod staged;
 mod staging;
 mod tx;
 
-pub use error::{BeginError, CommitError, CommitMark, Resolution, WriteError};
+pub use error::{BeginError, CommitError, CommitMark, Resolution, TornSavepoint, WriteError};
 pub use guard::{Awaits, BlockingGuard, BlockingSavepoint, Blocks, Guard, SavepointGuard};
 pub use staged::Staged;
 pub use tx::{

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sendoff_core::{Event, EventId, IntoEvent, Validation};
-use tokio::time::Instant;
 use tracing::error;
 
 use super::WriteError;
-use crate::handover::{Handover, HotRow};
+use crate::handover::{Deadline, Handover, HotRow};
 use crate::store::{Birth, Born, NewRow};
 
 /// The writing side of an outbox: checks events, makes rows of them, and hands over what committed.
@@ -23,6 +22,11 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
+    /// Until when rows inserted now will certainly be held.
+    pub(crate) fn deadline(&self) -> Deadline {
+        Deadline::after(self.hot_grace)
+    }
+
     pub(crate) fn check(&self, event: impl IntoEvent) -> Result<Event, WriteError> {
         let event = event.into_event()?;
         event.validate(self.validation)?;
@@ -41,9 +45,13 @@ impl Writer {
         events.into_iter().map(|event| NewRow { birth: birth(&event), event }).collect()
     }
 
-    /// The rows that can take the hot lane. `sent` is when their INSERT was sent.
-    pub(crate) fn hot_rows(&self, rows: Vec<NewRow>, born: &[Born], sent: Instant) -> Vec<HotRow> {
-        let until = sent + self.hot_grace;
+    /// The rows that can take the hot lane. `until` was taken before their INSERT was sent.
+    pub(crate) fn hot_rows(
+        &self,
+        rows: Vec<NewRow>,
+        born: &[Born],
+        until: Deadline,
+    ) -> Vec<HotRow> {
         let hot = |(row, born): (NewRow, &Born)| {
             let token = born.token?;
             Some(HotRow { event: row.event, created_at: born.created_at, token, until })
@@ -52,10 +60,10 @@ impl Writer {
     }
 
     /// The transaction committed, and that is proved.
-    pub(crate) fn committed(&self, rows: Vec<NewRow>, born: &[Born], sent: Instant) {
+    pub(crate) fn committed(&self, rows: Vec<NewRow>, born: &[Born], until: Deadline) {
         let Some(handover) = &self.handover else { return };
         ring_for_delayed(handover, &rows);
-        for row in self.hot_rows(rows, born, sent) {
+        for row in self.hot_rows(rows, born, until) {
             handover.offer_hot(row);
         }
     }
@@ -75,6 +83,8 @@ pub(crate) struct Staging {
     events: Vec<Event>,
     after_commit: Vec<Hook>,
     after_rollback: Vec<Hook>,
+    /// A savepoint's end was cut off: nobody knows which of its changes are there.
+    torn: bool,
 }
 
 /// Where a savepoint began.
@@ -110,6 +120,15 @@ impl Staging {
             after_commit: self.after_commit.len(),
             after_rollback: self.after_rollback.len(),
         }
+    }
+
+    /// The end of a savepoint was cut off.
+    pub(crate) fn tear(&mut self) {
+        self.torn = true;
+    }
+
+    pub(crate) fn is_torn(&self) -> bool {
+        self.torn
     }
 
     /// The savepoint was rolled back: what was staged since never happened.

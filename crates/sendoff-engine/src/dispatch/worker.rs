@@ -3,9 +3,10 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
 use sendoff_core::{
-    Delivery, Failure, Jitter, Next, RetryPolicy, after_failure, after_unroutable, limits, report,
+    Delivery, Failure, FailureClass, Jitter, Next, RetryPolicy, after_failure, after_unroutable,
+    limits,
 };
-use tracing::{Instrument, debug, info_span, warn};
+use tracing::{Instrument, debug, error, info_span, warn};
 
 use super::{Handler, Interceptor, Listeners, NoListener};
 use crate::config::OutboxConfig;
@@ -40,14 +41,14 @@ impl Worker {
         while let Some(parcel) = self.handover.lanes.take().await {
             let id = parcel.delivery.id();
             // I1: what waited too long may have become somebody else's.
-            if !self.handover.holds.may_start(id, parcel.run) {
+            if !parcel.ticket.may_start() {
                 debug!(event.id = %id, "hold ran out before the delivery began");
                 continue;
             }
             let span =
                 info_span!("deliver", event.id = %id, event.r#type = parcel.delivery.event_type());
             let outcome = self.deliver(&parcel).instrument(span).await;
-            self.completions.send(Completion { id, run: parcel.run, outcome }).await;
+            self.completions.send(Completion { ticket: parcel.ticket, outcome }).await;
         }
     }
 
@@ -59,13 +60,19 @@ impl Worker {
             return Outcome::Done;
         };
         self.handover.metrics.failed();
-        let next = self.next(parcel, &missed);
         let failure = missed.failure();
+        // Errors and policies are others' code as well.
+        let error = shielded(|| failure.report()).unwrap_or_else(|panic| panic.report());
         // NUL cannot be stored as text everywhere, and an error may quote anything.
-        let error = failure.report().replace('\0', "\u{fffd}");
+        let error = error.replace('\0', "\u{fffd}");
         let error = limits::truncate(&error, limits::ERROR_CHARS).to_owned();
         let (id, attempt) = (parcel.delivery.id(), parcel.attempt.number);
         warn!(event.id = %id, attempt, error, "delivery failed");
+        let next = shielded(|| self.next(parcel, &missed)).unwrap_or_else(|panic| {
+            error!(error = panic.report(), "the retry policy failed; waiting for its maximum");
+            let delay = self.config.retry_max;
+            self.follow(parcel, FailureClass::RetryAfter { delay, counted: true })
+        });
         match next {
             Next::Retry { delay, attempts } => Outcome::Retry { delay, attempts, error },
             Next::Dead { attempts } => Outcome::Dead { attempts, error },
@@ -73,22 +80,22 @@ impl Worker {
     }
 
     fn next(&self, parcel: &Parcel, missed: &Missed) -> Next {
-        let jitter = Jitter::new(lock(&self.random).f64());
-        let (attempt, policy, max) = (parcel.attempt, &*self.retry, self.config.max_attempts);
         match missed {
-            Missed::Failed(failure) => after_failure(attempt, failure.class(), policy, max, jitter),
+            Missed::Failed(failure) => self.follow(parcel, failure.class()),
             Missed::Unroutable(_) => {
-                let unroutable = self.config.unroutable;
-                after_unroutable(attempt, unroutable, parcel.age, policy, max, jitter)
+                self.follow(parcel, after_unroutable(self.config.unroutable, parcel.age))
             }
         }
     }
 
+    fn follow(&self, parcel: &Parcel, class: FailureClass) -> Next {
+        let jitter = Jitter::new(lock(&self.random).f64());
+        after_failure(parcel.attempt, class, &*self.retry, self.config.max_attempts, jitter)
+    }
+
     async fn attempt(&self, delivery: &Delivery) -> Result<(), Missed> {
         for interceptor in self.interceptors.iter() {
-            catch_unwind(AssertUnwindSafe(|| interceptor.before(delivery)))
-                .unwrap_or_else(|panic| Err(panicked(&*panic)))
-                .map_err(Missed::Failed)?;
+            shielded(|| interceptor.before(delivery)).flatten().map_err(Missed::Failed)?;
         }
         let (aggregate_type, event_type) = (delivery.aggregate_type(), delivery.event_type());
         let Some(handler) = self.listeners.find(aggregate_type, event_type) else {
@@ -114,11 +121,9 @@ impl Worker {
     fn after(&self, delivery: &Delivery, missed: Option<&Missed>) {
         let failure = missed.map(Missed::failure);
         for interceptor in self.interceptors.iter().rev() {
-            let after = AssertUnwindSafe(|| interceptor.after(delivery, failure));
-            match catch_unwind(after) {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => warn!(error = report(&*error), "interceptor failed after"),
-                Err(panic) => warn!(error = panicked(&*panic).report(), "interceptor failed after"),
+            let after = || interceptor.after(delivery, failure).map_err(Failure::retry);
+            if let Err(error) = shielded(after).flatten() {
+                warn!(error = error.report(), "interceptor failed after");
             }
         }
     }
@@ -130,6 +135,11 @@ impl Missed {
             Self::Unroutable(failure) | Self::Failed(failure) => failure,
         }
     }
+}
+
+/// Runs code that is not ours.
+fn shielded<T>(code: impl FnOnce() -> T) -> Result<T, Failure> {
+    catch_unwind(AssertUnwindSafe(code)).map_err(|panic| panicked(&*panic))
 }
 
 /// A panic is a failed attempt like any other, and nobody else's problem.

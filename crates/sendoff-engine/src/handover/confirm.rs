@@ -68,7 +68,7 @@ impl Confirmer {
             let answer = tokio::time::timeout(limit, store.confirm(&holds)).await;
             match answer.unwrap_or(Err(StoreError::Timeout)) {
                 Ok(proved) => {
-                    let unproved = rows.len() - proved.len();
+                    let unproved = rows.len().saturating_sub(proved.len());
                     if unproved > 0 {
                         debug!(unproved, "released, but not committed: left to the poller");
                     }

@@ -1,17 +1,18 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sendoff_core::{EventId, Lane, limits};
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
+use super::{Deadline, Ticket};
 use crate::lock::lock;
 use crate::store::Held;
 
 /// What this node holds: every event from the moment it enters a lane until its settlement is
-/// written, with the token to settle it by and the local time until which the hold is certain.
+/// written, with the token to settle it by and the time until which the hold is certain.
 ///
 /// It is also the tracker of what is in flight: an event that is here already is not taken in a
 /// second time, so it never runs twice at once.
@@ -21,7 +22,7 @@ pub(crate) struct Holds {
     /// Holds are extended when they end within this time, so one with less left is not taken in: it
     /// might run out before anybody has looked.
     horizon: Duration,
-    /// After this long an entry counts as stuck: no longer extended, and taken in anew.
+    /// After this long in work a run counts as stuck: no longer extended, and taken in anew.
     ttl: Option<Duration>,
     /// Some entry or give-up came or went.
     changed: Notify,
@@ -30,8 +31,6 @@ pub(crate) struct Holds {
 #[derive(Debug, Default)]
 struct Table {
     rows: BTreeMap<EventId, Hold>,
-    /// Rows of the cold lane among them.
-    cold: usize,
     runs: u64,
     /// Held by us and wanted by nobody here: to be made visible again.
     unwanted: Vec<Held>,
@@ -43,17 +42,17 @@ struct Hold {
     lane: Lane,
     /// None once the database said somebody else has the row, while our run goes on.
     held: Option<Held>,
-    /// Counted from the *sending* of the statement that made the hold, so that a node that was
-    /// stopped in between delivers nothing it has lost.
-    until: Instant,
-    since: Instant,
+    until: Deadline,
+    admitted: Instant,
+    /// None while it waits in its lane.
+    started: Option<Instant>,
 }
 
 /// The answer to somebody who brings an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Admission {
     /// It is taken in.
-    Run(Run),
+    Ticket(Ticket),
     /// It is here already; the newer hold serves the run that is under way.
     InFlight,
     /// Too little is left of its hold, which is given up.
@@ -73,23 +72,22 @@ impl Holds {
     }
 
     /// Takes an event in, unless it is here already or comes too late.
-    pub(crate) fn admit(&self, held: Held, until: Instant, lane: Lane) -> Admission {
-        let now = Instant::now();
-        if until < now + self.horizon {
+    pub(crate) fn admit(self: &Arc<Self>, held: Held, until: Deadline, lane: Lane) -> Admission {
+        if until.is_within(self.horizon) {
             self.give_up(held);
             return Admission::TooLate;
         }
+        let now = Instant::now();
         let mut table = lock(&self.table);
         table.runs += 1;
         let run = Run(table.runs);
-        let hold = Hold { run, lane, held: Some(held), until, since: now };
+        let hold = Hold { run, lane, held: Some(held), until, admitted: now, started: None };
         match table.rows.entry(held.id) {
             Entry::Vacant(vacant) => {
                 vacant.insert(hold);
             }
             Entry::Occupied(mut here) if self.is_stuck(here.get(), now) => {
-                let was = here.insert(hold);
-                table.cold -= usize::from(was.lane == Lane::Cold);
+                here.insert(hold);
             }
             Entry::Occupied(mut here) => {
                 let here = here.get_mut();
@@ -97,60 +95,60 @@ impl Holds {
                 return Admission::InFlight;
             }
         }
-        table.cold += usize::from(lane == Lane::Cold);
-        Admission::Run(run)
+        Admission::Ticket(Ticket::new(self.clone(), held.id, run))
     }
 
-    /// Whether the run may start: the row is certainly ours now (I1). If not, it is forgotten.
-    pub(crate) fn may_start(&self, id: EventId, run: Run) -> bool {
-        let now = Instant::now();
-        let certain = lock(&self.table)
-            .rows
-            .get(&id)
-            .is_some_and(|hold| hold.run == run && hold.held.is_some() && now < hold.until);
-        if !certain {
-            self.forget(id, run);
+    /// Starts a run, if the row is certainly ours now.
+    pub(super) fn start(&self, id: EventId, run: Run) -> bool {
+        let mut table = lock(&self.table);
+        let Some(hold) = table.rows.get_mut(&id).filter(|hold| hold.run == run) else {
+            return false;
+        };
+        if hold.held.is_none() || hold.until.is_past() {
+            return false;
         }
-        certain
+        hold.started = Some(Instant::now());
+        true
     }
 
-    /// What to settle the run by; `None` if its hold was lost.
-    pub(crate) fn held(&self, id: EventId, run: Run) -> Option<Held> {
+    pub(super) fn held(&self, id: EventId, run: Run) -> Option<Held> {
         lock(&self.table).rows.get(&id).filter(|hold| hold.run == run).and_then(|hold| hold.held)
     }
 
-    /// The run is over and settled.
-    pub(crate) fn forget(&self, id: EventId, run: Run) {
+    /// Ends a stay, and returns what was still held.
+    pub(super) fn forget(&self, id: EventId, run: Run) -> Option<Held> {
         let mut table = lock(&self.table);
-        if table.rows.get(&id).is_some_and(|hold| hold.run == run) {
-            let was = table.rows.remove(&id);
-            table.cold -= usize::from(was.is_some_and(|hold| hold.lane == Lane::Cold));
-            drop(table);
-            self.changed.notify_waiters();
+        if table.rows.get(&id).is_none_or(|hold| hold.run != run) {
+            return None;
         }
+        let was = table.rows.remove(&id);
+        drop(table);
+        self.changed.notify_waiters();
+        was.and_then(|hold| hold.held)
     }
 
     /// The holds that end soon and should be extended.
     pub(crate) fn ending(&self) -> Vec<Held> {
         let now = Instant::now();
         let table = lock(&self.table);
-        let ending = |hold: &&Hold| hold.until < now + self.horizon && !self.is_stuck(hold, now);
+        let ending = |hold: &&Hold| hold.until.is_within(self.horizon) && !self.is_stuck(hold, now);
         table.rows.values().filter(ending).filter_map(|hold| hold.held).collect()
     }
 
     /// The database's answer to an extension of `asked`.
-    pub(crate) fn extended(&self, asked: &[Held], extended: &[Held], until: Instant) {
-        let mut table = lock(&self.table);
-        let answers: BTreeMap<_, _> = extended.iter().map(|held| (held.id, held)).collect();
+    pub(crate) fn extended(&self, asked: &[Held], extended: &[Held], until: Deadline) {
+        let answers: BTreeMap<_, _> = extended.iter().map(|held| (held.id, *held)).collect();
         for asked in asked {
-            let Some(hold) = table.rows.get_mut(&asked.id) else { continue };
+            let answer = answers.get(&asked.id).copied();
+            let mut table = lock(&self.table);
             // A claim since then may have given a newer hold; the answer is not about that one.
-            if hold.held != Some(*asked) {
-                continue;
-            }
-            match answers.get(&asked.id) {
-                Some(&&held) => (hold.held, hold.until) = (Some(held), until),
-                None => hold.held = None,
+            match table.rows.get_mut(&asked.id).filter(|hold| hold.held == Some(*asked)) {
+                Some(hold) if answer.is_some() => (hold.held, hold.until) = (answer, until),
+                Some(hold) => hold.held = None,
+                None => {
+                    drop(table);
+                    answer.into_iter().for_each(|held| self.give_up(held));
+                }
             }
         }
     }
@@ -177,28 +175,65 @@ impl Holds {
         table.unwanted
     }
 
+    /// How long the oldest event here has been here.
+    pub(crate) fn oldest(&self) -> Duration {
+        let table = lock(&self.table);
+        let oldest = table.rows.values().map(|hold| hold.admitted).min();
+        oldest.map(|admitted| admitted.elapsed()).unwrap_or_default()
+    }
+
     /// Waits until something was given up.
     pub(crate) async fn unwanted(&self) {
-        self.wait_until(|table| !table.unwanted.is_empty()).await;
-    }
-
-    /// Waits until at most so many events of the cold lane are held.
-    pub(crate) async fn cold_falls_to(&self, count: usize) {
-        self.wait_until(|table| table.cold <= count).await;
-    }
-
-    async fn wait_until(&self, done: impl Fn(&Table) -> bool) {
         loop {
             let changed = self.changed.notified();
-            if done(&lock(&self.table)) {
+            if !lock(&self.table).unwanted.is_empty() {
                 return;
             }
             changed.await;
         }
     }
 
+    /// Waits, for at most `patience`, until no event of the cold lane is held but `id`, save those
+    /// that have been in work for longer than `patience`: one that hangs must not keep the others
+    /// waiting for ever. Answers whether it came to that.
+    pub(crate) async fn alone(&self, id: EventId, patience: Duration) -> bool {
+        let deadline = Instant::now() + patience;
+        loop {
+            let changed = self.changed.notified();
+            let company = |(&other, hold): (&EventId, &Hold)| {
+                let hangs = hold.started.is_some_and(|started| started.elapsed() > patience);
+                other != id && hold.lane == Lane::Cold && !hangs
+            };
+            if !lock(&self.table).rows.iter().any(company) {
+                return true;
+            }
+            tokio::select! {
+                biased;
+                () = changed => {}
+                () = sleep_until(deadline) => return false,
+            }
+        }
+    }
+
+    /// Waits, for at most `patience`, until an event is no longer held.
+    pub(crate) async fn gone(&self, id: EventId, patience: Duration) {
+        let gone = async {
+            loop {
+                let changed = self.changed.notified();
+                if !lock(&self.table).rows.contains_key(&id) {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        let _ = tokio::time::timeout(patience, gone).await;
+    }
+
     fn is_stuck(&self, hold: &Hold, now: Instant) -> bool {
-        self.ttl.is_some_and(|ttl| now.duration_since(hold.since) >= ttl)
+        match (self.ttl, hold.started) {
+            (Some(ttl), Some(started)) => now.duration_since(started) >= ttl,
+            _ => false,
+        }
     }
 }
 
@@ -219,13 +254,13 @@ mod tests {
     }
 
     /// Holds that are extended in their last two seconds.
-    fn holds(ttl: Option<Duration>) -> Holds {
-        Holds::new(2 * SECOND, ttl)
+    fn holds(ttl: Option<Duration>) -> Arc<Holds> {
+        Arc::new(Holds::new(2 * SECOND, ttl))
     }
 
-    fn admit(holds: &Holds, token: i64, lasts: Duration) -> Run {
-        match holds.admit(held(token), Instant::now() + lasts, Lane::Cold) {
-            Admission::Run(run) => run,
+    fn admit(holds: &Arc<Holds>, token: i64, lasts: Duration) -> Ticket {
+        match holds.admit(held(token), Deadline::after(lasts), Lane::Cold) {
+            Admission::Ticket(ticket) => ticket,
             refused => panic!("{refused:?}"),
         }
     }
@@ -234,12 +269,24 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_event_in_flight_is_not_taken_in_twice_but_its_run_gets_the_newer_hold() {
         let holds = holds(None);
-        let end = Instant::now() + 9 * SECOND;
-        let run = admit(&holds, 1, 9 * SECOND);
-        assert_eq!(holds.admit(held(2), end, Lane::Cold), Admission::InFlight);
-        assert_eq!(holds.held(id(), run), Some(held(2)));
-        holds.forget(id(), run);
-        assert!(matches!(holds.admit(held(3), end, Lane::Hot), Admission::Run(_)));
+        let end = Deadline::after(9 * SECOND);
+        let ticket = admit(&holds, 1, 9 * SECOND);
+        assert!(matches!(holds.admit(held(2), end, Lane::Cold), Admission::InFlight));
+        assert_eq!(ticket.held(), Some(held(2)));
+        ticket.settled(held(2));
+        assert!(holds.take_unwanted().is_empty(), "what is settled is not given up");
+        assert!(matches!(holds.admit(held(3), end, Lane::Hot), Admission::Ticket(_)));
+    }
+
+    /// A settled row can be due, and be claimed again, before the settlement's reply is here.
+    #[tokio::test(start_paused = true)]
+    async fn a_claim_that_overtakes_the_reply_to_a_settlement_is_given_up() {
+        let holds = holds(None);
+        let ticket = admit(&holds, 1, 9 * SECOND);
+        let claimed = holds.admit(held(2), Deadline::after(9 * SECOND), Lane::Cold);
+        assert!(matches!(claimed, Admission::InFlight));
+        ticket.settled(held(1));
+        assert_eq!(holds.take_unwanted(), [held(2)]);
     }
 
     /// Holds D3.
@@ -247,53 +294,83 @@ mod tests {
     async fn with_a_ttl_a_stuck_run_is_replaced_and_cannot_settle_any_more() {
         let holds = holds(Some(5 * SECOND));
         let stuck = admit(&holds, 1, 6 * SECOND);
+        assert!(stuck.may_start());
         tokio::time::advance(5 * SECOND).await;
         assert!(holds.ending().is_empty(), "a stuck run is not extended");
         let fresh = admit(&holds, 2, 9 * SECOND);
-        assert_eq!((holds.held(id(), stuck), holds.held(id(), fresh)), (None, Some(held(2))));
-        holds.forget(id(), stuck);
-        assert!(holds.held(id(), fresh).is_some(), "the stuck run must not end the fresh one");
+        assert_eq!((stuck.held(), fresh.held()), (None, Some(held(2))));
+        drop(stuck);
+        assert!(fresh.held().is_some(), "the stuck run must not end the fresh one");
+    }
+
+    /// Holds D3: the wait in a lane is not work.
+    #[tokio::test(start_paused = true)]
+    async fn what_has_not_started_is_never_stuck() {
+        let holds = holds(Some(SECOND));
+        let _waits = admit(&holds, 1, 3 * SECOND);
+        tokio::time::advance(2 * SECOND).await;
+        assert_eq!(holds.ending(), [held(1)]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_run_may_not_start_once_its_hold_ran_out() {
         let holds = holds(None);
-        let run = admit(&holds, 1, 3 * SECOND);
-        assert!(holds.may_start(id(), run));
+        let ticket = admit(&holds, 1, 3 * SECOND);
+        assert!(ticket.may_start());
         tokio::time::advance(3 * SECOND).await;
-        assert!(!holds.may_start(id(), run));
-        assert_eq!(holds.held(id(), run), None);
+        assert!(!ticket.may_start());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_ticket_that_is_dropped_gives_its_hold_up() {
+        let holds = holds(None);
+        drop(admit(&holds, 1, 9 * SECOND));
+        assert_eq!(holds.take_unwanted(), [held(1)]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_hold_that_might_run_out_before_it_is_extended_is_given_up() {
         let holds = holds(None);
-        let soon = Instant::now() + 2 * SECOND - Duration::from_micros(1);
-        assert_eq!(holds.admit(held(1), soon, Lane::Hot), Admission::TooLate);
+        let soon = Deadline::after(2 * SECOND);
+        assert!(matches!(holds.admit(held(1), soon, Lane::Hot), Admission::TooLate));
         assert_eq!(holds.take_unwanted(), [held(1)]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_extension_that_was_refused_takes_the_hold_away_but_not_the_run() {
         let holds = holds(None);
-        let run = admit(&holds, 1, 3 * SECOND);
+        let ticket = admit(&holds, 1, 3 * SECOND);
         tokio::time::advance(2 * SECOND).await;
         let asked = holds.ending();
         assert_eq!(asked, [held(1)]);
-        holds.extended(&asked, &[], Instant::now() + 9 * SECOND);
-        assert_eq!(holds.held(id(), run), None);
-        let end = Instant::now() + 9 * SECOND;
-        assert_eq!(holds.admit(held(5), end, Lane::Cold), Admission::InFlight);
-        holds.extended(&asked, &[], Instant::now());
-        assert_eq!(holds.held(id(), run), Some(held(5)), "a late answer about an old hold");
+        let end = Deadline::after(9 * SECOND);
+        holds.extended(&asked, &[], end);
+        assert_eq!(ticket.held(), None);
+        assert!(matches!(holds.admit(held(5), end, Lane::Cold), Admission::InFlight));
+        holds.extended(&asked, &[], end);
+        assert_eq!(ticket.held(), Some(held(5)), "a late answer about an old hold");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_cold_lane_is_empty_once_its_last_run_is_settled() {
+    async fn an_extension_nobody_waits_for_any_more_is_given_up() {
         let holds = holds(None);
-        let run = admit(&holds, 1, 9 * SECOND);
-        let settle = async { holds.forget(id(), run) };
-        tokio::join!(biased; holds.cold_falls_to(0), settle);
+        admit(&holds, 1, 3 * SECOND).settled(held(1));
+        holds.extended(&[held(1)], &[held(2)], Deadline::after(9 * SECOND));
+        assert_eq!(holds.take_unwanted(), [held(2)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn being_alone_waits_for_the_others_but_not_for_one_that_hangs() {
+        let holds = holds(None);
+        let other = EventId::from_bytes([9; 16]);
+        let company = admit(&holds, 1, 90 * SECOND);
+        assert!(!holds.alone(other, SECOND).await, "it waits in its lane");
+        assert!(holds.alone(id(), SECOND).await, "one is no company to itself");
+        assert!(company.may_start());
+        tokio::time::advance(2 * SECOND).await;
+        assert!(holds.alone(other, SECOND).await, "it has been in work for longer than that");
+        let settle = async { company.settled(held(1)) };
+        tokio::join!(biased; holds.gone(id(), 9 * SECOND), settle);
     }
 
     #[tokio::test(start_paused = true)]

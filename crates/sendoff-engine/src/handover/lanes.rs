@@ -5,7 +5,7 @@ use std::time::Duration;
 use sendoff_core::{Attempt, Delivery, Lane};
 use tokio::sync::{Notify, Semaphore};
 
-use super::Run;
+use super::Ticket;
 use crate::lock::lock;
 
 /// An event on its way to a worker.
@@ -13,7 +13,7 @@ use crate::lock::lock;
 pub(crate) struct Parcel {
     pub(crate) delivery: Delivery,
     pub(crate) attempt: Attempt,
-    pub(crate) run: Run,
+    pub(crate) ticket: Ticket,
     /// How old the row was when it came here, by the database's clock.
     pub(crate) age: Duration,
 }
@@ -151,23 +151,21 @@ mod tests {
     use sendoff_core::{Event, EventId, Timestamp, Token};
     use tokio::time::Instant;
 
-    use super::super::{Admission, Holds};
+    use super::super::{Admission, Deadline, Holds};
     use super::*;
     use crate::store::Held;
 
     fn parcel(lane: Lane, number: u32) -> Parcel {
         let held = Held::row(EventId::generate(), Token::new(Timestamp::from_micros(0)));
-        let holds = Holds::new(Duration::ZERO, None);
-        let Admission::Run(run) = holds.admit(held, Instant::now() + Duration::from_secs(9), lane)
-        else {
-            panic!()
-        };
+        let holds = Arc::new(Holds::new(Duration::ZERO, None));
+        let until = Deadline::after(Duration::from_secs(9));
+        let Admission::Ticket(ticket) = holds.admit(held, until, lane) else { panic!() };
         let event = Event::json("e", &number).unwrap();
         let created_at = Timestamp::now();
         Parcel {
             delivery: Delivery { event, created_at, attempt: number, lane },
             attempt: Attempt::next(0),
-            run,
+            ticket,
             age: Duration::ZERO,
         }
     }

@@ -6,7 +6,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
-use super::{Admission, Handover, Parcel, Run};
+use super::{Admission, Deadline, Handover, Parcel, Ticket};
 use crate::config::OutboxConfig;
 use crate::settle::{Completion, Completions};
 use crate::store::{Claim, Claimed, Held, OutboxStore, Outcome, StoreError, Suspects};
@@ -19,6 +19,9 @@ pub(crate) struct Poller {
     pub(crate) completions: Completions,
     pub(crate) config: Arc<OutboxConfig>,
     pub(crate) owner: Arc<str>,
+    /// One suspect at a time, also when somebody polls by hand.
+    pub(crate) suspecting: Arc<tokio::sync::Mutex<()>>,
+    pub(crate) stop: CancellationToken,
 }
 
 /// How a look at the table ended.
@@ -38,11 +41,12 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 impl Poller {
     /// Polls until told to stop. A claim that is under way then is finished first, so that its rows
     /// are known and can be given up.
-    pub(crate) async fn run(self, stop: CancellationToken) {
+    pub(crate) async fn run(self) {
+        let stop = &self.stop;
         let mut pause = FIRST_PAUSE;
         let mut armed = false;
         while !stop.is_cancelled() {
-            match self.cycle(&stop, &mut armed).await {
+            match self.cycle(&mut armed).await {
                 Ok(()) => {
                     pause = FIRST_PAUSE;
                     let _ = stop.run_until_cancelled(self.idle()).await;
@@ -62,7 +66,8 @@ impl Poller {
     /// idling, not a rate limit. Suspects have their turn when nothing else is left, and once an
     /// interval under endless load. The bell is armed before the last look, and disarmed only by
     /// more work than fits one batch: then nobody has to ring.
-    async fn cycle(&self, stop: &CancellationToken, armed: &mut bool) -> Result<(), StoreError> {
+    async fn cycle(&self, armed: &mut bool) -> Result<(), StoreError> {
+        let stop = &self.stop;
         let mut suspects_at = Instant::now() + self.config.poll_interval;
         while !stop.is_cancelled() {
             let pass = self.pass().await?;
@@ -72,7 +77,7 @@ impl Poller {
             }
             if pass == Pass::Drained || Instant::now() >= suspects_at {
                 suspects_at = Instant::now() + self.config.poll_interval;
-                let found = self.one_suspect(stop).await?;
+                let found = self.one_suspect().await?;
                 if found || pass != Pass::Drained {
                     continue;
                 }
@@ -125,27 +130,33 @@ impl Poller {
                 Pass::Drained => break,
             }
         }
-        while self.one_suspect(&CancellationToken::new()).await? {}
+        while self.one_suspect().await? {}
         Ok(true)
     }
 
     /// Runs one suspect, while nothing else of the cold lane is held: an event that kills the
-    /// process must not take its neighbours' attempts with it. Answers whether there was one.
-    async fn one_suspect(&self, stop: &CancellationToken) -> Result<bool, StoreError> {
+    /// process must not take its neighbours' attempts with it. Answers whether one was run.
+    ///
+    /// Both waits are bounded, since nothing else is claimed meanwhile: a neighbour that takes its
+    /// time puts the suspect off to another day, and a suspect that hangs is left to hang.
+    async fn one_suspect(&self) -> Result<bool, StoreError> {
+        let _one = self.suspecting.lock().await;
         let Some((row, until)) = self.claim(1, Suspects::Only).await?.pop() else {
             return Ok(false);
         };
-        warn!(event.id = %row.id, attempts = row.attempts, "lost with its holder before: runs alone");
-        // Admitted before the wait, so that its hold is extended meanwhile.
-        let held = Held::row(row.id, row.token);
-        if let Admission::Run(run) = self.handover.holds.admit(held, until, Lane::Cold) {
-            let alone = self.handover.holds.cold_falls_to(1);
-            if stop.run_until_cancelled(alone).await.is_some() {
-                self.hand_over(row, run).await;
-                let settled = self.handover.holds.cold_falls_to(0);
-                let _ = stop.run_until_cancelled(settled).await;
-            }
+        let id = row.id;
+        let held = Held::row(id, row.token);
+        let admission = self.handover.holds.admit(held, until, Lane::Cold);
+        let Admission::Ticket(ticket) = admission else { return Ok(false) };
+        let patience = self.config.poll_interval.min(self.config.hold);
+        let alone = self.handover.holds.alone(id, patience);
+        if self.stop.run_until_cancelled(alone).await != Some(true) {
+            return Ok(false);
         }
+        warn!(event.id = %id, attempts = row.attempts, "lost with its holder before: runs alone");
+        self.hand_over(row, ticket).await;
+        let gone = self.handover.holds.gone(id, self.config.hold);
+        let _ = self.stop.run_until_cancelled(gone).await;
         Ok(true)
     }
 
@@ -153,7 +164,7 @@ impl Poller {
         &self,
         limit: usize,
         suspects: Suspects,
-    ) -> Result<Vec<(Claimed, Instant)>, StoreError> {
+    ) -> Result<Vec<(Claimed, Deadline)>, StoreError> {
         let claim = Claim {
             owner: &self.owner,
             limit,
@@ -161,7 +172,7 @@ impl Poller {
             skip_recent: self.config.skip_recent,
             suspects,
         };
-        let until = Instant::now() + self.config.hold;
+        let until = Deadline::after(self.config.hold);
         let claimed = self.bounded(self.store.claim(&claim)).await?;
         Ok(claimed.into_iter().map(|row| (row, until)).collect())
     }
@@ -173,31 +184,30 @@ impl Poller {
         timeout(self.config.store_timeout, statement).await.unwrap_or(Err(StoreError::Timeout))
     }
 
-    async fn take_in(&self, row: Claimed, until: Instant) {
+    async fn take_in(&self, row: Claimed, until: Deadline) {
         let held = Held::row(row.id, row.token);
-        if let Admission::Run(run) = self.handover.holds.admit(held, until, Lane::Cold) {
-            self.hand_over(row, run).await;
+        if let Admission::Ticket(ticket) = self.handover.holds.admit(held, until, Lane::Cold) {
+            self.hand_over(row, ticket).await;
         }
     }
 
     /// Into the lane, or to its end where it can go no further.
-    async fn hand_over(&self, row: Claimed, run: Run) {
+    async fn hand_over(&self, row: Claimed, ticket: Ticket) {
         let attempt = row.attempt();
         let max_attempts = self.config.max_attempts;
-        let (id, held) = (row.id, Held::row(row.id, row.token));
         let event = match row.event {
             Ok(event) => event,
             Err(undecodable) => {
-                error!(event.id = %id, error = report(&undecodable), "stored row cannot be decoded");
                 let error = report(&undecodable);
+                error!(event.id = %row.id, error, "stored row cannot be decoded");
                 let outcome = Outcome::Dead { attempts: attempt.uncounted(), error };
-                return self.completions.send(Completion { id, run, outcome }).await;
+                return self.completions.send(Completion { ticket, outcome }).await;
             }
         };
         if attempt.is_exhausted(max_attempts) {
             let error = format!("its holder vanished {max_attempts} times");
             let outcome = Outcome::Dead { attempts: max_attempts, error };
-            return self.completions.send(Completion { id, run, outcome }).await;
+            return self.completions.send(Completion { ticket, outcome }).await;
         }
         let delivery = Delivery {
             event,
@@ -206,12 +216,9 @@ impl Poller {
             lane: Lane::Cold,
         };
         let age = row.claimed_at.since(row.created_at);
-        match self.handover.lanes.offer(Parcel { delivery, attempt, run, age }) {
-            Ok(()) => self.handover.metrics.cold_enqueued(),
-            Err(_) => {
-                self.handover.holds.forget(id, run);
-                self.handover.holds.give_up(held);
-            }
+        // A parcel the lane does not take is dropped, and its ticket gives the hold up.
+        if self.handover.lanes.offer(Parcel { delivery, attempt, ticket, age }).is_ok() {
+            self.handover.metrics.cold_enqueued();
         }
     }
 }

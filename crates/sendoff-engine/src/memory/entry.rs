@@ -38,6 +38,7 @@ impl Entry {
             event,
             status: Status::New,
             attempts: 0,
+            losses: 0,
             due_at,
             created_at: now,
             done_at: None,
@@ -86,6 +87,9 @@ impl Entry {
     pub(super) fn settle(&mut self, outcome: &Outcome, now: Timestamp) {
         let row = &mut self.row;
         row.locked_by = None;
+        if *outcome != Outcome::Released {
+            row.losses = 0;
+        }
         match outcome {
             Outcome::Done => {
                 row.status = Status::Done;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sendoff_core::{Attempt, EventId, Status, Timestamp};
+use sendoff_core::{EventId, Status, Timestamp, limits};
 
 use super::entry::Entry;
 use crate::store::{Claim, Claimed, Counts, Held, Outcome, Row, Settlement, Suspects};
@@ -57,8 +57,8 @@ impl Table {
             .filter_map(|(_, id)| self.rows.get(id))
             .filter(|entry| !is_young(entry.row.created_at, claim.skip_recent, now))
             .filter(|entry| {
-                let next = Attempt::after_loss(entry.row.attempts.saturating_add(1));
-                let suspect = entry.is_lost_to(claim.owner) && next.is_suspect();
+                let losses = entry.row.losses + u32::from(entry.is_lost_to(claim.owner));
+                let suspect = losses >= limits::SUSPECT_LOSSES;
                 suspect == (claim.suspects == Suspects::Only)
             })
             .take(claim.limit)
@@ -180,6 +180,7 @@ fn take(entry: &mut Entry, claim: &Claim<'_>, now: Timestamp) -> Claimed {
     if lost {
         // Counted now: if this run kills its process too, nobody is left to count it.
         entry.row.attempts = entry.row.attempts.saturating_add(1);
+        entry.row.losses = entry.row.losses.saturating_add(1);
     }
     entry.row.locked_by = Some(claim.owner.to_owned());
     let token = entry.hold(now, claim.hold);

@@ -8,7 +8,8 @@ use tracing::warn;
 use crate::handover::Handover;
 use crate::store::{OutboxStore, StoreError};
 
-/// Reports how long the oldest pending event has been due, and how full the lanes are.
+/// Reports how long the oldest pending event has been due, how long the oldest one has been in our
+/// hands, and how full the lanes are.
 pub(crate) struct Lag {
     pub(crate) store: Arc<dyn OutboxStore>,
     pub(crate) handover: Arc<Handover>,
@@ -22,6 +23,7 @@ impl Lag {
         let metrics = &self.handover.metrics;
         loop {
             metrics.lane_depths(self.handover.lanes.depths());
+            metrics.oldest_in_flight(self.handover.holds.oldest());
             let lag = timeout(self.store_timeout, self.store.oldest_lag()).await;
             match lag.unwrap_or(Err(StoreError::Timeout)) {
                 Ok(lag) => metrics.oldest_lag(lag),

@@ -1,5 +1,9 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use tracing::error;
 
 use crate::handover::LaneDepths;
 
@@ -38,9 +42,73 @@ pub trait Metrics: Send + Sync + 'static {
         let _ = depths;
     }
 
-    /// How long ago the oldest pending event became due.
+    /// How long ago the oldest pending event became due. What is held is not due; see
+    /// [`oldest_in_flight`](Self::oldest_in_flight).
     fn oldest_lag(&self, lag: Duration) {
         let _ = lag;
+    }
+
+    /// How long the oldest event in this node's hands has been there, waiting or in work.
+    fn oldest_in_flight(&self, age: Duration) {
+        let _ = age;
+    }
+}
+
+/// Metrics are somebody else's code, and a panic in them must not stop a stage of ours.
+pub(crate) struct Shielded(pub(crate) Arc<dyn Metrics>);
+
+impl Shielded {
+    fn call<T: Default>(&self, call: impl FnOnce(&dyn Metrics) -> T) -> T {
+        catch_unwind(AssertUnwindSafe(|| call(&*self.0))).unwrap_or_else(|_| {
+            error!("a metrics method panicked");
+            T::default()
+        })
+    }
+}
+
+impl Metrics for Shielded {
+    fn enabled(&self) -> bool {
+        self.call(|metrics| metrics.enabled())
+    }
+
+    fn hot_enqueued(&self) {
+        self.call(|metrics| metrics.hot_enqueued());
+    }
+
+    fn hot_dropped(&self) {
+        self.call(|metrics| metrics.hot_dropped());
+    }
+
+    fn cold_enqueued(&self) {
+        self.call(|metrics| metrics.cold_enqueued());
+    }
+
+    fn succeeded(&self) {
+        self.call(|metrics| metrics.succeeded());
+    }
+
+    fn failed(&self) {
+        self.call(|metrics| metrics.failed());
+    }
+
+    fn dead(&self) {
+        self.call(|metrics| metrics.dead());
+    }
+
+    fn fenced(&self, count: u64) {
+        self.call(|metrics| metrics.fenced(count));
+    }
+
+    fn lane_depths(&self, depths: LaneDepths) {
+        self.call(|metrics| metrics.lane_depths(depths));
+    }
+
+    fn oldest_lag(&self, lag: Duration) {
+        self.call(|metrics| metrics.oldest_lag(lag));
+    }
+
+    fn oldest_in_flight(&self, age: Duration) {
+        self.call(|metrics| metrics.oldest_in_flight(age));
     }
 }
 
@@ -67,6 +135,7 @@ pub struct Counters {
     hot_depth: AtomicU64,
     cold_depth: AtomicU64,
     oldest_lag_micros: AtomicU64,
+    oldest_in_flight_micros: AtomicU64,
 }
 
 /// [`Counters`] at one moment.
@@ -83,6 +152,7 @@ pub struct CounterValues {
     pub hot_depth: u64,
     pub cold_depth: u64,
     pub oldest_lag: Duration,
+    pub oldest_in_flight: Duration,
 }
 
 impl Counters {
@@ -100,12 +170,17 @@ impl Counters {
             hot_depth: read(&self.hot_depth),
             cold_depth: read(&self.cold_depth),
             oldest_lag: Duration::from_micros(read(&self.oldest_lag_micros)),
+            oldest_in_flight: Duration::from_micros(read(&self.oldest_in_flight_micros)),
         }
     }
 }
 
 fn add(counter: &AtomicU64, count: u64) {
     counter.fetch_add(count, Ordering::Relaxed);
+}
+
+fn set(gauge: &AtomicU64, time: Duration) {
+    gauge.store(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
 
 impl Metrics for Counters {
@@ -143,7 +218,10 @@ impl Metrics for Counters {
     }
 
     fn oldest_lag(&self, lag: Duration) {
-        let micros = u64::try_from(lag.as_micros()).unwrap_or(u64::MAX);
-        self.oldest_lag_micros.store(micros, Ordering::Relaxed);
+        set(&self.oldest_lag_micros, lag);
+    }
+
+    fn oldest_in_flight(&self, age: Duration) {
+        set(&self.oldest_in_flight_micros, age);
     }
 }

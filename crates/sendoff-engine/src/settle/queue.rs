@@ -1,14 +1,12 @@
-use sendoff_core::EventId;
 use tokio::sync::mpsc;
 
-use crate::handover::Run;
+use crate::handover::Ticket;
 use crate::store::Outcome;
 
 /// A run that is over, and what is to be written about it.
 #[derive(Debug)]
 pub(crate) struct Completion {
-    pub(crate) id: EventId,
-    pub(crate) run: Run,
+    pub(crate) ticket: Ticket,
     pub(crate) outcome: Outcome,
 }
 

@@ -9,7 +9,7 @@ use tracing::{debug, error, warn};
 
 use super::Completion;
 use super::batch::Batch;
-use crate::handover::Handover;
+use crate::handover::{Deadline, Handover};
 use crate::store::{OutboxStore, Outcome, StoreError};
 
 /// Writes settlements, give-ups and extensions, one statement after the other.
@@ -27,6 +27,7 @@ pub(crate) struct SettleWriter {
     backlog: VecDeque<Batch>,
     retry_at: Instant,
     pause: Duration,
+    extend_at: Instant,
 }
 
 /// How the writer keeps time.
@@ -51,12 +52,12 @@ impl SettleWriter {
         pace: Pace,
     ) -> Self {
         let (backlog, retry_at, pause) = (VecDeque::new(), Instant::now(), FIRST_PAUSE);
-        Self { store, handover, completions, pace, backlog, retry_at, pause }
+        let extend_at = Instant::now() + pace.extend_every;
+        Self { store, handover, completions, pace, backlog, retry_at, pause, extend_at }
     }
 
     /// Runs until every sender of completions is gone, then gives up what is still held.
     pub(crate) async fn run(mut self) {
-        let mut extend_at = Instant::now() + self.pace.extend_every;
         let mut completed = Vec::new();
         let mut open = true;
         while open || !self.backlog.is_empty() {
@@ -65,10 +66,7 @@ impl SettleWriter {
             tokio::select! {
                 biased;
                 // Time first: under endless completions holds must still be extended.
-                () = sleep_until(extend_at) => {
-                    self.extend().await;
-                    extend_at = Instant::now() + self.pace.extend_every;
-                }
+                () = sleep_until(self.extend_at) => self.extend().await,
                 () = sleep_until(self.retry_at), if failing => self.write().await,
                 count = self.completions.recv_many(&mut completed, limits::BATCH_ROWS), if !failing => {
                     open = count > 0;
@@ -86,14 +84,11 @@ impl SettleWriter {
 
     async fn settle(&mut self, completed: &mut Vec<Completion>) {
         let mut batch = Batch::default();
-        for Completion { id, run, outcome } in completed.drain(..) {
+        for Completion { ticket, outcome } in completed.drain(..) {
             // The token as it is now: an extension may have changed it since the run began.
-            match self.handover.holds.held(id, run) {
-                Some(held) => batch.push(held, outcome, run),
-                None => {
-                    self.handover.holds.forget(id, run);
-                    self.count_fenced(1);
-                }
+            match ticket.held() {
+                Some(held) => batch.push(held, outcome, ticket),
+                None => self.count_fenced(1),
             }
         }
         self.backlog.push_back(batch);
@@ -114,11 +109,15 @@ impl SettleWriter {
     /// delivery: it is tried until it is taken, and what is refused for good is left to run out.
     async fn write(&mut self) {
         while let Some(mut batch) = self.backlog.pop_front() {
+            if Instant::now() >= self.extend_at {
+                self.extend().await;
+            }
+            batch.refresh();
             if batch.settlements.len() > limits::BATCH_ROWS {
                 self.backlog.push_front(batch.split_off(limits::BATCH_ROWS));
             }
             match self.send(&batch).await {
-                Ok(applied) => self.written(&batch, &applied),
+                Ok(applied) => self.written(batch, &applied),
                 Err(error @ (StoreError::Refused(_) | StoreError::Closed)) => {
                     // One row that cannot be written must not hold back the others: halve until it
                     // is alone.
@@ -128,7 +127,7 @@ impl SettleWriter {
                         self.backlog.push_front(batch);
                     } else {
                         error!(error = report(&error), "settlement refused");
-                        self.forget(&batch);
+                        batch.finish();
                     }
                 }
                 Err(error) => {
@@ -137,7 +136,7 @@ impl SettleWriter {
                     batch.in_doubt = true;
                     self.backlog.push_front(batch);
                     self.retry_at = Instant::now() + self.pause;
-                    self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+                    self.pause = (self.pause * 2).min(LONGEST_PAUSE).min(self.pace.extend_every);
                     return;
                 }
             }
@@ -154,8 +153,7 @@ impl SettleWriter {
         Ok(answer.unwrap_or(Err(StoreError::Timeout))?.into_iter().collect())
     }
 
-    fn written(&self, batch: &Batch, applied: &BTreeSet<EventId>) {
-        self.forget(batch);
+    fn written(&self, batch: Batch, applied: &BTreeSet<EventId>) {
         for settlement in batch.settlements.iter().filter(|s| applied.contains(&s.held.id)) {
             match &settlement.outcome {
                 Outcome::Retry { delay, .. } => self.handover.alarm.ring_after(*delay),
@@ -168,14 +166,9 @@ impl SettleWriter {
         }
         // After a lost reply our own first try may have been carried out: nobody fenced us then.
         if !batch.in_doubt {
-            self.count_fenced(batch.settlements.len() - applied.len());
+            self.count_fenced(batch.settlements.len().saturating_sub(applied.len()));
         }
-    }
-
-    fn forget(&self, batch: &Batch) {
-        for (id, run) in batch.runs() {
-            self.handover.holds.forget(id, run);
-        }
+        batch.finish();
     }
 
     fn count_fenced(&self, count: usize) {
@@ -185,7 +178,8 @@ impl SettleWriter {
         }
     }
 
-    async fn extend(&self) {
+    async fn extend(&mut self) {
+        self.extend_at = Instant::now() + self.pace.extend_every;
         // A try of these may have been carried out although its reply was lost, or may still be: it
         // must not find another token.
         let in_doubt: BTreeSet<_> =
@@ -193,7 +187,7 @@ impl SettleWriter {
         let mut ending = self.handover.holds.ending();
         ending.retain(|held| !in_doubt.contains(&held.id));
         for part in ending.chunks(limits::BATCH_ROWS) {
-            let until = Instant::now() + self.pace.hold;
+            let until = Deadline::after(self.pace.hold);
             let statement = self.store.extend(part, self.pace.hold);
             let answer = timeout(self.pace.store_timeout, statement).await;
             match answer.unwrap_or(Err(StoreError::Timeout)) {

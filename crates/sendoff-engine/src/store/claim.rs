@@ -11,8 +11,8 @@ pub trait ClaimStore: Send + Sync + 'static {
     /// Holds up to `claim.limit` visible rows, oldest due first, and returns them.
     ///
     /// Two claims never return the same row while its hold lasts. A visible row whose `locked_by` is
-    /// set to somebody else was lost by a holder who vanished: its `attempts` goes up by one, in the
-    /// same statement, and [`Claimed::lost`] says so.
+    /// set to somebody else was lost by a holder who vanished: its `attempts` and its `losses` go up
+    /// by one, in the same statement, and [`Claimed::lost`] says so.
     async fn claim(&self, claim: &Claim<'_>) -> Result<Vec<Claimed>, StoreError>;
 
     /// Which of these rows exist, committed, pending and still held by that very token.
@@ -43,8 +43,8 @@ pub struct Claim<'a> {
     pub suspects: Suspects,
 }
 
-/// A suspect was lost by a vanished holder before and is lost again: `locked_by` is somebody else's
-/// and `attempts` is at least 1 before this claim counts.
+/// A suspect was lost [at least twice](sendoff_core::limits::SUSPECT_LOSSES) since it was last settled
+/// other than by a release, the loss that this claim counts included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Suspects {
     /// Every visible row but suspects.

@@ -27,6 +27,8 @@ pub struct Row {
     pub status: Status,
     /// Attempts counted so far.
     pub attempts: u32,
+    /// Holders in a row who vanished with it.
+    pub losses: u32,
     /// When it is due, or until when it is held.
     pub due_at: Timestamp,
     /// When it was created.

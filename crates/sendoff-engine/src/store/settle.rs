@@ -10,7 +10,7 @@ use super::{ClaimStore, StoreError};
 pub trait SettleStore: ClaimStore {
     /// Carries out every settlement whose token still matches a pending row, in one transaction, and
     /// returns the ids it did. One that is missing was fenced: somebody else has the row, or it is
-    /// terminal. Clears `locked_by`.
+    /// terminal. Clears `locked_by`, and `losses` unless the row is released.
     async fn settle(&self, batch: &[Settlement]) -> Result<Vec<EventId>, StoreError>;
 
     /// Pushes the due time of every row still held to `now + hold`, and returns the new tokens. One

@@ -196,3 +196,20 @@ async fn a_guarded_transaction_can_be_spawned() {
     task.await.unwrap();
     assert_eq!(outbox.store().rows().len(), 1);
 }
+
+/// Whoever stops waiting for the end of a savepoint cannot commit by mistake what was undone.
+#[tokio::test]
+async fn a_savepoint_whose_end_was_cut_off_takes_the_transaction_with_it() {
+    let outbox = Outbox::writer_only(MemoryStore::new());
+    let seen = Log::default();
+    let mut tx = outbox.begin(outbox.store()).await.unwrap();
+    tx.emit(event()).unwrap();
+    tx.after_rollback(log(&seen, "rolled back"));
+    let mut savepoint = tx.savepoint().await.unwrap();
+    savepoint.emit(event()).unwrap();
+    // Dropped before its first poll, as by a timeout.
+    drop(savepoint.rollback());
+    tx.emit(event()).unwrap();
+    let _ = tx.commit().await;
+    assert!(outbox.store().rows().len() <= 2, "what was undone is not there");
+}

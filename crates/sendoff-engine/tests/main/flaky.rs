@@ -1,5 +1,5 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -22,10 +22,23 @@ struct Troubles {
     claims: AtomicUsize,
     settlements: AtomicUsize,
     batches: AtomicUsize,
+    down: AtomicBool,
     refuses: std::sync::Mutex<Option<EventId>>,
 }
 
 impl Flaky {
+    /// Nothing is answered, or everything again.
+    pub(crate) fn set_down(&self, down: bool) {
+        self.troubles.down.store(down, Ordering::SeqCst);
+    }
+
+    fn check_up(&self) -> Result<(), StoreError> {
+        if self.troubles.down.load(Ordering::SeqCst) {
+            return Err(StoreError::Unavailable("told to be down".into()));
+        }
+        Ok(())
+    }
+
     /// The next claims fail.
     pub(crate) fn fail_claims(&self, count: usize) {
         self.troubles.claims.store(count, Ordering::SeqCst);
@@ -58,6 +71,7 @@ fn strike(counter: &AtomicUsize) -> Result<(), StoreError> {
 #[async_trait]
 impl ClaimStore for Flaky {
     async fn claim(&self, claim: &Claim<'_>) -> Result<Vec<Claimed>, StoreError> {
+        self.check_up()?;
         strike(&self.troubles.claims)?;
         self.table.claim(claim).await
     }
@@ -74,6 +88,7 @@ impl ClaimStore for Flaky {
 #[async_trait]
 impl SettleStore for Flaky {
     async fn settle(&self, batch: &[Settlement]) -> Result<Vec<EventId>, StoreError> {
+        self.check_up()?;
         strike(&self.troubles.settlements)?;
         let refused = *self.troubles.refuses.lock().unwrap();
         if batch.iter().any(|settlement| Some(settlement.held.id) == refused) {
@@ -84,6 +99,7 @@ impl SettleStore for Flaky {
     }
 
     async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Vec<Held>, StoreError> {
+        self.check_up()?;
         self.table.extend(holds, hold).await
     }
 }

@@ -8,6 +8,7 @@ mod flaky;
 mod handover;
 mod operate;
 mod settle;
+mod stuck;
 
 use std::time::Duration;
 

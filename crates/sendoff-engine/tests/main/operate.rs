@@ -49,6 +49,7 @@ async fn everything_that_happens_is_counted() {
         hot_depth: 0,
         cold_depth: 0,
         oldest_lag: values.oldest_lag,
+        oldest_in_flight: values.oldest_in_flight,
     };
     assert_eq!(values, expected);
 }

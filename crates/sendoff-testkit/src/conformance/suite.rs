@@ -51,6 +51,8 @@ macro_rules! store_suite {
             a_row_lost_by_its_claimer_is_not_counted
             a_settled_row_is_not_lost
             a_row_lost_twice_is_a_suspect
+            failures_do_not_make_a_suspect
+            a_released_suspect_stays_one
             a_row_is_no_suspect_to_its_own_holder
             done_is_recorded_or_deleted
             a_retry_stores_count_error_and_due_time

@@ -72,7 +72,9 @@ fn config() -> OutboxConfig {
         hot_grace: Duration::from_secs(2),
         hold: Duration::from_secs(5),
         store_timeout: Duration::from_secs(2),
-        drain_timeout: Duration::from_secs(1),
+        // Longer than the slowest handler takes, so that a close in peace cuts nothing off.
+        drain_timeout: Duration::from_secs(60),
+        handler_timeout: Some(Duration::from_secs(50)),
         max_attempts: MAX_ATTEMPTS,
         ..OutboxConfig::default()
     }
@@ -164,6 +166,7 @@ async fn handle(
             run.finished(false);
             std::panic::panic_any(SCRIPTED_PANIC);
         }
+        Ends::Never => pending().await,
         Ends::WithItsNode => {
             let _ = crashes.send(wire.node.clone());
             pending().await

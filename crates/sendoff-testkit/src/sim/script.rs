@@ -15,6 +15,8 @@ pub(super) enum Part {
     Ordinary,
     /// Takes longer than a hold lasts.
     Slow,
+    /// Never returns from its first run, and is timed out.
+    Hangs,
     /// Fails every time.
     Poison,
     /// Cannot be delivered, and its handler says so.
@@ -29,7 +31,8 @@ impl Part {
     pub(super) fn draw(random: &mut Rng) -> Self {
         match random.u8(..100) {
             0..82 => Self::Ordinary,
-            82..90 => Self::Slow,
+            82..88 => Self::Slow,
+            88..90 => Self::Hangs,
             90..94 => Self::Poison,
             94..97 => Self::Hopeless,
             _ => Self::Unheard,
@@ -75,6 +78,7 @@ pub(super) enum Ends {
     Well,
     Badly(Failure),
     InPanic,
+    Never,
     WithItsNode,
 }
 
@@ -88,6 +92,8 @@ pub(super) fn act(part: Part, seed: u64, id: EventId, run: u32) -> Act {
         Part::Poison => act(Ends::Badly(Failure::retry("poison"))),
         Part::Hopeless => act(Ends::Badly(Failure::dead("hopeless"))),
         Part::Killer => act(Ends::WithItsNode),
+        Part::Hangs if run == 1 => act(Ends::Never),
+        Part::Hangs => act(Ends::Well),
         Part::Slow => {
             Act { takes: Duration::from_millis(random.u64(4_000..40_000)), ends: Ends::Well }
         }

@@ -16,6 +16,7 @@ struct State {
     carried_out_late: u32,
     carried_out_twice: u32,
     slow: u32,
+    outage: bool,
 }
 
 /// What happens to one statement.
@@ -44,6 +45,7 @@ impl Weather {
             carried_out_late: rate(40),
             carried_out_twice: rate(30),
             slow: rate(60),
+            outage: false,
             random: Rng::with_seed(0),
         };
         state.random = random.fork();
@@ -57,6 +59,11 @@ impl Weather {
         })
     }
 
+    /// From now on no statement arrives, or they do again.
+    pub(super) fn set_outage(&self, outage: bool) {
+        self.with(|state| state.outage = outage);
+    }
+
     /// From now on every statement arrives, once and soon.
     pub(super) fn clear_up(&self) {
         self.with(|state| {
@@ -65,11 +72,15 @@ impl Weather {
             state.carried_out_late = 0;
             state.carried_out_twice = 0;
             state.slow = 0;
+            state.outage = false;
         });
     }
 
     pub(super) fn fate(&self) -> Fate {
         self.with(|state| {
+            if state.outage {
+                return Fate::RequestLost;
+            }
             let mut draw = state.random.u32(..1_000);
             let late = Fate::Late(Duration::from_millis(state.random.u64(1..8_000)));
             for (rate, fate) in [

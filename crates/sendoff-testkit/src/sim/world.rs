@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use sendoff_core::{EventId, Status, Timestamp};
-use sendoff_engine::TokioClock;
 use sendoff_engine::memory::MemoryStore;
+use sendoff_engine::{Outbox, TokioClock};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::gate::Gate;
 use super::node::{Cast, MAX_ATTEMPTS, Node};
+use super::script::Part;
 use super::weather::Weather;
 use super::wire::{Bug, Wire};
 use crate::history::{
@@ -28,6 +29,8 @@ pub struct Report {
     pub verdict: Verdict,
     /// Events that are dead and should not be: neighbours of an event that kills its node.
     pub innocents: Vec<EventId>,
+    /// Events written at the end, with one node left, that it did not deliver in time.
+    pub stalled: Vec<EventId>,
     /// How long it took, in virtual time.
     pub lasted: Duration,
     /// Everything that happened.
@@ -37,14 +40,15 @@ pub struct Report {
 impl Report {
     /// Whether every promise was kept.
     pub fn is_clean(&self) -> bool {
-        self.verdict.is_clean() && self.innocents.is_empty()
+        self.verdict.is_clean() && self.innocents.is_empty() && self.stalled.is_empty()
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "seed {} ({:.0?} virtual): {}", self.seed, self.lasted, self.verdict)?;
-        self.innocents.iter().try_for_each(|id| write!(f, "\n  {id} died and should not have"))
+        self.innocents.iter().try_for_each(|id| write!(f, "\n  {id} died and should not have"))?;
+        self.stalled.iter().try_for_each(|id| write!(f, "\n  {id} was left lying by the last node"))
     }
 }
 
@@ -54,6 +58,8 @@ const WRITERS: usize = 2;
 const TRANSACTIONS: usize = 8;
 const CHAOS: Duration = Duration::from_secs(40);
 const BLOWS: usize = 5;
+/// What the last node has for a few ordinary events; they may fail, and be put off, three times.
+const ENCORE: Duration = Duration::from_secs(60);
 /// Virtual time after which what is not terminal never will be.
 const PATIENCE: Duration = Duration::from_secs(2 * 60 * 60);
 
@@ -124,7 +130,8 @@ impl World {
         self.chaos().await;
         self.heal().await;
         self.until_terminal().await;
-        self.judge(began.elapsed())
+        let stalled = self.encore().await;
+        self.judge(stalled, began.elapsed())
     }
 
     fn start_node(&mut self) {
@@ -145,7 +152,7 @@ impl World {
     /// Blows at random times; a calm world gets none.
     async fn chaos(&mut self) {
         let end = Instant::now() + CHAOS;
-        let blows = if self.weather.is_calm() { 0 } else { self.random.usize(..=BLOWS) };
+        let blows = self.random.usize(..=BLOWS);
         for _ in 0..blows {
             let pause = Duration::from_millis(self.random.u64(500..9_000));
             self.obey_crashes(sleep(pause)).await;
@@ -159,7 +166,9 @@ impl World {
             return self.start_node();
         }
         let victim = self.random.usize(..self.nodes.len());
-        match self.random.u8(..5) {
+        // In peace nodes come and go in order, and that explains no duplicate.
+        let calm = self.weather.is_calm();
+        match self.random.u8(if calm { 3..5 } else { 0..6 }) {
             0 => {
                 let name = self.nodes[victim].wire.node.clone();
                 self.crash(&name);
@@ -177,11 +186,25 @@ impl World {
                 });
             }
             3 => {
-                // What a close cuts off it gives up, and somebody else runs it again.
                 let node = self.nodes.remove(victim);
-                self.history.fault(Fault::on(node.wire.node.clone(), FaultKind::Restart));
-                node.outbox.close().await;
+                if !calm {
+                    // What a close cuts off it gives up, and somebody else runs it again.
+                    self.history.fault(Fault::on(node.wire.node.clone(), FaultKind::Restart));
+                }
                 self.start_node();
+                self.obey_crashes(async move {
+                    node.outbox.close().await;
+                })
+                .await;
+            }
+            5 => {
+                // The database is away for everybody, for longer than any hold.
+                self.history.fault(Fault::everywhere(FaultKind::Partition));
+                let away = Duration::from_millis(self.random.u64(3_000..15_000));
+                self.weather.set_outage(true);
+                self.obey_crashes(sleep(away)).await;
+                self.history.fault(Fault::everywhere(FaultKind::Partition));
+                self.weather.set_outage(false);
             }
             _ => self.start_node(),
         }
@@ -239,7 +262,29 @@ impl World {
         .await;
     }
 
-    fn judge(self, lasted: Duration) -> Report {
+    /// Leaves one node, whatever it has been through, and gives it something to do: others must not
+    /// have covered for one that is dead on its feet.
+    async fn encore(&mut self) -> Vec<EventId> {
+        let last = self.nodes.swap_remove(self.random.usize(..self.nodes.len()));
+        for node in std::mem::take(&mut self.nodes) {
+            node.outbox.close().await;
+        }
+        let writer = Outbox::writer_only(self.table.clone());
+        let events: Vec<_> = (0..12).map(|_| Part::Ordinary.event(&mut self.random)).collect();
+        let Ok(mut tx) = writer.begin(&self.table).await else { return Vec::new() };
+        for event in &events {
+            tx.emit(event).expect("the script stays within the limits");
+        }
+        tx.commit().await.expect("a table in memory takes everything");
+        events.iter().for_each(|event| self.history.committed(event));
+        sleep(ENCORE).await;
+        last.outbox.close().await;
+        let pending =
+            |id| self.table.rows().iter().any(|r| r.event.id() == id && !r.status.is_terminal());
+        events.iter().map(sendoff_core::Event::id).filter(|&id| pending(id)).collect()
+    }
+
+    fn judge(self, stalled: Vec<EventId>, lasted: Duration) -> Report {
         let rows = self.table.rows();
         self.resolve_unknown();
         self.history.rows_stand(&rows);
@@ -253,7 +298,7 @@ impl World {
         let innocents =
             dead.map(|row| row.event.id()).filter(|&id| !self.cast.part(id).is_doomed()).collect();
         let verdict = check(&self.history, &expected);
-        Report { seed: self.seed, verdict, innocents, lasted, history: self.history }
+        Report { seed: self.seed, verdict, innocents, stalled, lasted, history: self.history }
     }
 
     /// The table knows what a writer that went down, or lost its link, could not say.

@@ -59,6 +59,42 @@ pub async fn a_row_lost_twice_is_a_suspect<H: StoreHarness>(probe: &Probe<H>) {
     assert_eq!((suspects[0].attempts, suspects[0].lost), (2, true));
 }
 
+/// Ordinary failures are nobody's crash: a row that failed and was then lost once is no suspect, and
+/// a settlement wipes the slate.
+pub async fn failures_do_not_make_a_suspect<H: StoreHarness>(probe: &Probe<H>) {
+    let held = probe.take_one("one").await;
+    let retry = Outcome::Retry { delay: probe.ticks(0), attempts: 5, error: "no".to_owned() };
+    assert!(probe.settle(held, retry.clone()).await);
+    probe.pass(1).await;
+    for (owner, attempts) in [("two", 5), ("three", 6)] {
+        let claimed = probe.claim_one(owner).await;
+        assert_eq!((claimed.attempts, claimed.lost), (attempts, owner == "three"));
+        assert_eq!(probe.row(held.id).await.losses, u32::from(claimed.lost));
+        probe.pass(HOLD).await;
+    }
+    let claimed = probe.claim(&Claim { suspects: Suspects::Only, ..probe.claim_by("four") }).await;
+    assert_eq!(ids(&claimed), [held.id], "lost twice in a row by now");
+    assert!(probe.settle(hold_of(&claimed[0]), retry).await);
+    assert_eq!(probe.row(held.id).await.losses, 0);
+    probe.pass(1).await;
+    assert_eq!(ids(&probe.claim_all("five").await), [held.id]);
+}
+
+/// Putting a suspect off does not clear it.
+pub async fn a_released_suspect_stays_one<H: StoreHarness>(probe: &Probe<H>) {
+    let id = probe.take_one("one").await.id;
+    probe.pass(HOLD).await;
+    probe.claim_one("two").await;
+    probe.pass(HOLD).await;
+    let only = |owner| Claim { suspects: Suspects::Only, ..probe.claim_by(owner) };
+    let claimed = probe.claim(&only("three")).await;
+    assert!(probe.settle(hold_of(&claimed[0]), Outcome::Released).await);
+    assert!(probe.claim_all("four").await.is_empty());
+    let again = probe.claim(&only("four")).await;
+    assert_eq!(ids(&again), [id]);
+    assert_eq!((again[0].attempts, again[0].lost), (2, false), "and counts nothing");
+}
+
 /// To the node that holds it, its own row is never a suspect.
 pub async fn a_row_is_no_suspect_to_its_own_holder<H: StoreHarness>(probe: &Probe<H>) {
     probe.take_one("one").await;

@@ -1,0 +1,53 @@
+use std::sync::Arc;
+
+use sendoff_core::EventId;
+
+use super::{Holds, Run};
+use crate::store::Held;
+
+/// The right to run one event, from its admission to its settlement.
+///
+/// Whatever happens to its bearer (a lane that is full, a worker that panics, a future that is
+/// dropped), the hold behind it is not forgotten: a ticket that is dropped gives it up, so that
+/// somebody else can have the row.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    holds: Arc<Holds>,
+    id: EventId,
+    run: Run,
+}
+
+impl Ticket {
+    pub(super) fn new(holds: Arc<Holds>, id: EventId, run: Run) -> Self {
+        Self { holds, id, run }
+    }
+
+    /// Whether the run may start: the row is certainly ours now (I1).
+    pub(crate) fn may_start(&self) -> bool {
+        self.holds.start(self.id, self.run)
+    }
+
+    /// What to settle the run by; `None` if its hold was lost.
+    pub(crate) fn held(&self) -> Option<Held> {
+        self.holds.held(self.id, self.run)
+    }
+
+    /// The run is over and settled by this hold: there is nothing to give up. Unless the poller was
+    /// quicker than the settlement's reply, and claimed the row anew while the run was still known
+    /// here: that claim serves nobody, and would keep the row from everybody until it ran out.
+    pub(crate) fn settled(self, by: Held) {
+        match self.holds.forget(self.id, self.run) {
+            Some(newer) if newer != by => self.holds.give_up(newer),
+            _ => {}
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        // Finds nothing after `settled`.
+        if let Some(held) = self.holds.forget(self.id, self.run) {
+            self.holds.give_up(held);
+        }
+    }
+}

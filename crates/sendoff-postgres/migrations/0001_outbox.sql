@@ -1,0 +1,233 @@
+-- migration 1: the outbox, its indexes, the bell, a view for people, a function for other languages.
+-- Guarantee: runs once, in the transaction that also writes outbox_schema.
+
+create table sendoff.outbox_event (
+    event_id       uuid        not null,
+    -- From a sequence without a cache: order comes from the database, not from its clients' clocks.
+    seq            bigint      not null generated always as identity (cache 1),
+    occurred_at    timestamptz not null,
+    due_at         timestamptz not null,
+    created_at     timestamptz not null,
+    done_at        timestamptz,
+    attempts       integer     not null default 0,
+    status         smallint    not null default 0,
+    shard          smallint    not null,
+    losses         smallint    not null default 0,
+    event_type     text        not null,
+    aggregate_type text        not null default '__GLOBAL__',
+    aggregate_id   text,
+    tenant_id      text,
+    ordering_key   text,
+    content_type   text        not null default 'application/json',
+    locked_by      text,
+    last_error     text,
+    headers        jsonb,
+    payload        bytea       not null,
+    constraint outbox_event_pkey primary key (event_id),
+    constraint outbox_event_status check (status in (0, 1, 2, 3)),
+    constraint outbox_event_attempts check (attempts >= 0),
+    constraint outbox_event_losses check (losses >= 0),
+    constraint outbox_event_shard check (shard between 0 and 63)
+);
+
+-- A payload is written once and rarely read: compressing it is work for nothing.
+alter table sendoff.outbox_event alter column payload set storage external;
+
+-- A queue turns over quickly. The default waits for a fifth of the table, delivered rows included,
+-- before dead entries at the front of the index are swept away.
+alter table sendoff.outbox_event set (
+    autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_insert_scale_factor = 0.2,
+    autovacuum_analyze_scale_factor = 0.05
+);
+
+-- Every poll walks this one; delivered rows are not in it, however many are kept.
+create index outbox_event_due on sendoff.outbox_event (due_at, seq) where status in (0, 2);
+
+-- Rows whose holder vanished: few, so that looking for suspects costs nothing.
+create index outbox_event_suspect on sendoff.outbox_event (due_at, seq)
+ where status in (0, 2) and losses > 0;
+
+-- What retention walks. Empty where delivered rows are deleted, and then it costs nothing.
+create index outbox_event_done on sendoff.outbox_event (done_at) where status = 1;
+
+-- One row: whether the relay sleeps, and wants to be rung for.
+create table sendoff.outbox_bell (
+    single boolean not null default true,
+    asleep boolean not null default false,
+    constraint outbox_bell_pkey primary key (single),
+    constraint outbox_bell_single check (single)
+);
+insert into sendoff.outbox_bell default values;
+
+-- Text where the bytes are text, escapes where they are not: one odd payload must not break the view.
+create function sendoff.outbox_text(payload bytea) returns text
+language plpgsql stable strict as $body$
+begin
+    return convert_from(payload, 'UTF8');
+exception when others then
+    return encode(payload, 'escape');
+end
+$body$;
+
+create view sendoff.outbox_event_json as
+select seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key, shard,
+       case status when 0 then 'NEW' when 1 then 'DONE' when 2 then 'RETRY' else 'DEAD' end
+           as status,
+       attempts, losses, occurred_at, due_at, created_at, done_at, last_error, locked_by, headers,
+       content_type,
+       case when content_type ilike '%json%' or content_type ilike 'text/%'
+            then sendoff.outbox_text(payload) else encode(payload, 'hex') end as payload
+  from sendoff.outbox_event;
+
+-- A time-ordered id, UUIDv7, for servers that have no function for it.
+create function sendoff.outbox_uuid_v7() returns uuid
+language sql volatile as $body$
+    select encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid())
+               placing substring(int8send(floor(extract(epoch from clock_timestamp()) * 1000)::bigint)
+                                 from 3)
+               from 1 for 6), 52, 1), 53, 1), 'hex')::uuid
+$body$;
+
+create function sendoff.outbox_check(field text, value text, most integer) returns void
+language plpgsql immutable as $body$
+begin
+    if value is null then
+        return;
+    end if;
+    if char_length(value) > most then
+        raise exception '% has % characters; the limit is %', field, char_length(value), most
+            using errcode = 'string_data_right_truncation';
+    end if;
+    if value ~ '[\r\n]' then
+        raise exception '% must not contain a line break', field
+            using errcode = 'invalid_parameter_value';
+    end if;
+end
+$body$;
+
+-- sendoff_emit: write an event from any language, in the caller's own transaction.
+-- Guarantee: the limits of every other writer; the same shard; the bell is rung where it must be.
+create function sendoff.sendoff_emit(
+    event_type     text,
+    payload        bytea,
+    aggregate_type text     default '__GLOBAL__',
+    aggregate_id   text     default null,
+    tenant_id      text     default null,
+    ordering_key   text     default null,
+    headers        jsonb    default null,
+    content_type   text     default 'application/octet-stream',
+    event_id       uuid     default null,
+    delay          interval default '0'
+) returns uuid
+language plpgsql volatile as $body$
+#variable_conflict use_variable
+declare
+    new_id uuid := coalesce(event_id, sendoff.outbox_uuid_v7());
+    shard  smallint;
+    -- Read once, so that the row is due exactly `delay` after it was created.
+    at     timestamptz := clock_timestamp();
+begin
+    if coalesce(event_type, '') = '' then
+        raise exception 'event_type must not be empty' using errcode = 'invalid_parameter_value';
+    end if;
+    if coalesce(aggregate_type, '') = '' then
+        raise exception 'aggregate_type must not be empty' using errcode = 'invalid_parameter_value';
+    end if;
+    if payload is null then
+        raise exception 'payload is missing' using errcode = 'null_value_not_allowed';
+    end if;
+    if octet_length(payload) > 1048576 then
+        raise exception 'payload is % bytes; the limit is 1048576', octet_length(payload)
+            using errcode = 'string_data_right_truncation';
+    end if;
+    perform sendoff.outbox_check('event_type', event_type, 128);
+    perform sendoff.outbox_check('aggregate_type', aggregate_type, 64);
+    perform sendoff.outbox_check('aggregate_id', aggregate_id, 128);
+    perform sendoff.outbox_check('tenant_id', tenant_id, 64);
+    perform sendoff.outbox_check('ordering_key', ordering_key, 128);
+    perform sendoff.outbox_check('content_type', content_type, 128);
+    if headers = '{}' or headers = 'null' then
+        headers := null;
+    end if;
+    if headers is not null then
+        if jsonb_typeof(headers) <> 'object'
+           or exists (select from jsonb_each(headers) h where jsonb_typeof(h.value) <> 'string') then
+            raise exception 'headers are a JSON object of texts'
+                using errcode = 'invalid_parameter_value';
+        end if;
+        if (select count(*) from jsonb_each(headers)) > 64 then
+            raise exception 'headers: the limit is 64' using errcode = 'invalid_parameter_value';
+        end if;
+        if (select sum(octet_length(h.key) + octet_length(h.value))
+              from jsonb_each_text(headers) h) > 32768 then
+            raise exception 'headers: the limit is 32768 bytes together'
+                using errcode = 'string_data_right_truncation';
+        end if;
+        perform sendoff.outbox_check('header name', h.key, 128),
+                sendoff.outbox_check('header value', h.value, 32768)
+           from jsonb_each_text(headers) h;
+        if headers ? '' then
+            raise exception 'header name must not be empty'
+                using errcode = 'invalid_parameter_value';
+        end if;
+    end if;
+    if delay is null or delay < interval '0' or delay > interval '3650 days' then
+        raise exception 'delay must lie between 0 and 3650 days'
+            using errcode = 'invalid_parameter_value';
+    end if;
+    shard := case when ordering_key is null then get_byte(uuid_send(new_id), 15)
+                  else get_byte(sha256(convert_to(ordering_key, 'UTF8')), 0) end % 64;
+    insert into sendoff.outbox_event as e
+           (event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key, shard,
+            content_type, occurred_at, due_at, created_at, headers, payload)
+    values (new_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key, shard,
+            content_type, at, at + delay, at,
+            headers, payload);
+    if delay = interval '0' then
+        perform pg_notify('sendoff_channel', '') from sendoff.outbox_bell b where b.asleep;
+    end if;
+    return new_id;
+end
+$body$;
+
+-- The same for text, kept to the byte in UTF-8. What claims to be JSON must be JSON.
+create function sendoff.sendoff_emit(
+    event_type     text,
+    payload        text,
+    aggregate_type text     default '__GLOBAL__',
+    aggregate_id   text     default null,
+    tenant_id      text     default null,
+    ordering_key   text     default null,
+    headers        jsonb    default null,
+    content_type   text     default 'application/json',
+    event_id       uuid     default null,
+    delay          interval default '0'
+) returns uuid
+language plpgsql volatile as $body$
+begin
+    if content_type = 'application/json' then
+        perform payload::json;
+    end if;
+    return sendoff.sendoff_emit(event_type, convert_to(payload, 'UTF8'), aggregate_type,
+        aggregate_id, tenant_id, ordering_key, headers, content_type, event_id, delay);
+end
+$body$;
+
+-- The same for a JSON value, in the form in which PostgreSQL writes it.
+create function sendoff.sendoff_emit(
+    event_type     text,
+    payload        jsonb,
+    aggregate_type text     default '__GLOBAL__',
+    aggregate_id   text     default null,
+    tenant_id      text     default null,
+    ordering_key   text     default null,
+    headers        jsonb    default null,
+    content_type   text     default 'application/json',
+    event_id       uuid     default null,
+    delay          interval default '0'
+) returns uuid
+language sql volatile as $body$
+    select sendoff.sendoff_emit(event_type, convert_to(payload::text, 'UTF8'), aggregate_type,
+        aggregate_id, tenant_id, ordering_key, headers, content_type, event_id, delay)
+$body$;

@@ -1,0 +1,27 @@
+-- claim: hold the visible rows that may run in company, oldest due first.
+-- Guarantee: two claims never get the same row; a holder who vanished is counted in the same
+-- statement. Leaves suspects out. A visible row was due before now, so the new due time, which is
+-- later than now, is another token. Index: outbox_event_due; then primary key.
+with visible as materialized (
+    select event_id, due_at, locked_by
+      from sendoff.outbox_event
+     where status in (0, 2)
+       and due_at <= now()
+       and (created_at <= now() - $4::interval or created_at > now())
+       and losses + case when locked_by <> $1::text then 1 else 0 end < 2
+     order by due_at, seq
+     limit $2::bigint
+       for update skip locked
+)
+update sendoff.outbox_event e
+   set due_at = now() + greatest($3::interval, interval '1 microsecond'),
+       locked_by = $1::text,
+       attempts = e.attempts + case when v.locked_by <> $1::text then 1 else 0 end,
+       losses = least(e.losses, 32766) + case when v.locked_by <> $1::text then 1 else 0 end
+  from visible v
+ where e.event_id = v.event_id
+returning e.event_id, e.event_type, e.aggregate_type, e.aggregate_id, e.tenant_id, e.ordering_key,
+          e.content_type, e.occurred_at, e.headers, e.payload,
+          e.attempts, e.due_at, e.created_at,
+          e.seq, v.due_at as was_due, coalesce(v.locked_by <> $1::text, false) as lost,
+          now() as claimed_at

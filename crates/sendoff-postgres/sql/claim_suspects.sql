@@ -1,0 +1,26 @@
+-- claim_suspects: hold the visible rows that were lost before and are lost again, oldest due first.
+-- Guarantee: as `claim`, for exactly the rows that `claim` leaves out.
+-- Index: outbox_event_suspect; then primary key.
+with visible as materialized (
+    select event_id, due_at, locked_by
+      from sendoff.outbox_event
+     where status in (0, 2) and losses > 0
+       and due_at <= now()
+       and (created_at <= now() - $4::interval or created_at > now())
+       and losses + case when locked_by <> $1::text then 1 else 0 end >= 2
+     order by due_at, seq
+     limit $2::bigint
+       for update skip locked
+)
+update sendoff.outbox_event e
+   set due_at = now() + greatest($3::interval, interval '1 microsecond'),
+       locked_by = $1::text,
+       attempts = e.attempts + case when v.locked_by <> $1::text then 1 else 0 end,
+       losses = least(e.losses, 32766) + case when v.locked_by <> $1::text then 1 else 0 end
+  from visible v
+ where e.event_id = v.event_id
+returning e.event_id, e.event_type, e.aggregate_type, e.aggregate_id, e.tenant_id, e.ordering_key,
+          e.content_type, e.occurred_at, e.headers, e.payload,
+          e.attempts, e.due_at, e.created_at,
+          e.seq, v.due_at as was_due, coalesce(v.locked_by <> $1::text, false) as lost,
+          now() as claimed_at

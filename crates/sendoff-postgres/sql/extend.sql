@@ -1,0 +1,20 @@
+-- extend: holds that last longer.
+-- Guarantee: a stale token changes nothing; the new due time is never the old one. Rows are locked
+-- first, in the order of their ids: two batches never wait for each other.
+-- Index: primary key. Tokens are compared in a way that no index serves, because rows of one batch
+-- share their due time and would all be looked at for each of them.
+with mine as materialized (
+    select event_id from sendoff.outbox_event
+     where event_id = any ($1::uuid[])
+     order by event_id
+       for update
+)
+update sendoff.outbox_event e
+   set due_at = now() + $3::interval
+              + case when s.token = now() + $3::interval then interval '1 microsecond'
+                     else interval '0' end
+  from unnest($1::uuid[], $2::timestamptz[]) as s(id, token)
+ where (select count(*) from mine) > 0
+   and e.event_id = s.id and e.due_at is not distinct from s.token
+   and e.status in (0, 2) and e.locked_by is not null
+returning e.event_id, e.due_at

@@ -1,0 +1,19 @@
+-- insert: new rows, in the caller's transaction.
+-- Guarantee: all of a statement's rows or none; nothing at all outside a transaction, because the
+-- mark of `in_transaction`, sent just before, is gone by then. Times are the statement's: those of a
+-- long transaction would be past before anybody could see the row. Rings the bell only when rows are
+-- due at once ($14) and the relay said that it sleeps. Index: primary key.
+insert into sendoff.outbox_event
+       (event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key, shard,
+        content_type, occurred_at, due_at, created_at, locked_by, headers, payload)
+select i.event_id, i.event_type, i.aggregate_type, i.aggregate_id, i.tenant_id, i.ordering_key,
+       i.shard, i.content_type, i.occurred_at, statement_timestamp() + i.after,
+       statement_timestamp(), i.locked_by, i.headers, i.payload
+  from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[],
+              $7::smallint[], $8::text[], $9::timestamptz[], $10::interval[], $11::text[],
+              $12::jsonb[], $13::bytea[])
+       as i(event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key, shard,
+            content_type, occurred_at, after, locked_by, headers, payload)
+ where current_setting('sendoff_capture.in_transaction', true) = 'yes'
+returning created_at, due_at, pg_current_xact_id() as xid,
+          (select pg_notify($15, '') from sendoff.outbox_bell where $14 and asleep) as rung

@@ -1,0 +1,35 @@
+-- settle_delete: as `settle_keep`, where delivered rows are deleted.
+-- Guarantee: the same; what is deleted and what is changed are different rows.
+-- Index: primary key. Tokens are compared in a way that no index serves, because rows of one batch
+-- share their due time and would all be looked at for each of them.
+with mine as materialized (
+    select event_id from sendoff.outbox_event
+     where event_id = any ($1::uuid[])
+     order by event_id
+       for update
+), batch as materialized (
+    select *
+      from unnest($1::uuid[], $2::timestamptz[], $3::smallint[], $4::interval[], $5::integer[],
+                  $6::text[]) as s(id, token, outcome, after, attempts, error)
+), deleted as (
+    delete from sendoff.outbox_event e
+     using batch s
+     where (select count(*) from mine) > 0
+       and e.event_id = s.id and e.due_at is not distinct from s.token and s.outcome = 1
+       and e.status in (0, 2) and e.locked_by is not null
+    returning e.event_id
+), changed as (
+    update sendoff.outbox_event e
+       set status = case s.outcome when 0 then e.status else s.outcome end,
+           due_at = case when s.outcome in (0, 2) then now() + s.after else e.due_at end,
+           attempts = coalesce(s.attempts, e.attempts),
+           losses = case s.outcome when 0 then e.losses else 0 end,
+           last_error = coalesce(s.error, e.last_error),
+           locked_by = null
+      from batch s
+     where (select count(*) from mine) > 0
+       and e.event_id = s.id and e.due_at is not distinct from s.token and s.outcome <> 1
+       and e.status in (0, 2) and e.locked_by is not null
+    returning e.event_id
+)
+select event_id from deleted union all select event_id from changed

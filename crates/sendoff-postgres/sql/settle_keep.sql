@@ -1,0 +1,26 @@
+-- settle_keep: the ends of holds, of every kind at once, where delivered rows are kept.
+-- Guarantee: a stale token changes nothing, neither does a second settlement, and a terminal row
+-- stays as it is. Outcomes are 0 (given back, all as it was) or the status to come: 1 done, 2 retry,
+-- 3 dead. Rows are locked first, in the order of their ids: two batches never wait for each other.
+-- Index: primary key. Tokens are compared in a way that no index serves, because rows of one batch
+-- share their due time and would all be looked at for each of them.
+with mine as materialized (
+    select event_id from sendoff.outbox_event
+     where event_id = any ($1::uuid[])
+     order by event_id
+       for update
+)
+update sendoff.outbox_event e
+   set status = case s.outcome when 0 then e.status else s.outcome end,
+       due_at = case when s.outcome in (0, 2) then now() + s.after else e.due_at end,
+       attempts = coalesce(s.attempts, e.attempts),
+       losses = case s.outcome when 0 then e.losses else 0 end,
+       last_error = coalesce(s.error, e.last_error),
+       done_at = case s.outcome when 1 then now() end,
+       locked_by = null
+  from unnest($1::uuid[], $2::timestamptz[], $3::smallint[], $4::interval[], $5::integer[],
+              $6::text[]) as s(id, token, outcome, after, attempts, error)
+ where (select count(*) from mine) > 0
+   and e.event_id = s.id and e.due_at is not distinct from s.token
+   and e.status in (0, 2) and e.locked_by is not null
+returning e.event_id

@@ -1,0 +1,114 @@
+//! Ending a transaction of ours: insert, commit, and know that it happened.
+
+use ::tokio_postgres::error::{Error, Severity, SqlState};
+use ::tokio_postgres::{Client, Transaction};
+use futures_util::future::join3;
+use sendoff_engine::capture::{CommitError, CommitMark, WriteError};
+use sendoff_engine::store::{Born, NewRow};
+
+use super::draft::Draft;
+use super::insert::{Insert, Inserted, insert_one, mark, refused, send};
+use crate::error::is_lost_race;
+use crate::store::PostgresStore;
+
+/// Inserts `rows` and commits, the last statement and COMMIT in one round trip.
+///
+/// The driver hides how COMMIT was answered, and answers `Ok` where the server rolled back. So the
+/// proof is what was sent just before it on the same connection: in a transaction that cannot
+/// commit, the statement before COMMIT fails.
+pub(super) async fn commit(
+    store: &PostgresStore,
+    tx: Transaction<'_>,
+    insert: &Insert,
+    rows: &[NewRow],
+) -> Result<Vec<Born>, CommitError> {
+    store.check_open().map_err(|_| CommitError::Refused(WriteError::Closed))?;
+    if tx.client().is_closed() {
+        return Err(CommitError::RolledBack("the connection was lost before COMMIT".into()));
+    }
+    // Where something fails before COMMIT is sent, dropping the transaction rolls it back.
+    let mut drafts = Draft::all(rows).map_err(CommitError::Refused)?;
+    let last = drafts.pop();
+    let mut born = Vec::with_capacity(rows.len());
+    for draft in &drafts {
+        let inserted = insert_one(store, tx.client(), insert, draft).await;
+        born.extend(inserted.map_err(CommitError::Refused)?);
+    }
+    let ids = rows.iter().map(|row| row.event.id()).collect();
+    let answer = finish(store, tx.client(), insert, last.as_ref(), CommitMark::new(ids)).await;
+    // COMMIT was sent. Dropped, the transaction would send a ROLLBACK after it, and the server would
+    // log a warning. It owns nothing but a reference.
+    std::mem::forget(tx);
+    born.extend(answer?);
+    Ok(born)
+}
+
+async fn finish(
+    store: &PostgresStore,
+    client: &Client,
+    insert: &Insert,
+    draft: Option<&Draft<'_>>,
+    unknown: CommitMark,
+) -> Result<Vec<Born>, CommitError> {
+    let commit = client.batch_execute("commit");
+    let (marked, inserted, committed) = match draft {
+        Some(draft) => join3(mark(store, client), send(store, client, insert, draft), commit).await,
+        None => {
+            let (marked, open, committed) =
+                join3(mark(store, client), is_open(store, client), commit).await;
+            let nothing = open.map(|open| open.then(|| Inserted { born: Vec::new(), xid: None }));
+            match nothing.transpose() {
+                Some(inserted) => (marked, inserted, committed),
+                None => return Err(CommitError::RolledBack(WriteError::NoTransaction.into())),
+            }
+        }
+    };
+    if let Err(error) = marked {
+        return Err(not_inserted(store, error, unknown));
+    }
+    let inserted = match inserted {
+        Ok(inserted) => inserted,
+        Err(error) => return Err(not_inserted(store, error, unknown)),
+    };
+    if draft.is_some() && inserted.born.is_empty() {
+        return Err(CommitError::Refused(WriteError::NoTransaction));
+    }
+    match committed {
+        Ok(()) => Ok(inserted.born),
+        Err(error) => {
+            let unknown = match inserted.xid {
+                Some(xid) => unknown.with_xid(xid.0),
+                None => unknown,
+            };
+            Err(not_committed(error, unknown))
+        }
+    }
+}
+
+/// Whether a transaction is open, for a commit without events.
+async fn is_open(store: &PostgresStore, client: &Client) -> Result<bool, Error> {
+    let rows = client.query_typed(&store.sql().is_in_transaction.text, &[]).await?;
+    rows.first().map_or(Ok(false), |row| row.try_get(0))
+}
+
+/// What it means that a statement before COMMIT failed: a refusal aborted the transaction.
+fn not_inserted(store: &PostgresStore, error: Error, unknown: CommitMark) -> CommitError {
+    match error.code() {
+        None => CommitError::Unknown { mark: unknown, source: error.into() },
+        Some(code) if *code == SqlState::IN_FAILED_SQL_TRANSACTION || is_lost_race(code) => {
+            CommitError::RolledBack(error.into())
+        }
+        Some(_) => CommitError::Refused(refused(store, error)),
+    }
+}
+
+/// What it means that COMMIT itself failed. A session that is being ended may have committed before
+/// it could say so; an ordinary error (a deferred constraint, a lost race) means that it did not.
+fn not_committed(error: Error, unknown: CommitMark) -> CommitError {
+    let severity = error.as_db_error().and_then(|refusal| refusal.parsed_severity());
+    if severity == Some(Severity::Error) {
+        CommitError::RolledBack(error.into())
+    } else {
+        CommitError::Unknown { mark: unknown, source: error.into() }
+    }
+}

@@ -1,0 +1,54 @@
+//! `deadpool-postgres`: its transactions, and ours on a connection from its pool. The connection
+//! remembers statements, so the insert is planned once.
+
+use ::tokio_postgres::{Client, Error};
+use deadpool_postgres::{Client as Pooled, Transaction as DeadpoolTransaction};
+use sendoff_engine::capture::{Begin, BeginError, Capture, WriteError};
+use sendoff_engine::store::{Born, NewRow};
+
+use super::insert::{Insert, insert_all, refused};
+use super::prepared::PreparedTransaction;
+use crate::options::Doorbell;
+use crate::store::PostgresStore;
+
+impl<'c> Capture<DeadpoolTransaction<'c>> for PostgresStore {
+    async fn insert(
+        &self,
+        tx: &mut DeadpoolTransaction<'c>,
+        rows: &[NewRow],
+    ) -> Result<Vec<Born>, WriteError> {
+        self.check_open().map_err(|_| WriteError::Closed)?;
+        let statement = &self.sql().insert;
+        let insert = match self.doorbell() {
+            Doorbell::Off => Insert::Unnamed,
+            Doorbell::On => Insert::Prepared(
+                tx.prepare_typed_cached(&statement.text, statement.types)
+                    .await
+                    .map_err(|error| refused(self, error))?,
+            ),
+        };
+        insert_all(self, tx.client(), &insert, rows).await
+    }
+}
+
+impl<'c> Begin<&'c mut Pooled> for PostgresStore {
+    type Tx = PreparedTransaction<'c>;
+
+    async fn begin(&self, client: &'c mut Pooled) -> Result<Self::Tx, BeginError> {
+        self.check_open().map_err(|error| BeginError(error.into()))?;
+        let begun = async {
+            let statement = &self.sql().insert;
+            let insert = match self.doorbell() {
+                Doorbell::Off => Insert::Unnamed,
+                Doorbell::On => Insert::Prepared(
+                    client.prepare_typed_cached(&statement.text, statement.types).await?,
+                ),
+            };
+            // The driver's own transaction, not the pool's wrapper: the wrapper could not be
+            // forgotten after a commit without leaking a share of the statement cache.
+            let client: &mut Client = client;
+            Ok::<_, Error>(PreparedTransaction::new(client.transaction().await?, insert))
+        };
+        begun.await.map_err(|error| BeginError(error.into()))
+    }
+}

@@ -1,0 +1,76 @@
+//! `tokio-postgres`: its transactions, and its client inside a transaction begun by hand.
+
+use ::tokio_postgres::{Client, Transaction};
+use sendoff_engine::capture::{
+    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, Nest, Release, WriteError,
+};
+use sendoff_engine::store::{Born, NewRow};
+
+use super::commit::commit;
+use super::insert::{Insert, insert_all};
+use crate::store::PostgresStore;
+
+impl<'c> Capture<Transaction<'c>> for PostgresStore {
+    async fn insert(
+        &self,
+        tx: &mut Transaction<'c>,
+        rows: &[NewRow],
+    ) -> Result<Vec<Born>, WriteError> {
+        insert_all(self, tx.client(), &Insert::Unnamed, rows).await
+    }
+}
+
+/// The type proves nothing here; outside a transaction the server inserts nothing, and the answer is
+/// [`WriteError::NoTransaction`].
+impl Capture<Client> for PostgresStore {
+    async fn insert(&self, client: &mut Client, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
+        insert_all(self, client, &Insert::Unnamed, rows).await
+    }
+}
+
+impl<'c> Begin<&'c mut Client> for PostgresStore {
+    type Tx = Transaction<'c>;
+
+    async fn begin(&self, client: &'c mut Client) -> Result<Self::Tx, BeginError> {
+        self.check_open().map_err(|error| BeginError(error.into()))?;
+        client.transaction().await.map_err(|error| BeginError(error.into()))
+    }
+}
+
+/// Only for what [`Begin`] returned, or `Client::transaction`: to the driver a savepoint has the same
+/// type, and COMMIT would end what is around it.
+impl<'c> Commit<Transaction<'c>> for PostgresStore {
+    async fn commit(&self, tx: Transaction<'c>, rows: &[NewRow]) -> Result<Vec<Born>, CommitError> {
+        commit(self, tx, &Insert::Unnamed, rows).await
+    }
+
+    async fn rollback(&self, tx: Transaction<'c>) -> Result<(), CommitError> {
+        // One that fails here still cannot commit: the server undoes it when the connection closes.
+        tx.rollback().await.map_err(|error| CommitError::RolledBack(error.into()))
+    }
+}
+
+impl<'t, 'c> Nest<'t, Transaction<'c>> for PostgresStore {
+    type Nested = Transaction<'t>;
+
+    fn savepoint(
+        &'t self,
+        tx: &'t mut Transaction<'c>,
+    ) -> BoxFuture<'t, Result<Self::Nested, BeginError>> {
+        Box::pin(async move { tx.transaction().await.map_err(|error| BeginError(error.into())) })
+    }
+}
+
+impl<'t> Release<'t, Transaction<'t>> for PostgresStore {
+    fn release(&'t self, nested: Transaction<'t>) -> BoxFuture<'t, Result<(), CommitError>> {
+        Box::pin(async move {
+            nested.commit().await.map_err(|error| CommitError::RolledBack(error.into()))
+        })
+    }
+
+    fn roll_back_to(&'t self, nested: Transaction<'t>) -> BoxFuture<'t, Result<(), CommitError>> {
+        Box::pin(async move {
+            nested.rollback().await.map_err(|error| CommitError::RolledBack(error.into()))
+        })
+    }
+}

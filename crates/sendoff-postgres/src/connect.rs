@@ -1,0 +1,133 @@
+//! Opening connections of our own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::poll_fn;
+use sendoff_engine::store::StoreError;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls};
+use tracing::debug;
+
+use crate::error::misconfigured;
+use crate::options::{Doorbell, PostgresOptions};
+use crate::tls::{Security, secure};
+
+/// A dead peer is noticed after about a minute of silence, also by a connection that only listens.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEPALIVE_RETRIES: u32 = 3;
+/// Unanswered data counts as a dead peer after this long.
+const TCP_USER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What our sessions are set to, whatever the defaults of the database or the role are.
+///
+/// A claim or settlement that a crash of the server takes back only causes another delivery, so
+/// they need not wait for the disk. The plans never depend on values, and the table may be large
+/// before anybody counted it: so plans are made once, and only along the indexes. With scans
+/// forbidden their estimates are absurd, and would have every statement compiled.
+const SETTINGS: &str = "-c synchronous_commit=off -c plan_cache_mode=force_generic_plan \
+                        -c enable_seqscan=off -c enable_bitmapscan=off -c enable_hashjoin=off \
+                        -c enable_mergejoin=off -c jit=off \
+                        -c default_transaction_isolation=read\\ committed \
+                        -c default_transaction_read_only=off -c lock_timeout=0 \
+                        -c search_path=pg_catalog -c timezone=UTC";
+
+/// Opens connections, all alike.
+pub(crate) struct Connector {
+    config: Config,
+    security: Security,
+    timeout: Duration,
+}
+
+/// A connection, and the task that moves its bytes.
+pub(crate) struct Opened {
+    pub(crate) client: Client,
+    pub(crate) task: JoinHandle<()>,
+}
+
+/// A connection that could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotOpened {
+    #[error(transparent)]
+    Driver(#[from] tokio_postgres::Error),
+    #[error("no connection within {0:?}")]
+    TooSlow(Duration),
+}
+
+impl Connector {
+    pub(crate) fn new(url: &str, options: &PostgresOptions) -> Result<Self, StoreError> {
+        // What libpq calls verify-full is what we always do.
+        let url = url.replace("sslmode=verify-full", "sslmode=require");
+        // The parser's words do not repeat the URL, which may hold a password.
+        let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
+            misconfigured(format!(
+                "the URL of a PostgreSQL database is postgres://user:password@host:port/database: \
+                 {}",
+                sendoff_core::report(&error)
+            ))
+        })?;
+        let security = secure(&mut config, &options.tls)?;
+        config
+            .connect_timeout(options.connect_timeout)
+            .keepalives(true)
+            .keepalives_idle(KEEPALIVE_IDLE)
+            .keepalives_interval(KEEPALIVE_INTERVAL)
+            .keepalives_retries(KEEPALIVE_RETRIES)
+            .tcp_user_timeout(TCP_USER_TIMEOUT);
+        if config.get_application_name().is_none() {
+            config.application_name("sendoff");
+        }
+        if options.doorbell == Doorbell::On {
+            let asked = config.get_options().unwrap_or_default();
+            let timeout = options.statement_timeout.as_millis();
+            config.options(format!("{asked} {SETTINGS} -c statement_timeout={timeout}"));
+        }
+        Ok(Self { config, security, timeout: options.connect_timeout })
+    }
+
+    /// Opens a connection; `bell` is told of every notification it receives.
+    pub(crate) async fn open(&self, bell: Option<Arc<Notify>>) -> Result<Opened, NotOpened> {
+        let open = async {
+            Ok(match &self.security {
+                Security::Plain => {
+                    let (client, connection) = self.config.connect(NoTls).await?;
+                    Opened { client, task: tokio::spawn(drive(connection, bell)) }
+                }
+                #[cfg(feature = "tls-rustls")]
+                Security::Rustls(tls) => {
+                    let (client, connection) = self.config.connect(tls.clone()).await?;
+                    Opened { client, task: tokio::spawn(drive(connection, bell)) }
+                }
+            })
+        };
+        tokio::time::timeout(self.timeout, open)
+            .await
+            .unwrap_or(Err(NotOpened::TooSlow(self.timeout)))
+    }
+}
+
+/// Moves bytes until the client is dropped or the link breaks.
+async fn drive<S, T>(mut connection: Connection<S, T>, bell: Option<Arc<Notify>>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    loop {
+        match poll_fn(|cx| connection.poll_message(cx)).await {
+            Some(Ok(AsyncMessage::Notification(_))) => {
+                if let Some(bell) = &bell {
+                    bell.notify_one();
+                }
+            }
+            Some(Ok(_)) => {}
+            Some(Err(error)) => {
+                debug!(%error, "connection lost");
+                return;
+            }
+            None => return,
+        }
+    }
+}

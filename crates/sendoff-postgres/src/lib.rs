@@ -1,0 +1,57 @@
+//! The outbox in PostgreSQL, from version 13 on.
+//!
+//! Promise: an event exists if and only if the transaction it was written in committed; two claims
+//! never return the same row while its hold lasts; a stale token changes nothing; payloads come back
+//! to the byte. Time that decides anything is the server's.
+//!
+//! [`PostgresStore`] keeps a few connections of its own, for claims, for settlements and for the
+//! doorbell, so that an application that uses up its pool does not stop delivery. Applications write
+//! through *their* connection: a `tokio-postgres` client or transaction, or one of `deadpool`'s.
+//!
+//! ```no_run
+//! use sendoff_engine::{HandlerResult, Outbox};
+//! use sendoff_postgres::PostgresStore;
+//!
+//! # async fn ship(_: sendoff_core::Delivery) -> HandlerResult { Ok(()) }
+//! # async fn example(mut client: tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
+//! let store = PostgresStore::connect("postgres://app@localhost/shop").await?;
+//! store.migrate().await?;
+//! let outbox = Outbox::builder(store).on("order.placed", ship).start()?;
+//!
+//! let mut tx = outbox.begin(&mut client).await?;
+//! tx.execute("insert into orders (total) values ($1)", &[&990_i32]).await?;
+//! tx.emit(("order.placed", r#"{"total":990}"#))?;
+//! tx.commit().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Programs in other languages write with the SQL function `sendoff_emit`, which the migrations
+//! install, inside their own transactions.
+//!
+//! Not here: delivery, retries and waking (see `sendoff-engine`); capture for other drivers; a
+//! connection pool.
+
+mod capture;
+mod claim;
+mod connect;
+mod error;
+mod inspect;
+mod link;
+mod names;
+mod options;
+mod resolve;
+mod retain;
+mod rows;
+mod schema;
+mod settle;
+mod sql;
+mod store;
+mod tls;
+mod wake;
+mod wire;
+
+pub use capture::{PreparedClient, PreparedTransaction};
+pub use options::{Doorbell, PostgresOptions, Retention, Tls};
+pub use schema::migration_sql;
+pub use store::PostgresStore;

@@ -1,0 +1,202 @@
+//! One connection of ours, opened when it is needed and again when it is lost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use sendoff_engine::store::StoreError;
+use tokio::sync::{Mutex, OnceCell};
+use tokio::time::{Instant, sleep_until};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Error, Row, Statement as Prepared};
+
+use crate::connect::{Connector, Opened};
+use crate::error::{failed, is_lost_race, spoils_session};
+use crate::options::Doorbell;
+use crate::sql::{Sql, Statement};
+
+/// The pause after a first failure to connect; it doubles up to the longest, which is short beside
+/// any hold: a server that is back must be found before holds run out.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// How often a statement that lost against another transaction is tried in all.
+const TRIES: usize = 3;
+
+pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+/// A connection that mends itself. Statements of one link are carried out one after the other.
+pub(crate) struct Link {
+    connector: Arc<Connector>,
+    statements: Kept,
+    state: Mutex<State>,
+}
+
+/// Whether statements are kept prepared in the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kept {
+    Prepared,
+    /// A transaction pooler may give every statement another session.
+    Unnamed,
+}
+
+impl From<Doorbell> for Kept {
+    fn from(doorbell: Doorbell) -> Self {
+        match doorbell {
+            Doorbell::On => Self::Prepared,
+            Doorbell::Off => Self::Unnamed,
+        }
+    }
+}
+
+struct State {
+    session: Option<Arc<Session>>,
+    pause: Duration,
+    not_before: Instant,
+    closed: bool,
+}
+
+impl Link {
+    pub(crate) fn new(connector: Arc<Connector>, statements: Kept) -> Self {
+        let state =
+            State { session: None, pause: FIRST_PAUSE, not_before: Instant::now(), closed: false };
+        Self { connector, statements, state: Mutex::new(state) }
+    }
+
+    /// Runs one statement, which is a transaction of its own.
+    ///
+    /// A dropped future leaves the statement to the server, and its session to nobody: it may be
+    /// stuck, and whatever came next would be stuck behind it.
+    pub(crate) async fn query(
+        &self,
+        statement: &Statement,
+        params: Params<'_>,
+    ) -> Result<Vec<Row>, StoreError> {
+        let mut tries = 0;
+        loop {
+            let session = self.session().await?;
+            let unfinished = Unfinished(&session);
+            let answer = session.query(statement, params, self.statements).await;
+            unfinished.finished();
+            tries += 1;
+            match answer {
+                Ok(rows) => return Ok(rows),
+                Err(error) => {
+                    if spoils_session(&error) {
+                        session.spoil();
+                    }
+                    if tries >= TRIES || !error.code().is_some_and(is_lost_race) {
+                        return Err(failed(error));
+                    }
+                }
+            }
+        }
+    }
+
+    async fn session(&self) -> Result<Arc<Session>, StoreError> {
+        let mut state = self.state.lock().await;
+        if state.closed {
+            return Err(StoreError::Closed);
+        }
+        if let Some(session) = &state.session
+            && session.is_usable()
+        {
+            return Ok(Arc::clone(session));
+        }
+        state.session = None;
+        sleep_until(state.not_before).await;
+        match self.connector.open(None).await {
+            Ok(opened) => {
+                let session = Arc::new(Session::new(opened));
+                state.session = Some(Arc::clone(&session));
+                state.pause = FIRST_PAUSE;
+                Ok(session)
+            }
+            Err(error) => {
+                // Not all at once, when a server comes back to many nodes.
+                state.not_before = Instant::now() + state.pause.mul_f64(0.5 + fastrand::f64());
+                state.pause = (state.pause * 2).min(LONGEST_PAUSE);
+                Err(StoreError::Unavailable(error.into()))
+            }
+        }
+    }
+
+    /// Refuses everything from now on.
+    pub(crate) async fn close(&self) {
+        let mut state = self.state.lock().await;
+        state.closed = true;
+        state.session = None;
+    }
+}
+
+/// An open connection, and the statements it knows.
+struct Session {
+    opened: Opened,
+    prepared: Vec<OnceCell<Prepared>>,
+    spoilt: AtomicBool,
+}
+
+impl Session {
+    fn new(opened: Opened) -> Self {
+        let prepared = (0..Sql::COUNT).map(|_| OnceCell::new()).collect();
+        Self { opened, prepared, spoilt: AtomicBool::new(false) }
+    }
+
+    async fn query(
+        &self,
+        statement: &Statement,
+        params: Params<'_>,
+        kept: Kept,
+    ) -> Result<Vec<Row>, Error> {
+        let client = &self.opened.client;
+        match kept {
+            Kept::Prepared => {
+                let prepare = || client.prepare_typed(&statement.text, statement.types);
+                let prepared = self.prepared[statement.slot].get_or_try_init(prepare).await?;
+                client.query(prepared, params).await
+            }
+            Kept::Unnamed => query_unnamed(client, statement, params).await,
+        }
+    }
+
+    fn is_usable(&self) -> bool {
+        !self.spoilt.load(Ordering::Relaxed) && !self.opened.client.is_closed()
+    }
+
+    fn spoil(&self) {
+        self.spoilt.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs a statement that the session does not remember, in one round trip.
+pub(crate) async fn query_unnamed(
+    client: &Client,
+    statement: &Statement,
+    params: Params<'_>,
+) -> Result<Vec<Row>, Error> {
+    let typed: Vec<_> = params.iter().copied().zip(statement.types.iter().cloned()).collect();
+    client.query_typed(&statement.text, &typed).await
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // A sound one says goodbye by itself; one that may be stuck would wait for ever.
+        if self.spoilt.load(Ordering::Relaxed) {
+            self.opened.task.abort();
+        }
+    }
+}
+
+/// Spoils the session unless its statement was answered.
+struct Unfinished<'s>(&'s Session);
+
+impl Unfinished<'_> {
+    fn finished(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        self.0.spoil();
+    }
+}

@@ -1,0 +1,102 @@
+//! Where an outbox lives, and how its names are put into our statements.
+
+use sendoff_core::Ident;
+
+/// The name of PostgreSQL's schema for everybody.
+const PUBLIC: &str = "public";
+/// Bytes of a channel's name. One that is cut may be shared, and then rings once too often.
+const CHANNEL_BYTES: usize = 63;
+
+/// The files are written for a schema called `sendoff`. Only checked names ever take its place.
+#[derive(Debug, Clone)]
+pub(crate) struct Names {
+    schema: String,
+    prefix: String,
+}
+
+impl Names {
+    pub(crate) fn new(schema: Option<&Ident>, prefix: Option<&Ident>) -> Self {
+        let folded = |name: &Ident| name.as_str().to_ascii_lowercase();
+        Self {
+            schema: schema.map_or(PUBLIC.into(), folded),
+            prefix: prefix.map_or_else(String::new, folded),
+        }
+    }
+
+    /// The schema, to be compared with or quoted.
+    pub(crate) fn schema(&self) -> &str {
+        &self.schema
+    }
+
+    /// Whether the schema is the one that is always there.
+    pub(crate) fn is_public(&self) -> bool {
+        self.schema == PUBLIC
+    }
+
+    /// A name of ours with its schema. Quoted: a checked name may still be a keyword.
+    pub(crate) fn qualified(&self, name: &str) -> String {
+        format!("\"{}\".{}{name}", self.schema, self.prefix)
+    }
+
+    /// A name of ours without its schema.
+    pub(crate) fn plain(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    /// What writers notify and relays listen to.
+    pub(crate) fn channel(&self) -> String {
+        let mut channel = format!("{}.{}outbox", self.schema, self.prefix);
+        channel.truncate(CHANNEL_BYTES);
+        channel
+    }
+
+    /// A file's text with the names of this outbox.
+    pub(crate) fn put_into(&self, text: &str) -> String {
+        let text = text.replace("sendoff_channel", &self.channel());
+        let mut parts = text.split("sendoff.");
+        let mut named = self.prefixed(parts.next().unwrap_or_default());
+        for part in parts {
+            let end = part.find(|c: char| c != '_' && !c.is_ascii_alphanumeric());
+            let (name, rest) = part.split_at(end.unwrap_or(part.len()));
+            named.push_str(&self.qualified(name));
+            named.push_str(&self.prefixed(rest));
+        }
+        named
+    }
+
+    /// Names that stand without a schema: of indexes and constraints.
+    fn prefixed(&self, text: &str) -> String {
+        text.replace("outbox_event_", &self.plain("outbox_event_"))
+            .replace("outbox_bell_", &self.plain("outbox_bell_"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Holds W6.
+    #[test]
+    fn names_go_where_the_files_have_theirs() {
+        let names = |schema, prefix: Option<&str>| {
+            let ident = |name: &str| Ident::new(name).unwrap();
+            Names::new(Some(&ident(schema)), prefix.map(ident).as_ref())
+        };
+        let text = "create index outbox_event_due on sendoff.outbox_event (due_at)";
+        assert_eq!(
+            names("Select", Some("Billing_")).put_into(text),
+            "create index billing_outbox_event_due on \"select\".billing_outbox_event (due_at)"
+        );
+        assert_eq!(
+            names("shop", None).put_into(text),
+            "create index outbox_event_due on \"shop\".outbox_event (due_at)"
+        );
+        assert_eq!(names("shop", Some("a_")).put_into("'sendoff_channel'"), "'shop.a_outbox'");
+    }
+
+    #[test]
+    fn a_channel_fits_whatever_the_names_are() {
+        let long = Ident::new("a".repeat(40)).unwrap();
+        assert_eq!(Names::new(Some(&long), Some(&long)).channel().len(), CHANNEL_BYTES);
+    }
+}

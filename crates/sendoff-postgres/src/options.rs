@@ -1,0 +1,128 @@
+use std::fmt;
+use std::time::Duration;
+
+use sendoff_core::Ident;
+use sendoff_engine::store::StoreError;
+
+use crate::error::misconfigured;
+
+/// How a store works. `Default` suits one outbox in the schema `public`, on a direct connection.
+#[derive(Debug, Clone)]
+pub struct PostgresOptions {
+    /// The schema that everything lives in; `public` where none is given. Folded to lower case, as
+    /// PostgreSQL folds a name that is not quoted.
+    pub schema: Option<Ident>,
+    /// Put before every name: `billing_` makes `billing_outbox_event`. Outboxes with different
+    /// prefixes live side by side in one schema.
+    pub prefix: Option<Ident>,
+    /// What becomes of delivered rows.
+    pub retention: Retention,
+    /// Whether writers wake a sleeping relay.
+    pub doorbell: Doorbell,
+    /// How the connections are secured.
+    pub tls: Tls,
+    /// How long opening a connection may take.
+    pub connect_timeout: Duration,
+    /// How long the server works on one statement of ours before it gives up. A little longer than
+    /// the engine waits for it.
+    pub statement_timeout: Duration,
+}
+
+impl Default for PostgresOptions {
+    /// `public`, no prefix, seven days of retention, the doorbell on, TLS beyond this host, 5 s to
+    /// connect, 15 s for a statement.
+    fn default() -> Self {
+        Self {
+            schema: None,
+            prefix: None,
+            retention: Retention::default(),
+            doorbell: Doorbell::default(),
+            tls: Tls::default(),
+            connect_timeout: Duration::from_secs(5),
+            statement_timeout: Duration::from_secs(15),
+        }
+    }
+}
+
+impl PostgresOptions {
+    /// Validates once, at construction of the store.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        let schema = self.schema.as_ref().map_or("", Ident::as_str);
+        if schema.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("pg_")) {
+            return Err(misconfigured(format!(
+                "schema {schema:?}: PostgreSQL keeps names that begin with `pg_` for itself; choose \
+                 another"
+            )));
+        }
+        for (field, value) in [
+            ("connect_timeout", self.connect_timeout),
+            ("statement_timeout", self.statement_timeout),
+        ] {
+            if value < TIMEOUTS.0 || value > TIMEOUTS.1 {
+                return Err(misconfigured(format!(
+                    "{field} is {value:?}; it lies between {:?} and {:?}",
+                    TIMEOUTS.0, TIMEOUTS.1
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Shorter is no chance to succeed; longer is not patience but a failure nobody sees.
+const TIMEOUTS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(10 * 60));
+
+/// What becomes of delivered rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retention {
+    /// They are deleted by the settlement itself: fastest, and the table does not grow.
+    DeleteWhenDone,
+    /// They are kept this long, and then purged by maintenance.
+    Keep(Duration),
+}
+
+impl Default for Retention {
+    /// Seven days.
+    fn default() -> Self {
+        Self::Keep(Duration::from_secs(7 * 24 * 60 * 60))
+    }
+}
+
+/// Whether a relay that found nothing to do is woken by whoever writes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Doorbell {
+    /// A sleeping relay is rung with `NOTIFY`; one that is awake never is.
+    #[default]
+    On,
+    /// The relay only polls. Then nothing of the session is used (no `LISTEN`, no prepared
+    /// statement, no setting), as it must be behind a transaction pooler such as `PgBouncer`; and
+    /// no transaction notifies, as it must be where transactions are `PREPARE`d.
+    Off,
+}
+
+/// How connections are secured.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub enum Tls {
+    /// Plain text on a Unix socket, to this host itself, or where the URL says `sslmode=disable`.
+    /// To anywhere else TLS, with certificate and host name verified against the system's roots,
+    /// which needs the feature `tls-rustls`.
+    #[default]
+    Auto,
+    /// Plain text, wherever the server is.
+    Off,
+    /// TLS with this configuration: roots of one's own, or a client's certificate.
+    #[cfg(feature = "tls-rustls")]
+    Rustls(std::sync::Arc<rustls::ClientConfig>),
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "Auto",
+            Self::Off => "Off",
+            #[cfg(feature = "tls-rustls")]
+            Self::Rustls(_) => "Rustls",
+        })
+    }
+}

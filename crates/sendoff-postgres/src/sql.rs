@@ -1,0 +1,105 @@
+//! The statements: text, and the types of their parameters.
+//!
+//! Types are told, never asked for: the server's answer would cost a round trip, and on a pipeline
+//! COMMIT would overtake.
+
+use tokio_postgres::types::Type;
+
+use crate::names::Names;
+
+/// One statement. Its slot is where a session keeps it prepared.
+#[derive(Debug)]
+pub(crate) struct Statement {
+    pub(crate) text: String,
+    pub(crate) types: &'static [Type],
+    pub(crate) slot: usize,
+}
+
+macro_rules! statements {
+    ($($name:ident: [$($parameter:ident),*]),* $(,)?) => {
+        /// Every statement, with the names of one outbox put in.
+        #[derive(Debug)]
+        pub(crate) struct Sql {
+            $(pub(crate) $name: Statement,)*
+        }
+
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
+        enum Slot { $($name,)* Count }
+
+        impl Sql {
+            /// How many there are.
+            pub(crate) const COUNT: usize = Slot::Count as usize;
+
+            /// Puts the checked names in. Nothing else is ever spliced.
+            pub(crate) fn load(names: &Names) -> Self {
+                Self {
+                    $($name: Statement {
+                        text: statement(
+                            include_str!(concat!("../sql/", stringify!($name), ".sql")), names),
+                        types: const { &[$(Type::$parameter),*] },
+                        slot: Slot::$name as usize,
+                    },)*
+                }
+            }
+
+            #[cfg(test)]
+            fn all(&self) -> Vec<&Statement> {
+                vec![$(&self.$name),*]
+            }
+        }
+    };
+}
+
+statements!(
+    arm: [],
+    claim: [TEXT, INT8, INTERVAL, INTERVAL],
+    claim_suspects: [TEXT, INT8, INTERVAL, INTERVAL],
+    confirm: [UUID_ARRAY, TIMESTAMPTZ_ARRAY],
+    counts: [],
+    disarm: [],
+    extend: [UUID_ARRAY, TIMESTAMPTZ_ARRAY, INTERVAL],
+    find: [UUID],
+    in_transaction: [],
+    insert: [
+        UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT2_ARRAY,
+        TEXT_ARRAY, TIMESTAMPTZ_ARRAY, INTERVAL_ARRAY, TEXT_ARRAY, JSONB_ARRAY, BYTEA_ARRAY, BOOL,
+        TEXT
+    ],
+    is_in_transaction: [],
+    oldest_lag: [],
+    present: [UUID_ARRAY],
+    purge: [INTERVAL, INT8],
+    rescue: [INTERVAL],
+    schema_known: [],
+    schema_version: [],
+    settle_delete: [
+        UUID_ARRAY, TIMESTAMPTZ_ARRAY, INT2_ARRAY, INTERVAL_ARRAY, INT4_ARRAY, TEXT_ARRAY
+    ],
+    settle_keep: [
+        UUID_ARRAY, TIMESTAMPTZ_ARRAY, INT2_ARRAY, INTERVAL_ARRAY, INT4_ARRAY, TEXT_ARRAY
+    ],
+    transaction_status: [XID8],
+);
+
+/// A file's statement, without its comments.
+fn statement(file: &str, names: &Names) -> String {
+    let lines: Vec<_> = file.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
+    names.put_into(lines.join("\n").trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Holds W6.
+    #[test]
+    fn every_statement_names_as_many_parameters_as_it_has_types() {
+        let sql = Sql::load(&Names::new(None, None));
+        assert_eq!(sql.all().len(), Sql::COUNT);
+        for statement in sql.all() {
+            let named = (1..20).take_while(|n| statement.text.contains(&format!("${n}"))).count();
+            assert_eq!(named, statement.types.len(), "{}", statement.text);
+            assert!(!statement.text.contains("sendoff."), "{}", statement.text);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use sendoff_engine::store::StoreError;
+
+use crate::connect::Connector;
+use crate::link::{Kept, Link};
+use crate::names::Names;
+use crate::options::{Doorbell, PostgresOptions, Retention};
+use crate::schema;
+use crate::sql::Sql;
+use crate::wake::Bell;
+
+/// An outbox in a PostgreSQL database. Cheap to clone.
+///
+/// It has up to four connections of its own, opened when they are first needed and again when they
+/// are lost: for claims, for settlements, for looking and tidying up, and for the doorbell.
+///
+/// Claims and settlements do not wait for the disk (`synchronous_commit` is off in the store's own
+/// sessions): what a crash of the server takes back is delivered again. What applications commit is
+/// as durable as they have it.
+///
+/// Every call is one statement, and cancel-safe: a dropped future either never reached the server or
+/// is carried out whole. Rows of a claim that nobody received become visible again when their hold
+/// ends.
+#[derive(Clone)]
+pub struct PostgresStore(Arc<Shared>);
+
+struct Shared {
+    connector: Arc<Connector>,
+    options: PostgresOptions,
+    names: Names,
+    sql: Sql,
+    links: Links,
+    bell: Bell,
+    closed: AtomicBool,
+}
+
+/// Apart, so that none waits for another.
+pub(crate) struct Links {
+    /// Claims, proofs of commits, and the flag of the bell.
+    pub(crate) claims: Link,
+    /// Settlements and extensions, in the order they are sent.
+    pub(crate) settlements: Link,
+    /// What may take its time.
+    pub(crate) upkeep: Link,
+}
+
+impl PostgresStore {
+    /// Connects to the database that `url` names: `postgres://user:password@host:port/database`, or
+    /// PostgreSQL's own `key=value` form. [`migrate`](Self::migrate) installs the tables.
+    ///
+    /// # Errors
+    ///
+    /// [`Misconfigured`](StoreError::Misconfigured) for what is no such URL, for a server beyond this
+    /// host without TLS, and for a server older than version 13;
+    /// [`NewerSchema`](StoreError::NewerSchema) if a newer version made the tables;
+    /// [`Unavailable`](StoreError::Unavailable) if the server cannot be reached.
+    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        Self::connect_with(url, PostgresOptions::default()).await
+    }
+
+    /// Like [`connect`](Self::connect), with options.
+    pub async fn connect_with(url: &str, options: PostgresOptions) -> Result<Self, StoreError> {
+        options.check()?;
+        let connector = Arc::new(Connector::new(url, &options)?);
+        let names = Names::new(options.schema.as_ref(), options.prefix.as_ref());
+        let link = || Link::new(Arc::clone(&connector), Kept::from(options.doorbell));
+        let links = Links { claims: link(), settlements: link(), upkeep: link() };
+        let store = Self(Arc::new(Shared {
+            sql: Sql::load(&names),
+            bell: Bell::new(names.channel()),
+            connector,
+            options,
+            names,
+            links,
+            closed: AtomicBool::new(false),
+        }));
+        schema::check(&store).await?;
+        Ok(store)
+    }
+
+    /// Installs the tables, or brings them up to date. Safe from several nodes at once: one migrates,
+    /// and the others find it done.
+    ///
+    /// # Errors
+    ///
+    /// [`NewerSchema`](StoreError::NewerSchema) if a newer version made the tables;
+    /// [`Refused`](StoreError::Refused) if the role may not make them: then print
+    /// [`migration_sql`](crate::migration_sql) for somebody who may.
+    pub async fn migrate(&self) -> Result<(), StoreError> {
+        self.check_open()?;
+        schema::migrate(self).await
+    }
+
+    /// The name of the table, with schema and prefix, ready to be put into SQL.
+    pub fn table(&self) -> String {
+        self.0.names.qualified("outbox_event")
+    }
+
+    /// Closes the store for all its clones.
+    ///
+    /// Every later call answers [`StoreError::Closed`]; what is under way is finished.
+    pub async fn close(&self) {
+        self.0.closed.store(true, Ordering::Relaxed);
+        self.0.bell.silence();
+        let Links { claims, settlements, upkeep } = &self.0.links;
+        claims.close().await;
+        settlements.close().await;
+        upkeep.close().await;
+    }
+
+    pub(crate) fn check_open(&self) -> Result<(), StoreError> {
+        if self.0.closed.load(Ordering::Relaxed) { Err(StoreError::Closed) } else { Ok(()) }
+    }
+
+    pub(crate) fn connector(&self) -> &Arc<Connector> {
+        &self.0.connector
+    }
+
+    pub(crate) fn names(&self) -> &Names {
+        &self.0.names
+    }
+
+    pub(crate) fn sql(&self) -> &Sql {
+        &self.0.sql
+    }
+
+    pub(crate) fn links(&self) -> &Links {
+        &self.0.links
+    }
+
+    pub(crate) fn bell(&self) -> &Bell {
+        &self.0.bell
+    }
+
+    pub(crate) fn retention(&self) -> Retention {
+        self.0.options.retention
+    }
+
+    pub(crate) fn doorbell(&self) -> Doorbell {
+        self.0.options.doorbell
+    }
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the URL: it may hold a password.
+        f.debug_struct("PostgresStore").field("table", &self.table()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,112 @@
+//! The doorbell: a flag that says whether the relay sleeps, and a connection that listens.
+//!
+//! NOTIFY takes a lock that the whole server shares, so a relay that is awake is never rung. The
+//! flag may lie, and a ring may be lost with its connection; the poll interval covers both (I7).
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sendoff_core::report;
+use sendoff_engine::store::{StoreError, WakeStore};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+use tracing::warn;
+
+use crate::connect::Connector;
+use crate::options::Doorbell;
+use crate::store::PostgresStore;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Listens from the first time that somebody wants to be woken.
+pub(crate) struct Bell {
+    channel: String,
+    rung: Arc<Notify>,
+    listener: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Bell {
+    pub(crate) fn new(channel: String) -> Self {
+        Self { channel, rung: Arc::new(Notify::new()), listener: Mutex::new(None) }
+    }
+
+    pub(crate) fn channel(&self) -> &str {
+        &self.channel
+    }
+
+    fn listen(&self, connector: &Arc<Connector>) {
+        let mut listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
+        // One that ended went down with its runtime.
+        if listener.as_ref().is_none_or(JoinHandle::is_finished) {
+            let rung = Arc::clone(&self.rung);
+            let listening = listen(Arc::clone(connector), self.channel.clone(), rung);
+            *listener = Some(tokio::spawn(listening));
+        }
+    }
+
+    /// Stops listening.
+    pub(crate) fn silence(&self) {
+        let listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(listener) = listener {
+            listener.abort();
+        }
+    }
+}
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        self.silence();
+    }
+}
+
+/// Listens until it is aborted. Rings once whenever it begins to: nobody knows who rang meanwhile.
+async fn listen(connector: Arc<Connector>, channel: String, rung: Arc<Notify>) {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        match connector.open(Some(Arc::clone(&rung))).await {
+            Ok(mut opened) => {
+                match opened.client.batch_execute(&format!("listen \"{channel}\"")).await {
+                    Ok(()) => {
+                        rung.notify_one();
+                        pause = FIRST_PAUSE;
+                        // Ends when the link does; the client must live until then.
+                        let _ = (&mut opened.task).await;
+                        warn!("the doorbell's connection was lost");
+                    }
+                    Err(error) => warn!(error = report(&error), "the doorbell cannot listen"),
+                }
+            }
+            Err(error) => warn!(error = report(&error), "the doorbell cannot connect"),
+        }
+        sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+#[async_trait]
+impl WakeStore for PostgresStore {
+    async fn arm(&self) -> Result<bool, StoreError> {
+        self.check_open()?;
+        if self.doorbell() == Doorbell::Off {
+            return Ok(false);
+        }
+        self.bell().listen(self.connector());
+        self.links().claims.query(&self.sql().arm, &[]).await?;
+        Ok(true)
+    }
+
+    async fn disarm(&self) -> Result<(), StoreError> {
+        self.check_open()?;
+        if self.doorbell() == Doorbell::On {
+            self.links().claims.query(&self.sql().disarm, &[]).await?;
+        }
+        Ok(())
+    }
+
+    async fn rung(&self) {
+        self.bell().rung.notified().await;
+    }
+}

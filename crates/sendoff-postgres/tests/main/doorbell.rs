@@ -1,0 +1,176 @@
+//! Waking a relay that sleeps.
+
+use std::time::Duration;
+
+use futures_util::future::poll_fn;
+use sendoff_core::Event;
+use sendoff_engine::store::{Birth, NewRow, WakeStore};
+use sendoff_engine::{Outbox, OutboxConfig};
+use sendoff_postgres::{Doorbell, PostgresOptions, PostgresStore};
+use sendoff_testkit::acceptance::Inbox;
+use sendoff_testkit::wait::eventually;
+use tokio::sync::mpsc;
+use tokio_postgres::{AsyncMessage, NoTls};
+
+use crate::place::{Place, due, event, write};
+
+const AN_HOUR: Duration = Duration::from_secs(60 * 60);
+
+fn relay(store: PostgresStore, inbox: &Inbox, poll_interval: Duration) -> Outbox<PostgresStore> {
+    let config = OutboxConfig { poll_interval, ..OutboxConfig::default() };
+    Outbox::builder(store).config(config).on("order.placed", inbox.clone()).start().unwrap()
+}
+
+async fn asleep(place: &Place) -> bool {
+    place.number("select asleep::int::bigint from outbox_bell").await == 1
+}
+
+/// Sessions that listen to this place's bell.
+async fn listeners(place: &Place) -> i64 {
+    place
+        .number(&format!(
+            "select count(*) from pg_stat_activity
+              where query = 'listen \"{}.outbox\"' and state = 'idle'",
+            place.schema
+        ))
+        .await
+}
+
+async fn sleeps(place: &Place) {
+    let ready = async || asleep(place).await && listeners(place).await == 1;
+    eventually("the relay to sleep", ready).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_wakes_a_relay_that_would_sleep_for_an_hour() {
+    let place = Place::new();
+    let (store, inbox) = (place.store().await, Inbox::new());
+    let relay = relay(store, &inbox, AN_HOUR);
+    let writer = place.store().await;
+    let mut client = place.client().await;
+    for round in 1..=3 {
+        sleeps(&place).await;
+        write(&writer, &mut client, &[due(event())]).await;
+        inbox.has(round).await;
+    }
+    relay.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_listener_comes_back_and_misses_nothing() {
+    let place = Place::new();
+    let (store, inbox) = (place.store().await, Inbox::new());
+    let relay = relay(store, &inbox, AN_HOUR);
+    let writer = place.store().await;
+    let mut client = place.client().await;
+    for round in 1..=3 {
+        sleeps(&place).await;
+        let ended = place
+            .number(&format!(
+                "select count(pg_terminate_backend(pid)) from pg_stat_activity
+                  where query = 'listen \"{}.outbox\"'",
+                place.schema
+            ))
+            .await;
+        assert_eq!(ended, 1);
+        // Nobody may be listening now; whoever listens again looks first.
+        write(&writer, &mut client, &[due(event())]).await;
+        inbox.has(round).await;
+    }
+    relay.close().await;
+}
+
+/// Every notification on the channel of this place.
+async fn rings(place: &Place) -> mpsc::UnboundedReceiver<()> {
+    let (client, mut connection) = tokio_postgres::connect(&place.url, NoTls).await.unwrap();
+    let (rung, rings) = mpsc::unbounded_channel();
+    let listen = format!("listen \"{}.outbox\"", place.schema);
+    let driving = tokio::spawn(async move {
+        while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
+            if let AsyncMessage::Notification(_) = message {
+                let _ = rung.send(());
+            }
+        }
+    });
+    client.batch_execute(&listen).await.unwrap();
+    tokio::spawn(async move {
+        let _ = driving.await;
+        drop(client);
+    });
+    rings
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_a_sleeping_relay_is_rung_and_only_for_what_is_due() {
+    let place = Place::new();
+    let store = place.store().await;
+    let mut rings = rings(&place).await;
+    let mut client = place.client().await;
+    let held = || NewRow {
+        event: event(),
+        birth: Birth::Held { owner: "a".into(), grace: Duration::from_secs(10) },
+    };
+    let late = Event::builder("order.placed").delay(AN_HOUR).json(&1).build().unwrap();
+
+    write(&store, &mut client, &[due(event())]).await;
+    assert!(store.arm().await.unwrap());
+    write(&store, &mut client, &[held(), due(late)]).await;
+    store.disarm().await.unwrap();
+    place.run("select sendoff_emit('order.placed', '1')").await;
+    assert!(store.arm().await.unwrap());
+    place.run("select sendoff_emit('order.placed', '1', delay => '1 hour')").await;
+    // One that must ring: notifications come in the order of commits.
+    place.run("notify t").await;
+    write(&store, &mut client, &[held(), due(event())]).await;
+    rings.recv().await.unwrap();
+    place.run("select sendoff_emit('order.placed', '1')").await;
+    rings.recv().await.unwrap();
+    assert!(rings.try_recv().is_err(), "two rings in all");
+}
+
+#[tokio::test]
+async fn the_flag_is_written_only_when_it_changes() {
+    let place = Place::new();
+    let store = place.store().await;
+    let version = async || place.number("select xmin::text::bigint from outbox_bell").await;
+    store.arm().await.unwrap();
+    let armed = version().await;
+    store.arm().await.unwrap();
+    assert_eq!(version().await, armed);
+    store.disarm().await.unwrap();
+    let disarmed = version().await;
+    assert_ne!(disarmed, armed);
+    store.disarm().await.unwrap();
+    assert_eq!(version().await, disarmed);
+}
+
+#[tokio::test]
+async fn a_ring_is_kept_until_it_is_heard() {
+    let place = Place::new();
+    let store = place.store().await;
+    store.arm().await.unwrap();
+    // Beginning to listen is a ring.
+    store.rung().await;
+    write(&store, &mut place.client().await, &[due(event())]).await;
+    for _ in 0..100 {
+        let waited = tokio::time::timeout(Duration::from_millis(200), store.rung()).await;
+        if waited.is_ok() {
+            return;
+        }
+    }
+    panic!("the ring was lost with a dropped future");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_the_doorbell_off_the_relay_polls_and_nobody_rings() {
+    let place = Place::new();
+    let options = PostgresOptions { doorbell: Doorbell::Off, ..place.options() };
+    let (store, inbox) = (place.store_with(options).await, Inbox::new());
+    place.run("update outbox_bell set asleep = true").await;
+    let mut rings = rings(&place).await;
+    let relay = relay(store.clone(), &inbox, Duration::from_millis(20));
+    write(&store, &mut place.client().await, &[due(event())]).await;
+    inbox.has(1).await;
+    assert!(rings.try_recv().is_err());
+    relay.close().await;
+}

@@ -1,0 +1,215 @@
+//! What every statement of a busy relay costs: as much as the rows it is about, whatever the table
+//! holds besides.
+
+use sendoff_core::Event;
+use sendoff_engine::store::{ClaimStore, InspectStore, Outcome, RetainStore};
+use sendoff_testkit::wait::eventually;
+use tokio_postgres::Client;
+
+use crate::place::{Place, by, claim, due, hold_of, settle_one, write};
+
+/// What a batch of 50 may touch: each row, and what rolled-back statements left of it.
+const BATCH: u64 = 50 * 8;
+
+/// Far more of everything than any statement is asked for.
+const CROWD: &str = "
+    insert into outbox_event (event_id, shard, event_type, payload, occurred_at, created_at,
+                              due_at, status, done_at, locked_by, attempts,
+                              losses)
+    select gen_random_uuid(), 0, 't', 'x', now(), now() - interval '1 day',
+           case kind when 'delayed' then now() + interval '1 day'
+                     when 'held' then now() + interval '1 minute'
+                     else now() - interval '1 hour' end,
+           case kind when 'done' then 1 when 'dead' then 3 when 'retry' then 2 else 0 end,
+           case kind when 'done' then now() end,
+           case kind when 'held' then 'somebody' when 'lost' then 'somebody' end,
+           case kind when 'held' then 1 when 'retry' then 1 when 'dead' then 1 else 0 end,
+           0
+      from generate_series(1, 4000),
+           unnest(array['done', 'done', 'done', 'delayed', 'due', 'held', 'retry', 'dead',
+                        'lost']) as kind";
+
+struct Explained {
+    name: &'static str,
+    text: &'static str,
+    types: &'static str,
+    values: String,
+    index: &'static str,
+}
+
+async fn statements(client: &Client) -> Vec<Explained> {
+    let row = client
+        .query_one(
+            "select array_agg(event_id)::text, array_agg(due_at)::text,
+                    array_agg(1)::text, array_agg(interval '0')::text
+               from (select * from outbox_event where locked_by = 'somebody' limit 50) held",
+            &[],
+        )
+        .await
+        .unwrap();
+    let column = |at: usize| format!("'{}'", row.get::<_, String>(at).replace('\'', "''"));
+    let (ids, tokens, ones, spans) = (column(0), column(1), column(2), column(3));
+    let settle = "uuid[], timestamptz[], smallint[], interval[], integer[], text[]";
+    let settled = format!("{ids}, {tokens}, {ones}, {spans}, null, null");
+    let explained = |name, text, types, values: &str, index| Explained {
+        name,
+        text,
+        types,
+        values: values.to_owned(),
+        index,
+    };
+    vec![
+        explained(
+            "claim",
+            include_str!("../../sql/claim.sql"),
+            "(text, bigint, interval, interval)",
+            "('a', 50, '30 s', '0')",
+            "outbox_event_due",
+        ),
+        explained(
+            "claim_suspects",
+            include_str!("../../sql/claim_suspects.sql"),
+            "(text, bigint, interval, interval)",
+            "('a', 50, '30 s', '0')",
+            "outbox_event_suspect",
+        ),
+        explained(
+            "confirm",
+            include_str!("../../sql/confirm.sql"),
+            "(uuid[], timestamptz[])",
+            &format!("({ids}, {tokens})"),
+            "outbox_event_pkey",
+        ),
+        explained(
+            "extend",
+            include_str!("../../sql/extend.sql"),
+            "(uuid[], timestamptz[], interval)",
+            &format!("({ids}, {tokens}, '30 s')"),
+            "outbox_event_pkey",
+        ),
+        Explained {
+            types: "(uuid[], timestamptz[], smallint[], interval[], integer[], text[])",
+            ..explained(
+                "settle_keep",
+                include_str!("../../sql/settle_keep.sql"),
+                settle,
+                &format!("({settled})"),
+                "outbox_event_pkey",
+            )
+        },
+        Explained {
+            types: "(uuid[], timestamptz[], smallint[], interval[], integer[], text[])",
+            ..explained(
+                "settle_delete",
+                include_str!("../../sql/settle_delete.sql"),
+                settle,
+                &format!("({settled})"),
+                "outbox_event_pkey",
+            )
+        },
+        explained(
+            "oldest_lag",
+            include_str!("../../sql/oldest_lag.sql"),
+            "",
+            "",
+            "outbox_event_due",
+        ),
+        explained(
+            "purge",
+            include_str!("../../sql/purge.sql"),
+            "(interval, bigint)",
+            "('0', 50)",
+            "outbox_event_done",
+        ),
+    ]
+}
+
+/// The settings of the store's own sessions, and none, as behind a pooler.
+const OURS: &str = "set plan_cache_mode = force_generic_plan; set enable_seqscan = off;
+    set enable_bitmapscan = off; set enable_hashjoin = off; set enable_mergejoin = off; set jit = off";
+
+#[tokio::test]
+async fn no_statement_grows_with_what_it_is_not_about() {
+    let place = Place::new();
+    place.store().await;
+    place.run(CROWD).await;
+    for (settings, counted) in [(OURS, false), (OURS, true), ("", true)] {
+        let client = place.client().await;
+        client.batch_execute(&format!("set search_path = {}", place.schema)).await.unwrap();
+        if counted {
+            client.batch_execute("analyze outbox_event").await.unwrap();
+        }
+        client.batch_execute(settings).await.unwrap();
+        for Explained { name, text, types, values, index } in statements(&client).await {
+            let text = text.replace("sendoff.", "");
+            client.batch_execute(&format!("prepare {name}{types} as {text}")).await.unwrap();
+            client.batch_execute("begin").await.unwrap();
+            let explain =
+                format!("explain (analyze, costs off, timing off) execute {name}{values}");
+            let plan: Vec<String> = client
+                .simple_query(&explain)
+                .await
+                .unwrap()
+                .iter()
+                .filter_map(|message| match message {
+                    tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+                    _ => None,
+                })
+                .collect();
+            client.batch_execute("rollback").await.unwrap();
+            let shown = plan.join("\n");
+            assert!(shown.contains(index), "{name} uses {index}:\n{shown}");
+            assert!(!shown.contains("Seq Scan on outbox_event"), "{name}:\n{shown}");
+            for line in &plan {
+                assert!(touched(line) <= BATCH, "{name}: {line}\n{shown}");
+                assert!(filtered(line) <= BATCH, "{name}: {line}\n{shown}");
+            }
+        }
+    }
+}
+
+/// Rows of a node of the plan, in all its loops.
+fn touched(line: &str) -> u64 {
+    let number = |after: &str| {
+        let (_, rest) = line.split_once(after)?;
+        rest.split(|c: char| !c.is_ascii_digit() && c != '.').next()?.parse::<f64>().ok()
+    };
+    (number("actual rows=").unwrap_or(0.0) * number("loops=").unwrap_or(1.0)) as u64
+}
+
+fn filtered(line: &str) -> u64 {
+    line.split_once("Rows Removed by Filter: ")
+        .map_or(0, |(_, count)| count.trim().parse().unwrap())
+}
+
+/// The same, of the sessions that are really used.
+#[tokio::test]
+async fn the_store_never_scans_its_table() {
+    let place = Place::new();
+    let store = place.store().await;
+    let mut client = place.client().await;
+    let rows: Vec<_> = (0..10).map(|n| due(Event::json("order.placed", &n).unwrap())).collect();
+    write(&store, &mut client, &rows).await;
+    let claimed = claim(&store, "a").await;
+    assert!(settle_one(&store, hold_of(&claimed[0]), Outcome::Done).await);
+    store.confirm(&[hold_of(&claimed[1])]).await.unwrap();
+    store.oldest_lag().await.unwrap();
+    store.find(claimed[1].id).await.unwrap();
+    store.purge(std::time::Duration::ZERO, 10).await.unwrap();
+    store.claim(&by("b")).await.unwrap();
+    store.close().await;
+    drop(client);
+    let statistic = async |column: &str| {
+        let name = format!(
+            "select {column}::bigint from pg_stat_all_tables
+              where relid = '{}.outbox_event'::regclass",
+            place.schema
+        );
+        place.number(&name).await
+    };
+    // Sessions report what they did when they end.
+    eventually("the sessions' reports", async || statistic("n_tup_del").await >= 1).await;
+    // The migration made four indexes, and that is a scan for each.
+    assert_eq!(statistic("seq_scan").await, 4);
+    assert!(statistic("idx_scan").await > 0);
+}

@@ -1,0 +1,188 @@
+//! Real processes: stopped, continued, and taken down by their own handlers.
+
+use std::env;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use sendoff_core::{Delivery, Event, EventId, Status};
+use sendoff_engine::store::{InspectStore, Row};
+use sendoff_engine::{Counters, Outbox, OutboxConfig};
+use sendoff_postgres::PostgresStore;
+use sendoff_testkit::acceptance::Inbox;
+use sendoff_testkit::wait::within;
+
+use crate::place::{Place, due, write};
+
+const EVENT: &str = "order.placed";
+const PLENTY: Duration = Duration::from_secs(60);
+
+/// Holds that run out while a test waits for it.
+fn config() -> OutboxConfig {
+    OutboxConfig {
+        poll_interval: Duration::from_millis(50),
+        hold: Duration::from_millis(600),
+        hot_grace: Duration::from_millis(600),
+        max_attempts: 3,
+        ..OutboxConfig::default()
+    }
+}
+
+/// Not a test of its own: this program again, as a node in another process. Its handler says `began`
+/// for each event, waits for a line on standard input where it was told to, and aborts the process
+/// for a killer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn node() {
+    let Ok(schema) = env::var("SENDOFF_TEST_NODE") else { return };
+    let place = Place { url: env::var("SENDOFF_POSTGRES_URL").unwrap(), schema };
+    let waits = env::var("SENDOFF_TEST_WAITS").is_ok();
+    let handler = move |delivery: Delivery| async move {
+        say(&format!("began {}", delivery.id()));
+        if delivery.read_json::<String>().is_ok_and(|text| text == "killer") {
+            std::process::abort();
+        }
+        if waits {
+            tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new()))
+                .await??;
+        }
+        Ok(())
+    };
+    let counters = Arc::new(Counters::default());
+    let outbox = Outbox::builder(place.store().await)
+        .config(config())
+        .metrics(counters.clone())
+        .on(EVENT, handler)
+        .start()
+        .unwrap();
+    within(PLENTY, "a fence", async || counters.values().fenced > 0).await;
+    say("fenced");
+    drop(outbox);
+    // The schema is the parent's.
+    std::mem::forget(place);
+}
+
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "node: {line}").and_then(|()| out.flush()).unwrap();
+}
+
+/// A node in another process.
+struct Node {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Node {
+    fn start(place: &Place, waits: bool) -> Self {
+        let mut command = Command::new(env::current_exe().unwrap());
+        command
+            .args(["--exact", "process::node", "--nocapture"])
+            .env("SENDOFF_TEST_NODE", &place.schema)
+            .env("SENDOFF_POSTGRES_URL", &place.url)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        if waits {
+            command.env("SENDOFF_TEST_WAITS", "1");
+        }
+        let mut child = command.spawn().unwrap();
+        let (sender, lines) = channel();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || {
+            for line in out.lines().map_while(Result::ok) {
+                if let Some((_, said)) = line.split_once("node: ") {
+                    let _ = sender.send(said.to_owned());
+                }
+            }
+        });
+        Self { child, lines }
+    }
+
+    fn says(&self, what: &str) {
+        loop {
+            let line = self.lines.recv_timeout(PLENTY).unwrap_or_else(|_| panic!("no `{what}`"));
+            if line.starts_with(what) {
+                return;
+            }
+        }
+    }
+
+    fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+async fn row(store: &PostgresStore, id: EventId) -> Row {
+    store.find(id).await.unwrap().unwrap()
+}
+
+/// Fault 11: stopped past its hold and continued, it finds the row settled by another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stopped_process_cannot_settle_what_it_lost() {
+    let place = Place::new();
+    let (store, mut client) = (place.store().await, place.client().await);
+    let event = Event::json(EVENT, "slow").unwrap();
+    write(&store, &mut client, &[due(event.clone())]).await;
+
+    let mut zombie = Node::start(&place, true);
+    zombie.says("began");
+    zombie.signal("-STOP");
+    let inbox = Inbox::new();
+    let other = Outbox::builder(place.store().await).config(config()).on(EVENT, inbox.clone());
+    let other = other.start().unwrap();
+    let done = async || row(&store, event.id()).await.status == Status::Done;
+    within(PLENTY, "another to take over", done).await;
+    let settled = row(&store, event.id()).await;
+    assert_eq!((inbox.received().len(), settled.attempts), (1, 1), "the loss was counted");
+
+    zombie.signal("-CONT");
+    zombie.child.stdin.take().unwrap().write_all(b"go on\n").unwrap();
+    zombie.says("fenced");
+    let after = row(&store, event.id()).await;
+    assert_eq!((after.status, after.done_at), (settled.status, settled.done_at));
+    other.close().await;
+}
+
+/// Fault 12: it ends dead after its attempts, and no neighbour does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_that_aborts_its_process_ends_dead_alone() {
+    let place = Place::new();
+    let (store, mut client) = (place.store().await, place.client().await);
+    let killer = Event::json(EVENT, "killer").unwrap();
+    let neighbours: Vec<_> = (0..20).map(|n| Event::json(EVENT, &n).unwrap()).collect();
+    let mut rows = vec![due(killer.clone())];
+    rows.extend(neighbours.iter().cloned().map(due));
+    write(&store, &mut client, &rows).await;
+
+    let mut lives = 0;
+    while row(&store, killer.id()).await.status != Status::Dead {
+        lives += 1;
+        assert!(lives <= 6, "a crash loop");
+        let mut node = Node::start(&place, false);
+        let over = async || {
+            let dead = row(&store, killer.id()).await.status == Status::Dead;
+            dead || node.child.try_wait().unwrap().is_some()
+        };
+        within(PLENTY, "a crash, or the end of it", over).await;
+    }
+    let relay = Outbox::builder(place.store().await).config(config()).on(EVENT, Inbox::new());
+    let relay = relay.start().unwrap();
+    let terminal = async || store.counts().await.unwrap().pending() == 0;
+    within(PLENTY, "the neighbours", terminal).await;
+    relay.close().await;
+    let end = row(&store, killer.id()).await;
+    assert_eq!((end.status, end.attempts), (Status::Dead, 3), "it shows all its attempts");
+    for neighbour in &neighbours {
+        assert_eq!(row(&store, neighbour.id()).await.status, Status::Done);
+    }
+}

@@ -1,0 +1,201 @@
+//! Tables: installed, brought up to date, printed, named.
+
+use sendoff_core::{Event, Ident, Timestamp};
+use sendoff_engine::store::{ClaimStore, InspectStore, StoreError};
+use sendoff_postgres::{PostgresOptions, PostgresStore, migration_sql};
+
+use crate::place::{Place, by, claim, due, event, is_refused, write};
+
+fn prefixed(place: &Place, prefix: &str) -> PostgresOptions {
+    PostgresOptions { prefix: Some(Ident::new(prefix).unwrap()), ..place.options() }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nodes_that_start_at_once_migrate_once() {
+    for _ in 0..5 {
+        let place = Place::new();
+        let mut tasks = Vec::new();
+        for _ in 0..4 {
+            let (url, options) = (place.url.clone(), place.options());
+            tasks.push(tokio::spawn(async move {
+                let store = PostgresStore::connect_with(&url, options).await?;
+                store.migrate().await?;
+                store.counts().await
+            }));
+        }
+        for task in tasks {
+            assert_eq!(task.await.unwrap().unwrap().pending(), 0);
+        }
+        assert_eq!(place.number("select count(*) from outbox_schema").await, 1);
+        assert_eq!(place.number("select count(*) from outbox_bell").await, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_second_migration_changes_nothing() {
+    let place = Place::new();
+    let store = place.store().await;
+    write(&store, &mut place.client().await, &[due(event())]).await;
+    store.migrate().await.unwrap();
+    assert_eq!(place.rows().await, 1);
+}
+
+/// Fault 32.
+#[tokio::test]
+async fn a_newer_schema_is_refused_with_both_versions() {
+    let place = Place::new();
+    let store = place.store().await;
+    place.run("insert into outbox_schema (version) values (99)").await;
+    let error = store.migrate().await.unwrap_err();
+    assert!(matches!(error, StoreError::NewerSchema { found: 99, known: 1 }), "{error:?}");
+    let error = PostgresStore::connect_with(&place.url, place.options()).await.unwrap_err();
+    assert!(matches!(error, StoreError::NewerSchema { found: 99, known: 1 }), "{error:?}");
+}
+
+#[tokio::test]
+async fn without_its_tables_a_store_is_refused() {
+    let place = Place::new();
+    let store = PostgresStore::connect_with(&place.url, place.options()).await.unwrap();
+    assert!(is_refused(&store.counts().await));
+    assert!(is_refused(&store.claim(&by("a")).await));
+}
+
+#[tokio::test]
+async fn the_printed_migration_is_what_migrate_runs() {
+    let place = Place::new();
+    let script = migration_sql(&prefixed(&place, "Printed_")).unwrap();
+    let client = place.client().await;
+    client.batch_execute(&script).await.unwrap();
+    let store =
+        PostgresStore::connect_with(&place.url, prefixed(&place, "Printed_")).await.unwrap();
+    store.migrate().await.unwrap();
+    write(&store, &mut place.client().await, &[due(event())]).await;
+    assert_eq!(claim(&store, "a").await.len(), 1);
+    assert!(client.batch_execute(&script).await.is_err(), "a second time it fails");
+    client.batch_execute("rollback").await.unwrap();
+    assert_eq!(store.counts().await.unwrap().new, 1, "and changes nothing");
+}
+
+/// Holds W6.
+#[tokio::test]
+async fn outboxes_with_different_prefixes_live_side_by_side() {
+    let place = Place::new();
+    let plain = place.store().await;
+    let billing = place.store_with(prefixed(&place, "billing_")).await;
+    assert_eq!(billing.table(), format!("\"{}\".billing_outbox_event", place.schema));
+    write(&billing, &mut place.client().await, &[due(event())]).await;
+    place.run("select billing_sendoff_emit('t', '1')").await;
+    assert_eq!(billing.counts().await.unwrap().new, 2);
+    assert_eq!(plain.counts().await.unwrap().new, 0);
+    assert!(claim(&plain, "a").await.is_empty());
+    // PostgreSQL folds names that are not quoted, and so do we.
+    let shouting = place.store_with(prefixed(&place, "BILLING_")).await;
+    assert_eq!(shouting.counts().await.unwrap().new, 2);
+}
+
+/// Holds W6 and fault 30: every name that passes the check makes tables; the others never reach SQL.
+#[tokio::test]
+async fn hostile_names_are_refused_and_odd_ones_work() {
+    let place = Place::new();
+    for hostile in ["x; drop table orders; --", "a\"b", "a.b", "täble", "", "1a", "a'b", "a\0"] {
+        assert!(Ident::new(hostile).is_err(), "{hostile:?}");
+    }
+    let reserved = PostgresOptions {
+        schema: Some(Ident::new("PG_mine").unwrap()),
+        ..PostgresOptions::default()
+    };
+    let error = PostgresStore::connect_with(&place.url, reserved.clone()).await.unwrap_err();
+    assert!(matches!(error, StoreError::Misconfigured { .. }), "{error:?}");
+    assert!(migration_sql(&reserved).is_err());
+
+    for odd in ["select", "_", "outbox_event", "sendoff", "sendoff_outbox_"] {
+        let store = place.store_with(prefixed(&place, odd)).await;
+        write(&store, &mut place.client().await, &[due(event())]).await;
+        assert_eq!(claim(&store, "a").await.len(), 1, "{odd}");
+    }
+    // As long as a name may be.
+    let longest = Ident::new(format!("{}{}", place.schema, "_".repeat(40 - place.schema.len())));
+    let options = PostgresOptions {
+        schema: place.options().schema,
+        prefix: Some(longest.unwrap()),
+        ..PostgresOptions::default()
+    };
+    let store = place.store_with(options).await;
+    write(&store, &mut place.client().await, &[due(event())]).await;
+    assert_eq!(claim(&store, "a").await.len(), 1);
+}
+
+/// Holds W6: a keyword is a schema like any other.
+#[tokio::test]
+async fn a_keyword_can_be_a_schema() {
+    let options = || PostgresOptions {
+        schema: Some(Ident::new("Table").unwrap()),
+        prefix: Some(Ident::new("test_").unwrap()),
+        ..PostgresOptions::default()
+    };
+    let place = Place::new();
+    let script = migration_sql(&options()).unwrap();
+    let mut client = place.client().await;
+    // Rolled back: the name is not this test's alone.
+    let tx = client.transaction().await.unwrap();
+    let inside =
+        script.replace("begin isolation level read committed;", "").replace("\ncommit;", "");
+    tx.batch_execute(&inside).await.unwrap();
+    tx.batch_execute("select count(*) from \"table\".test_outbox_event_json").await.unwrap();
+    tx.rollback().await.unwrap();
+}
+
+/// Holds S1: what the columns are called and what they contain.
+#[tokio::test]
+async fn people_can_read_the_table() {
+    let place = Place::new();
+    let store = place.store().await;
+    let event = Event::builder("order.placed")
+        .aggregate("order", "4711")
+        .tenant_id("acme")
+        .ordering_key("order-4711")
+        .header("source", "shop")
+        .occurred_at(Timestamp::from_micros(-1))
+        .json_text(r#"{"total":"1 €"}"#)
+        .build()
+        .unwrap();
+    let bytes = Event::builder("scan").bytes(vec![0, 0xff]).build().unwrap();
+    let broken = Event::builder("odd").bytes(vec![b'a', 0xff]).content_type("text/plain");
+    let mut client = place.client().await;
+    let rows = [event.clone(), bytes, broken.build().unwrap()].map(due);
+    write(&store, &mut client, &rows).await;
+
+    client
+        .batch_execute(&format!("set search_path = {}; set timezone = 'UTC'", place.schema))
+        .await
+        .unwrap();
+    let shown = async |column: &str| -> Vec<Option<String>> {
+        let query = format!("select {column}::text from outbox_event_json order by seq");
+        client.query(&query, &[]).await.unwrap().iter().map(|row| row.get(0)).collect()
+    };
+    for (column, expected) in [
+        ("event_id", event.id().to_string()),
+        ("event_type", "order.placed".into()),
+        ("aggregate_type", "order".into()),
+        ("aggregate_id", "4711".into()),
+        ("tenant_id", "acme".into()),
+        ("ordering_key", "order-4711".into()),
+        ("shard", event.shard().to_string()),
+        ("status", "NEW".into()),
+        ("attempts", "0".into()),
+        ("occurred_at", "1969-12-31 23:59:59.999999+00".into()),
+        ("headers", r#"{"source": "shop"}"#.into()),
+        ("content_type", "application/json".into()),
+        ("payload", r#"{"total":"1 €"}"#.into()),
+    ] {
+        assert_eq!(shown(column).await[0].as_deref(), Some(&*expected), "{column}");
+    }
+    for empty in ["done_at", "last_error", "locked_by"] {
+        assert_eq!(shown(empty).await, [None, None, None], "{empty}");
+    }
+    let payloads = shown("payload").await;
+    assert_eq!(payloads[1].as_deref(), Some("00ff"));
+    assert_eq!(payloads[2].as_deref(), Some("a\\377"), "one odd row does not break the view");
+    assert_eq!(shown("aggregate_type").await[1].as_deref(), Some("__GLOBAL__"));
+    assert_eq!(shown("headers").await[1], None);
+}

@@ -1,0 +1,139 @@
+//! A server of the test's own, to be killed.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// A PostgreSQL server on loopback, with its data in a temporary folder.
+pub(crate) struct Server {
+    programs: PathBuf,
+    folder: TempDir,
+    port: u16,
+    child: Option<Child>,
+}
+
+impl Server {
+    /// `None` where no server is installed.
+    pub(crate) fn start() -> Option<Self> {
+        let programs = programs()?;
+        let folder = TempDir::with_prefix("sendoff-pg-").unwrap();
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut server = Self { programs, folder, port, child: None };
+        server.own();
+        let data = server.data();
+        let init = server
+            .command("initdb")
+            .args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-D"])
+            .arg(&data)
+            .stdout(Stdio::null())
+            .status();
+        assert!(init.unwrap().success());
+        server.up();
+        Some(server)
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// Starts it, after a kill as well: it recovers from its log.
+    pub(crate) fn up(&mut self) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let data = self.data();
+        let ready = || {
+            let state = std::fs::read_to_string(data.join("postmaster.pid"));
+            state.is_ok_and(|state| is_ready(&state))
+        };
+        let mut child = self.spawn();
+        while !ready() {
+            assert!(Instant::now() < deadline, "the server did not come up: {}", self.log());
+            // While a child of the one before still has its memory, a new one gives up at once.
+            if child.try_wait().unwrap().is_some() {
+                child = self.spawn();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.child = Some(child);
+    }
+
+    fn spawn(&self) -> Child {
+        let log = std::fs::File::create(self.folder.path().join("log")).unwrap();
+        self.command("postgres")
+            .arg("-D")
+            .arg(self.data())
+            .args(["-c", "listen_addresses=127.0.0.1", "-c", &format!("port={}", self.port)])
+            .args(["-c", "unix_socket_directories="])
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap()
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    /// Takes the server down without a word, with all its children.
+    pub(crate) fn kill(&mut self) {
+        let mut child = self.child.take().unwrap();
+        let pid = child.id();
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        let _ = child.kill();
+        let _ = child.wait();
+        for pid in children.unwrap_or_default().split_whitespace() {
+            let _ = Command::new("kill").args(["-9", pid]).stderr(Stdio::null()).status();
+        }
+        // Stale by now, and the next start must not take it for the new one.
+        let _ = std::fs::remove_file(self.data().join("postmaster.pid"));
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// PostgreSQL refuses to run as root.
+    fn command(&self, program: &str) -> Command {
+        let program = self.programs.join(program);
+        if !is_root() {
+            return Command::new(program);
+        }
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "--"]).arg(program);
+        command
+    }
+
+    fn own(&self) {
+        if is_root() {
+            let folder = self.folder.path();
+            assert!(Command::new("chown").arg("postgres").arg(folder).status().unwrap().success());
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.child.is_some() {
+            self.kill();
+        }
+    }
+}
+
+/// Line 8 of the file says how far the server is.
+fn is_ready(pid_file: &str) -> bool {
+    pid_file.lines().nth(7).is_some_and(|line| line.trim() == "ready")
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
+}
+
+fn programs() -> Option<PathBuf> {
+    let installed = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let on_path = std::env::var_os("PATH").unwrap_or_default();
+    installed
+        .map(|version| version.path().join("bin"))
+        .chain(std::env::split_paths(&on_path))
+        .find(|folder: &PathBuf| Path::new(folder).join("postgres").exists())
+}

@@ -1,0 +1,309 @@
+//! The suites every store and every driver passes, on each server there is.
+
+use std::time::Duration;
+
+use deadpool_postgres::{Manager, Pool};
+use sendoff_core::{Event, EventId, Timestamp};
+use sendoff_engine::Outbox;
+use sendoff_engine::capture::{Capture, Commit, WriteError};
+use sendoff_engine::store::{Born, NewRow};
+use sendoff_postgres::{Doorbell, PostgresOptions, PostgresStore, PreparedClient, Retention};
+use sendoff_testkit::acceptance::{End, Face, OutboxHarness};
+use sendoff_testkit::conformance::{StoreHarness, async_trait};
+use tokio::sync::Mutex;
+use tokio_postgres::{Client, NoTls};
+
+use crate::place::{NEWER_SERVER, Place, SERVER, refusal};
+
+struct Database {
+    store: PostgresStore,
+    client: Mutex<Client>,
+    _place: Place,
+}
+
+impl Database {
+    async fn with(server: &str, retention: Retention, doorbell: Doorbell) -> Self {
+        let place = Place::on(server);
+        let options = PostgresOptions { retention, doorbell, ..place.options() };
+        let store = place.store_with(options).await;
+        Self { store, client: Mutex::new(place.client().await), _place: place }
+    }
+
+    async fn keeping(server: &str) -> Self {
+        Self::with(server, Retention::Keep(Duration::from_secs(60)), Doorbell::On).await
+    }
+
+    async fn deleting(server: &str) -> Self {
+        Self::with(server, Retention::DeleteWhenDone, Doorbell::On).await
+    }
+}
+
+#[async_trait]
+impl StoreHarness for Database {
+    type Store = PostgresStore;
+
+    fn store(&self) -> &PostgresStore {
+        &self.store
+    }
+
+    async fn commit(&self, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
+        let mut client = self.client.lock().await;
+        let tx = client.transaction().await.unwrap();
+        self.store.commit(tx, rows).await.map_err(refusal)
+    }
+
+    async fn roll_back(&self, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
+        let mut client = self.client.lock().await;
+        let mut tx = client.transaction().await.unwrap();
+        let born = self.store.insert(&mut tx, rows).await?;
+        tx.rollback().await.unwrap();
+        Ok(born)
+    }
+
+    async fn now(&self) -> Timestamp {
+        let client = self.client.lock().await;
+        let row = client.query_one("select clock_timestamp()", &[]).await.unwrap();
+        row.get::<_, std::time::SystemTime>(0).into()
+    }
+
+    async fn pass(&self, time: Duration) {
+        // The server's clock cannot be moved.
+        tokio::time::sleep(time + Duration::from_millis(1)).await;
+    }
+
+    fn tick(&self) -> Duration {
+        Duration::from_millis(150)
+    }
+}
+
+mod keeping_what_is_done {
+    use super::*;
+
+    sendoff_testkit::store_suite!(Database::keeping(SERVER).await);
+}
+
+mod deleting_what_is_done {
+    use super::*;
+
+    sendoff_testkit::store_suite!(Database::deleting(SERVER).await);
+}
+
+mod without_session_state {
+    use super::*;
+
+    sendoff_testkit::store_suite!(
+        Database::with(SERVER, Retention::default(), Doorbell::Off).await
+    );
+}
+
+mod on_a_newer_server {
+    use super::*;
+
+    mod keeping_what_is_done {
+        use super::*;
+
+        sendoff_testkit::store_suite!(Database::keeping(NEWER_SERVER).await);
+    }
+
+    mod deleting_what_is_done {
+        use super::*;
+
+        sendoff_testkit::store_suite!(Database::deleting(NEWER_SERVER).await);
+    }
+
+    mod through_tokio_postgres {
+        use super::*;
+
+        sendoff_testkit::acceptance_suite!(Shop::open(NEWER_SERVER).await);
+    }
+}
+
+/// An application with a connection of its own.
+struct Shop {
+    store: PostgresStore,
+    client: Mutex<Client>,
+    place: Place,
+}
+
+impl Shop {
+    async fn open(server: &str) -> Self {
+        let place = Place::on(server);
+        let store = place.store().await;
+        Self { store, client: Mutex::new(place.client().await), place }
+    }
+}
+
+#[async_trait]
+impl OutboxHarness for Shop {
+    type Store = PostgresStore;
+
+    fn store(&self) -> PostgresStore {
+        self.store.clone()
+    }
+
+    async fn write(
+        &self,
+        outbox: &Outbox<PostgresStore>,
+        face: Face,
+        events: &[Event],
+        end: End,
+    ) -> Vec<EventId> {
+        let mut client = self.client.lock().await;
+        match face {
+            Face::Guard => {
+                let mut tx = outbox.begin(&mut *client).await.unwrap();
+                let ids = events.iter().map(|event| tx.emit(event).unwrap()).collect();
+                match end {
+                    End::RollBack => tx.rollback().await.unwrap(),
+                    End::Commit | End::Forget => tx.commit().await.unwrap(),
+                }
+                ids
+            }
+            Face::Own => {
+                let mut tx = client.transaction().await.unwrap();
+                let staged = outbox.write_all(&mut tx, events).await.unwrap();
+                let ids = staged.ids().to_vec();
+                match end {
+                    End::RollBack => tx.rollback().await.unwrap(),
+                    End::Commit | End::Forget => tx.commit().await.unwrap(),
+                }
+                if end != End::Forget {
+                    staged.release();
+                }
+                ids
+            }
+        }
+    }
+}
+
+mod through_tokio_postgres {
+    use super::*;
+
+    sendoff_testkit::acceptance_suite!(Shop::open(SERVER).await);
+}
+
+/// The same with a pool.
+struct Pooled {
+    shop: Shop,
+    pool: Pool,
+}
+
+impl Pooled {
+    async fn open() -> Self {
+        let shop = Shop::open(SERVER).await;
+        let manager = Manager::new(shop.place.url.parse().unwrap(), NoTls);
+        Self { pool: Pool::builder(manager).max_size(2).build().unwrap(), shop }
+    }
+}
+
+#[async_trait]
+impl OutboxHarness for Pooled {
+    type Store = PostgresStore;
+
+    fn store(&self) -> PostgresStore {
+        self.shop.store()
+    }
+
+    async fn write(
+        &self,
+        outbox: &Outbox<PostgresStore>,
+        face: Face,
+        events: &[Event],
+        end: End,
+    ) -> Vec<EventId> {
+        let mut client = self.pool.get().await.unwrap();
+        match face {
+            Face::Guard => {
+                let mut tx = outbox.begin(&mut client).await.unwrap();
+                let ids = events.iter().map(|event| tx.emit(event).unwrap()).collect();
+                match end {
+                    End::RollBack => tx.rollback().await.unwrap(),
+                    End::Commit | End::Forget => tx.commit().await.unwrap(),
+                }
+                ids
+            }
+            Face::Own => {
+                let mut tx = client.transaction().await.unwrap();
+                let staged = outbox.write_all(&mut tx, events).await.unwrap();
+                let ids = staged.ids().to_vec();
+                match end {
+                    End::RollBack => tx.rollback().await.unwrap(),
+                    End::Commit | End::Forget => tx.commit().await.unwrap(),
+                }
+                if end != End::Forget {
+                    staged.release();
+                }
+                ids
+            }
+        }
+    }
+}
+
+mod through_deadpool {
+    use super::*;
+
+    sendoff_testkit::acceptance_suite!(Pooled::open().await);
+}
+
+/// The same with a connection on which the insert is prepared.
+struct Prepared {
+    shop: Shop,
+    client: Mutex<PreparedClient>,
+}
+
+impl Prepared {
+    async fn open() -> Self {
+        let shop = Shop::open(SERVER).await;
+        let client = shop.store.prepare(shop.place.client().await).await.unwrap();
+        Self { client: Mutex::new(client), shop }
+    }
+}
+
+#[async_trait]
+impl OutboxHarness for Prepared {
+    type Store = PostgresStore;
+
+    fn store(&self) -> PostgresStore {
+        self.shop.store()
+    }
+
+    async fn write(
+        &self,
+        outbox: &Outbox<PostgresStore>,
+        face: Face,
+        events: &[Event],
+        end: End,
+    ) -> Vec<EventId> {
+        let mut client = self.client.lock().await;
+        let mut tx = outbox.begin(&mut *client).await.unwrap();
+        let staged = match face {
+            Face::Guard => {
+                for event in events {
+                    tx.emit(event).unwrap();
+                }
+                None
+            }
+            Face::Own => Some(outbox.write_all(&mut *tx, events).await.unwrap()),
+        };
+        match end {
+            End::RollBack => tx.rollback().await.unwrap(),
+            End::Commit | End::Forget => tx.commit().await.unwrap(),
+        }
+        match staged {
+            Some(staged) => {
+                let ids = staged.ids().to_vec();
+                if end != End::Forget {
+                    staged.release();
+                }
+                ids
+            }
+            None => events.iter().map(Event::id).collect(),
+        }
+    }
+}
+
+mod through_a_prepared_client {
+    use super::*;
+
+    sendoff_testkit::acceptance_suite!(Prepared::open().await);
+}

@@ -1,0 +1,218 @@
+//! A server's door that can be slammed at a chosen moment.
+//!
+//! Forwards bytes between clients and one server. [`cut`](Proxy::cut) makes it break the next
+//! connection on which a text goes by: a COMMIT on its way there, or its answer on the way back.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+/// Where the link breaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// Before a message with this text reaches the server; `before` of the message's bytes lie in
+    /// front of the text. What was sent earlier does reach it, and where a `reply` is named, the link
+    /// breaks only after that reached the client.
+    Request {
+        /// The text.
+        text: &'static [u8],
+        /// Bytes of its message in front of it.
+        before: usize,
+        /// What the client still hears; nothing where it is empty.
+        reply: &'static [u8],
+    },
+    /// After `text` reached the server and it answered with `answer`; from the text on, nothing that
+    /// it answers reaches the client.
+    AllReplies {
+        /// The text.
+        text: &'static [u8],
+        /// The answer.
+        answer: &'static [u8],
+    },
+    /// Before a message of the server with this text in it reaches the client; what it answered
+    /// before does.
+    Reply {
+        /// The text.
+        text: &'static [u8],
+        /// Bytes of its message in front of it.
+        before: usize,
+    },
+}
+
+/// A proxy in front of one server. Dropping it ends it and every connection through it.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    cut: Arc<Mutex<Option<Cut>>>,
+    accepting: JoinHandle<()>,
+}
+
+impl Proxy {
+    /// Starts one in front of `server`, on a free port of this host.
+    pub async fn start(server: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let cut = Arc::new(Mutex::new(None));
+        let armed = Arc::clone(&cut);
+        let accepting = tokio::spawn(async move {
+            let mut links = tokio::task::JoinSet::new();
+            while let Ok((client, _)) = listener.accept().await {
+                links.spawn(link(client, server, Arc::clone(&armed)));
+            }
+        });
+        Ok(Self { address, cut, accepting })
+    }
+
+    /// Where clients connect to.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Breaks one link, the next one that this fits.
+    pub fn cut(&self, cut: Cut) {
+        *self.cut.lock().unwrap_or_else(PoisonError::into_inner) = Some(cut);
+    }
+
+    /// Whether the cut was made.
+    pub fn is_cut(&self) -> bool {
+        self.cut.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+type Armed = Arc<Mutex<Option<Cut>>>;
+
+/// Both directions, until one of them ends; then both do.
+async fn link(client: TcpStream, server: SocketAddr, armed: Armed) {
+    let Ok(server) = TcpStream::connect(server).await else { return };
+    let _ = (client.set_nodelay(true), server.set_nodelay(true));
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    let begun = AtomicBool::new(false);
+    tokio::select! {
+        _ = requests(from_client, to_server, &armed, &begun) => {}
+        _ = replies(from_server, to_client, &armed, &begun) => {}
+    }
+}
+
+fn armed_now(armed: &Armed) -> Option<Cut> {
+    *armed.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn made(armed: &Armed) {
+    *armed.lock().unwrap_or_else(PoisonError::into_inner) = None;
+}
+
+async fn requests(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    armed: &Armed,
+    begun: &AtomicBool,
+) -> io::Result<()> {
+    let mut seen = Window::default();
+    loop {
+        let chunk = read(&mut from).await?;
+        seen.push(&chunk);
+        match armed_now(armed) {
+            Some(Cut::Request { text, before, reply }) => {
+                if let Some(until) = seen.message(text, before, chunk.len()) {
+                    begun.store(true, Ordering::SeqCst);
+                    to.write_all(&chunk[..until]).await?;
+                    if !reply.is_empty() {
+                        // The other direction ends the link.
+                        std::future::pending::<()>().await;
+                    }
+                    made(armed);
+                    return Ok(());
+                }
+            }
+            Some(Cut::AllReplies { text, .. }) if seen.find(text).is_some() => {
+                begun.store(true, Ordering::SeqCst);
+            }
+            _ => {}
+        }
+        to.write_all(&chunk).await?;
+    }
+}
+
+async fn replies(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    armed: &Armed,
+    begun: &AtomicBool,
+) -> io::Result<()> {
+    let mut seen = Window::default();
+    loop {
+        let chunk = read(&mut from).await?;
+        seen.push(&chunk);
+        let begun = begun.load(Ordering::SeqCst);
+        match armed_now(armed) {
+            Some(Cut::Request { reply, .. }) if begun && seen.find(reply).is_some() => {
+                to.write_all(&chunk).await?;
+                made(armed);
+                return Ok(());
+            }
+            Some(Cut::AllReplies { answer, .. }) if begun => {
+                if seen.find(answer).is_some() {
+                    made(armed);
+                    return Ok(());
+                }
+                continue;
+            }
+            Some(Cut::Reply { text, before }) => {
+                if let Some(until) = seen.message(text, before, chunk.len()) {
+                    to.write_all(&chunk[..until]).await?;
+                    made(armed);
+                    return Ok(());
+                }
+            }
+            _ => {}
+        }
+        to.write_all(&chunk).await?;
+    }
+}
+
+async fn read(from: &mut OwnedReadHalf) -> io::Result<Vec<u8>> {
+    let mut chunk = vec![0; 64 * 1024];
+    match from.read(&mut chunk).await? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        count => {
+            chunk.truncate(count);
+            Ok(chunk)
+        }
+    }
+}
+
+/// The end of what went by, long enough for a text that arrives in two pieces.
+#[derive(Default)]
+struct Window(Vec<u8>);
+
+impl Window {
+    fn push(&mut self, chunk: &[u8]) {
+        let keep = self.0.len().min(64);
+        self.0.drain(..self.0.len() - keep);
+        self.0.extend_from_slice(chunk);
+    }
+
+    fn find(&self, text: &[u8]) -> Option<usize> {
+        self.0.windows(text.len()).position(|window| window == text)
+    }
+
+    /// Where in the last chunk, of `len` bytes, the message with this text begins. What lies before
+    /// the chunk went by already.
+    fn message(&self, text: &[u8], before: usize, len: usize) -> Option<usize> {
+        let at = self.find(text)?;
+        Some(at.saturating_sub(before).saturating_sub(self.0.len() - len))
+    }
+}
