@@ -37,6 +37,15 @@ impl fmt::Display for End {
     }
 }
 
+/// With which statements a backlog is delivered by hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Statements {
+    /// The store's own: what is left is the price of the engine.
+    Store,
+    /// The plainest that do the same for rows that never fail: the price of the statements as well.
+    Plain,
+}
+
 /// How an application writes an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {

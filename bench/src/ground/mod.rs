@@ -54,6 +54,15 @@ impl Ground {
         }
     }
 
+    /// Gives up the room that old versions of rows have left.
+    pub(crate) async fn compact(&self) -> Result<()> {
+        match self {
+            Self::Postgres(ground) => ground.compact().await,
+            // Rows are changed in place.
+            Self::Sqlite(_) => Ok(()),
+        }
+    }
+
     /// Fails if any row is still owed a delivery: a drain that left some is no measurement.
     pub(crate) async fn check_drained(&self) -> Result<()> {
         let pending = match self {

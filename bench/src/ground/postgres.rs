@@ -3,14 +3,14 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result};
+use sendoff_postgres::{PostgresOptions, PostgresStore, Retention};
 use serde_json::{Value, json};
 use tokio_postgres::{Client, Config, NoTls};
 
 use super::Rows;
 use crate::contest::progress;
 
-/// The outbox by hand. With the store in the workspace, its migrations take this place.
-const SCHEMA: &str = include_str!("../../sql/postgres/schema.sql");
+const RELAY_SETTINGS: &str = include_str!("../../sql/postgres/relay_settings.sql");
 const BUSINESS: &str = include_str!("../../sql/postgres/business.sql");
 const FILL: &str = include_str!("../../sql/postgres/fill.sql");
 const PENDING: &str = include_str!("../../sql/postgres/pending.sql");
@@ -29,7 +29,7 @@ impl Ground {
         connect(server).await?.batch_execute(&format!("create database {name}")).await?;
         let ground = Self::existing(with_database(server, name));
         let client = ground.connect().await?;
-        client.batch_execute(SCHEMA).await?;
+        ground.open(Retention::default()).await?.migrate().await?;
         client.batch_execute(BUSINESS).await?;
         warn_if_not_durable(&client).await?;
         Ok(ground)
@@ -50,16 +50,20 @@ impl Ground {
         &self.url
     }
 
+    pub(crate) async fn open(&self, retention: Retention) -> Result<PostgresStore> {
+        let options = PostgresOptions { retention, ..PostgresOptions::default() };
+        Ok(PostgresStore::connect_with(&self.url, options).await?)
+    }
+
     /// A connection of its own.
     pub(crate) async fn connect(&self) -> Result<Client> {
         connect(&self.url).await
     }
 
-    /// A connection for claims and settlements. They need not wait for the disk: what a crash takes
-    /// back is delivered again, and the store sees it the same way.
+    /// A connection for claims and settlements, set as the store sets its own.
     pub(crate) async fn connect_relay(&self) -> Result<Client> {
         let client = self.connect().await?;
-        client.batch_execute("set synchronous_commit = off").await?;
+        client.batch_execute(RELAY_SETTINGS).await?;
         Ok(client)
     }
 
@@ -79,6 +83,10 @@ impl Ground {
         let (count, first) = (i64::try_from(count)?, i64::try_from(first)?);
         client.execute(FILL, &[&count, &first, &rows.status()]).await?;
         calm(&client).await
+    }
+
+    pub(super) async fn compact(&self) -> Result<()> {
+        Ok(self.connect().await?.batch_execute("vacuum full outbox_event").await?)
     }
 
     pub(super) async fn has_pending(&self) -> Result<bool> {

@@ -24,12 +24,12 @@ use crate::work::{Drain, Finish, Hot, Way};
 
 use self::timed::Timed;
 
-/// Who can be measured on this store.
-pub(crate) fn sides(store: Store) -> &'static [Side] {
-    match store {
-        // The limit alone, until the store is there.
-        Store::Postgres => &[Side::ByHand],
-        Store::Sqlite => &[Side::ByHand, Side::Sendoff],
+/// Who can write in this way.
+pub(crate) fn sides(way: Way) -> &'static [Side] {
+    match way {
+        // The limit alone, until sqlx's transactions on PostgreSQL are captured.
+        Way::Sqlx => &[Side::ByHand],
+        Way::Guard | Way::SqlFunction => &[Side::ByHand, Side::Sendoff],
     }
 }
 

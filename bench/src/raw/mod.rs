@@ -13,7 +13,7 @@ use anyhow::{Result, bail};
 
 use crate::ground::Ground;
 use crate::load::{Trace, Writers};
-use crate::work::{Drain, Hot, Way};
+use crate::work::{Drain, Hot, Statements, Way};
 
 /// What a transaction writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,9 +53,14 @@ pub(crate) async fn hot(ground: &Ground, clients: usize, trace: Trace) -> Result
 }
 
 /// Delivers the backlog, and returns how long it took.
-pub(crate) async fn drain(ground: &Ground, drain: &Drain) -> Result<Duration> {
+pub(crate) async fn drain(
+    ground: &Ground,
+    drain: &Drain,
+    statements: Statements,
+) -> Result<Duration> {
     match ground {
-        Ground::Postgres(ground) => postgres::drain::drain(ground, drain).await,
+        Ground::Postgres(ground) => postgres::drain::drain(ground, drain, statements).await,
+        // The store's own statements are as plain as can be.
         Ground::Sqlite(ground) => sqlite::drain(ground, drain),
     }
 }

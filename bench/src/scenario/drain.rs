@@ -1,15 +1,17 @@
 //! How fast a backlog is delivered to a handler that does nothing.
 
+use std::fmt;
+
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::settings;
-use crate::contest::{Rate, Side, alternate};
+use crate::contest::{Rate, alternate};
 use crate::ground::{Ground, Rows};
 use crate::report::Finding;
 use crate::server::Server;
-use crate::work::{Drain, End};
+use crate::work::{Drain, End, Statements};
 use crate::{Store, ours, raw};
 
 /// What is to be delivered, and with what.
@@ -44,6 +46,31 @@ impl Backlog {
     }
 }
 
+/// Who delivers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Contender {
+    ByHand(Statements),
+    Sendoff,
+}
+
+impl fmt::Display for Contender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ByHand(Statements::Store) => "by hand",
+            Self::ByHand(Statements::Plain) => "by hand, plainly",
+            Self::Sendoff => "sendoff",
+        })
+    }
+}
+
+fn contenders(store: Store) -> &'static [Contender] {
+    const STORE: Contender = Contender::ByHand(Statements::Store);
+    match store {
+        Store::Postgres => &[STORE, Contender::ByHand(Statements::Plain), Contender::Sendoff],
+        Store::Sqlite => &[STORE, Contender::Sendoff],
+    }
+}
+
 pub(crate) async fn run(server: &Server, rounds: usize, backlog: Backlog) -> Result<Vec<Finding>> {
     let ground = server.ground().await?;
     let database = ground.settings().await?;
@@ -51,29 +78,41 @@ pub(crate) async fn run(server: &Server, rounds: usize, backlog: Backlog) -> Res
     for end in [End::Keep, End::Delete] {
         let drain = backlog.drain(server.store(), end);
         let title = format!("drain {end}");
-        let tally = alternate(&title, rounds, ours::sides(server.store()), async |side| {
+        let tally = alternate(&title, rounds, contenders(server.store()), async |contender| {
             ground.clear().await?;
             ground.fill(Rows::Due(drain.rows)).await?;
-            drained(&ground, side, &drain).await
+            drained(&ground, contender, &drain).await
         })
         .await?;
-        findings.push(Finding {
-            scenario: "drain",
-            variant: end.to_string(),
-            unit: "events/s",
-            ours: tally.of(Side::Sendoff, |rate: &Rate| rate.0),
-            limit: tally.of(Side::ByHand, |rate| rate.0),
-            settings: settings(&database, described(&drain)),
-        });
+        let of = |contender| tally.of(contender, |rate: &Rate| rate.0);
+        for (variant, statements, limit_is) in [
+            (end.to_string(), Statements::Store, "a loop of the same statements"),
+            (format!("{end}-plain"), Statements::Plain, "a loop of the plainest statements"),
+        ] {
+            let limit = of(Contender::ByHand(statements));
+            if limit.is_empty() {
+                continue;
+            }
+            let mut scenario = described(&drain);
+            scenario["limit_is"] = limit_is.into();
+            findings.push(Finding {
+                scenario: "drain",
+                variant,
+                unit: "events/s",
+                ours: of(Contender::Sendoff),
+                limit,
+                settings: settings(&database, scenario),
+            });
+        }
     }
     Ok(findings)
 }
 
 /// Delivers the backlog that is there.
-pub(super) async fn drained(ground: &Ground, side: Side, drain: &Drain) -> Result<Rate> {
-    let took = match side {
-        Side::ByHand => raw::drain(ground, drain).await?,
-        Side::Sendoff => ours::drain(ground, drain).await?,
+pub(super) async fn drained(ground: &Ground, contender: Contender, drain: &Drain) -> Result<Rate> {
+    let took = match contender {
+        Contender::ByHand(statements) => raw::drain(ground, drain, statements).await?,
+        Contender::Sendoff => ours::drain(ground, drain).await?,
     };
     ground.check_drained().await?;
     Ok(Rate::new(drain.rows, took))

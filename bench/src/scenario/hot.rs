@@ -38,12 +38,13 @@ pub(crate) async fn run(
     let ground = server.ground().await?;
     let database = ground.settings().await?;
 
-    let throughput = alternate("hot throughput", rounds, ours::sides(store), async |side| {
-        ground.clear().await?;
-        loaded(&ground, side, clients, time).await
-    })
-    .await?;
-    let latency = alternate("hot latency", rounds, ours::sides(store), async |side| {
+    let throughput =
+        alternate("hot throughput", rounds, &[Side::ByHand, Side::Sendoff], async |side| {
+            ground.clear().await?;
+            loaded(&ground, side, clients, time).await
+        })
+        .await?;
+    let latency = alternate("hot latency", rounds, &[Side::ByHand, Side::Sendoff], async |side| {
         ground.clear().await?;
         steadily(&ground, side, steady, time, rate).await
     })

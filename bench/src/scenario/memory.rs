@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::process::Command;
 
 use super::settings;
-use crate::contest::{Side, alternate, progress};
+use crate::contest::alternate;
 use crate::ground::{Ground, Rows, postgres, sqlite};
 use crate::report::Finding;
 use crate::server::Server;
@@ -45,10 +45,6 @@ pub(crate) async fn run(
     batch: usize,
 ) -> Result<Vec<Finding>> {
     let store = server.store();
-    if !ours::sides(store).contains(&Side::Sendoff) {
-        progress(format_args!("memory: nothing to measure on this store yet"));
-        return Ok(Vec::new());
-    }
     ensure!(few != many, "the two backlogs must differ");
     let ground = server.ground().await?;
     let tally = alternate("memory", rounds, &[Size(few), Size(many)], async |size: Size| {

@@ -51,11 +51,10 @@ pub(crate) async fn run(
     let clients = if clients.is_empty() { default_clients(store) } else { clients };
     let ground = server.ground().await?;
     let database = ground.settings().await?;
-    let mut contenders = vec![Contender::Alone];
-    contenders.extend(ours::sides(store).iter().map(|&side| Contender::Event(side)));
-
     let mut findings = Vec::new();
     for &way in ours::ways(store) {
+        let sides = ours::sides(way).iter().map(|&side| Contender::Event(side));
+        let contenders: Vec<_> = std::iter::once(Contender::Alone).chain(sides).collect();
         for &clients in clients {
             let title = format!("write-cost {way}, {clients} clients");
             let tally = alternate(&title, rounds, &contenders, async |contender| {

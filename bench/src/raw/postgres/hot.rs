@@ -5,18 +5,18 @@ use sendoff_core::limits::BATCH_ROWS;
 use sendoff_engine::OutboxConfig;
 use tokio::sync::mpsc;
 
-use super::settle::Settler;
+use super::statements::{Held, Relay};
 use super::write::{ByHand, Committed, Trips};
 use crate::ground::postgres::Ground;
 use crate::load::{Trace, Writers};
 use crate::raw::Content;
-use crate::work::{End, Hot};
+use crate::work::{End, Hot, Statements};
 
 pub(in crate::raw) async fn start(ground: &Ground, clients: usize, trace: Trace) -> Result<Hot> {
     let capacity = OutboxConfig::default().hot_capacity;
     let (handover, committed) = mpsc::channel(capacity);
     let (completions, handled) = mpsc::channel(capacity);
-    let settler = Settler::new(ground, End::Keep).await?;
+    let relay = Relay::new(ground, Statements::Store, End::Keep).await?;
     let mut writers = Writers::new();
     for _ in 0..clients {
         let handover = Some(handover.clone());
@@ -25,7 +25,7 @@ pub(in crate::raw) async fn start(ground: &Ground, clients: usize, trace: Trace)
     }
     tokio::spawn(handle(committed, completions, trace));
     // Both end when the last writer is gone.
-    let marking = tokio::spawn(mark(handled, settler));
+    let marking = tokio::spawn(mark(handled, relay));
     let finish = move |written| {
         let finished = async move {
             let marked = marking.await??;
@@ -52,13 +52,13 @@ async fn handle(
 }
 
 /// Completions gather while the previous statement is under way.
-async fn mark(mut handled: mpsc::Receiver<Committed>, settler: Settler) -> Result<u64> {
+async fn mark(mut handled: mpsc::Receiver<Committed>, relay: Relay) -> Result<u64> {
     let (mut batch, mut marked) = (Vec::new(), 0);
     while handled.recv_many(&mut batch, BATCH_ROWS).await > 0 {
-        let (ids, tokens): (Vec<_>, Vec<_>) =
-            batch.drain(..).map(|event| (event.id, event.token)).unzip();
-        settler.settle(&ids, &tokens).await?;
-        marked += ids.len() as u64;
+        let (ids, tokens) = batch.drain(..).map(|event| (event.id, event.token)).unzip();
+        let held = Held { ids, tokens };
+        relay.settle(&held).await?;
+        marked += held.ids.len() as u64;
     }
     Ok(marked)
 }

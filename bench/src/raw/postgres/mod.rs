@@ -2,7 +2,7 @@
 
 pub(super) mod drain;
 pub(super) mod hot;
-mod settle;
+mod statements;
 pub(super) mod write;
 
 pub(super) use write::{INSERT, INSERT_BUSINESS};
