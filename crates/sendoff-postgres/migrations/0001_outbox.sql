@@ -72,6 +72,17 @@ begin
 end
 $body$;
 
+-- What `insert_one` calls where it is not in a transaction of ours.
+create function sendoff.outbox_no_transaction() returns boolean
+language plpgsql volatile as $body$
+begin
+    raise exception 'no transaction begun by the outbox is open'
+        using errcode = 'no_active_sql_transaction',
+              hint = 'default_transaction_deferrable must be off, and a transaction begun by the '
+                     'outbox must be ended by it';
+end
+$body$;
+
 -- Text where the bytes are text, escapes where they are not: one odd payload must not break the view.
 create function sendoff.outbox_text(payload bytea) returns text
 language plpgsql stable strict as $body$

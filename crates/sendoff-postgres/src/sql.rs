@@ -64,6 +64,9 @@ statements!(
         UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT2_ARRAY,
         TEXT_ARRAY, TIMESTAMPTZ_ARRAY, INTERVAL_ARRAY, TEXT_ARRAY, JSONB_ARRAY, BYTEA_ARRAY, BOOL
     ],
+    insert_one: [
+        UUID, TEXT, TEXT, TEXT, TEXT, TEXT, INT2, TEXT, TIMESTAMPTZ, INTERVAL, TEXT, JSONB, BYTEA
+    ],
     is_in_transaction: [],
     oldest_lag: [],
     present: [UUID_ARRAY],

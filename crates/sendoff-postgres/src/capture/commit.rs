@@ -2,14 +2,23 @@
 
 use ::tokio_postgres::error::{Error, Severity, SqlState};
 use ::tokio_postgres::{Client, Transaction};
-use futures_util::future::join3;
+use futures_util::future::{join, join3};
 use sendoff_engine::capture::{CommitError, CommitMark, WriteError};
 use sendoff_engine::store::{Born, NewRow};
 
 use super::draft::Draft;
-use super::insert::{Insert, Inserted, insert_one, mark, refused, send};
+use super::insert::{Insert, Inserted, insert_one, mark, refused, send, send_one};
 use crate::error::is_lost_race;
 use crate::store::PostgresStore;
+
+/// How a transaction was begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Begun {
+    /// As DEFERRABLE, which `insert_one` knows it by.
+    ByUs,
+    /// By the driver's own call.
+    Somehow,
+}
 
 /// Inserts `rows` and commits, the last statement and COMMIT in one round trip.
 ///
@@ -20,6 +29,7 @@ pub(super) async fn commit(
     store: &PostgresStore,
     tx: Transaction<'_>,
     insert: &Insert,
+    begun: Begun,
     rows: &[NewRow],
 ) -> Result<Vec<Born>, CommitError> {
     store.check_open().map_err(|_| CommitError::Refused(WriteError::Closed))?;
@@ -35,12 +45,34 @@ pub(super) async fn commit(
         born.extend(inserted.map_err(CommitError::Refused)?);
     }
     let ids = rows.iter().map(|row| row.event.id()).collect();
-    let answer = finish(store, tx.client(), insert, last.as_ref(), CommitMark::new(ids)).await;
+    let unknown = CommitMark::new(ids);
+    let answer = match &last {
+        Some(row) if begun == Begun::ByUs && row.len() == 1 && !row.ring => {
+            finish_one(store, tx.client(), insert, row, unknown).await
+        }
+        last => finish(store, tx.client(), insert, last.as_ref(), unknown).await,
+    };
     // COMMIT was sent. Dropped, the transaction would send a ROLLBACK after it, and the server would
     // log a warning. It owns nothing but a reference.
     std::mem::forget(tx);
     born.extend(answer?);
     Ok(born)
+}
+
+/// The usual transaction: one event, which its writer means to deliver. Two statements, one round
+/// trip.
+async fn finish_one(
+    store: &PostgresStore,
+    client: &Client,
+    insert: &Insert,
+    draft: &Draft<'_>,
+    unknown: CommitMark,
+) -> Result<Vec<Born>, CommitError> {
+    let commit = client.batch_execute("commit");
+    match join(send_one(store, client, insert, draft), commit).await {
+        (Ok(inserted), committed) => committed_as(inserted, committed, unknown),
+        (Err(error), _) => Err(not_inserted(store, error, unknown)),
+    }
 }
 
 async fn finish(
@@ -73,6 +105,15 @@ async fn finish(
     if draft.is_some() && inserted.born.is_empty() {
         return Err(CommitError::Refused(WriteError::NoTransaction));
     }
+    committed_as(inserted, committed, unknown)
+}
+
+/// The insert was carried out; what COMMIT said is what happened.
+fn committed_as(
+    inserted: Inserted,
+    committed: Result<(), Error>,
+    unknown: CommitMark,
+) -> Result<Vec<Born>, CommitError> {
     match committed {
         Ok(()) => Ok(inserted.born),
         Err(error) => {

@@ -1,7 +1,7 @@
 //! `deadpool-postgres`: its transactions, and ours on a connection from its pool. The connection
 //! remembers statements, so the insert is planned once.
 
-use ::tokio_postgres::{Client, Error};
+use ::tokio_postgres::Client;
 use deadpool_postgres::{Client as Pooled, Transaction as DeadpoolTransaction};
 use sendoff_engine::capture::{Begin, BeginError, Capture, WriteError};
 use sendoff_engine::store::{Born, NewRow};
@@ -18,15 +18,17 @@ impl<'c> Capture<DeadpoolTransaction<'c>> for PostgresStore {
         rows: &[NewRow],
     ) -> Result<Vec<Born>, WriteError> {
         self.check_open().map_err(|_| WriteError::Closed)?;
-        let statement = &self.sql().insert;
+        let (many, one) = (&self.sql().insert, &self.sql().insert_one);
         let insert = match self.doorbell() {
-            Doorbell::Off => Insert::Unnamed,
-            Doorbell::On => Insert::Prepared(
-                tx.prepare_typed_cached(&statement.text, statement.types)
-                    .await
-                    .map_err(|error| refused(self, error))?,
-            ),
+            // A transaction pooler may give every transaction another session.
+            Doorbell::Off => Ok(Insert::Unnamed),
+            Doorbell::On => {
+                let many = tx.prepare_typed_cached(&many.text, many.types).await;
+                let one = tx.prepare_typed_cached(&one.text, one.types).await;
+                many.and_then(|many| Ok(Insert::Prepared { many, one: one? }))
+            }
         };
+        let insert = insert.map_err(|error| refused(self, error))?;
         insert_all(self, tx.client(), &insert, rows).await
     }
 }
@@ -37,17 +39,18 @@ impl<'c> Begin<&'c mut Pooled> for PostgresStore {
     async fn begin(&self, client: &'c mut Pooled) -> Result<Self::Tx, BeginError> {
         self.check_open().map_err(|error| BeginError(error.into()))?;
         let begun = async {
-            let statement = &self.sql().insert;
+            let (many, one) = (&self.sql().insert, &self.sql().insert_one);
             let insert = match self.doorbell() {
                 Doorbell::Off => Insert::Unnamed,
-                Doorbell::On => Insert::Prepared(
-                    client.prepare_typed_cached(&statement.text, statement.types).await?,
-                ),
+                Doorbell::On => Insert::Prepared {
+                    many: client.prepare_typed_cached(&many.text, many.types).await?,
+                    one: client.prepare_typed_cached(&one.text, one.types).await?,
+                },
             };
             // The driver's own transaction, not the pool's wrapper: the wrapper could not be
             // forgotten after a commit without leaking a share of the statement cache.
             let client: &mut Client = client;
-            Ok::<_, Error>(PreparedTransaction::new(client.transaction().await?, insert))
+            PreparedTransaction::begin(client, insert).await
         };
         begun.await.map_err(|error| BeginError(error.into()))
     }

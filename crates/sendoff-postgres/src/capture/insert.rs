@@ -17,7 +17,12 @@ use crate::wire::{At, Xid};
 /// it prepared on the way, what follows it in the pipeline would overtake it.
 #[derive(Clone)]
 pub(super) enum Insert {
-    Prepared(Prepared),
+    Prepared {
+        /// `insert`.
+        many: Prepared,
+        /// `insert_one`.
+        one: Prepared,
+    },
     Unnamed,
 }
 
@@ -72,9 +77,42 @@ pub(super) async fn send(
     let params = Params::new(store, draft);
     let params = params.in_order();
     let rows = match insert {
-        Insert::Prepared(statement) => client.query(statement, &params).await?,
+        Insert::Prepared { many, .. } => client.query(many, &params).await?,
         Insert::Unnamed => query_unnamed(client, &store.sql().insert, &params).await?,
     };
+    inserted(draft, &rows)
+}
+
+/// Sends the statement for a draft of one row that rings no bell, in a transaction we began.
+pub(super) async fn send_one(
+    store: &PostgresStore,
+    client: &Client,
+    insert: &Insert,
+    draft: &Draft<'_>,
+) -> Result<Inserted, Error> {
+    let params: [&(dyn ToSql + Sync); 13] = [
+        &draft.ids[0],
+        &draft.event_types[0],
+        &draft.aggregate_types[0],
+        &draft.aggregate_ids[0],
+        &draft.tenant_ids[0],
+        &draft.ordering_keys[0],
+        &draft.shards[0],
+        &draft.content_types[0],
+        &draft.occurred_at[0],
+        &draft.after[0],
+        &draft.locked_by[0],
+        &draft.headers[0],
+        &draft.payloads[0],
+    ];
+    let rows = match insert {
+        Insert::Prepared { one, .. } => client.query(one, &params).await?,
+        Insert::Unnamed => query_unnamed(client, &store.sql().insert_one, &params).await?,
+    };
+    inserted(draft, &rows)
+}
+
+fn inserted(draft: &Draft<'_>, rows: &[Row]) -> Result<Inserted, Error> {
     let xid = rows.first().map(|row| row.try_get(2)).transpose()?;
     let held = draft.locked_by.iter().map(Option::is_some);
     let born =
@@ -91,7 +129,13 @@ pub(super) fn refused(store: &PostgresStore, error: Error) -> WriteError {
     let duplicate = error.as_db_error().is_some_and(|refusal| {
         *refusal.code() == SqlState::UNIQUE_VIOLATION && is_key(store, refusal.constraint())
     });
-    if duplicate { WriteError::DuplicateId } else { WriteError::Driver(error.into()) }
+    if duplicate {
+        WriteError::DuplicateId
+    } else if error.code() == Some(&SqlState::NO_ACTIVE_SQL_TRANSACTION) {
+        WriteError::NoTransaction
+    } else {
+        WriteError::Driver(error.into())
+    }
 }
 
 /// Whether a constraint is our own: the transaction may trip over unique indexes of its own.

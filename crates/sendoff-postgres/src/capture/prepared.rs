@@ -6,13 +6,13 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-use ::tokio_postgres::{Client, Transaction};
+use ::tokio_postgres::{Client, Error, Transaction};
 use sendoff_engine::capture::{
     Begin, BeginError, BoxFuture, Capture, Commit, CommitError, Nest, WriteError,
 };
 use sendoff_engine::store::{Born, NewRow, StoreError};
 
-use super::commit::commit;
+use super::commit::{Begun, commit};
 use super::insert::{Insert, insert_all};
 use crate::error::failed;
 use crate::options::Doorbell;
@@ -36,13 +36,13 @@ impl PostgresStore {
     /// ```
     pub async fn prepare(&self, client: Client) -> Result<PreparedClient, StoreError> {
         self.check_open()?;
-        let statement = &self.sql().insert;
+        let (many, one) = (&self.sql().insert, &self.sql().insert_one);
         let insert = match self.doorbell() {
             Doorbell::Off => Insert::Unnamed,
-            Doorbell::On => {
-                let prepared = client.prepare_typed(&statement.text, statement.types).await;
-                Insert::Prepared(prepared.map_err(failed)?)
-            }
+            Doorbell::On => Insert::Prepared {
+                many: client.prepare_typed(&many.text, many.types).await.map_err(failed)?,
+                one: client.prepare_typed(&one.text, one.types).await.map_err(failed)?,
+            },
         };
         Ok(PreparedClient { client, insert })
     }
@@ -82,8 +82,10 @@ pub struct PreparedTransaction<'c> {
 }
 
 impl<'c> PreparedTransaction<'c> {
-    pub(super) fn new(tx: Transaction<'c>, insert: Insert) -> Self {
-        Self { tx, insert }
+    /// Begins a transaction that [`insert_one`](../../sql/insert_one.sql) knows as ours.
+    pub(super) async fn begin(client: &'c mut Client, insert: Insert) -> Result<Self, Error> {
+        let tx = client.build_transaction().deferrable(true).start().await?;
+        Ok(Self { tx, insert })
     }
 }
 
@@ -112,8 +114,9 @@ impl<'c> Begin<&'c mut PreparedClient> for PostgresStore {
 
     async fn begin(&self, conn: &'c mut PreparedClient) -> Result<Self::Tx, BeginError> {
         self.check_open().map_err(|error| BeginError(error.into()))?;
-        let tx = conn.client.transaction().await.map_err(|error| BeginError(error.into()))?;
-        Ok(PreparedTransaction::new(tx, conn.insert.clone()))
+        let PreparedClient { client, insert } = conn;
+        let begun = PreparedTransaction::begin(client, insert.clone()).await;
+        begun.map_err(|error| BeginError(error.into()))
     }
 }
 
@@ -134,7 +137,7 @@ impl<'c> Commit<PreparedTransaction<'c>> for PostgresStore {
         rows: &[NewRow],
     ) -> Result<Vec<Born>, CommitError> {
         let PreparedTransaction { tx, insert } = tx;
-        commit(self, tx, &insert, rows).await
+        commit(self, tx, &insert, Begun::ByUs, rows).await
     }
 
     async fn rollback(&self, tx: PreparedTransaction<'c>) -> Result<(), CommitError> {

@@ -221,17 +221,24 @@ async fn a_prepared_insert_is_planned_a_few_times_only() {
     let place = Place::new();
     let store = place.store().await;
     let mut client = store.prepare(place.client().await).await.unwrap();
-    for _ in 0..20 {
-        let tx = sendoff_engine::capture::Begin::begin(&store, &mut client).await.unwrap();
-        let held = NewRow {
-            event: crate::place::event(),
-            birth: Birth::Held { owner: "a".into(), grace: std::time::Duration::from_secs(10) },
-        };
-        store.commit(tx, &[held]).await.unwrap();
+    let held = || NewRow {
+        event: crate::place::event(),
+        birth: Birth::Held { owner: "a".into(), grace: std::time::Duration::from_secs(10) },
+    };
+    // One event has a statement of its own.
+    for rows in [vec![held], vec![held; 2]] {
+        for _ in 0..20 {
+            let rows: Vec<_> = rows.iter().map(|held| held()).collect();
+            let tx = sendoff_engine::capture::Begin::begin(&store, &mut client).await.unwrap();
+            store.commit(tx, &rows).await.unwrap();
+        }
     }
     let plans = "select generic_plans, custom_plans from pg_prepared_statements
                   where statement like 'insert into%'";
-    let row = client.query_typed_one(plans, &[]).await.unwrap();
-    let (generic, custom): (i64, i64) = (row.get(0), row.get(1));
-    assert!(custom <= 5 && generic >= 15, "{generic} generic, {custom} custom");
+    let prepared = client.query_typed(plans, &[]).await.unwrap();
+    assert_eq!(prepared.len(), 2);
+    for row in prepared {
+        let (generic, custom): (i64, i64) = (row.get(0), row.get(1));
+        assert!(custom <= 5 && generic >= 15, "{generic} generic, {custom} custom");
+    }
 }

@@ -1,0 +1,220 @@
+//! Measures Sendoff against hand-written code on the same database, in the same run.
+//!
+//! Promise: each figure is a ratio. What limits it and what is measured take turns, round by round,
+//! on the same server, with the same rows, batches, connections and durability; medians are told,
+//! and every round beside them.
+//!
+//! Not here: absolute speed, which says more about a disk than about a library.
+
+mod contest;
+mod ground;
+mod latency;
+mod load;
+mod measure;
+mod order;
+mod ours;
+mod raw;
+mod report;
+mod scenario;
+mod server;
+mod work;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::report::Format;
+
+/// Sendoff's speed, as a ratio to what the same database gives to hand-written code.
+#[derive(Debug, Parser)]
+#[command(
+    bin_name = "cargo run --release -p bench --",
+    arg_required_else_help = true,
+    after_help = "Examples:
+  cargo run --release -p bench -- drain                       a table for people
+  cargo run --release -p bench -- drain --json                a line of JSON for each finding
+  cargo run --release -p bench -- drain --store sqlite        the embedded store
+  cargo run --release -p bench -- write-cost --clients 8      one number of clients
+
+A durable PostgreSQL of its own is started and stopped again, unless SENDOFF_POSTGRES_URL leads to
+one; there, databases called sendoff_bench_* are made and dropped."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// What every scenario takes.
+#[derive(Debug, Clone, Args)]
+struct Common {
+    /// Print a line of JSON for each finding.
+    #[arg(long, global = true)]
+    json: bool,
+    /// How often each side is measured, in turns.
+    #[arg(long, global = true, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
+    rounds: u16,
+    /// The database.
+    #[arg(long, global = true, value_enum, default_value_t = Store::Postgres)]
+    store: Store,
+    /// A PostgreSQL server to use instead of a private one.
+    #[arg(
+        long,
+        global = true,
+        env = "SENDOFF_POSTGRES_URL",
+        value_name = "URL",
+        hide_env_values = true
+    )]
+    postgres_url: Option<String>,
+}
+
+/// The databases that can be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Store {
+    Postgres,
+    Sqlite,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// What an event adds to the transaction that writes it.
+    WriteCost {
+        /// Clients that write at once [default: 8 and 32, on SQLite 1].
+        #[arg(long, value_delimiter = ',')]
+        clients: Vec<usize>,
+        /// How long a round writes.
+        #[arg(long, default_value_t = 4.0, value_parser = seconds, value_name = "SECONDS")]
+        seconds: f64,
+    },
+    /// Write, handle, done: in one process, under load and at a steady rate.
+    Hot {
+        /// Clients that write at once [default: 32, on SQLite 1].
+        #[arg(long)]
+        clients: Option<usize>,
+        /// How long a round writes.
+        #[arg(long, default_value_t = 4.0, value_parser = seconds, value_name = "SECONDS")]
+        seconds: f64,
+        /// Events in a second, for latency.
+        #[arg(long, default_value_t = 500)]
+        rate: u32,
+    },
+    /// Delivers a backlog.
+    Drain(scenario::drain::Backlog),
+    /// Delivers a backlog beside none and beside many delivered rows that were kept.
+    Retained {
+        #[command(flatten)]
+        backlog: scenario::drain::Backlog,
+        /// Delivered rows that were kept.
+        #[arg(long, default_value_t = 2_000_000)]
+        done: u64,
+    },
+    /// The most memory taken while delivering a small and a large backlog.
+    Memory {
+        /// The small backlog.
+        #[arg(long, default_value_t = 10_000)]
+        few: u64,
+        /// The large backlog.
+        #[arg(long, default_value_t = 1_000_000)]
+        many: u64,
+        /// Rows in one claim.
+        #[arg(long, default_value_t = 1_000)]
+        batch: usize,
+    },
+    /// Delivers the backlog of a database that is there, and prints the memory it took.
+    #[command(hide = true)]
+    MemoryChild {
+        /// The database.
+        #[arg(long)]
+        at: String,
+        /// Its backlog.
+        #[arg(long)]
+        rows: u64,
+        /// Rows in one claim.
+        #[arg(long)]
+        batch: usize,
+    },
+}
+
+/// Long enough to measure, short enough to wait for.
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.1..=3_600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("from 0.1 to 3600".to_owned()),
+    }
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let format = if cli.common.json { Format::Json } else { Format::Table };
+    match run(cli).and_then(|findings| report::print(&findings, format)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[tokio::main]
+async fn run(cli: Cli) -> anyhow::Result<Vec<report::Finding>> {
+    let Cli { command, common } = cli;
+    if let Command::MemoryChild { at, rows, batch } = command {
+        return scenario::memory::child(common.store, &at, rows, batch).await.map(|()| Vec::new());
+    }
+    let rounds = usize::from(common.rounds);
+    let server = server::Server::find(common.store, common.postgres_url).await?;
+    let measured = tokio::select! {
+        measured = measure_one(command, &server, rounds) => measured,
+        _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
+    };
+    server.stop().await?;
+    measured
+}
+
+async fn measure_one(
+    command: Command,
+    server: &server::Server,
+    rounds: usize,
+) -> anyhow::Result<Vec<report::Finding>> {
+    match command {
+        Command::WriteCost { clients, seconds } => {
+            let time = Duration::from_secs_f64(seconds);
+            scenario::write_cost::run(server, rounds, &clients, time).await
+        }
+        Command::Hot { clients, seconds, rate } => {
+            let time = Duration::from_secs_f64(seconds);
+            scenario::hot::run(server, rounds, clients, time, rate).await
+        }
+        Command::Drain(backlog) => scenario::drain::run(server, rounds, backlog).await,
+        Command::Retained { backlog, done } => {
+            scenario::retained::run(server, rounds, backlog, done).await
+        }
+        Command::Memory { few, many, batch } => {
+            scenario::memory::run(server, rounds, few, many, batch).await
+        }
+        Command::MemoryChild { .. } => Ok(Vec::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_round_is_neither_endless_nor_nothing() {
+        for (text, taken) in
+            [("0.1", true), ("3600", true), ("0.09", false), ("3601", false), ("nan", false)]
+        {
+            assert_eq!(seconds(text).is_ok(), taken, "{text}");
+        }
+    }
+}

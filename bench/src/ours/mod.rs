@@ -1,0 +1,141 @@
+//! The library, doing what `raw` does by hand.
+//!
+//! A store joins with three functions, as in `sqlite`: writers, a hot path, and a store to drain.
+
+mod postgres;
+mod sqlite;
+mod timed;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use sendoff_core::Delivery;
+use sendoff_engine::store::OutboxStore;
+use sendoff_engine::{Closed, Handler, HandlerResult, Outbox, OutboxConfig};
+
+use crate::Store;
+use crate::contest::Side;
+use crate::ground::Ground;
+use crate::load::{Trace, Writers};
+use crate::order;
+use crate::work::{Drain, Finish, Hot, Way};
+
+use self::timed::Timed;
+
+/// Who can write in this way.
+pub(crate) fn sides(way: Way) -> &'static [Side] {
+    match way {
+        // The limit alone, until sqlx's transactions on PostgreSQL are captured.
+        Way::Sqlx => &[Side::ByHand],
+        Way::Guard | Way::SqlFunction => &[Side::ByHand, Side::Sendoff],
+    }
+}
+
+/// The ways to write that this store has.
+pub(crate) fn ways(store: Store) -> &'static [Way] {
+    match store {
+        Store::Postgres => &[Way::Guard, Way::Sqlx, Way::SqlFunction],
+        Store::Sqlite => &[Way::Guard],
+    }
+}
+
+pub(crate) async fn writers(ground: &Ground, way: Way, clients: usize) -> Result<Writers> {
+    match ground {
+        Ground::Postgres(ground) => postgres::writers(ground, way, clients).await,
+        Ground::Sqlite(ground) => sqlite::writers(ground, way, clients).await,
+    }
+}
+
+pub(crate) async fn hot(ground: &Ground, clients: usize, trace: Trace) -> Result<Hot> {
+    match ground {
+        Ground::Postgres(ground) => postgres::hot(ground, clients, trace).await,
+        Ground::Sqlite(ground) => sqlite::hot(ground, clients, trace).await,
+    }
+}
+
+/// Delivers the backlog, and returns how long it took, from the start to the last settlement.
+pub(crate) async fn drain(ground: &Ground, drain: &Drain) -> Result<Duration> {
+    match ground {
+        Ground::Postgres(ground) => postgres::drain(ground, drain).await,
+        Ground::Sqlite(ground) => sqlite::drain(ground, drain).await,
+    }
+}
+
+/// How a backlog is drained: one batch can be claimed while another is in work.
+fn drain_config(drain: &Drain) -> OutboxConfig {
+    OutboxConfig {
+        poll_batch: drain.batch,
+        cold_capacity: drain.batch * 2,
+        ..OutboxConfig::default()
+    }
+}
+
+/// Drains any store.
+async fn drain_store<S: OutboxStore>(store: S, drain: &Drain) -> Result<Duration> {
+    let counter = Arc::new(Counter::default());
+    let started = Instant::now();
+    let outbox = Outbox::builder(store)
+        .config(drain_config(drain))
+        .on(
+            order::EVENT_TYPE,
+            CountingHandler { counter: counter.clone(), trace: Trace::default() },
+        )
+        .start()?;
+    counter.reaches(drain.rows).await;
+    close(&outbox).await?;
+    Ok(started.elapsed())
+}
+
+/// An outbox with a handler that counts, and what waits for it.
+fn hot_outbox<S: OutboxStore>(store: S, trace: Trace) -> Result<(Outbox<Timed<S>>, Finish)> {
+    let counter = Arc::new(Counter::default());
+    let store = Timed { store, trace: trace.clone() };
+    let handler = CountingHandler { counter: counter.clone(), trace };
+    let outbox = Outbox::builder(store).on(order::EVENT_TYPE, handler).start()?;
+    let closing = outbox.clone();
+    let finish = move |written| {
+        let finished = async move {
+            counter.reaches(written).await;
+            close(&closing).await
+        };
+        Box::pin(finished) as _
+    };
+    Ok((outbox, Box::new(finish)))
+}
+
+/// Ends with every settlement written.
+async fn close<S: OutboxStore>(outbox: &Outbox<S>) -> Result<()> {
+    let closed = outbox.close().await;
+    ensure!(closed == Closed::default(), "the outbox did not close in time: {closed:?}");
+    Ok(())
+}
+
+/// The handler, which does nothing but count and look at the clock.
+struct CountingHandler {
+    counter: Arc<Counter>,
+    trace: Trace,
+}
+
+impl Handler for CountingHandler {
+    async fn handle(&self, delivery: Delivery) -> HandlerResult {
+        if let Some(number) = order::number(delivery.payload()) {
+            self.trace.handled(number);
+        }
+        self.counter.0.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+#[derive(Debug, Default)]
+struct Counter(AtomicU64);
+
+impl Counter {
+    /// Looks now and then: a handler that wakes somebody for each event would be measured as well.
+    async fn reaches(&self, count: u64) {
+        while self.0.load(Ordering::Relaxed) < count {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}

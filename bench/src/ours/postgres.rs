@@ -1,0 +1,109 @@
+//! Sendoff on PostgreSQL.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use async_trait::async_trait;
+use sendoff_engine::Outbox;
+use sendoff_postgres::{PostgresStore, PreparedClient, Retention};
+use tokio_postgres::{Client, Statement};
+
+use super::{Timed, drain_store, hot_outbox};
+use crate::ground::postgres::Ground;
+use crate::load::{Trace, Writer, Writers};
+use crate::order;
+use crate::work::{Drain, End, Hot, Way};
+
+const INSERT_BUSINESS: &str = include_str!("../../sql/postgres/insert_business.sql");
+const EMIT: &str = include_str!("../../sql/postgres/emit.sql");
+
+/// The guard, on a connection that knows the insert.
+struct Guarded {
+    outbox: Outbox<Timed<PostgresStore>>,
+    client: PreparedClient,
+    business: Statement,
+}
+
+async fn guarded(
+    ground: &Ground,
+    outbox: &Outbox<Timed<PostgresStore>>,
+    clients: usize,
+) -> Result<Writers> {
+    let mut writers = Writers::new();
+    for _ in 0..clients {
+        let client = ground.connect().await?;
+        let business = client.prepare(INSERT_BUSINESS).await?;
+        let client = outbox.store().store.prepare(client).await?;
+        writers.push(Box::new(Guarded { outbox: outbox.clone(), client, business }));
+    }
+    Ok(writers)
+}
+
+#[async_trait]
+impl Writer for Guarded {
+    async fn write(&mut self, number: u64, trace: &Trace) -> Result<()> {
+        let mut tx = self.outbox.begin(&mut self.client).await?;
+        tx.execute(&self.business, &[&i64::try_from(number)?]).await?;
+        tx.emit(order::event(number)?)?;
+        trace.called(number);
+        tx.commit().await?;
+        Ok(())
+    }
+}
+
+/// The function in the database.
+struct Emitting {
+    client: Client,
+    business: Statement,
+    emit: Statement,
+}
+
+#[async_trait]
+impl Writer for Emitting {
+    async fn write(&mut self, number: u64, trace: &Trace) -> Result<()> {
+        let tx = self.client.transaction().await?;
+        tx.execute(&self.business, &[&i64::try_from(number)?]).await?;
+        tx.execute(&self.emit, &[&order::EVENT_TYPE, &order::payload(number)]).await?;
+        trace.called(number);
+        tx.commit().await?;
+        trace.replied(number);
+        Ok(())
+    }
+}
+
+pub(super) async fn writers(ground: &Ground, way: Way, clients: usize) -> Result<Writers> {
+    match way {
+        Way::Guard => {
+            let store = ground.open(Retention::default()).await?;
+            let outbox = Outbox::writer_only(Timed { store, trace: Trace::default() });
+            guarded(ground, &outbox, clients).await
+        }
+        Way::SqlFunction => {
+            let mut writers = Writers::new();
+            for _ in 0..clients {
+                let client = ground.connect().await?;
+                let business = client.prepare(INSERT_BUSINESS).await?;
+                let emit = client.prepare(EMIT).await?;
+                writers.push(Box::new(Emitting { client, business, emit }));
+            }
+            Ok(writers)
+        }
+        Way::Sqlx => bail!("sqlx's transactions on PostgreSQL are not captured yet"),
+    }
+}
+
+pub(super) async fn hot(ground: &Ground, clients: usize, trace: Trace) -> Result<Hot> {
+    let (outbox, finish) = hot_outbox(ground.open(Retention::default()).await?, trace)?;
+    Ok(Hot { writers: guarded(ground, &outbox, clients).await?, finish })
+}
+
+pub(super) async fn drain(ground: &Ground, drain: &Drain) -> Result<Duration> {
+    let retention = match drain.end {
+        End::Keep => Retention::default(),
+        End::Delete => Retention::DeleteWhenDone,
+    };
+    let store = ground.open(retention).await?;
+    let took = drain_store(store.clone(), drain).await?;
+    store.close().await;
+    Ok(took)
+}

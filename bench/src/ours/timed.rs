@@ -1,0 +1,143 @@
+//! A store that tells when it has the answer to a commit.
+//!
+//! The library hands an event over before its `commit` returns, so the caller cannot see that moment.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sendoff_core::EventId;
+use sendoff_engine::capture::{
+    Begin, BeginBlocking, BeginError, Commit, CommitBlocking, CommitError,
+};
+use sendoff_engine::store::{
+    Born, Claim, ClaimStore, Claimed, Counts, Held, InspectStore, NewRow, RetainStore, Row,
+    SettleStore, Settlement, StoreError, WakeStore,
+};
+
+use crate::load::Trace;
+use crate::order;
+
+/// Does what `store` does.
+#[derive(Debug)]
+pub(super) struct Timed<S> {
+    pub(super) store: S,
+    pub(super) trace: Trace,
+}
+
+impl<S> Timed<S> {
+    fn replied(&self, rows: &[NewRow]) {
+        if !self.trace.is_kept() {
+            return;
+        }
+        for number in rows.iter().filter_map(|row| order::number(row.event.payload())) {
+            self.trace.replied(number);
+        }
+    }
+}
+
+impl<Conn: Send, S: Begin<Conn> + Sync> Begin<Conn> for Timed<S> {
+    type Tx = S::Tx;
+
+    async fn begin(&self, conn: Conn) -> Result<Self::Tx, BeginError> {
+        self.store.begin(conn).await
+    }
+}
+
+impl<Tx: Send, S: Commit<Tx> + Sync> Commit<Tx> for Timed<S> {
+    async fn commit(&self, tx: Tx, rows: &[NewRow]) -> Result<Vec<Born>, CommitError> {
+        let born = self.store.commit(tx, rows).await;
+        self.replied(rows);
+        born
+    }
+
+    async fn rollback(&self, tx: Tx) -> Result<(), CommitError> {
+        self.store.rollback(tx).await
+    }
+}
+
+impl<Conn, S: BeginBlocking<Conn>> BeginBlocking<Conn> for Timed<S> {
+    type Tx = S::Tx;
+
+    fn begin_blocking(&self, conn: Conn) -> Result<Self::Tx, BeginError> {
+        self.store.begin_blocking(conn)
+    }
+}
+
+impl<Tx, S: CommitBlocking<Tx>> CommitBlocking<Tx> for Timed<S> {
+    fn commit_blocking(&self, tx: Tx, rows: &[NewRow]) -> Result<Vec<Born>, CommitError> {
+        let born = self.store.commit_blocking(tx, rows);
+        self.replied(rows);
+        born
+    }
+
+    fn rollback_blocking(&self, tx: Tx) -> Result<(), CommitError> {
+        self.store.rollback_blocking(tx)
+    }
+}
+
+#[async_trait]
+impl<S: ClaimStore> ClaimStore for Timed<S> {
+    async fn claim(&self, claim: &Claim<'_>) -> Result<Vec<Claimed>, StoreError> {
+        self.store.claim(claim).await
+    }
+
+    async fn confirm(&self, holds: &[Held]) -> Result<Vec<EventId>, StoreError> {
+        self.store.confirm(holds).await
+    }
+
+    async fn rescue(&self, longest: Duration) -> Result<u64, StoreError> {
+        self.store.rescue(longest).await
+    }
+}
+
+#[async_trait]
+impl<S: SettleStore> SettleStore for Timed<S> {
+    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<EventId>, StoreError> {
+        self.store.settle(batch).await
+    }
+
+    async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Vec<Held>, StoreError> {
+        self.store.extend(holds, hold).await
+    }
+}
+
+#[async_trait]
+impl<S: WakeStore> WakeStore for Timed<S> {
+    async fn arm(&self) -> Result<bool, StoreError> {
+        self.store.arm().await
+    }
+
+    async fn disarm(&self) -> Result<(), StoreError> {
+        self.store.disarm().await
+    }
+
+    async fn rung(&self) {
+        self.store.rung().await;
+    }
+}
+
+#[async_trait]
+impl<S: InspectStore> InspectStore for Timed<S> {
+    async fn find(&self, id: EventId) -> Result<Option<Row>, StoreError> {
+        self.store.find(id).await
+    }
+
+    async fn counts(&self) -> Result<Counts, StoreError> {
+        self.store.counts().await
+    }
+
+    async fn oldest_lag(&self) -> Result<Duration, StoreError> {
+        self.store.oldest_lag().await
+    }
+}
+
+#[async_trait]
+impl<S: RetainStore> RetainStore for Timed<S> {
+    fn keeps(&self) -> Option<Duration> {
+        self.store.keeps()
+    }
+
+    async fn purge(&self, older_than: Duration, limit: usize) -> Result<u64, StoreError> {
+        self.store.purge(older_than, limit).await
+    }
+}

@@ -1,0 +1,66 @@
+//! The limit: what somebody would write by hand who wants the same rows to go the same way.
+//!
+//! Promise: the same statements, batches, connections and durability as the library; no checks, no
+//! retries, no failures.
+
+mod postgres;
+mod sqlite;
+mod sqlx;
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use crate::ground::Ground;
+use crate::load::{Trace, Writers};
+use crate::work::{Drain, Hot, Statements, Way};
+
+/// What a transaction writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// The business row alone.
+    Business,
+    /// The business row and an event.
+    WithEvent,
+}
+
+pub(crate) async fn writers(
+    ground: &Ground,
+    way: Way,
+    content: Content,
+    clients: usize,
+) -> Result<Writers> {
+    match (ground, way) {
+        (Ground::Postgres(ground), Way::Guard) => {
+            postgres::write::writers(ground, postgres::write::Trips::Pipelined, content, clients)
+                .await
+        }
+        (Ground::Postgres(ground), Way::SqlFunction) => {
+            postgres::write::writers(ground, postgres::write::Trips::Stepwise, content, clients)
+                .await
+        }
+        (Ground::Postgres(ground), Way::Sqlx) => sqlx::writers(ground, content, clients).await,
+        (Ground::Sqlite(ground), Way::Guard) => sqlite::writers(ground, content, clients),
+        (Ground::Sqlite(_), _) => bail!("{way} is not measured on SQLite"),
+    }
+}
+
+pub(crate) async fn hot(ground: &Ground, clients: usize, trace: Trace) -> Result<Hot> {
+    match ground {
+        Ground::Postgres(ground) => postgres::hot::start(ground, clients, trace).await,
+        Ground::Sqlite(ground) => sqlite::hot(ground, clients, trace),
+    }
+}
+
+/// Delivers the backlog, and returns how long it took.
+pub(crate) async fn drain(
+    ground: &Ground,
+    drain: &Drain,
+    statements: Statements,
+) -> Result<Duration> {
+    match ground {
+        Ground::Postgres(ground) => postgres::drain::drain(ground, drain, statements).await,
+        // The store's own statements are as plain as can be.
+        Ground::Sqlite(ground) => sqlite::drain(ground, drain),
+    }
+}

@@ -1,0 +1,113 @@
+//! What claims and settles: the store's own statements, or the plainest that do the same for rows
+//! that never fail.
+
+use std::time::SystemTime;
+
+use anyhow::{Result, ensure};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Statement};
+use uuid::Uuid;
+
+use crate::ground::postgres::Ground;
+use crate::work::{End, Statements};
+
+const STORE_CLAIM: &str = include_str!("../../../../crates/sendoff-postgres/sql/claim.sql");
+const STORE_KEEP: &str = include_str!("../../../../crates/sendoff-postgres/sql/settle_keep.sql");
+const STORE_DELETE: &str =
+    include_str!("../../../../crates/sendoff-postgres/sql/settle_delete.sql");
+const PLAIN_CLAIM: &str = include_str!("../../../sql/postgres/claim.sql");
+const PLAIN_KEEP: &str = include_str!("../../../sql/postgres/settle_keep.sql");
+const PLAIN_DELETE: &str = include_str!("../../../sql/postgres/settle_delete.sql");
+
+const OWNER: &str = "by hand";
+/// The outcome of a delivered row.
+const DONE: i16 = 1;
+
+/// A connection that claims and settles.
+pub(super) struct Relay {
+    client: Client,
+    statements: Statements,
+    claim: Statement,
+    settle: Statement,
+}
+
+/// Rows that were claimed.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    pub(super) ids: Vec<Uuid>,
+    pub(super) tokens: Vec<SystemTime>,
+}
+
+impl Relay {
+    pub(super) async fn new(ground: &Ground, statements: Statements, end: End) -> Result<Self> {
+        let client = ground.connect_relay().await?;
+        let (claim, settle) = match (statements, end) {
+            (Statements::Store, End::Keep) => (STORE_CLAIM, STORE_KEEP),
+            (Statements::Store, End::Delete) => (STORE_CLAIM, STORE_DELETE),
+            (Statements::Plain, End::Keep) => (PLAIN_CLAIM, PLAIN_KEEP),
+            (Statements::Plain, End::Delete) => (PLAIN_CLAIM, PLAIN_DELETE),
+        };
+        let claim = client.prepare(&with_fixed_spans(claim)).await?;
+        let settle = client.prepare(&with_fixed_spans(settle)).await?;
+        Ok(Self { client, statements, claim, settle })
+    }
+
+    pub(super) async fn claim(&self, batch: usize) -> Result<Held> {
+        let rows = self.client.query(&self.claim, &[&OWNER, &i64::try_from(batch)?]).await?;
+        let mut held = Held::default();
+        for row in rows {
+            held.ids.push(row.try_get("event_id")?);
+            held.tokens.push(row.try_get("due_at")?);
+            let payload: &[u8] = row.try_get("payload")?;
+            // The handler: it has seen the bytes.
+            std::hint::black_box(payload);
+        }
+        Ok(held)
+    }
+
+    /// One statement for all of them.
+    pub(super) async fn settle(&self, Held { ids, tokens }: &Held) -> Result<()> {
+        let (outcomes, attempts) = (vec![DONE; ids.len()], vec![None::<i32>; ids.len()]);
+        let errors = vec![None::<&str>; ids.len()];
+        let all: [&(dyn ToSql + Sync); 5] = [ids, tokens, &outcomes, &attempts, &errors];
+        let settled = match self.statements {
+            Statements::Store => self.client.query(&self.settle, &all).await?.len() as u64,
+            Statements::Plain => self.client.execute(&self.settle, &all[..2]).await?,
+        };
+        ensure!(settled == ids.len() as u64, "{settled} of {} rows were settled", ids.len());
+        Ok(())
+    }
+}
+
+/// The store's statement for the schema it is in, with spans of time that this driver cannot bind
+/// written out: the default hold, and no retry that would be due after one.
+fn with_fixed_spans(statement: &str) -> String {
+    statement
+        .replace("sendoff.", "public.")
+        .replace("$3::interval", "interval '30 seconds'")
+        .replace("$4::interval[]", "null::interval[]")
+        .replace("$4::interval", "interval '0'")
+        .replace("$5::integer[]", "$4::integer[]")
+        .replace("$6::text[]", "$5::text[]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parameters_that_are_left_are_those_that_are_bound() {
+        let most = |statement: &str| {
+            let text = with_fixed_spans(statement);
+            (1..=9).filter(|number| text.contains(&format!("${number}::"))).collect::<Vec<_>>()
+        };
+        assert_eq!(most(STORE_CLAIM), [1, 2]);
+        assert_eq!(most(PLAIN_CLAIM), [1, 2]);
+        for settle in [STORE_KEEP, STORE_DELETE] {
+            assert_eq!(most(settle), [1, 2, 3, 4, 5]);
+        }
+        for settle in [PLAIN_KEEP, PLAIN_DELETE] {
+            assert_eq!(most(settle), [1, 2]);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The work that both sides do.
+
+use std::fmt;
+use std::time::Duration;
+
+use anyhow::Result;
+use futures_util::future::BoxFuture;
+
+use crate::load::Writers;
+
+/// A backlog to deliver to a handler that does nothing.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Drain {
+    /// Rows that are due.
+    pub(crate) rows: u64,
+    /// Rows in one claim.
+    pub(crate) batch: usize,
+    /// Connections to work with.
+    pub(crate) connections: usize,
+    /// What becomes of delivered rows.
+    pub(crate) end: End,
+}
+
+/// What becomes of a delivered row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Keep,
+    Delete,
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Keep => "keep",
+            Self::Delete => "delete",
+        })
+    }
+}
+
+/// With which statements a backlog is delivered by hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Statements {
+    /// The store's own: what is left is the price of the engine.
+    Store,
+    /// The plainest that do the same for rows that never fail: the price of the statements as well.
+    Plain,
+}
+
+/// How an application writes an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// The guard around the transaction of the store's own driver: the row goes with the commit.
+    Guard,
+    /// Into a transaction of sqlx.
+    Sqlx,
+    /// By the function in the database, for any language: a statement of its own.
+    SqlFunction,
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Guard => "guard",
+            Self::Sqlx => "sqlx",
+            Self::SqlFunction => "sql-function",
+        })
+    }
+}
+
+/// Clients that write, and a process that handles what they wrote.
+pub(crate) struct Hot {
+    pub(crate) writers: Writers,
+    pub(crate) finish: Finish,
+}
+
+/// Waits until so many events are handled and marked as done.
+pub(crate) type Finish = Box<dyn FnOnce(u64) -> BoxFuture<'static, Result<()>> + Send>;
+
+/// How long a row written for the hot lane is held, by the library's default.
+pub(crate) const GRACE: Duration = Duration::from_secs(10);
