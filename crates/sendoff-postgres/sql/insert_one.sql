@@ -12,4 +12,4 @@ select $1::uuid, $2::text, $3::text, $4::text, $5::text, $6::text, $7::smallint,
  where case when current_setting('transaction_deferrable')
                  <> current_setting('default_transaction_deferrable')
             then true else sendoff.outbox_no_transaction() end
-returning created_at, due_at, pg_current_xact_id() as xid
+returning created_at, due_at, pg_current_xact_id()::text as xid

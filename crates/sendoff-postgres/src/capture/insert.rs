@@ -1,6 +1,7 @@
 //! Inserting into a transaction that the caller holds.
 
 use ::tokio_postgres::error::{Error, SqlState};
+use ::tokio_postgres::types::ToSql;
 use ::tokio_postgres::{Client, Row, Statement as Prepared};
 use futures_util::future::join;
 use sendoff_core::Token;
