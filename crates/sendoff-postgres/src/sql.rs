@@ -67,6 +67,9 @@ statements!(
     insert_one: [
         UUID, TEXT, TEXT, TEXT, TEXT, TEXT, INT2, TEXT, TIMESTAMPTZ, INTERVAL, TEXT, JSONB, BYTEA
     ],
+    insert_one_ringing: [
+        UUID, TEXT, TEXT, TEXT, TEXT, TEXT, INT2, TEXT, TIMESTAMPTZ, INTERVAL, TEXT, JSONB, BYTEA
+    ],
     is_in_transaction: [],
     oldest_lag: [],
     present: [UUID_ARRAY],

@@ -47,7 +47,7 @@ pub(super) async fn commit(
     let ids = rows.iter().map(|row| row.event.id()).collect();
     let unknown = CommitMark::new(ids);
     let answer = match &last {
-        Some(row) if begun == Begun::ByUs && row.len() == 1 && !row.ring => {
+        Some(row) if begun == Begun::ByUs && row.len() == 1 => {
             finish_one(store, tx.client(), insert, row, unknown).await
         }
         last => finish(store, tx.client(), insert, last.as_ref(), unknown).await,
@@ -59,8 +59,7 @@ pub(super) async fn commit(
     Ok(born)
 }
 
-/// The usual transaction: one event, which its writer means to deliver. Two statements, one round
-/// trip.
+/// The usual transaction: one event. Two statements, one round trip.
 async fn finish_one(
     store: &PostgresStore,
     client: &Client,

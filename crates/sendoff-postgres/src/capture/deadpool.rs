@@ -19,16 +19,19 @@ impl<'c> Capture<DeadpoolTransaction<'c>> for PostgresStore {
     ) -> Result<Vec<Born>, WriteError> {
         self.check_open().map_err(|_| WriteError::Closed)?;
         let (many, one) = (&self.sql().insert, &self.sql().insert_one);
-        let insert = match self.doorbell() {
-            // A transaction pooler may give every transaction another session.
-            Doorbell::Off => Ok(Insert::Unnamed),
-            Doorbell::On => {
-                let many = tx.prepare_typed_cached(&many.text, many.types).await;
-                let one = tx.prepare_typed_cached(&one.text, one.types).await;
-                many.and_then(|many| Ok(Insert::Prepared { many, one: one? }))
-            }
+        let ringing = &self.sql().insert_one_ringing;
+        let prepared = async {
+            Ok(match self.doorbell() {
+                // A transaction pooler may give every transaction another session.
+                Doorbell::Off => Insert::Unnamed,
+                Doorbell::On => Insert::Prepared {
+                    many: tx.prepare_typed_cached(&many.text, many.types).await?,
+                    one: tx.prepare_typed_cached(&one.text, one.types).await?,
+                    ringing: tx.prepare_typed_cached(&ringing.text, ringing.types).await?,
+                },
+            })
         };
-        let insert = insert.map_err(|error| refused(self, error))?;
+        let insert = prepared.await.map_err(|error| refused(self, error))?;
         insert_all(self, tx.client(), &insert, rows).await
     }
 }
@@ -40,11 +43,13 @@ impl<'c> Begin<&'c mut Pooled> for PostgresStore {
         self.check_open().map_err(|error| BeginError(error.into()))?;
         let begun = async {
             let (many, one) = (&self.sql().insert, &self.sql().insert_one);
+            let ringing = &self.sql().insert_one_ringing;
             let insert = match self.doorbell() {
                 Doorbell::Off => Insert::Unnamed,
                 Doorbell::On => Insert::Prepared {
                     many: client.prepare_typed_cached(&many.text, many.types).await?,
                     one: client.prepare_typed_cached(&one.text, one.types).await?,
+                    ringing: client.prepare_typed_cached(&ringing.text, ringing.types).await?,
                 },
             };
             // The driver's own transaction, not the pool's wrapper: the wrapper could not be

@@ -11,6 +11,7 @@ use sendoff_engine::store::{Born, NewRow};
 use super::draft::Draft;
 use super::params::Params;
 use crate::link::query_unnamed;
+use crate::options::Doorbell;
 use crate::store::PostgresStore;
 use crate::wire::{At, Xid};
 
@@ -23,6 +24,8 @@ pub(super) enum Insert {
         many: Prepared,
         /// `insert_one`.
         one: Prepared,
+        /// `insert_one_ringing`.
+        ringing: Prepared,
     },
     Unnamed,
 }
@@ -84,7 +87,7 @@ pub(super) async fn send(
     inserted(draft, &rows)
 }
 
-/// Sends the statement for a draft of one row that rings no bell, in a transaction we began.
+/// Sends the statement for a draft of one row, in a transaction we began.
 pub(super) async fn send_one(
     store: &PostgresStore,
     client: &Client,
@@ -106,8 +109,13 @@ pub(super) async fn send_one(
         &draft.headers[0],
         &draft.payloads[0],
     ];
+    let rings = draft.ring && store.doorbell() == Doorbell::On;
     let rows = match insert {
+        Insert::Prepared { ringing, .. } if rings => client.query(ringing, &params).await?,
         Insert::Prepared { one, .. } => client.query(one, &params).await?,
+        Insert::Unnamed if rings => {
+            query_unnamed(client, &store.sql().insert_one_ringing, &params).await?
+        }
         Insert::Unnamed => query_unnamed(client, &store.sql().insert_one, &params).await?,
     };
     inserted(draft, &rows)

@@ -37,11 +37,16 @@ impl PostgresStore {
     pub async fn prepare(&self, client: Client) -> Result<PreparedClient, StoreError> {
         self.check_open()?;
         let (many, one) = (&self.sql().insert, &self.sql().insert_one);
+        let ringing = &self.sql().insert_one_ringing;
         let insert = match self.doorbell() {
             Doorbell::Off => Insert::Unnamed,
             Doorbell::On => Insert::Prepared {
                 many: client.prepare_typed(&many.text, many.types).await.map_err(failed)?,
                 one: client.prepare_typed(&one.text, one.types).await.map_err(failed)?,
+                ringing: client
+                    .prepare_typed(&ringing.text, ringing.types)
+                    .await
+                    .map_err(failed)?,
             },
         };
         Ok(PreparedClient { client, insert })

@@ -225,10 +225,11 @@ async fn a_prepared_insert_is_planned_a_few_times_only() {
         event: crate::place::event(),
         birth: Birth::Held { owner: "a".into(), grace: std::time::Duration::from_secs(10) },
     };
-    // One event has a statement of its own.
-    for rows in [vec![held], vec![held; 2]] {
+    let due = || NewRow { event: crate::place::event(), birth: Birth::Due };
+    // One event has statements of its own, with the bell and without.
+    for rows in [vec![held as fn() -> NewRow], vec![due], vec![held; 2]] {
         for _ in 0..20 {
-            let rows: Vec<_> = rows.iter().map(|held| held()).collect();
+            let rows: Vec<_> = rows.iter().map(|row| row()).collect();
             let tx = sendoff_engine::capture::Begin::begin(&store, &mut client).await.unwrap();
             store.commit(tx, &rows).await.unwrap();
         }
@@ -236,7 +237,7 @@ async fn a_prepared_insert_is_planned_a_few_times_only() {
     let plans = "select generic_plans, custom_plans from pg_prepared_statements
                   where statement like 'insert into%'";
     let prepared = client.query_typed(plans, &[]).await.unwrap();
-    assert_eq!(prepared.len(), 2);
+    assert_eq!(prepared.len(), 3);
     for row in prepared {
         let (generic, custom): (i64, i64) = (row.get(0), row.get(1));
         assert!(custom <= 5 && generic >= 15, "{generic} generic, {custom} custom");
