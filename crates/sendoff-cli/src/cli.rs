@@ -1,6 +1,6 @@
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::demo;
+use crate::{demo, migrate};
 
 /// A transactional outbox: events leave only after your commit, and always arrive.
 #[derive(Debug, Parser)]
@@ -11,7 +11,8 @@ use crate::demo;
     after_help = "Examples:\n  \
         sendoff demo                  watch it work; Ctrl-C ends it\n  \
         sendoff demo --exit --json    a short run, and its report as one line of JSON\n  \
-        sendoff demo --help           everything the demo can be told"
+        sendoff demo --help           everything the demo can be told\n  \
+        sendoff migrate --print       the tables, as a script for PostgreSQL"
 )]
 pub(crate) struct Cli {
     /// How log lines on stderr look. Which ones appear is up to SENDOFF_LOG, for example `warn` or
@@ -35,6 +36,7 @@ pub(crate) enum LogFormat {
 pub(crate) enum Command {
     // Described where its options are.
     Demo(demo::Options),
+    Migrate(migrate::Options),
 }
 
 impl Command {
@@ -43,6 +45,7 @@ impl Command {
         match self {
             // Failed deliveries are warnings, and the demo makes them on purpose.
             Self::Demo(_) => "error",
+            Self::Migrate(_) => "warn",
         }
     }
 }

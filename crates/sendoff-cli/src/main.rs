@@ -8,6 +8,7 @@
 mod cli;
 mod demo;
 mod logging;
+mod migrate;
 mod output;
 mod signals;
 
@@ -34,6 +35,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ended = match cli.command {
         Command::Demo(options) => runtime.block_on(demo::run(options, screen)),
+        Command::Migrate(options) => runtime.block_on(migrate::run(options)),
     };
     // Whoever was told to abort does not wait for a thread that waits for a lock.
     runtime.shutdown_background();

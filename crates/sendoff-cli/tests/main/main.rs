@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap says less, not more")]
 
 mod demo;
+mod migrate;
 mod program;
 mod refusals;

@@ -1,0 +1,71 @@
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+fn migrate(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sendoff"));
+    command.arg("migrate").args(arguments).env_remove("SENDOFF_DATABASE_URL").output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Holds S8: the store is chosen by the URL.
+#[test]
+fn an_sqlite_file_is_made_and_brought_up_to_date() {
+    let folder = TempDir::new().unwrap();
+    let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    for _ in 0..2 {
+        let done = migrate(&["--database-url", &url, "--prefix", "billing_"]);
+        assert!(done.status.success(), "{}", text(&done.stderr));
+        assert!(text(&done.stderr).contains("billing_outbox_event is up to date"));
+        assert!(done.stdout.is_empty());
+    }
+    assert!(folder.path().join("shop.db").exists());
+}
+
+/// Holds S8.
+#[test]
+fn a_postgres_database_is_brought_up_to_date_and_can_be_again() {
+    let Ok(url) = std::env::var("SENDOFF_POSTGRES_URL") else {
+        assert!(std::env::var("CI").is_err(), "SENDOFF_POSTGRES_URL is not set");
+        eprintln!("SKIPPED: SENDOFF_POSTGRES_URL is not set");
+        return;
+    };
+    for _ in 0..2 {
+        let done = migrate(&["--database-url", &url, "--schema", "sendoff_cli_test"]);
+        assert!(done.status.success(), "{}", text(&done.stderr));
+        assert!(text(&done.stderr).contains("is up to date"));
+    }
+}
+
+/// Holds W6.
+#[test]
+fn the_script_can_be_read_before_it_is_run() {
+    let printed = migrate(&["--print", "--schema", "shop", "--prefix", "billing_"]);
+    assert!(printed.status.success());
+    let script = text(&printed.stdout);
+    assert!(script.starts_with("begin") && script.ends_with("commit;\n"), "{script}");
+    assert!(script.contains("billing_outbox_event") && script.contains("shop"));
+
+    let hostile = migrate(&["--print", "--schema", "x; drop schema public"]);
+    assert!(!hostile.status.success());
+    assert!(text(&hostile.stderr).contains("found ';'"), "{}", text(&hostile.stderr));
+}
+
+#[test]
+fn what_is_missing_or_wrong_is_said_and_no_password_is_shown() {
+    let missing = migrate(&[]);
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(text(&missing.stderr).contains("SENDOFF_DATABASE_URL"));
+
+    let other = migrate(&["--database-url", "oracle://scott:tiger@db"]);
+    assert_eq!(other.status.code(), Some(2));
+    assert!(text(&other.stderr).contains("postgres://") && !text(&other.stderr).contains("tiger"));
+
+    let away = migrate(&["--database-url", "postgres://app:tiger@127.0.0.1:1/shop"]);
+    assert_eq!(away.status.code(), Some(2));
+    assert!(text(&away.stderr).contains("cannot be reached"), "{}", text(&away.stderr));
+    assert!(!text(&away.stderr).contains("tiger"));
+}
