@@ -16,22 +16,12 @@ use sendoff_engine::store::OutboxStore;
 use sendoff_engine::{Closed, Handler, HandlerResult, Outbox, OutboxConfig};
 
 use crate::Store;
-use crate::contest::Side;
 use crate::ground::Ground;
 use crate::load::{Trace, Writers};
 use crate::order;
 use crate::work::{Drain, Finish, Hot, Way};
 
 use self::timed::Timed;
-
-/// Who can write in this way.
-pub(crate) fn sides(way: Way) -> &'static [Side] {
-    match way {
-        // The limit alone, until sqlx's transactions on PostgreSQL are captured.
-        Way::Sqlx => &[Side::ByHand],
-        Way::Guard | Way::SqlFunction => &[Side::ByHand, Side::Sendoff],
-    }
-}
 
 /// The ways to write that this store has.
 pub(crate) fn ways(store: Store) -> &'static [Way] {

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use async_trait::async_trait;
 use sendoff_engine::Outbox;
 use sendoff_postgres::{PostgresStore, PreparedClient, Retention};
+use sqlx::{Connection, PgConnection};
 use tokio_postgres::{Client, Statement};
 
 use super::{Timed, drain_store, hot_outbox};
@@ -71,6 +72,25 @@ impl Writer for Emitting {
     }
 }
 
+/// The guard on sqlx's connection.
+struct Sqlx {
+    outbox: Outbox<PostgresStore>,
+    conn: PgConnection,
+}
+
+#[async_trait]
+impl Writer for Sqlx {
+    async fn write(&mut self, number: u64, trace: &Trace) -> Result<()> {
+        let mut tx = self.outbox.begin(&mut self.conn).await?;
+        sqlx::query(INSERT_BUSINESS).bind(i64::try_from(number)?).execute(&mut **tx).await?;
+        tx.emit(order::event(number)?)?;
+        trace.called(number);
+        tx.commit().await?;
+        trace.replied(number);
+        Ok(())
+    }
+}
+
 pub(super) async fn writers(ground: &Ground, way: Way, clients: usize) -> Result<Writers> {
     match way {
         Way::Guard => {
@@ -88,7 +108,15 @@ pub(super) async fn writers(ground: &Ground, way: Way, clients: usize) -> Result
             }
             Ok(writers)
         }
-        Way::Sqlx => bail!("sqlx's transactions on PostgreSQL are not captured yet"),
+        Way::Sqlx => {
+            let outbox = Outbox::writer_only(ground.open(Retention::default()).await?);
+            let mut writers = Writers::new();
+            for _ in 0..clients {
+                let conn = PgConnection::connect(ground.url()).await?;
+                writers.push(Box::new(Sqlx { outbox: outbox.clone(), conn }));
+            }
+            Ok(writers)
+        }
     }
 }
 

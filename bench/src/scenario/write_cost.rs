@@ -53,7 +53,7 @@ pub(crate) async fn run(
     let database = ground.settings().await?;
     let mut findings = Vec::new();
     for &way in ours::ways(store) {
-        let sides = ours::sides(way).iter().map(|&side| Contender::Event(side));
+        let sides = [Side::ByHand, Side::Sendoff].map(Contender::Event);
         let contenders: Vec<_> = std::iter::once(Contender::Alone).chain(sides).collect();
         for &clients in clients {
             let title = format!("write-cost {way}, {clients} clients");
