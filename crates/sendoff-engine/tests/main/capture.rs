@@ -1,12 +1,16 @@
 use std::sync::{Arc, Mutex};
 
 use sendoff_core::{Event, InvalidEvent, Validation, limits};
-use sendoff_engine::capture::{CommitError, WriteError};
-use sendoff_engine::memory::MemoryStore;
+use sendoff_engine::capture::{
+    Begin, BeginError, BoxFuture, Commit, CommitError, Nest, Release, WriteError,
+};
+use sendoff_engine::memory::{MemorySavepoint, MemoryStore, MemoryTx};
+use sendoff_engine::store::{Born, NewRow};
 use sendoff_engine::{Outbox, OutboxConfig};
 use sendoff_testkit::acceptance::Inbox;
 
-use super::{EVENT, commit, config, event};
+use super::flaky::Flaky;
+use super::{EVENT, SECOND, commit, config, event};
 
 type Log = Arc<Mutex<Vec<&'static str>>>;
 
@@ -197,19 +201,67 @@ async fn a_guarded_transaction_can_be_spawned() {
     assert_eq!(outbox.store().rows().len(), 1);
 }
 
+/// Savepoints whose end is never answered.
+impl Begin<()> for Flaky {
+    type Tx = MemoryTx;
+
+    async fn begin(&self, (): ()) -> Result<MemoryTx, BeginError> {
+        self.table.transaction().map_err(|error| BeginError(error.into()))
+    }
+}
+
+impl Commit<MemoryTx> for Flaky {
+    async fn commit(&self, tx: MemoryTx, rows: &[NewRow]) -> Result<Vec<Born>, CommitError> {
+        self.table.commit(tx, rows).await
+    }
+
+    async fn rollback(&self, tx: MemoryTx) -> Result<(), CommitError> {
+        self.table.rollback(tx).await
+    }
+}
+
+impl<'t> Nest<'t, MemoryTx> for Flaky {
+    type Nested = MemorySavepoint<'t>;
+
+    fn savepoint(
+        &'t self,
+        tx: &'t mut MemoryTx,
+    ) -> BoxFuture<'t, Result<MemorySavepoint<'t>, BeginError>> {
+        self.table.savepoint(tx)
+    }
+}
+
+impl<'t> Release<'t, MemorySavepoint<'t>> for Flaky {
+    fn release(&'t self, nested: MemorySavepoint<'t>) -> BoxFuture<'t, Result<(), CommitError>> {
+        self.roll_back_to(nested)
+    }
+
+    fn roll_back_to(
+        &'t self,
+        nested: MemorySavepoint<'t>,
+    ) -> BoxFuture<'t, Result<(), CommitError>> {
+        Box::pin(async move {
+            let _never_answered = nested;
+            std::future::pending().await
+        })
+    }
+}
+
 /// Whoever stops waiting for the end of a savepoint cannot commit by mistake what was undone.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_savepoint_whose_end_was_cut_off_takes_the_transaction_with_it() {
-    let outbox = Outbox::writer_only(MemoryStore::new());
+    let outbox = Outbox::writer_only(Flaky::default());
     let seen = Log::default();
-    let mut tx = outbox.begin(outbox.store()).await.unwrap();
+    let mut tx = outbox.begin(()).await.unwrap();
     tx.emit(event()).unwrap();
+    tx.after_commit(log(&seen, "never"));
     tx.after_rollback(log(&seen, "rolled back"));
     let mut savepoint = tx.savepoint().await.unwrap();
     savepoint.emit(event()).unwrap();
-    // Dropped before its first poll, as by a timeout.
-    drop(savepoint.rollback());
+    assert!(tokio::time::timeout(SECOND, savepoint.rollback()).await.is_err());
     tx.emit(event()).unwrap();
-    let _ = tx.commit().await;
-    assert!(outbox.store().rows().len() <= 2, "what was undone is not there");
+    let error = tx.commit().await.unwrap_err();
+    assert!(matches!(error, CommitError::RolledBack(_)), "{error:?}");
+    assert!(outbox.store().table.rows().is_empty());
+    assert_eq!(*seen.lock().unwrap(), ["rolled back"]);
 }
