@@ -67,7 +67,6 @@ impl Names {
     /// Names that stand without a schema: of indexes and constraints.
     fn prefixed(&self, text: &str) -> String {
         text.replace("outbox_event_", &self.plain("outbox_event_"))
-            .replace("outbox_bell_", &self.plain("outbox_bell_"))
     }
 }
 

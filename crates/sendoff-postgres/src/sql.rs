@@ -65,10 +65,10 @@ statements!(
         TEXT_ARRAY, TIMESTAMPTZ_ARRAY, INTERVAL_ARRAY, TEXT_ARRAY, JSONB_ARRAY, BYTEA_ARRAY, BOOL
     ],
     insert_one: [
-        UUID, TEXT, TEXT, TEXT, TEXT, TEXT, INT2, TEXT, TIMESTAMPTZ, INTERVAL, TEXT, JSONB, BYTEA
+        UUID, TEXT, TEXT, TEXT, TEXT, TEXT, INT2, TEXT, TIMESTAMPTZ, JSONB, BYTEA, INTERVAL, TEXT
     ],
-    insert_one_ringing: [
-        UUID, TEXT, TEXT, TEXT, TEXT, TEXT, INT2, TEXT, TIMESTAMPTZ, INTERVAL, TEXT, JSONB, BYTEA
+    insert_one_due: [
+        UUID, TEXT, TEXT, TEXT, TEXT, TEXT, INT2, TEXT, TIMESTAMPTZ, JSONB, BYTEA
     ],
     is_in_transaction: [],
     oldest_lag: [],

@@ -212,11 +212,14 @@ impl ToSql for Xid {
 }
 
 impl<'a> FromSql<'a> for Xid {
-    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Wrong> {
-        Ok(Self(std::str::from_utf8(raw)?.parse()?))
+    fn from_sql(kind: &Type, raw: &'a [u8]) -> Result<Self, Wrong> {
+        Ok(Self(match *kind {
+            Type::XID8 => u64::from_be_bytes(raw.try_into()?),
+            _ => std::str::from_utf8(raw)?.parse()?,
+        }))
     }
 
-    accepts!(TEXT);
+    accepts!(TEXT, XID8);
 }
 
 #[cfg(test)]

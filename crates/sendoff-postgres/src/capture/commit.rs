@@ -6,19 +6,10 @@ use futures_util::future::{join, join3};
 use sendoff_engine::capture::{CommitError, CommitMark, WriteError};
 use sendoff_engine::store::{Born, NewRow};
 
-use super::draft::Draft;
-use super::insert::{Insert, Inserted, insert_one, mark, refused, send, send_one};
+use super::draft::{Draft, Line};
+use super::insert::{Insert, Inserted, Statements, insert_one, mark, refused, send, send_one};
 use crate::error::is_lost_race;
 use crate::store::PostgresStore;
-
-/// How a transaction was begun.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Begun {
-    /// As DEFERRABLE, which `insert_one` knows it by.
-    ByUs,
-    /// By the driver's own call.
-    Somehow,
-}
 
 /// Inserts `rows` and commits, the last statement and COMMIT in one round trip.
 ///
@@ -29,46 +20,52 @@ pub(super) async fn commit(
     store: &PostgresStore,
     tx: Transaction<'_>,
     insert: &Insert,
-    begun: Begun,
     rows: &[NewRow],
 ) -> Result<Vec<Born>, CommitError> {
     store.check_open().map_err(|_| CommitError::Refused(WriteError::Closed))?;
     if tx.client().is_closed() {
         return Err(CommitError::RolledBack("the connection was lost before COMMIT".into()));
     }
+    let unknown = CommitMark::new(rows.iter().map(|row| row.event.id()).collect());
     // Where something fails before COMMIT is sent, dropping the transaction rolls it back.
-    let mut drafts = Draft::all(rows).map_err(CommitError::Refused)?;
-    let last = drafts.pop();
-    let mut born = Vec::with_capacity(rows.len());
-    for draft in &drafts {
-        let inserted = insert_one(store, tx.client(), insert, draft).await;
-        born.extend(inserted.map_err(CommitError::Refused)?);
-    }
-    let ids = rows.iter().map(|row| row.event.id()).collect();
-    let unknown = CommitMark::new(ids);
-    let answer = match &last {
-        Some(row) if begun == Begun::ByUs && row.len() == 1 => {
-            finish_one(store, tx.client(), insert, row, unknown).await
+    let mut born = Vec::new();
+    let answer = match (rows, insert) {
+        ([row], Insert::Prepared(statements)) => {
+            let line = Line::new(row).map_err(CommitError::Refused)?;
+            finish_one(store, tx.client(), statements, &line, unknown).await
         }
-        last => finish(store, tx.client(), insert, last.as_ref(), unknown).await,
+        (rows, insert) => {
+            let mut drafts = Draft::all(rows).map_err(CommitError::Refused)?;
+            let last = drafts.pop();
+            for draft in &drafts {
+                let inserted = insert_one(store, tx.client(), insert, draft).await;
+                born.extend(inserted.map_err(CommitError::Refused)?);
+            }
+            finish(store, tx.client(), insert, last.as_ref(), unknown).await
+        }
     };
     // COMMIT was sent. Dropped, the transaction would send a ROLLBACK after it, and the server would
     // log a warning. It owns nothing but a reference.
     std::mem::forget(tx);
-    born.extend(answer?);
-    Ok(born)
+    let last = answer?;
+    Ok(if born.is_empty() {
+        last
+    } else {
+        born.extend(last);
+        born
+    })
 }
 
 /// The usual transaction: one event. Two statements, one round trip.
 async fn finish_one(
     store: &PostgresStore,
     client: &Client,
-    insert: &Insert,
-    draft: &Draft<'_>,
+    statements: &Statements,
+    line: &Line<'_>,
     unknown: CommitMark,
 ) -> Result<Vec<Born>, CommitError> {
     let commit = client.batch_execute("commit");
-    match join(send_one(store, client, insert, draft), commit).await {
+    match join(send_one(store, client, statements, line), commit).await {
         (Ok(inserted), committed) => committed_as(inserted, committed, unknown),
         (Err(error), _) => Err(not_inserted(store, error, unknown)),
     }

@@ -1,12 +1,12 @@
 //! `deadpool-postgres`: its transactions, and ours on a connection from its pool. The connection
 //! remembers statements, so the insert is planned once.
 
-use ::tokio_postgres::Client;
-use deadpool_postgres::{Client as Pooled, Transaction as DeadpoolTransaction};
+use ::tokio_postgres::{Client, Error};
+use deadpool_postgres::{Client as Pooled, GenericClient, Transaction as DeadpoolTransaction};
 use sendoff_engine::capture::{Begin, BeginError, Capture, WriteError};
 use sendoff_engine::store::{Born, NewRow};
 
-use super::insert::{Insert, insert_all, refused};
+use super::insert::{Insert, Statements, insert_all, refused};
 use super::prepared::PreparedTransaction;
 use crate::options::Doorbell;
 use crate::store::PostgresStore;
@@ -18,20 +18,7 @@ impl<'c> Capture<DeadpoolTransaction<'c>> for PostgresStore {
         rows: &[NewRow],
     ) -> Result<Vec<Born>, WriteError> {
         self.check_open().map_err(|_| WriteError::Closed)?;
-        let (many, one) = (&self.sql().insert, &self.sql().insert_one);
-        let ringing = &self.sql().insert_one_ringing;
-        let prepared = async {
-            Ok(match self.doorbell() {
-                // A transaction pooler may give every transaction another session.
-                Doorbell::Off => Insert::Unnamed,
-                Doorbell::On => Insert::Prepared {
-                    many: tx.prepare_typed_cached(&many.text, many.types).await?,
-                    one: tx.prepare_typed_cached(&one.text, one.types).await?,
-                    ringing: tx.prepare_typed_cached(&ringing.text, ringing.types).await?,
-                },
-            })
-        };
-        let insert = prepared.await.map_err(|error| refused(self, error))?;
+        let insert = remembered(self, tx).await.map_err(|error| refused(self, error))?;
         insert_all(self, tx.client(), &insert, rows).await
     }
 }
@@ -42,16 +29,7 @@ impl<'c> Begin<&'c mut Pooled> for PostgresStore {
     async fn begin(&self, client: &'c mut Pooled) -> Result<Self::Tx, BeginError> {
         self.check_open().map_err(|error| BeginError(error.into()))?;
         let begun = async {
-            let (many, one) = (&self.sql().insert, &self.sql().insert_one);
-            let ringing = &self.sql().insert_one_ringing;
-            let insert = match self.doorbell() {
-                Doorbell::Off => Insert::Unnamed,
-                Doorbell::On => Insert::Prepared {
-                    many: client.prepare_typed_cached(&many.text, many.types).await?,
-                    one: client.prepare_typed_cached(&one.text, one.types).await?,
-                    ringing: client.prepare_typed_cached(&ringing.text, ringing.types).await?,
-                },
-            };
+            let insert = remembered(self, client).await?;
             // The driver's own transaction, not the pool's wrapper: the wrapper could not be
             // forgotten after a commit without leaking a share of the statement cache.
             let client: &mut Client = client;
@@ -59,4 +37,19 @@ impl<'c> Begin<&'c mut Pooled> for PostgresStore {
         };
         begun.await.map_err(|error| BeginError(error.into()))
     }
+}
+
+/// The statements that the connection remembers. Not where a transaction pooler may give every
+/// transaction another session.
+async fn remembered(store: &PostgresStore, client: &impl GenericClient) -> Result<Insert, Error> {
+    let (many, one) = (&store.sql().insert, &store.sql().insert_one);
+    let one_due = &store.sql().insert_one_due;
+    Ok(match store.doorbell() {
+        Doorbell::Off => Insert::Unnamed,
+        Doorbell::On => Insert::Prepared(Statements {
+            many: client.prepare_typed_cached(&many.text, many.types).await?,
+            one: client.prepare_typed_cached(&one.text, one.types).await?,
+            one_due: client.prepare_typed_cached(&one_due.text, one_due.types).await?,
+        }),
+    })
 }

@@ -11,6 +11,59 @@ use crate::wire::{At, Id, Json, Payload, Span};
 /// Payload bytes in one statement. The server refuses a message of a gigabyte.
 const BYTES_PER_STATEMENT: usize = 8 * 1024 * 1024;
 
+/// One row, checked: what PostgreSQL could not keep is refused before any SQL, because a refusal by
+/// the server would abort the transaction.
+pub(super) struct Line<'a> {
+    pub(super) id: Id,
+    pub(super) event_type: &'a str,
+    pub(super) aggregate_type: &'a str,
+    pub(super) aggregate_id: Option<&'a str>,
+    pub(super) tenant_id: Option<&'a str>,
+    pub(super) ordering_key: Option<&'a str>,
+    pub(super) shard: i16,
+    pub(super) content_type: &'a str,
+    pub(super) occurred_at: At,
+    pub(super) after: Span,
+    pub(super) locked_by: Option<&'a str>,
+    pub(super) headers: Option<Json>,
+    pub(super) payload: Payload<'a>,
+}
+
+impl<'a> Line<'a> {
+    pub(super) fn new(row: &'a NewRow) -> Result<Self, WriteError> {
+        let event = &row.event;
+        let occurred_at = At(event.occurred_at());
+        if !occurred_at.is_storable() {
+            return Err(WriteError::Driver(Box::new(TooLongAgo)));
+        }
+        let (after, locked_by) = match &row.birth {
+            Birth::Due => (event.delay(), None),
+            Birth::Held { owner, grace } => (*grace, Some(&**owner)),
+        };
+        Ok(Self {
+            id: Id(event.id()),
+            event_type: event.event_type(),
+            aggregate_type: event.aggregate_type(),
+            aggregate_id: event.aggregate_id(),
+            tenant_id: event.tenant_id(),
+            ordering_key: event.ordering_key(),
+            shard: i16::from(event.shard()),
+            content_type: event.content_type(),
+            occurred_at,
+            after: Span(after.min(limits::DELAY)),
+            locked_by,
+            headers: event.headers().to_json().map(Json),
+            payload: Payload(event.payload()),
+        })
+    }
+
+    /// Whether a relay elsewhere has work at once. Held rows are the writer's own, and a delay is
+    /// nobody's yet.
+    pub(super) fn is_due_at_once(&self) -> bool {
+        self.locked_by.is_none() && self.after.0 == Duration::ZERO
+    }
+}
+
 /// The rows of one statement, column by column.
 #[derive(Default)]
 pub(super) struct Draft<'a> {
@@ -27,24 +80,22 @@ pub(super) struct Draft<'a> {
     pub(super) locked_by: Vec<Option<&'a str>>,
     pub(super) headers: Vec<Option<Json>>,
     pub(super) payloads: Vec<Payload<'a>>,
-    /// Whether a relay elsewhere has work at once. Held rows are the writer's own, and a delay is
-    /// nobody's yet.
+    /// Whether one of them is due at once.
     pub(super) ring: bool,
     bytes: usize,
 }
 
 impl<'a> Draft<'a> {
-    /// Statements for these rows, in order; at least one row in each. What PostgreSQL could not keep
-    /// is refused here, before any SQL: a refusal by the server would abort the transaction.
+    /// Statements for these rows, in order; at least one row in each.
     pub(super) fn all(rows: &'a [NewRow]) -> Result<Vec<Self>, WriteError> {
         let mut drafts: Vec<Self> = Vec::new();
         for row in rows {
-            let bytes = row.event.payload().len();
+            let line = Line::new(row)?;
             match drafts.last_mut() {
-                Some(draft) if draft.has_room_for(bytes) => draft.push(row)?,
+                Some(draft) if draft.has_room_for(line.payload.0.len()) => draft.push(line),
                 _ => {
                     let mut draft = Self::default();
-                    draft.push(row)?;
+                    draft.push(line);
                     drafts.push(draft);
                 }
             }
@@ -60,32 +111,22 @@ impl<'a> Draft<'a> {
         self.len() < limits::BATCH_ROWS && self.bytes + bytes <= BYTES_PER_STATEMENT
     }
 
-    fn push(&mut self, row: &'a NewRow) -> Result<(), WriteError> {
-        let event = &row.event;
-        let occurred_at = At(event.occurred_at());
-        if !occurred_at.is_storable() {
-            return Err(WriteError::Driver(Box::new(TooLongAgo)));
-        }
-        let (after, locked_by) = match &row.birth {
-            Birth::Due => (event.delay(), None),
-            Birth::Held { owner, grace } => (*grace, Some(&**owner)),
-        };
-        self.ring |= locked_by.is_none() && after == Duration::ZERO;
-        self.bytes += event.payload().len();
-        self.ids.push(Id(event.id()));
-        self.event_types.push(event.event_type());
-        self.aggregate_types.push(event.aggregate_type());
-        self.aggregate_ids.push(event.aggregate_id());
-        self.tenant_ids.push(event.tenant_id());
-        self.ordering_keys.push(event.ordering_key());
-        self.shards.push(i16::from(event.shard()));
-        self.content_types.push(event.content_type());
-        self.occurred_at.push(occurred_at);
-        self.after.push(Span(after.min(limits::DELAY)));
-        self.locked_by.push(locked_by);
-        self.headers.push(event.headers().to_json().map(Json));
-        self.payloads.push(Payload(event.payload()));
-        Ok(())
+    fn push(&mut self, line: Line<'a>) {
+        self.ring |= line.is_due_at_once();
+        self.bytes += line.payload.0.len();
+        self.ids.push(line.id);
+        self.event_types.push(line.event_type);
+        self.aggregate_types.push(line.aggregate_type);
+        self.aggregate_ids.push(line.aggregate_id);
+        self.tenant_ids.push(line.tenant_id);
+        self.ordering_keys.push(line.ordering_key);
+        self.shards.push(line.shard);
+        self.content_types.push(line.content_type);
+        self.occurred_at.push(line.occurred_at);
+        self.after.push(line.after);
+        self.locked_by.push(line.locked_by);
+        self.headers.push(line.headers);
+        self.payloads.push(line.payload);
     }
 }
 

@@ -8,7 +8,7 @@ use sendoff_core::Token;
 use sendoff_engine::capture::WriteError;
 use sendoff_engine::store::{Born, NewRow};
 
-use super::draft::Draft;
+use super::draft::{Draft, Line};
 use super::params::Params;
 use crate::link::query_unnamed;
 use crate::options::Doorbell;
@@ -19,15 +19,19 @@ use crate::wire::{At, Xid};
 /// it prepared on the way, what follows it in the pipeline would overtake it.
 #[derive(Clone)]
 pub(super) enum Insert {
-    Prepared {
-        /// `insert`.
-        many: Prepared,
-        /// `insert_one`.
-        one: Prepared,
-        /// `insert_one_ringing`.
-        ringing: Prepared,
-    },
+    Prepared(Statements),
     Unnamed,
+}
+
+/// The statements as the session knows them.
+#[derive(Clone)]
+pub(super) struct Statements {
+    /// `insert`.
+    pub(super) many: Prepared,
+    /// `insert_one`.
+    pub(super) one: Prepared,
+    /// `insert_one_due`.
+    pub(super) one_due: Prepared,
 }
 
 /// The server's answer to one statement.
@@ -81,44 +85,48 @@ pub(super) async fn send(
     let params = Params::new(store, draft);
     let params = params.in_order();
     let rows = match insert {
-        Insert::Prepared { many, .. } => client.query(many, &params).await?,
+        Insert::Prepared(statements) => client.query(&statements.many, &params).await?,
         Insert::Unnamed => query_unnamed(client, &store.sql().insert, &params).await?,
     };
     inserted(draft, &rows)
 }
 
-/// Sends the statement for a draft of one row, in a transaction we began.
+/// Sends the statement for one row alone. It knows by itself whether a transaction is open.
 pub(super) async fn send_one(
     store: &PostgresStore,
     client: &Client,
-    insert: &Insert,
-    draft: &Draft<'_>,
+    statements: &Statements,
+    line: &Line<'_>,
 ) -> Result<Inserted, Error> {
     let params: [&(dyn ToSql + Sync); 13] = [
-        &draft.ids[0],
-        &draft.event_types[0],
-        &draft.aggregate_types[0],
-        &draft.aggregate_ids[0],
-        &draft.tenant_ids[0],
-        &draft.ordering_keys[0],
-        &draft.shards[0],
-        &draft.content_types[0],
-        &draft.occurred_at[0],
-        &draft.after[0],
-        &draft.locked_by[0],
-        &draft.headers[0],
-        &draft.payloads[0],
+        &line.id,
+        &line.event_type,
+        &line.aggregate_type,
+        &line.aggregate_id,
+        &line.tenant_id,
+        &line.ordering_key,
+        &line.shard,
+        &line.content_type,
+        &line.occurred_at,
+        &line.headers,
+        &line.payload,
+        &line.after,
+        &line.locked_by,
     ];
-    let rings = draft.ring && store.doorbell() == Doorbell::On;
-    let rows = match insert {
-        Insert::Prepared { ringing, .. } if rings => client.query(ringing, &params).await?,
-        Insert::Prepared { one, .. } => client.query(one, &params).await?,
-        Insert::Unnamed if rings => {
-            query_unnamed(client, &store.sql().insert_one_ringing, &params).await?
-        }
-        Insert::Unnamed => query_unnamed(client, &store.sql().insert_one, &params).await?,
+    let row = if line.is_due_at_once() && store.doorbell() == Doorbell::On {
+        client.query_one(&statements.one_due, &params[..11]).await?
+    } else {
+        client.query_one(&statements.one, &params).await?
     };
-    inserted(draft, &rows)
+    let (At(created_at), xid) = (row.try_get(0)?, row.try_get(1)?);
+    let token = match line.locked_by {
+        Some(_) => {
+            let At(due_at) = row.try_get(2)?;
+            Some(Token::new(due_at))
+        }
+        None => None,
+    };
+    Ok(Inserted { born: vec![Born { created_at, token }], xid: Some(xid) })
 }
 
 fn inserted(draft: &Draft<'_>, rows: &[Row]) -> Result<Inserted, Error> {

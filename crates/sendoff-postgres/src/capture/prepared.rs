@@ -12,10 +12,11 @@ use sendoff_engine::capture::{
 };
 use sendoff_engine::store::{Born, NewRow, StoreError};
 
-use super::commit::{Begun, commit};
-use super::insert::{Insert, insert_all};
+use super::commit::commit;
+use super::insert::{Insert, Statements, insert_all};
 use crate::error::failed;
 use crate::options::Doorbell;
+use crate::sql::Statement;
 use crate::store::PostgresStore;
 
 impl PostgresStore {
@@ -36,18 +37,16 @@ impl PostgresStore {
     /// ```
     pub async fn prepare(&self, client: Client) -> Result<PreparedClient, StoreError> {
         self.check_open()?;
-        let (many, one) = (&self.sql().insert, &self.sql().insert_one);
-        let ringing = &self.sql().insert_one_ringing;
+        let prepare = async |statement: &Statement| {
+            client.prepare_typed(&statement.text, statement.types).await.map_err(failed)
+        };
         let insert = match self.doorbell() {
             Doorbell::Off => Insert::Unnamed,
-            Doorbell::On => Insert::Prepared {
-                many: client.prepare_typed(&many.text, many.types).await.map_err(failed)?,
-                one: client.prepare_typed(&one.text, one.types).await.map_err(failed)?,
-                ringing: client
-                    .prepare_typed(&ringing.text, ringing.types)
-                    .await
-                    .map_err(failed)?,
-            },
+            Doorbell::On => Insert::Prepared(Statements {
+                many: prepare(&self.sql().insert).await?,
+                one: prepare(&self.sql().insert_one).await?,
+                one_due: prepare(&self.sql().insert_one_due).await?,
+            }),
         };
         Ok(PreparedClient { client, insert })
     }
@@ -87,9 +86,12 @@ pub struct PreparedTransaction<'c> {
 }
 
 impl<'c> PreparedTransaction<'c> {
-    /// Begins a transaction that [`insert_one`](../../sql/insert_one.sql) knows as ours.
     pub(super) async fn begin(client: &'c mut Client, insert: Insert) -> Result<Self, Error> {
-        let tx = client.build_transaction().deferrable(true).start().await?;
+        let tx = match &insert {
+            // Which `insert_one` knows it by.
+            Insert::Prepared(_) => client.build_transaction().deferrable(true).start().await?,
+            Insert::Unnamed => client.transaction().await?,
+        };
         Ok(Self { tx, insert })
     }
 }
@@ -142,7 +144,7 @@ impl<'c> Commit<PreparedTransaction<'c>> for PostgresStore {
         rows: &[NewRow],
     ) -> Result<Vec<Born>, CommitError> {
         let PreparedTransaction { tx, insert } = tx;
-        commit(self, tx, &insert, Begun::ByUs, rows).await
+        commit(self, tx, &insert, rows).await
     }
 
     async fn rollback(&self, tx: PreparedTransaction<'c>) -> Result<(), CommitError> {

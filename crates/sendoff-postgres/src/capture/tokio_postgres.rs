@@ -6,7 +6,7 @@ use sendoff_engine::capture::{
 };
 use sendoff_engine::store::{Born, NewRow};
 
-use super::commit::{Begun, commit};
+use super::commit::commit;
 use super::insert::{Insert, insert_all};
 use crate::store::PostgresStore;
 
@@ -41,7 +41,7 @@ impl<'c> Begin<&'c mut Client> for PostgresStore {
 /// type, and COMMIT would end what is around it.
 impl<'c> Commit<Transaction<'c>> for PostgresStore {
     async fn commit(&self, tx: Transaction<'c>, rows: &[NewRow]) -> Result<Vec<Born>, CommitError> {
-        commit(self, tx, &Insert::Unnamed, Begun::Somehow, rows).await
+        commit(self, tx, &Insert::Unnamed, rows).await
     }
 
     async fn rollback(&self, tx: Transaction<'c>) -> Result<(), CommitError> {

@@ -152,6 +152,29 @@ async fn a_rollback_by_hand_leaves_nothing_to_commit_itself() {
     assert!(shop.delivered().await.is_empty());
 }
 
+/// Holds W1, where the insert itself must tell: often enough that the server keeps its plan.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_prepared_insert_knows_whether_a_transaction_is_open() {
+    let shop = Shop::new().await;
+    let mut client = shop.outbox.store().prepare(shop.place.client().await).await.unwrap();
+    let mut committed = Vec::new();
+    for by_hand in ["rollback", "commit"].into_iter().cycle().take(20) {
+        let mut tx = shop.outbox.begin(&mut client).await.unwrap();
+        tx.emit(event()).unwrap();
+        tx.batch_execute(by_hand).await.unwrap();
+        let error = tx.commit().await.unwrap_err();
+        assert!(matches!(error, CommitError::Refused(WriteError::NoTransaction)), "{error:?}");
+
+        let mut tx = shop.outbox.begin(&mut client).await.unwrap();
+        committed.push(tx.emit(event()).unwrap());
+        tx.commit().await.unwrap();
+    }
+    let mut delivered = shop.delivered().await;
+    delivered.sort_unstable();
+    committed.sort_unstable();
+    assert_eq!(delivered, committed);
+}
+
 /// Holds W1.
 #[tokio::test]
 async fn a_client_needs_a_transaction_begun_by_hand() {
