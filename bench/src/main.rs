@@ -84,6 +84,9 @@ enum Command {
         /// Clients that write at once [default: 8 and 32, on SQLite 1].
         #[arg(long, value_delimiter = ',')]
         clients: Vec<usize>,
+        /// Only this way of writing [default: every way that the database has].
+        #[arg(long, value_enum)]
+        way: Option<work::Way>,
         /// How long a round writes.
         #[arg(long, default_value_t = 4.0, value_parser = seconds, value_name = "SECONDS")]
         seconds: f64,
@@ -179,9 +182,9 @@ async fn measure_one(
     rounds: usize,
 ) -> anyhow::Result<Vec<report::Finding>> {
     match command {
-        Command::WriteCost { clients, seconds } => {
+        Command::WriteCost { clients, way, seconds } => {
             let time = Duration::from_secs_f64(seconds);
-            scenario::write_cost::run(server, rounds, &clients, time).await
+            scenario::write_cost::run(server, rounds, &clients, way, time).await
         }
         Command::Hot { clients, seconds, rate } => {
             let time = Duration::from_secs_f64(seconds);

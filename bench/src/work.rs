@@ -47,7 +47,7 @@ pub(crate) enum Statements {
 }
 
 /// How an application writes an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Way {
     /// The guard around the transaction of the store's own driver: the row goes with the commit.
     Guard,

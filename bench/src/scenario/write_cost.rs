@@ -12,6 +12,7 @@ use crate::load::flood;
 use crate::raw::Content;
 use crate::report::Finding;
 use crate::server::Server;
+use crate::work::Way;
 use crate::{Store, ours, raw};
 
 /// Who writes what.
@@ -45,6 +46,7 @@ pub(crate) async fn run(
     server: &Server,
     rounds: usize,
     clients: &[usize],
+    way: Option<Way>,
     time: Duration,
 ) -> Result<Vec<Finding>> {
     let store = server.store();
@@ -52,7 +54,8 @@ pub(crate) async fn run(
     let ground = server.ground().await?;
     let database = ground.settings().await?;
     let mut findings = Vec::new();
-    for &way in ours::ways(store) {
+    let wanted = |offered: &Way| way.is_none_or(|way| way == *offered);
+    for way in ours::ways(store).iter().copied().filter(wanted) {
         let sides = [Side::ByHand, Side::Sendoff].map(Contender::Event);
         let contenders: Vec<_> = std::iter::once(Contender::Alone).chain(sides).collect();
         for &clients in clients {
