@@ -15,6 +15,7 @@ mod home;
 mod install;
 mod keeper;
 mod limits;
+mod pgbouncer;
 mod port;
 mod postgres;
 mod process;

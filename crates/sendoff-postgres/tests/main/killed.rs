@@ -28,7 +28,7 @@ async fn a_server_killed_under_load_loses_nothing() {
         let _ = writeln!(std::io::stderr(), "SKIPPED: no PostgreSQL server is installed");
         return;
     };
-    let place = Place { url: server.url(), schema: "public".to_owned() };
+    let place = Place::in_schema(server.url(), "public".to_owned());
     let history = History::new();
     let mut nodes = Vec::new();
     for node in ["a", "b"] {

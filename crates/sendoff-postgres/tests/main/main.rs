@@ -14,6 +14,7 @@ mod link;
 mod nodes;
 mod place;
 mod plans;
+mod pooler;
 mod process;
 mod schema;
 #[cfg(feature = "sea-orm")]
@@ -24,5 +25,7 @@ mod sqlx;
 mod suites;
 #[cfg(any(feature = "diesel-async", feature = "sea-orm", feature = "sqlx"))]
 mod thorny;
+#[cfg(feature = "tls-rustls")]
+mod tls;
 mod unknown;
 mod values;

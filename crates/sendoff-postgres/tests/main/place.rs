@@ -13,6 +13,8 @@ use sendoff_engine::store::{Outcome, StoreError};
 use sendoff_postgres::{PostgresOptions, PostgresStore};
 use tokio_postgres::{Client, NoTls};
 
+use crate::pooler::Pooler;
+
 pub(crate) const SERVER: &str = "SENDOFF_POSTGRES_URL";
 pub(crate) const NEWER_SERVER: &str = "SENDOFF_POSTGRES18_URL";
 
@@ -35,6 +37,8 @@ fn url_of(variable: &str) -> String {
 pub(crate) struct Place {
     pub(crate) url: String,
     pub(crate) schema: String,
+    /// What stands between us and the server; it goes last.
+    _pooler: Option<Pooler>,
 }
 
 impl Place {
@@ -43,8 +47,17 @@ impl Place {
     }
 
     pub(crate) fn on(variable: &str) -> Self {
-        let id = EventId::generate().to_string().replace('-', "");
-        Self { url: url_of(variable), schema: format!("t_{id}") }
+        Self::in_schema(url_of(variable), own_schema())
+    }
+
+    pub(crate) fn in_schema(url: String, schema: String) -> Self {
+        Self { url, schema, _pooler: None }
+    }
+
+    /// On the usual server, behind a pooler.
+    pub(crate) fn pooled() -> Self {
+        let pooler = Pooler::start(&url_of(SERVER));
+        Self { url: pooler.url(), schema: own_schema(), _pooler: Some(pooler) }
     }
 
     pub(crate) fn options(&self) -> PostgresOptions {
@@ -101,6 +114,10 @@ impl Drop for Place {
         });
         let _ = clean.join();
     }
+}
+
+fn own_schema() -> String {
+    format!("t_{}", EventId::generate().to_string().replace('-', ""))
 }
 
 pub(crate) async fn connect(url: &str) -> Result<Client, tokio_postgres::Error> {

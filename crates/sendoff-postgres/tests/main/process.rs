@@ -36,7 +36,7 @@ fn config() -> OutboxConfig {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn node() {
     let Ok(schema) = env::var("SENDOFF_TEST_NODE") else { return };
-    let place = Place { url: env::var("SENDOFF_POSTGRES_URL").unwrap(), schema };
+    let place = Place::in_schema(env::var("SENDOFF_POSTGRES_URL").unwrap(), schema);
     let waits = env::var("SENDOFF_TEST_WAITS").is_ok();
     let handler = move |delivery: Delivery| async move {
         say(&format!("began {}", delivery.id()));

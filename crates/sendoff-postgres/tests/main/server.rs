@@ -9,6 +9,7 @@ use tempfile::TempDir;
 /// A PostgreSQL server on loopback, with its data in a temporary folder.
 pub(crate) struct Server {
     programs: PathBuf,
+    settings: Vec<String>,
     folder: TempDir,
     port: u16,
     child: Option<Child>,
@@ -17,11 +18,17 @@ pub(crate) struct Server {
 impl Server {
     /// `None` where no server is installed.
     pub(crate) fn start() -> Option<Self> {
+        Self::start_with(|_| Vec::new())
+    }
+
+    /// Like [`start`](Self::start), with settings; files they name can be put into the folder.
+    pub(crate) fn start_with(settings: impl Fn(&Path) -> Vec<String>) -> Option<Self> {
         let programs = programs()?;
         let folder = TempDir::with_prefix("sendoff-pg-").unwrap();
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut server = Self { programs, folder, port, child: None };
-        server.own();
+        let port = free_port();
+        let mut server =
+            Self { programs, settings: settings(folder.path()), folder, port, child: None };
+        own(server.folder.path());
         let data = server.data();
         let init = server
             .command("initdb")
@@ -35,7 +42,12 @@ impl Server {
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+        self.url_at("127.0.0.1")
+    }
+
+    /// By another name for this host.
+    pub(crate) fn url_at(&self, host: &str) -> String {
+        format!("postgres://postgres@{host}:{}/postgres", self.port)
     }
 
     /// Starts it, after a kill as well: it recovers from its log.
@@ -65,6 +77,7 @@ impl Server {
             .arg(self.data())
             .args(["-c", "listen_addresses=127.0.0.1", "-c", &format!("port={}", self.port)])
             .args(["-c", "unix_socket_directories="])
+            .args(self.settings.iter().flat_map(|setting| ["-c", setting]))
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
@@ -103,13 +116,6 @@ impl Server {
         command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "--"]).arg(program);
         command
     }
-
-    fn own(&self) {
-        if is_root() {
-            let folder = self.folder.path();
-            assert!(Command::new("chown").arg("postgres").arg(folder).status().unwrap().success());
-        }
-    }
 }
 
 impl Drop for Server {
@@ -125,7 +131,19 @@ fn is_ready(pid_file: &str) -> bool {
     pid_file.lines().nth(7).is_some_and(|line| line.trim() == "ready")
 }
 
-fn is_root() -> bool {
+pub(crate) fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Gives a folder and what is in it to the account that servers run under.
+pub(crate) fn own(folder: &Path) {
+    if is_root() {
+        let owned = Command::new("chown").args(["-R", "postgres"]).arg(folder).status();
+        assert!(owned.unwrap().success());
+    }
+}
+
+pub(crate) fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
 }
 

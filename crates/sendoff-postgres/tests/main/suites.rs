@@ -23,7 +23,10 @@ struct Database {
 
 impl Database {
     async fn with(server: &str, retention: Retention, doorbell: Doorbell) -> Self {
-        let place = Place::on(server);
+        Self::at(Place::on(server), retention, doorbell).await
+    }
+
+    async fn at(place: Place, retention: Retention, doorbell: Doorbell) -> Self {
         let options = PostgresOptions { retention, doorbell, ..place.options() };
         let store = place.store_with(options).await;
         Self { store, client: Mutex::new(place.client().await), _place: place }
@@ -62,8 +65,8 @@ impl StoreHarness for Database {
 
     async fn now(&self) -> Timestamp {
         let client = self.client.lock().await;
-        let row = client.query_one("select clock_timestamp()", &[]).await.unwrap();
-        row.get::<_, std::time::SystemTime>(0).into()
+        let rows = client.query_typed("select clock_timestamp()", &[]).await.unwrap();
+        rows[0].get::<_, std::time::SystemTime>(0).into()
     }
 
     async fn pass(&self, time: Duration) {
@@ -94,6 +97,21 @@ mod without_session_state {
     sendoff_testkit::store_suite!(
         Database::with(SERVER, Retention::default(), Doorbell::Off).await
     );
+}
+
+/// PgBouncer gives every transaction another session.
+mod behind_a_pooler {
+    use super::*;
+
+    sendoff_testkit::store_suite!(
+        Database::at(Place::pooled(), Retention::default(), Doorbell::Off).await
+    );
+
+    mod through_tokio_postgres {
+        use super::*;
+
+        sendoff_testkit::acceptance_suite!(Shop::at(Place::pooled(), Doorbell::Off).await);
+    }
 }
 
 mod on_a_newer_server {
@@ -127,8 +145,11 @@ struct Shop {
 
 impl Shop {
     async fn open(server: &str) -> Self {
-        let place = Place::on(server);
-        let store = place.store().await;
+        Self::at(Place::on(server), Doorbell::On).await
+    }
+
+    async fn at(place: Place, doorbell: Doorbell) -> Self {
+        let store = place.store_with(PostgresOptions { doorbell, ..place.options() }).await;
         Self { store, client: Mutex::new(place.client().await), place }
     }
 }
