@@ -1,6 +1,7 @@
 -- insert: new rows, in the caller's transaction.
--- Guarantee: all of a statement's rows or none; nothing at all outside a transaction, because the
--- mark of `in_transaction`, sent just before, is gone by then. Times are the statement's: those of a
+-- Guarantee: all of a statement's rows or none; nothing at all outside a transaction. One that wrote
+-- something has its number before these rows give it one, as no statement on its own has; another is
+-- known by the mark of `in_transaction`, sent just before and gone with its transaction. Times are the statement's: those of a
 -- long transaction would be past before anybody could see the row. Rings the bell only when rows are
 -- due at once ($14) and the relay said that it sleeps: in a function, or the planner, which sees
 -- through a subquery, would find each plan for $14 = false cheaper than the one it has, and plan
@@ -17,6 +18,7 @@ select i.event_id, i.event_type, i.aggregate_type, i.aggregate_id, i.tenant_id, 
               $12::jsonb[], $13::bytea[])
        as i(event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key, shard,
             content_type, occurred_at, after, locked_by, headers, payload)
- where current_setting('sendoff_capture.in_transaction', true) = 'yes'
+ where pg_current_xact_id_if_assigned() is not null
+    or current_setting('sendoff_capture.in_transaction', true) = 'yes'
 returning created_at, due_at, pg_current_xact_id()::text as xid,
           (select sendoff.outbox_ring($14)) as rung

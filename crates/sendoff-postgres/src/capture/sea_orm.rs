@@ -85,23 +85,34 @@ async fn insert_one(
     tx: &DatabaseTransaction,
     draft: &Draft<'_>,
 ) -> Result<Vec<Born>, WriteError> {
-    // The mark and the insert behind it, in a round trip each: sea-orm does not pipeline.
-    let mark = &store.sql().in_transaction.text;
-    tx.execute_unprepared(mark).await.map_err(|error| refused(store, error))?;
-    let text = &store.sql().insert.text;
-    let insert = Statement::from_sql_and_values(
-        DbBackend::Postgres,
-        text,
-        values(&Params::new(store, draft)),
-    );
-    let rows = tx.query_all_raw(insert).await.map_err(|error| refused(store, error))?;
-    // All or none: a statement of rows without any was run outside a transaction.
+    let mut rows = send(store, tx, draft).await?;
+    // All or none: without any, the statement knew of no transaction. One that wrote nothing yet has
+    // to be marked first, in a round trip of its own: sea-orm does not pipeline.
+    if rows.is_empty() {
+        let mark = &store.sql().in_transaction.text;
+        tx.execute_unprepared(mark).await.map_err(|error| refused(store, error))?;
+        rows = send(store, tx, draft).await?;
+    }
     if rows.is_empty() {
         return Err(WriteError::NoTransaction);
     }
     let held = draft.locked_by.iter().map(Option::is_some);
     let born = rows.iter().zip(held).map(|(row, held)| born(row, held));
     born.collect::<Result<_, _>>().map_err(WriteError::Driver)
+}
+
+async fn send(
+    store: &PostgresStore,
+    tx: &DatabaseTransaction,
+    draft: &Draft<'_>,
+) -> Result<Vec<QueryResult>, WriteError> {
+    let text = &store.sql().insert.text;
+    let insert = Statement::from_sql_and_values(
+        DbBackend::Postgres,
+        text,
+        values(&Params::new(store, draft)),
+    );
+    tx.query_all_raw(insert).await.map_err(|error| refused(store, error))
 }
 
 /// In the order of the statement.

@@ -1,11 +1,11 @@
 //! `sqlx`: its transactions, from a pool or a single connection, and its connection inside a
 //! transaction begun by hand.
 //!
-//! sqlx does not pipeline, so the mark, the insert and COMMIT are a round trip each. It also answers
-//! `Ok` to a COMMIT that the server turned into a rollback. The proof is what came just before it: in
-//! a transaction that cannot commit any more, the insert fails, or, without events, the mark does.
-//! Nothing can run in between, because whoever commits has the transaction by value and with it the
-//! only way to its connection.
+//! sqlx does not pipeline, so the insert and COMMIT are a round trip each, and so is the mark that a
+//! transaction needs which wrote nothing before. It also answers `Ok` to a COMMIT that the server
+//! turned into a rollback. The proof is what came just before it: in a transaction that cannot commit
+//! any more, the insert fails, or, without events, the mark does. Nothing can run in between, because
+//! whoever commits has the transaction by value and with it the only way to its connection.
 //!
 //! ```no_run
 //! # async fn example(
@@ -169,14 +169,18 @@ async fn insert_all(
     store.check_open().map_err(|_| WriteError::Closed)?;
     let mut all = Inserted { born: Vec::with_capacity(rows.len()), xid: None };
     for draft in Draft::all(rows)? {
-        mark(store, conn).await.map_err(|error| refused(store, error))?;
-        let Inserted { born, xid } = send(store, conn, &draft).await?;
-        // All or none: a statement of rows without any was run outside a transaction.
-        if born.is_empty() {
+        let mut inserted = send(store, conn, &draft).await?;
+        // All or none: without any, the statement knew of no transaction. One that wrote nothing yet
+        // has to be marked first.
+        if inserted.born.is_empty() {
+            mark(store, conn).await.map_err(|error| refused(store, error))?;
+            inserted = send(store, conn, &draft).await?;
+        }
+        if inserted.born.is_empty() {
             return Err(WriteError::NoTransaction);
         }
-        all.born.extend(born);
-        all.xid = xid;
+        all.born.append(&mut inserted.born);
+        all.xid = inserted.xid;
     }
     Ok(all)
 }
