@@ -56,11 +56,7 @@ impl OutboxHarness for Connected {
             .await;
         assert_eq!(ended.is_err(), end == End::RollBack, "{ended:?}");
         let staged = receipt.unwrap();
-        let ids = staged.ids().to_vec();
-        if end != End::Forget {
-            staged.release();
-        }
-        ids
+        end.receipt(staged)
     }
 }
 

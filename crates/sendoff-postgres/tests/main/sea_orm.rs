@@ -47,15 +47,12 @@ impl OutboxHarness for Connected {
     ) -> Vec<EventId> {
         let mut tx = self.db.begin().await.unwrap();
         let staged = outbox.write_all(&mut tx, events).await.unwrap();
-        let ids = staged.ids().to_vec();
-        match end {
-            End::RollBack => tx.rollback().await.unwrap(),
-            End::Commit | End::Forget => tx.commit().await.unwrap(),
+        if end.commits() {
+            tx.commit().await.unwrap();
+        } else {
+            tx.rollback().await.unwrap();
         }
-        if end != End::Forget {
-            staged.release();
-        }
-        ids
+        end.receipt(staged)
     }
 }
 

@@ -45,27 +45,16 @@ impl OutboxHarness for Pooled {
         end: End,
     ) -> Vec<EventId> {
         match face {
-            Face::Guard => {
-                let mut tx = outbox.begin(&self.pool).await.unwrap();
-                let ids = events.iter().map(|event| tx.emit(event).unwrap()).collect();
-                match end {
-                    End::RollBack => tx.rollback().await.unwrap(),
-                    End::Commit | End::Forget => tx.commit().await.unwrap(),
-                }
-                ids
-            }
+            Face::Guard => end.guard(outbox.begin(&self.pool).await.unwrap(), events).await,
             Face::Own => {
                 let mut tx = self.pool.begin().await.unwrap();
                 let staged = outbox.write_all(&mut tx, events).await.unwrap();
-                let ids = staged.ids().to_vec();
-                match end {
-                    End::RollBack => tx.rollback().await.unwrap(),
-                    End::Commit | End::Forget => tx.commit().await.unwrap(),
+                if end.commits() {
+                    tx.commit().await.unwrap();
+                } else {
+                    tx.rollback().await.unwrap();
                 }
-                if end != End::Forget {
-                    staged.release();
-                }
-                ids
+                end.receipt(staged)
             }
         }
     }

@@ -171,27 +171,16 @@ impl OutboxHarness for Shop {
     ) -> Vec<EventId> {
         let mut client = self.client.lock().await;
         match face {
-            Face::Guard => {
-                let mut tx = outbox.begin(&mut *client).await.unwrap();
-                let ids = events.iter().map(|event| tx.emit(event).unwrap()).collect();
-                match end {
-                    End::RollBack => tx.rollback().await.unwrap(),
-                    End::Commit | End::Forget => tx.commit().await.unwrap(),
-                }
-                ids
-            }
+            Face::Guard => end.guard(outbox.begin(&mut *client).await.unwrap(), events).await,
             Face::Own => {
                 let mut tx = client.transaction().await.unwrap();
                 let staged = outbox.write_all(&mut tx, events).await.unwrap();
-                let ids = staged.ids().to_vec();
-                match end {
-                    End::RollBack => tx.rollback().await.unwrap(),
-                    End::Commit | End::Forget => tx.commit().await.unwrap(),
+                if end.commits() {
+                    tx.commit().await.unwrap();
+                } else {
+                    tx.rollback().await.unwrap();
                 }
-                if end != End::Forget {
-                    staged.release();
-                }
-                ids
+                end.receipt(staged)
             }
         }
     }
@@ -234,27 +223,16 @@ impl OutboxHarness for Pooled {
     ) -> Vec<EventId> {
         let mut client = self.pool.get().await.unwrap();
         match face {
-            Face::Guard => {
-                let mut tx = outbox.begin(&mut client).await.unwrap();
-                let ids = events.iter().map(|event| tx.emit(event).unwrap()).collect();
-                match end {
-                    End::RollBack => tx.rollback().await.unwrap(),
-                    End::Commit | End::Forget => tx.commit().await.unwrap(),
-                }
-                ids
-            }
+            Face::Guard => end.guard(outbox.begin(&mut client).await.unwrap(), events).await,
             Face::Own => {
                 let mut tx = client.transaction().await.unwrap();
                 let staged = outbox.write_all(&mut tx, events).await.unwrap();
-                let ids = staged.ids().to_vec();
-                match end {
-                    End::RollBack => tx.rollback().await.unwrap(),
-                    End::Commit | End::Forget => tx.commit().await.unwrap(),
+                if end.commits() {
+                    tx.commit().await.unwrap();
+                } else {
+                    tx.rollback().await.unwrap();
                 }
-                if end != End::Forget {
-                    staged.release();
-                }
-                ids
+                end.receipt(staged)
             }
         }
     }
@@ -297,28 +275,13 @@ impl OutboxHarness for Prepared {
     ) -> Vec<EventId> {
         let mut client = self.client.lock().await;
         let mut tx = outbox.begin(&mut *client).await.unwrap();
-        let staged = match face {
-            Face::Guard => {
-                for event in events {
-                    tx.emit(event).unwrap();
-                }
-                None
+        match face {
+            Face::Guard => end.guard(tx, events).await,
+            Face::Own => {
+                let staged = outbox.write_all(&mut *tx, events).await.unwrap();
+                end.guard(tx, &[]).await;
+                end.receipt(staged)
             }
-            Face::Own => Some(outbox.write_all(&mut *tx, events).await.unwrap()),
-        };
-        match end {
-            End::RollBack => tx.rollback().await.unwrap(),
-            End::Commit | End::Forget => tx.commit().await.unwrap(),
-        }
-        match staged {
-            Some(staged) => {
-                let ids = staged.ids().to_vec();
-                if end != End::Forget {
-                    staged.release();
-                }
-                ids
-            }
-            None => events.iter().map(Event::id).collect(),
         }
     }
 }

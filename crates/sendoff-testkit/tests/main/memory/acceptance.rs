@@ -23,27 +23,16 @@ impl OutboxHarness for InMemory {
         end: End,
     ) -> Vec<EventId> {
         match face {
-            Face::Guard => {
-                let mut tx = outbox.begin(&self.0).await.unwrap();
-                let ids = events.iter().map(|event| tx.emit(event).unwrap()).collect();
-                match end {
-                    End::RollBack => tx.rollback().await.unwrap(),
-                    End::Commit | End::Forget => tx.commit().await.unwrap(),
-                }
-                ids
-            }
+            Face::Guard => end.guard(outbox.begin(&self.0).await.unwrap(), events).await,
             Face::Own => {
                 let mut tx = self.0.transaction().unwrap();
                 let staged = outbox.write_all(&mut tx, events).await.unwrap();
-                let ids = staged.ids().to_vec();
-                match end {
-                    End::RollBack => tx.rollback(),
-                    End::Commit | End::Forget => tx.commit().unwrap(),
+                if end.commits() {
+                    tx.commit().unwrap();
+                } else {
+                    tx.rollback();
                 }
-                if end != End::Forget {
-                    staged.release();
-                }
-                ids
+                end.receipt(staged)
             }
         }
     }
