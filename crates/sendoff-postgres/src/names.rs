@@ -67,6 +67,7 @@ impl Names {
     /// Names that stand without a schema: of indexes and constraints.
     fn prefixed(&self, text: &str) -> String {
         text.replace("outbox_event_", &self.plain("outbox_event_"))
+            .replace("outbox_tally_", &self.plain("outbox_tally_"))
     }
 }
 

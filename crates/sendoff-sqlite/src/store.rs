@@ -10,6 +10,7 @@ use sendoff_engine::store::{StoreError, WakeStore};
 
 use crate::connect::{Missing, connect};
 use crate::error::failed;
+use crate::locked::LockConnection;
 use crate::options::{self, Retention, SqliteOptions, Synchronous};
 use crate::schema;
 use crate::sql::Sql;
@@ -27,6 +28,7 @@ struct Shared {
     options: SqliteOptions,
     sql: Arc<Sql>,
     writer: Writer,
+    locks: LockConnection,
 }
 
 impl SqliteStore {
@@ -61,7 +63,7 @@ impl SqliteStore {
             })
             .await?
         };
-        Ok(Self(Arc::new(Shared { path, options, sql, writer })))
+        Ok(Self(Arc::new(Shared { path, options, sql, writer, locks: LockConnection::new() })))
     }
 
     /// Opens the file a URL names: `sqlite:relative/path` or `sqlite:///absolute/path`.
@@ -103,6 +105,7 @@ impl SqliteStore {
     ///
     /// Every later call answers [`StoreError::Closed`].
     pub async fn close(&self) {
+        self.0.locks.close().await;
         self.0.writer.close().await;
     }
 
@@ -112,6 +115,14 @@ impl SqliteStore {
 
     pub(crate) fn sql(&self) -> &Arc<Sql> {
         &self.0.sql
+    }
+
+    pub(crate) fn locks(&self) -> &LockConnection {
+        &self.0.locks
+    }
+
+    pub(crate) fn busy_timeout(&self) -> Duration {
+        self.0.options.busy_timeout
     }
 
     pub(crate) fn retention(&self) -> Retention {

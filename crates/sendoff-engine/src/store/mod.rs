@@ -9,6 +9,7 @@
 mod claim;
 mod error;
 mod inspect;
+mod lock;
 mod retain;
 mod settle;
 mod wake;
@@ -20,7 +21,8 @@ use sendoff_core::{Event, Timestamp, Token};
 
 pub use claim::{Claim, ClaimStore, Claimed, Suspects};
 pub use error::StoreError;
-pub use inspect::{Counts, InspectStore, Row};
+pub use inspect::{Counts, InspectStore, Row, TopicCounts};
+pub use lock::{Lock, LockStore, LockedRows};
 pub use retain::RetainStore;
 pub use settle::{Held, Outcome, SettleStore, Settlement};
 pub use wake::WakeStore;
