@@ -10,7 +10,7 @@ use sendoff_engine::capture::{
     Begin, BeginBlocking, BeginError, Commit, CommitBlocking, CommitError,
 };
 use sendoff_engine::store::{
-    Born, Claim, ClaimStore, Claimed, Counts, Held, InspectStore, NewRow, RetainStore, Row,
+    Born, Claim, ClaimStore, Claimed, Counts, Held, InspectStore, NewRow, Purge, Purged, RetainStore, Row,
     SettleStore, Settlement, StoreError, WakeStore,
 };
 
@@ -137,7 +137,11 @@ impl<S: RetainStore> RetainStore for Timed<S> {
         self.store.keeps()
     }
 
-    async fn purge(&self, older_than: Duration, limit: usize) -> Result<u64, StoreError> {
-        self.store.purge(older_than, limit).await
+    async fn purge(&self, purge: &Purge) -> Result<Purged, StoreError> {
+        self.store.purge(purge).await
+    }
+
+    async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {
+        self.store.purgeable(purge).await
     }
 }

@@ -120,6 +120,33 @@ impl Link {
         }
     }
 
+    /// A session for one user alone: this link's, where nobody is using it, so that one connection is
+    /// enough; otherwise another one. What is sent over the link meanwhile opens a new one.
+    pub(crate) async fn take(&self) -> Result<Taken, StoreError> {
+        let session = self.session().await?;
+        let mut state = self.state.lock().await;
+        let ours = state.session.take_if(|kept| Arc::ptr_eq(kept, &session));
+        // Ours and the link's own: any third is a statement under way, which must not end up in the
+        // taker's transaction.
+        if ours.is_some() && Arc::strong_count(&session) == 2 {
+            return Ok(Taken(session));
+        }
+        state.session = ours;
+        drop(state);
+        let opened = self.connector.open(None).await;
+        let opened = opened.map_err(|error| StoreError::Unavailable(error.into()))?;
+        Ok(Taken(Arc::new(Session::new(opened))))
+    }
+
+    /// Takes a session back that is as it was when it was taken.
+    pub(crate) async fn give_back(&self, taken: Taken) {
+        let mut state = self.state.lock().await;
+        if !state.closed && state.session.is_none() {
+            state.session = Some(Arc::clone(&taken.0));
+            std::mem::forget(taken);
+        }
+    }
+
     /// Refuses everything from now on.
     pub(crate) async fn close(&self) {
         let mut state = self.state.lock().await;
@@ -183,6 +210,22 @@ impl Drop for Session {
         if self.spoilt.load(Ordering::Relaxed) {
             self.opened.task.abort();
         }
+    }
+}
+
+/// A session of one's own. Dropped, it is closed, and the server ends what it was about: its
+/// transaction and its locks.
+pub(crate) struct Taken(Arc<Session>);
+
+impl Taken {
+    pub(crate) fn client(&self) -> &Client {
+        &self.0.opened.client
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.0.spoil();
     }
 }
 

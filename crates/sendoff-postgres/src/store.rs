@@ -7,7 +7,7 @@ use sendoff_engine::store::StoreError;
 use crate::connect::Connector;
 use crate::link::{Kept, Link};
 use crate::names::Names;
-use crate::options::{Doorbell, PostgresOptions, Retention};
+use crate::options::{Doorbell, Layout, PostgresOptions, Retention};
 use crate::schema;
 use crate::sql::Sql;
 use crate::wake::Bell;
@@ -137,6 +137,10 @@ impl PostgresStore {
 
     pub(crate) fn retention(&self) -> Retention {
         self.0.options.retention
+    }
+
+    pub(crate) fn layout(&self) -> Layout {
+        self.0.options.layout
     }
 
     pub(crate) fn doorbell(&self) -> Doorbell {

@@ -44,6 +44,7 @@ statements!(
     hold,
     migration_0001,
     oldest_due,
+    purge_dead,
     purge_delete,
     purge_walk,
     rescue,

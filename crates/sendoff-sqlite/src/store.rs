@@ -1,6 +1,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
@@ -27,6 +28,8 @@ struct Shared {
     options: SqliteOptions,
     sql: Arc<Sql>,
     writer: Writer,
+    /// The row that the last purge ended at; 0 where it came to the end.
+    walked: AtomicI64,
 }
 
 impl SqliteStore {
@@ -61,7 +64,7 @@ impl SqliteStore {
             })
             .await?
         };
-        Ok(Self(Arc::new(Shared { path, options, sql, writer })))
+        Ok(Self(Arc::new(Shared { path, options, sql, writer, walked: AtomicI64::new(0) })))
     }
 
     /// Opens the file a URL names: `sqlite:relative/path` or `sqlite:///absolute/path`.
@@ -112,6 +115,10 @@ impl SqliteStore {
 
     pub(crate) fn sql(&self) -> &Arc<Sql> {
         &self.0.sql
+    }
+
+    pub(crate) fn walked(&self) -> &AtomicI64 {
+        &self.0.walked
     }
 
     pub(crate) fn retention(&self) -> Retention {

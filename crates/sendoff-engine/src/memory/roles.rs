@@ -7,7 +7,7 @@ use sendoff_core::EventId;
 
 use super::store::MemoryStore;
 use crate::store::{
-    Claim, ClaimStore, Claimed, Counts, Held, InspectStore, RetainStore, Row, SettleStore,
+    Claim, ClaimStore, Claimed, Counts, Held, InspectStore, Purge, Purged, RetainStore, Row, SettleStore,
     Settlement, StoreError, WakeStore,
 };
 
@@ -64,7 +64,11 @@ impl RetainStore for MemoryStore {
         self.keep()
     }
 
-    async fn purge(&self, older_than: Duration, limit: usize) -> Result<u64, StoreError> {
-        Ok(self.with(|table, now| table.purge(older_than, limit, now))?)
+    async fn purge(&self, purge: &Purge) -> Result<Purged, StoreError> {
+        Ok(self.with(|table, now| table.purge(purge, now))?)
+    }
+
+    async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {
+        Ok(self.with(|table, now| table.over(purge, now).1)?)
     }
 }

@@ -9,6 +9,7 @@
 mod claim;
 mod error;
 mod inspect;
+mod partition;
 mod retain;
 mod settle;
 mod wake;
@@ -21,7 +22,8 @@ use sendoff_core::{Event, Timestamp, Token};
 pub use claim::{Claim, ClaimStore, Claimed, Suspects};
 pub use error::StoreError;
 pub use inspect::{Counts, InspectStore, Row};
-pub use retain::RetainStore;
+pub use partition::{Bounds, Created, Dropped, PartitionSession, PartitionStore};
+pub use retain::{Purge, Purged, RetainStore};
 pub use settle::{Held, Outcome, SettleStore, Settlement};
 pub use wake::WakeStore;
 

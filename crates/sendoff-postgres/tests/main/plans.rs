@@ -3,7 +3,7 @@
 
 use sendoff_core::Event;
 use sendoff_engine::capture::Commit;
-use sendoff_engine::store::{Birth, ClaimStore, InspectStore, NewRow, Outcome, RetainStore};
+use sendoff_engine::store::{Birth, ClaimStore, InspectStore, NewRow, Outcome, Purge, RetainStore};
 use sendoff_testkit::wait::eventually;
 use tokio_postgres::Client;
 
@@ -118,8 +118,8 @@ async fn statements(client: &Client) -> Vec<Explained> {
         explained(
             "purge",
             include_str!("../../sql/purge.sql"),
-            "(interval, bigint)",
-            "('0', 50)",
+            "(interval, bigint, boolean)",
+            "('0', 50, false)",
             "outbox_event_done",
         ),
     ]
@@ -196,7 +196,9 @@ async fn the_store_never_scans_its_table() {
     store.confirm(&[hold_of(&claimed[1])]).await.unwrap();
     store.oldest_lag().await.unwrap();
     store.find(claimed[1].id).await.unwrap();
-    store.purge(std::time::Duration::ZERO, 10).await.unwrap();
+    let purge = Purge { older_than: std::time::Duration::ZERO, limit: 10, dead: true };
+    store.purge(&purge).await.unwrap();
+    store.purgeable(&purge).await.unwrap();
     store.claim(&by("b")).await.unwrap();
     store.close().await;
     drop(client);

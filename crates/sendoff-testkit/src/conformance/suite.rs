@@ -76,6 +76,7 @@ macro_rules! store_suite {
             the_oldest_lag_counts_from_the_due_time
             an_unknown_id_is_not_found
             purge_deletes_only_old_done_rows
+            purge_takes_old_dead_rows_when_asked
             purge_stops_at_its_limit
         }
     };

@@ -11,7 +11,7 @@ use sendoff_engine::capture::{
 };
 use sendoff_engine::memory::{MemorySavepoint, MemoryStore, MemoryTx};
 use sendoff_engine::store::{
-    Born, Claim, ClaimStore, Claimed, Counts, Held, InspectStore, NewRow, RetainStore, Row,
+    Born, Claim, ClaimStore, Claimed, Counts, Held, InspectStore, NewRow, Purge, Purged, RetainStore, Row,
     SettleStore, Settlement, StoreError, WakeStore,
 };
 use tokio::time::sleep;
@@ -262,8 +262,12 @@ impl RetainStore for Wire {
         self.table.keeps()
     }
 
-    async fn purge(&self, older_than: Duration, limit: usize) -> Result<u64, StoreError> {
-        self.table.purge(older_than, limit).await
+    async fn purge(&self, purge: &Purge) -> Result<Purged, StoreError> {
+        self.table.purge(purge).await
+    }
+
+    async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {
+        self.table.purgeable(purge).await
     }
 }
 
