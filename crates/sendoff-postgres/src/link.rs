@@ -129,21 +129,20 @@ impl Link {
         // Ours and the link's own: any third is a statement under way, which must not end up in the
         // taker's transaction.
         if ours.is_some() && Arc::strong_count(&session) == 2 {
-            return Ok(Taken(session));
+            return Ok(Taken { session, kept: false });
         }
         state.session = ours;
         drop(state);
         let opened = self.connector.open(None).await;
         let opened = opened.map_err(|error| StoreError::Unavailable(error.into()))?;
-        Ok(Taken(Arc::new(Session::new(opened))))
+        Ok(Taken { session: Arc::new(Session::new(opened)), kept: false })
     }
 
     /// Takes a session back that is as it was when it was taken.
     pub(crate) async fn give_back(&self, taken: Taken) {
         let mut state = self.state.lock().await;
         if !state.closed && state.session.is_none() {
-            state.session = Some(Arc::clone(&taken.0));
-            std::mem::forget(taken);
+            state.session = Some(taken.kept());
         }
     }
 
@@ -215,17 +214,27 @@ impl Drop for Session {
 
 /// A session of one's own. Dropped, it is closed, and the server ends what it was about: its
 /// transaction and its locks.
-pub(crate) struct Taken(Arc<Session>);
+pub(crate) struct Taken {
+    session: Arc<Session>,
+    kept: bool,
+}
 
 impl Taken {
     pub(crate) fn client(&self) -> &Client {
-        &self.0.opened.client
+        &self.session.opened.client
+    }
+
+    fn kept(mut self) -> Arc<Session> {
+        self.kept = true;
+        Arc::clone(&self.session)
     }
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        self.0.spoil();
+        if !self.kept {
+            self.session.spoil();
+        }
     }
 }
 

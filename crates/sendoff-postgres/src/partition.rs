@@ -69,11 +69,7 @@ impl PartitionSession for Session {
                 to: optional_time(row, 5)?,
             });
         }
-        Ok(Survey {
-            now: rows::time(first, 0)?,
-            tail_oldest: optional_time(first, 1)?,
-            partitions,
-        })
+        Ok(Survey { now: rows::time(first, 0)?, tail_oldest: optional_time(first, 1)?, partitions })
     }
 
     async fn is_pending(&mut self, name: &PartitionName) -> Result<bool, StoreError> {

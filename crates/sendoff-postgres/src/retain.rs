@@ -40,7 +40,8 @@ impl RetainStore for PostgresStore {
         let params: Params<'_> = &[&Span(purge.older_than), &limit, &purge.dead];
         let found = self.links().upkeep.query(&self.sql().purgeable, params).await?;
         let Some(row) = found.first() else { return Ok(Purged::default()) };
-        let count = |column| rows::get::<i64>(row, column).map(|count| u64::try_from(count).unwrap_or(0));
+        let count =
+            |column| rows::get::<i64>(row, column).map(|count| u64::try_from(count).unwrap_or(0));
         Ok(Purged { done: count(0)?, dead: count(1)? })
     }
 }

@@ -25,9 +25,29 @@ const OLDEST_SERVER: i32 = 130_000;
 
 /// Whether this version can work with what is there. Tables that are not there yet are no error.
 pub(crate) async fn check(store: &PostgresStore) -> Result<(), StoreError> {
+    installed(store).await.map(|_| ())
+}
+
+/// Whether everything is there.
+pub(crate) async fn check_installed(store: &PostgresStore) -> Result<(), StoreError> {
+    match installed(store).await? {
+        None => Err(misconfigured(format!(
+            "there is no table {}: migrate first, or mend database, schema or prefix",
+            store.table()
+        ))),
+        Some(missing) if missing > 0 => Err(misconfigured(format!(
+            "the table {} was made by an older version: migrate first",
+            store.table()
+        ))),
+        Some(_) => Ok(()),
+    }
+}
+
+/// How many migrations are missing; `None` where none ever ran.
+async fn installed(store: &PostgresStore) -> Result<Option<usize>, StoreError> {
     let (upkeep, sql) = (&store.links().upkeep, store.sql());
     let rows = upkeep.query(&sql.schema_known, &[]).await?;
-    let Some(row) = rows.first() else { return Ok(()) };
+    let Some(row) = rows.first() else { return Ok(None) };
     let server: i32 = row.try_get(0).map_err(failed)?;
     if server < OLDEST_SERVER {
         return Err(misconfigured(format!(
@@ -35,12 +55,12 @@ pub(crate) async fn check(store: &PostgresStore) -> Result<(), StoreError> {
             server / 10_000
         )));
     }
-    if row.try_get(1).map_err(failed)? {
-        let rows = upkeep.query(&sql.schema_version, &[]).await?;
-        let found: i32 = rows.first().map_or(Ok(0), |row| row.try_get(0)).map_err(failed)?;
-        missing(found)?;
+    if !row.try_get::<_, bool>(1).map_err(failed)? {
+        return Ok(None);
     }
-    Ok(())
+    let rows = upkeep.query(&sql.schema_version, &[]).await?;
+    let found: i32 = rows.first().map_or(Ok(0), |row| row.try_get(0)).map_err(failed)?;
+    missing(found).map(Some)
 }
 
 /// Runs what is missing, in one transaction on a connection of its own: whoever drops the future

@@ -49,7 +49,14 @@ impl SqliteStore {
         path: impl AsRef<Path>,
         options: SqliteOptions,
     ) -> Result<Self, StoreError> {
-        let path = path.as_ref().to_owned();
+        Self::start(path.as_ref().to_owned(), options, Missing::Create).await
+    }
+
+    async fn start(
+        path: PathBuf,
+        options: SqliteOptions,
+        missing: Missing,
+    ) -> Result<Self, StoreError> {
         options::check_path(&path)?;
         options.check()?;
         let sql = Arc::new(Sql::load(options.prefix.as_ref()));
@@ -58,7 +65,10 @@ impl SqliteStore {
             Writer::start(move || {
                 // Claims and settlements lost to a power failure only cause another delivery, so
                 // they need not wait for the disk.
-                let mut conn = connect(&path, Missing::Create, busy_timeout, Synchronous::Normal)?;
+                if missing == Missing::Refuse {
+                    schema::check_installed(&path, &sql, busy_timeout)?;
+                }
+                let mut conn = connect(&path, missing, busy_timeout, Synchronous::Normal)?;
                 schema::migrate(&mut conn, &sql)?;
                 Ok(conn)
             })
@@ -80,6 +90,17 @@ impl SqliteStore {
     /// Like [`open_url`](Self::open_url), with options.
     pub async fn open_url_with(url: &str, options: SqliteOptions) -> Result<Self, StoreError> {
         Self::open_with(options::file_of_url(url)?, options).await
+    }
+
+    /// Like [`open_url_with`](Self::open_url_with), for tools that look after an outbox: a file
+    /// without one is refused, and left as it is.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_url`](Self::open_url), and [`Misconfigured`](StoreError::Misconfigured) for a file
+    /// that is missing or has no outbox in it.
+    pub async fn open_existing_url(url: &str, options: SqliteOptions) -> Result<Self, StoreError> {
+        Self::start(options::file_of_url(url)?, options, Missing::Refuse).await
     }
 
     /// A connection of the application's own to the same file: write-ahead logging, foreign keys

@@ -7,8 +7,8 @@ use sendoff_core::EventId;
 
 use super::store::MemoryStore;
 use crate::store::{
-    Claim, ClaimStore, Claimed, Counts, Held, InspectStore, Purge, Purged, RetainStore, Row, SettleStore,
-    Settlement, StoreError, WakeStore,
+    Claim, ClaimStore, Claimed, Counts, Held, InspectStore, Purge, Purged, RetainStore, Row,
+    SettleStore, Settlement, StoreError, WakeStore,
 };
 
 #[async_trait]

@@ -6,7 +6,9 @@ use std::time::Duration;
 use sendoff_core::{EventId, Status, Timestamp, limits};
 
 use super::entry::Entry;
-use crate::store::{Claim, Claimed, Counts, Held, Outcome, Purge, Purged, Row, Settlement, Suspects};
+use crate::store::{
+    Claim, Claimed, Counts, Held, Outcome, Purge, Purged, Row, Settlement, Suspects,
+};
 
 /// Ordered maps throughout: a simulation must find the same rows in the same order every time.
 #[derive(Debug, Default)]

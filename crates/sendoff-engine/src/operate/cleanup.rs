@@ -131,7 +131,10 @@ impl CleanupMaintainer {
 
     /// Like [`run_once`](Self::run_once), and ends early when `cancel` says so; the counts then tell
     /// what was done.
-    pub async fn run_once_until(&self, cancel: &CancellationToken) -> Result<Cleaned, CleanupError> {
+    pub async fn run_once_until(
+        &self,
+        cancel: &CancellationToken,
+    ) -> Result<Cleaned, CleanupError> {
         let mut cleaned = Cleaned::default();
         loop {
             let began = Instant::now();

@@ -9,9 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::config::{ConfigError, check_count, check_time};
-use crate::store::{
-    Bounds, Created, Dropped, PartitionSession, PartitionStore, StoreError,
-};
+use crate::store::{Bounds, Created, Dropped, PartitionSession, PartitionStore, StoreError};
 
 /// How partitions are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use sendoff_core::EventId;
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::{
-    Claim, ClaimStore, Claimed, Counts, Held, InspectStore, Purge, Purged, RetainStore, Row, SettleStore,
-    Settlement, StoreError, WakeStore,
+    Claim, ClaimStore, Claimed, Counts, Held, InspectStore, Purge, Purged, RetainStore, Row,
+    SettleStore, Settlement, StoreError, WakeStore,
 };
 
 /// A store in memory whose statements fail when told.

@@ -49,10 +49,11 @@ async fn fifty_thousand_rows_go_beside_steady_inserts() {
     };
     let sizes = Arc::new(Mutex::new(Vec::new()));
     let options = CleanupOptions { include_dead: true, ..CleanupOptions::default() };
-    let maintainer = CleanupMaintainer::new(Arc::new(store.clone()), options).unwrap().on_progress({
-        let sizes = sizes.clone();
-        move |cleaned| sizes.lock().unwrap().push(cleaned.purged.total())
-    });
+    let maintainer =
+        CleanupMaintainer::new(Arc::new(store.clone()), options).unwrap().on_progress({
+            let sizes = sizes.clone();
+            move |cleaned| sizes.lock().unwrap().push(cleaned.purged.total())
+        });
     let before = written.load(Ordering::SeqCst);
     let cleaned = maintainer.run_once().await.unwrap();
     assert!(written.load(Ordering::SeqCst) > before, "writers went on");
@@ -97,8 +98,8 @@ async fn a_failure_half_way_still_reports_what_was_done() {
     ended(&place, 5_000, 1, 8).await;
     let options = CleanupOptions { batch: 500, ..CleanupOptions::default() };
     let breaking = place.clone();
-    let maintainer = CleanupMaintainer::new(Arc::new(store), options).unwrap().on_progress(
-        move |cleaned| {
+    let maintainer =
+        CleanupMaintainer::new(Arc::new(store), options).unwrap().on_progress(move |cleaned| {
             if cleaned.batches == 3 {
                 let place = breaking.clone();
                 let renamed = tokio::runtime::Handle::current();
@@ -107,8 +108,7 @@ async fn a_failure_half_way_still_reports_what_was_done() {
                 });
                 rename.join().unwrap();
             }
-        },
-    );
+        });
     let error = maintainer.run_once().await.unwrap_err();
     assert_eq!(error.so_far.purged, Purged { done: 1_500, dead: 0 });
     assert!(!error.so_far.finished);
@@ -121,8 +121,11 @@ async fn a_failure_half_way_still_reports_what_was_done() {
 async fn a_running_cleanup_comes_again_and_stops_when_told() {
     let place = Place::new();
     let store = place.store().await;
-    let options =
-        CleanupOptions { check_every: Duration::from_millis(20), retention: DAY, ..Default::default() };
+    let options = CleanupOptions {
+        check_every: Duration::from_millis(20),
+        retention: DAY,
+        ..Default::default()
+    };
     let maintainer = CleanupMaintainer::new(Arc::new(store.clone()), options).unwrap();
     let cancel = CancellationToken::new();
     let running = tokio::spawn({

@@ -98,9 +98,7 @@ fn skipped(report: &PartitionReport) -> Vec<(&str, WhySkipped)> {
 
 async fn partitions(place: &Place) -> i64 {
     place
-        .number(
-            "select count(*) from pg_inherits where inhparent = 'outbox_event'::regclass",
-        )
+        .number("select count(*) from pg_inherits where inhparent = 'outbox_event'::regclass")
         .await
 }
 
@@ -176,7 +174,10 @@ async fn a_late_insert_that_waited_for_the_drop_is_not_lost() {
     let (place, store, old) = place_with_an_old_partition().await;
     let mut reader = schema_client(&place).await;
     let reading = reader.transaction().await.unwrap();
-    reading.batch_execute(&format!("lock table outbox_event_{old} in access share mode")).await.unwrap();
+    reading
+        .batch_execute(&format!("lock table outbox_event_{old} in access share mode"))
+        .await
+        .unwrap();
     let dropping = start(&store, PartitionOptions { lock_wait: PATIENT, ..keeping_a_day() });
     waiting(&place, 1).await;
     let writer = schema_client(&place).await;
@@ -219,7 +220,10 @@ async fn of_two_maintainers_one_works_and_the_other_says_so() {
     let (place, store, old) = place_with_an_old_partition().await;
     let mut reader = schema_client(&place).await;
     let reading = reader.transaction().await.unwrap();
-    reading.batch_execute(&format!("lock table outbox_event_{old} in access share mode")).await.unwrap();
+    reading
+        .batch_execute(&format!("lock table outbox_event_{old} in access share mode"))
+        .await
+        .unwrap();
     let first = start(&store, PartitionOptions { lock_wait: PATIENT, ..keeping_a_day() });
     waiting(&place, 1).await;
     let other = place.store_with(place.options()).await;
@@ -236,7 +240,10 @@ async fn a_pass_that_is_cancelled_leaves_no_lock() {
     let (place, store, old) = place_with_an_old_partition().await;
     let mut reader = schema_client(&place).await;
     let reading = reader.transaction().await.unwrap();
-    reading.batch_execute(&format!("lock table outbox_event_{old} in access share mode")).await.unwrap();
+    reading
+        .batch_execute(&format!("lock table outbox_event_{old} in access share mode"))
+        .await
+        .unwrap();
     let held = format!(
         "select count(*) from pg_locks where locktype = 'advisory' and granted and pid in
             (select pid from pg_stat_activity where application_name = 'sendoff')
@@ -418,8 +425,14 @@ async fn what_cannot_be_maintained_is_refused_with_the_reason() {
 
     let role = owner(&place, 5).await;
     place.run("create table outbox_event_pmax partition of outbox_event default").await;
-    place.run(&format!("grant select, insert, update, delete on all tables in schema {} to {role}", place.schema)).await;
-    let store = PostgresStore::connect_with(&as_role(&place, &role), place.options()).await.unwrap();
+    place
+        .run(&format!(
+            "grant select, insert, update, delete on all tables in schema {} to {role}",
+            place.schema
+        ))
+        .await;
+    let store =
+        PostgresStore::connect_with(&as_role(&place, &role), place.options()).await.unwrap();
     let error = maintainer(&store, keeping_more()).run_once().await.unwrap_err();
     assert!(matches!(error.source, StoreError::Refused(_)), "{error:?}");
     assert!(sendoff_core::report(&error).contains("must be owner"), "{error:?}");
@@ -455,7 +468,10 @@ async fn a_duplicate_is_known_whatever_its_partition_is_called() {
             "{refused:?}"
         );
     }
-    assert!(PostgresOptions::default().layout == Layout::Flat && Retention::FOREVER != Retention::default());
+    assert!(
+        PostgresOptions::default().layout == Layout::Flat
+            && Retention::FOREVER != Retention::default()
+    );
     let store = place.store_with(options(&place)).await;
     assert_eq!(store.keeps(), Some(Duration::MAX));
 }

@@ -8,7 +8,9 @@ use sendoff_core::{Event, EventId, Timestamp};
 use sendoff_engine::Outbox;
 use sendoff_engine::capture::{Capture, Commit, WriteError};
 use sendoff_engine::store::{Born, NewRow};
-use sendoff_postgres::{Doorbell, Layout, PostgresOptions, PostgresStore, PreparedClient, Retention};
+use sendoff_postgres::{
+    Doorbell, Layout, PostgresOptions, PostgresStore, PreparedClient, Retention,
+};
 use sendoff_testkit::acceptance::{End, Face, OutboxHarness};
 use sendoff_testkit::conformance::{StoreHarness, async_trait};
 use tokio::sync::Mutex;

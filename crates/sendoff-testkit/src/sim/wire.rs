@@ -11,8 +11,8 @@ use sendoff_engine::capture::{
 };
 use sendoff_engine::memory::{MemorySavepoint, MemoryStore, MemoryTx};
 use sendoff_engine::store::{
-    Born, Claim, ClaimStore, Claimed, Counts, Held, InspectStore, NewRow, Purge, Purged, RetainStore, Row,
-    SettleStore, Settlement, StoreError, WakeStore,
+    Born, Claim, ClaimStore, Claimed, Counts, Held, InspectStore, NewRow, Purge, Purged,
+    RetainStore, Row, SettleStore, Settlement, StoreError, WakeStore,
 };
 use tokio::time::sleep;
 
