@@ -87,6 +87,7 @@ impl PostgresStore {
     /// # Errors
     ///
     /// [`NewerSchema`](StoreError::NewerSchema) if a newer version made the tables;
+    /// [`Misconfigured`](StoreError::Misconfigured) if a flat table is there and the layout is another;
     /// [`Refused`](StoreError::Refused) if the role may not make them: then print
     /// [`migration_sql`](crate::migration_sql) for somebody who may.
     pub async fn migrate(&self) -> Result<(), StoreError> {
