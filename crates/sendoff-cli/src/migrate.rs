@@ -35,8 +35,7 @@ pub(crate) struct Options {
 
 pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
     let Options { database, partitioned, print } = options;
-    let layout =
-        partitioned.map_or(Layout::Flat, |period| Layout::Partitioned { period: period.into() });
+    let layout = partitioned.map_or(Layout::Flat, |period| Layout::Partitioned(period.into()));
     if print {
         let postgres = sendoff::postgres::PostgresOptions { layout, ..database.postgres_options() };
         output::data(migration_sql(&postgres)?.trim_end())?;

@@ -9,6 +9,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use sendoff_core::partition::PartitionName;
 use sendoff_core::{EventId, Timestamp, limits};
 
 /// A value in a statement. Only this module makes them.
@@ -73,6 +74,16 @@ impl Literal {
             seconds / 60 % 60,
             seconds % 60
         ))
+    }
+
+    /// The name of a partition, which is one of ours.
+    pub(crate) fn partition(name: &PartitionName) -> Self {
+        Self(name.to_string())
+    }
+
+    /// The day that a partition ends at.
+    pub(crate) fn end(time: Timestamp) -> Self {
+        Self(format!("'{}'", crate::partitions::date(time)))
     }
 
     /// Microseconds, for `interval … microsecond`.

@@ -10,7 +10,7 @@ const PARTITIONED: &str = "-- [partitioned]";
 pub(crate) fn for_layout(migration: &str, layout: Layout) -> String {
     let (ours, theirs) = match layout {
         Layout::Flat => (FLAT, PARTITIONED),
-        Layout::Partitioned { .. } => (PARTITIONED, FLAT),
+        Layout::Partitioned(_) => (PARTITIONED, FLAT),
     };
     let mut text = String::with_capacity(migration.len());
     for line in migration.lines().filter(|line| !line.ends_with(theirs)) {
@@ -29,7 +29,7 @@ mod tests {
     fn a_line_is_for_its_layout_only() {
         let text = "always\nflat   -- [flat]\nparts -- [partitioned]\nend";
         assert_eq!(for_layout(text, Layout::Flat), "always\nflat\nend\n");
-        let partitioned = Layout::Partitioned { period: Period::Day };
+        let partitioned = Layout::Partitioned(Period::Day);
         assert_eq!(for_layout(text, partitioned), "always\nparts\nend\n");
     }
 }

@@ -91,10 +91,7 @@ pub enum Layout {
     /// One difference: PostgreSQL can only hold an id unique together with the partition's key. An
     /// id that is written twice is refused within one statement; one that comes again later is
     /// another event.
-    Partitioned {
-        /// How much time the first partitions hold.
-        period: Period,
-    },
+    Partitioned(Period),
 }
 
 /// What becomes of delivered rows.

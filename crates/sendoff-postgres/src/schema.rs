@@ -78,7 +78,7 @@ pub(crate) async fn migrate(store: &PostgresStore) -> Result<(), StoreError> {
 
 /// Rows should find their partition from the first one on.
 async fn first_partitions(store: &PostgresStore) -> Result<(), StoreError> {
-    let Layout::Partitioned { period } = store.layout() else { return Ok(()) };
+    let Layout::Partitioned(period) = store.layout() else { return Ok(()) };
     if store.doorbell() == Doorbell::Off {
         // No session to hold the lock on; until the maintainer comes, the tail takes every row.
         return Ok(());
@@ -120,8 +120,8 @@ async fn layout(client: &Client, store: &PostgresStore) -> Result<Layout, StoreE
     match found.map_err(failed)?.first() {
         None => Ok(wanted),
         Some(row) if row.try_get::<_, &str>(0).map_err(failed)? == "p" => match wanted {
-            Layout::Partitioned { .. } => Ok(wanted),
-            Layout::Flat => Ok(Layout::Partitioned { period: Period::default() }),
+            Layout::Partitioned(_) => Ok(wanted),
+            Layout::Flat => Ok(Layout::Partitioned(Period::default())),
         },
         Some(_) if wanted == Layout::Flat => Ok(Layout::Flat),
         Some(_) => Err(misconfigured(format!(

@@ -24,7 +24,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const PATIENT: Duration = Duration::from_secs(15);
 
 fn layout() -> Layout {
-    Layout::Partitioned { period: Period::Day }
+    Layout::Partitioned(Period::Day)
 }
 
 fn options(place: &Place) -> PostgresOptions {
@@ -385,7 +385,7 @@ async fn a_gap_is_filled_back_to_the_retention() {
 #[tokio::test]
 async fn months_work_and_what_others_made_stays() {
     let place = Place::new();
-    let layout = Layout::Partitioned { period: Period::Month };
+    let layout = Layout::Partitioned(Period::Month);
     let store = place.store_with(PostgresOptions { layout, ..place.options() }).await;
     place
         .run(

@@ -153,7 +153,7 @@ async fn no_statement_grows_with_what_it_is_not_about() {
 #[tokio::test]
 async fn no_statement_grows_with_the_partitions() {
     let place = Place::new();
-    let layout = Layout::Partitioned { period: Period::Day };
+    let layout = Layout::Partitioned(Period::Day);
     let store = place.store_with(PostgresOptions { layout, ..place.options() }).await;
     // A tenth of the crowd for each of the last ten days.
     place

@@ -40,7 +40,7 @@ impl Database {
 
     async fn partitioned() -> Self {
         let place = Place::on(SERVER);
-        let layout = Layout::Partitioned { period: Period::Day };
+        let layout = Layout::Partitioned(Period::Day);
         let store = place.store_with(PostgresOptions { layout, ..place.options() }).await;
         Self { store, client: Mutex::new(place.client().await), _place: place, partitioned: true }
     }
