@@ -11,7 +11,7 @@ use sendoff_engine::capture::{
 };
 use sendoff_engine::store::{
     Born, Claim, ClaimStore, Claimed, Counts, Held, InspectStore, NewRow, Purge, Purged,
-    RetainStore, Row, SettleStore, Settlement, StoreError, WakeStore,
+    RetainStore, Row, SettleStore, Settlement, StoreError, TopicCounts, WakeStore,
 };
 
 use crate::load::Trace;
@@ -124,6 +124,10 @@ impl<S: InspectStore> InspectStore for Timed<S> {
 
     async fn counts(&self) -> Result<Counts, StoreError> {
         self.store.counts().await
+    }
+
+    async fn topics(&self) -> Result<Vec<TopicCounts>, StoreError> {
+        self.store.topics().await
     }
 
     async fn oldest_lag(&self) -> Result<Duration, StoreError> {

@@ -8,6 +8,7 @@ with visible as materialized (
      where status in (0, 2)
        and due_at <= now()
        and (created_at <= now() - $4::interval or created_at > now())
+       and created_at >= coalesce(now() - $5::interval, '-infinity')
        and losses + case when locked_by <> $1::text then 1 else 0 end < 2
      order by due_at, seq
      limit $2::bigint

@@ -39,6 +39,7 @@ mod error;
 mod inspect;
 mod layout;
 mod link;
+mod locked;
 mod names;
 mod options;
 mod partition;

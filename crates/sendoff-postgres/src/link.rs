@@ -155,19 +155,19 @@ impl Link {
 }
 
 /// An open connection, and the statements it knows.
-struct Session {
+pub(crate) struct Session {
     opened: Opened,
     prepared: Vec<OnceCell<Prepared>>,
     spoilt: AtomicBool,
 }
 
 impl Session {
-    fn new(opened: Opened) -> Self {
+    pub(crate) fn new(opened: Opened) -> Self {
         let prepared = (0..Sql::COUNT).map(|_| OnceCell::new()).collect();
         Self { opened, prepared, spoilt: AtomicBool::new(false) }
     }
 
-    async fn query(
+    pub(crate) async fn query(
         &self,
         statement: &Statement,
         params: Params<'_>,
@@ -184,11 +184,17 @@ impl Session {
         }
     }
 
-    fn is_usable(&self) -> bool {
+    /// Runs a command that answers nothing.
+    pub(crate) async fn execute(&self, command: &str) -> Result<(), Error> {
+        self.opened.client.batch_execute(command).await
+    }
+
+    pub(crate) fn is_usable(&self) -> bool {
         !self.spoilt.load(Ordering::Relaxed) && !self.opened.client.is_closed()
     }
 
-    fn spoil(&self) {
+    /// Never to be used again.
+    pub(crate) fn spoil(&self) {
         self.spoilt.store(true, Ordering::Relaxed);
     }
 }

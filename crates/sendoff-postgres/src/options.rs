@@ -27,6 +27,9 @@ pub struct PostgresOptions {
     pub tls: Tls,
     /// How long opening a connection may take.
     pub connect_timeout: Duration,
+    /// Connections that batches of the `locked` claim mode may use, one for each batch that is open;
+    /// further ones wait. Opened when they are first needed.
+    pub locked_connections: usize,
     /// How long the server works on one statement of ours before it gives up. A little longer than
     /// the engine waits for it.
     pub statement_timeout: Duration,
@@ -34,7 +37,7 @@ pub struct PostgresOptions {
 
 impl Default for PostgresOptions {
     /// `public`, no prefix, seven days of retention, the doorbell on, TLS beyond this host, 5 s to
-    /// connect, 15 s for a statement.
+    /// connect, 15 s for a statement, 8 connections for locked batches.
     fn default() -> Self {
         Self {
             schema: None,
@@ -44,6 +47,7 @@ impl Default for PostgresOptions {
             doorbell: Doorbell::default(),
             tls: Tls::default(),
             connect_timeout: Duration::from_secs(5),
+            locked_connections: 8,
             statement_timeout: Duration::from_secs(15),
         }
     }
@@ -57,6 +61,12 @@ impl PostgresOptions {
             return Err(misconfigured(format!(
                 "schema {schema:?}: PostgreSQL keeps names that begin with `pg_` for itself; choose \
                  another"
+            )));
+        }
+        if !(1..=LOCKED_CONNECTIONS).contains(&self.locked_connections) {
+            return Err(misconfigured(format!(
+                "locked_connections is {}; it lies between 1 and {LOCKED_CONNECTIONS}",
+                self.locked_connections
             )));
         }
         for (field, value) in [
@@ -76,6 +86,9 @@ impl PostgresOptions {
 
 /// Shorter is no chance to succeed; longer is not patience but a failure nobody sees.
 const TIMEOUTS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(10 * 60));
+
+/// More than a server usually takes in all.
+const LOCKED_CONNECTIONS: usize = 1_000;
 
 /// How the table is laid out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -16,7 +16,10 @@ use crate::options::{Doorbell, Layout, PostgresOptions};
 use crate::store::PostgresStore;
 
 /// Every migration, the oldest first. What a published one does never changes.
-const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001_outbox.sql")];
+const MIGRATIONS: [&str; 2] = [
+    include_str!("../migrations/0001_outbox.sql"),
+    include_str!("../migrations/0002_tally_and_ends.sql"),
+];
 
 const KNOWN: i64 = MIGRATIONS.len() as i64;
 

@@ -12,7 +12,7 @@ use crate::sql::Sql;
 /// Runs what is missing, in one immediate transaction: of several processes that start at once, one
 /// migrates and the others find it done.
 pub(crate) fn migrate(conn: &mut Connection, sql: &Sql) -> Result<(), StoreError> {
-    let migrations = [&sql.migration_0001];
+    let migrations = [&sql.migration_0001, &sql.migration_0002];
     let known = migrations.len();
     // Without a lock first: a start must not wait for a writer when there is nothing to do.
     if missing(version(conn, sql).map_err(failed)?, known)? == 0 {

@@ -11,6 +11,7 @@ use sendoff_engine::store::{StoreError, WakeStore};
 
 use crate::connect::{Missing, connect};
 use crate::error::failed;
+use crate::locked::LockConnection;
 use crate::options::{self, Retention, SqliteOptions, Synchronous};
 use crate::schema;
 use crate::sql::Sql;
@@ -28,6 +29,7 @@ struct Shared {
     options: SqliteOptions,
     sql: Arc<Sql>,
     writer: Writer,
+    locks: LockConnection,
     /// The row that the last purge ended at; 0 where it came to the end.
     walked: AtomicI64,
 }
@@ -74,7 +76,8 @@ impl SqliteStore {
             })
             .await?
         };
-        Ok(Self(Arc::new(Shared { path, options, sql, writer, walked: AtomicI64::new(0) })))
+        let (locks, walked) = (LockConnection::new(), AtomicI64::new(0));
+        Ok(Self(Arc::new(Shared { path, options, sql, writer, locks, walked })))
     }
 
     /// Opens the file a URL names: `sqlite:relative/path` or `sqlite:///absolute/path`.
@@ -127,6 +130,7 @@ impl SqliteStore {
     ///
     /// Every later call answers [`StoreError::Closed`].
     pub async fn close(&self) {
+        self.0.locks.close().await;
         self.0.writer.close().await;
     }
 
@@ -140,6 +144,14 @@ impl SqliteStore {
 
     pub(crate) fn walked(&self) -> &AtomicI64 {
         &self.0.walked
+    }
+
+    pub(crate) fn locks(&self) -> &LockConnection {
+        &self.0.locks
+    }
+
+    pub(crate) fn busy_timeout(&self) -> Duration {
+        self.0.options.busy_timeout
     }
 
     pub(crate) fn retention(&self) -> Retention {

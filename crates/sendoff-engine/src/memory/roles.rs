@@ -8,7 +8,7 @@ use sendoff_core::EventId;
 use super::store::MemoryStore;
 use crate::store::{
     Claim, ClaimStore, Claimed, Counts, Held, InspectStore, Purge, Purged, RetainStore, Row,
-    SettleStore, Settlement, StoreError, WakeStore,
+    SettleStore, Settlement, StoreError, TopicCounts, WakeStore,
 };
 
 #[async_trait]
@@ -49,6 +49,10 @@ impl InspectStore for MemoryStore {
 
     async fn counts(&self) -> Result<Counts, StoreError> {
         Ok(self.with(|table, _| table.counts())?)
+    }
+
+    async fn topics(&self) -> Result<Vec<TopicCounts>, StoreError> {
+        Ok(self.with(|table, now| table.topics(now))?)
     }
 
     async fn oldest_lag(&self) -> Result<Duration, StoreError> {

@@ -26,7 +26,14 @@ fn names(store: &MemoryStore) -> Vec<String> {
 }
 
 fn claim(owner: &str) -> Claim<'_> {
-    Claim { owner, limit: 10, hold: HOLD, skip_recent: Duration::ZERO, suspects: Suspects::Skip }
+    Claim {
+        owner,
+        limit: 10,
+        hold: HOLD,
+        skip_recent: Duration::ZERO,
+        window: None,
+        suspects: Suspects::Skip,
+    }
 }
 
 /// A store whose clock never moves.

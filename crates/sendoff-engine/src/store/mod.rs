@@ -9,6 +9,7 @@
 mod claim;
 mod error;
 mod inspect;
+mod lock;
 mod partition;
 mod retain;
 mod settle;
@@ -21,7 +22,8 @@ use sendoff_core::{Event, Timestamp, Token};
 
 pub use claim::{Claim, ClaimStore, Claimed, Suspects};
 pub use error::StoreError;
-pub use inspect::{Counts, InspectStore, Row};
+pub use inspect::{Counts, InspectStore, Row, TopicCounts};
+pub use lock::{Lock, LockStore, LockedRows};
 pub use partition::{Bounds, Created, Dropped, PartitionSession, PartitionStore};
 pub use retain::{Purge, Purged, RetainStore};
 pub use settle::{Held, Outcome, SettleStore, Settlement};

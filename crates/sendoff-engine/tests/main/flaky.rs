@@ -7,7 +7,7 @@ use sendoff_core::EventId;
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::{
     Claim, ClaimStore, Claimed, Counts, Held, InspectStore, Purge, Purged, RetainStore, Row,
-    SettleStore, Settlement, StoreError, WakeStore,
+    SettleStore, Settlement, StoreError, TopicCounts, WakeStore,
 };
 
 /// A store in memory whose statements fail when told.
@@ -118,6 +118,10 @@ impl InspectStore for Flaky {
 
     async fn counts(&self) -> Result<Counts, StoreError> {
         self.table.counts().await
+    }
+
+    async fn topics(&self) -> Result<Vec<TopicCounts>, StoreError> {
+        self.table.topics().await
     }
 
     async fn oldest_lag(&self) -> Result<Duration, StoreError> {

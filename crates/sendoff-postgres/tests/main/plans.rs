@@ -6,7 +6,9 @@ use std::sync::Arc;
 use sendoff_core::Event;
 use sendoff_core::partition::Period;
 use sendoff_engine::capture::Commit;
-use sendoff_engine::store::{Birth, ClaimStore, InspectStore, NewRow, Outcome, Purge, RetainStore};
+use sendoff_engine::store::{
+    Birth, ClaimStore, InspectStore, Lock, LockStore, NewRow, Outcome, Purge, RetainStore,
+};
 use sendoff_engine::{Maintained, PartitionMaintainer, PartitionOptions};
 use sendoff_postgres::{Layout, PostgresOptions};
 use sendoff_testkit::wait::eventually;
@@ -55,8 +57,11 @@ async fn statements(client: &Client) -> Vec<Explained> {
         .unwrap();
     let column = |at: usize| format!("'{}'", row.get::<_, String>(at).replace('\'', "''"));
     let (ids, tokens, ones, spans) = (column(0), column(1), column(2), column(3));
-    let settle = "uuid[], timestamptz[], smallint[], interval[], integer[], text[]";
-    let settled = format!("{ids}, {tokens}, {ones}, {spans}, null, null");
+    let settle =
+        "(uuid[], timestamptz[], smallint[], interval[], integer[], text[], timestamptz[])";
+    let locked = "(uuid[], smallint[], interval[], integer[], text[], timestamptz[])";
+    let settled = format!("({ids}, {tokens}, {ones}, {spans}, null, null, null)");
+    let ended = format!("({ids}, {ones}, {spans}, null, null, null)");
     let explained = |name, text, types, values: &str, index| Explained {
         name,
         text,
@@ -68,15 +73,15 @@ async fn statements(client: &Client) -> Vec<Explained> {
         explained(
             "claim",
             include_str!("../../sql/claim.sql"),
-            "(text, bigint, interval, interval)",
-            "('a', 50, '30 s', '0')",
+            "(text, bigint, interval, interval, interval)",
+            "('a', 50, '30 s', '0', null)",
             "outbox_event_due",
         ),
         explained(
             "claim_suspects",
             include_str!("../../sql/claim_suspects.sql"),
-            "(text, bigint, interval, interval)",
-            "('a', 50, '30 s', '0')",
+            "(text, bigint, interval, interval, interval)",
+            "('a', 50, '30 s', '0', null)",
             "outbox_event_suspect",
         ),
         explained(
@@ -93,26 +98,41 @@ async fn statements(client: &Client) -> Vec<Explained> {
             &format!("({ids}, {tokens}, '30 s')"),
             "outbox_event_pkey",
         ),
-        Explained {
-            types: "(uuid[], timestamptz[], smallint[], interval[], integer[], text[])",
-            ..explained(
-                "settle_keep",
-                include_str!("../../sql/settle_keep.sql"),
-                settle,
-                &format!("({settled})"),
-                "outbox_event_pkey",
-            )
-        },
-        Explained {
-            types: "(uuid[], timestamptz[], smallint[], interval[], integer[], text[])",
-            ..explained(
-                "settle_delete",
-                include_str!("../../sql/settle_delete.sql"),
-                settle,
-                &format!("({settled})"),
-                "outbox_event_pkey",
-            )
-        },
+        explained(
+            "settle_keep",
+            include_str!("../../sql/settle_keep.sql"),
+            settle,
+            &settled,
+            "outbox_event_pkey",
+        ),
+        explained(
+            "settle_locked_keep",
+            include_str!("../../sql/settle_locked_keep.sql"),
+            locked,
+            &ended,
+            "outbox_event_pkey",
+        ),
+        explained(
+            "settle_delete",
+            include_str!("../../sql/settle_delete.sql"),
+            settle,
+            &settled,
+            "outbox_event_pkey",
+        ),
+        explained(
+            "settle_locked_delete",
+            include_str!("../../sql/settle_locked_delete.sql"),
+            locked,
+            &ended,
+            "outbox_event_pkey",
+        ),
+        explained(
+            "lock",
+            include_str!("../../sql/lock.sql"),
+            "(bigint, interval, interval)",
+            "(50, '0', null)",
+            "outbox_event_due",
+        ),
         explained(
             "oldest_lag",
             include_str!("../../sql/oldest_lag.sql"),
@@ -257,6 +277,9 @@ async fn the_store_never_scans_its_table() {
     store.confirm(&[hold_of(&claimed[1])]).await.unwrap();
     store.oldest_lag().await.unwrap();
     store.find(claimed[1].id).await.unwrap();
+    store.topics().await.unwrap();
+    let lock = Lock { limit: 5, window: None, skip_recent: std::time::Duration::ZERO };
+    assert!(store.lock(&lock).await.unwrap().is_none());
     let purge = Purge { older_than: std::time::Duration::ZERO, limit: 10, dead: true };
     store.purge(&purge).await.unwrap();
     store.purgeable(&purge).await.unwrap();
@@ -273,8 +296,8 @@ async fn the_store_never_scans_its_table() {
     };
     // Sessions report what they did when they end.
     eventually("the sessions' reports", async || statistic("n_tup_del").await >= 1).await;
-    // The migration made four indexes, and that is a scan for each.
-    assert_eq!(statistic("seq_scan").await, 4);
+    // The migrations made five indexes, and that is a scan for each.
+    assert_eq!(statistic("seq_scan").await, 5);
     assert!(statistic("idx_scan").await > 0);
 }
 
