@@ -102,8 +102,8 @@ pub enum Layout {
     /// [`Retention::FOREVER`].
     ///
     /// One difference: PostgreSQL can only hold an id unique together with the partition's key. An
-    /// id that is written twice is refused within one statement; one that comes again later is
-    /// another event.
+    /// id that is written twice is refused within one statement; one that comes again later is not
+    /// noticed. Who brings ids keeps them unique.
     Partitioned(Period),
 }
 
