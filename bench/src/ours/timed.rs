@@ -10,8 +10,8 @@ use sendoff_engine::capture::{
     Begin, BeginBlocking, BeginError, Commit, CommitBlocking, CommitError,
 };
 use sendoff_engine::store::{
-    Born, Claim, ClaimStore, Claimed, Counts, Held, InspectStore, NewRow, RetainStore, Row,
-    SettleStore, Settlement, StoreError, TopicCounts, WakeStore,
+    Born, Claim, ClaimStore, Claimed, Counts, Held, InspectStore, NewRow, Purge, Purged,
+    RetainStore, Row, SettleStore, Settlement, StoreError, TopicCounts, WakeStore,
 };
 
 use crate::load::Trace;
@@ -141,7 +141,11 @@ impl<S: RetainStore> RetainStore for Timed<S> {
         self.store.keeps()
     }
 
-    async fn purge(&self, older_than: Duration, limit: usize) -> Result<u64, StoreError> {
-        self.store.purge(older_than, limit).await
+    async fn purge(&self, purge: &Purge) -> Result<Purged, StoreError> {
+        self.store.purge(purge).await
+    }
+
+    async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {
+        self.store.purgeable(purge).await
     }
 }

@@ -1,7 +1,8 @@
 -- settle_delete: as `settle_keep`, where delivered rows are deleted.
 -- Guarantee: the same; what is deleted and what is changed are different rows.
--- Index: primary key. Tokens are compared in a way that no index serves, because rows of one batch
--- share their due time and would all be looked at for each of them.
+-- Index: primary key. Tokens, and whether a row is pending (0 or 2), are asked for in a way that no
+-- index serves: rows of one batch share their due time and would all be looked at for each of them,
+-- and in many partitions all pending rows would rather be read than one key be probed in each.
 with mine as materialized (
     select event_id from sendoff.outbox_event
      where event_id = any ($1::uuid[])
@@ -17,7 +18,7 @@ with mine as materialized (
      using batch s
      where (select count(*) from mine) > 0
        and e.event_id = s.id and e.due_at is not distinct from s.token and s.outcome = 1
-       and e.status in (0, 2) and e.locked_by is not null
+       and e.status % 2 = 0 and e.locked_by is not null
     returning e.event_id, e.event_type, s.outcome as status
 ), changed as (
     update sendoff.outbox_event e
@@ -32,7 +33,7 @@ with mine as materialized (
       from batch s
      where (select count(*) from mine) > 0
        and e.event_id = s.id and e.due_at is not distinct from s.token and s.outcome <> 1
-       and e.status in (0, 2) and e.locked_by is not null
+       and e.status % 2 = 0 and e.locked_by is not null
     returning e.event_id, e.event_type, e.status
 ), settled as (
     select event_id, event_type, status from deleted

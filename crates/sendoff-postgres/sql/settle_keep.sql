@@ -3,8 +3,9 @@
 -- stays as it is. Outcomes are 0 (given back: due when it was, or else now) or the status to come:
 -- 1 done, 2 retry, 3 dead. Rows are locked first, in the order of their ids, and counters after
 -- them, in the order of their keys: two batches never wait for each other.
--- Index: primary key. Tokens are compared in a way that no index serves, because rows of one batch
--- share their due time and would all be looked at for each of them.
+-- Index: primary key. Tokens, and whether a row is pending (0 or 2), are asked for in a way that no
+-- index serves: rows of one batch share their due time and would all be looked at for each of them,
+-- and in many partitions all pending rows would rather be read than one key be probed in each.
 with mine as materialized (
     select event_id from sendoff.outbox_event
      where event_id = any ($1::uuid[])
@@ -25,7 +26,7 @@ with mine as materialized (
            as s(id, token, outcome, after, attempts, error, due)
      where (select count(*) from mine) > 0
        and e.event_id = s.id and e.due_at is not distinct from s.token
-       and e.status in (0, 2) and e.locked_by is not null
+       and e.status % 2 = 0 and e.locked_by is not null
     returning e.event_id, e.event_type, e.status
 ), counted as (
     insert into sendoff.outbox_tally as t (event_type, status, count)

@@ -2,7 +2,7 @@
 -- are kept.
 -- Guarantee: times are those of the statement, not of the transaction's begin; terminal rows stay as
 -- they are. Outcomes as in `settle_keep`, and counters locked in the same order.
--- Index: primary key.
+-- Index: primary key; whether a row is pending is asked for as in `settle_keep`.
 with settled as (
     update sendoff.outbox_event e
        set status = case s.outcome when 0 then e.status else s.outcome end,
@@ -16,7 +16,7 @@ with settled as (
       from unnest($1::uuid[], $2::smallint[], $3::interval[], $4::integer[], $5::text[],
                   $6::timestamptz[])
            as s(id, outcome, after, attempts, error, due)
-     where e.event_id = s.id and e.status in (0, 2)
+     where e.event_id = s.id and e.status % 2 = 0
     returning e.event_type, e.status
 )
 insert into sendoff.outbox_tally as t (event_type, status, count)

@@ -2,6 +2,7 @@ use std::fmt;
 use std::time::Duration;
 
 use sendoff_core::Ident;
+use sendoff_core::partition::Period;
 use sendoff_engine::store::StoreError;
 
 use crate::error::misconfigured;
@@ -15,6 +16,9 @@ pub struct PostgresOptions {
     /// Put before every name: `billing_` makes `billing_outbox_event`. Outboxes with different
     /// prefixes live side by side in one schema.
     pub prefix: Option<Ident>,
+    /// How the table is laid out where [`migrate`](crate::PostgresStore::migrate) makes it. One that
+    /// is there stays as it is, and the store works with either.
+    pub layout: Layout,
     /// What becomes of delivered rows.
     pub retention: Retention,
     /// Whether writers wake a sleeping relay.
@@ -38,6 +42,7 @@ impl Default for PostgresOptions {
         Self {
             schema: None,
             prefix: None,
+            layout: Layout::default(),
             retention: Retention::default(),
             doorbell: Doorbell::default(),
             tls: Tls::default(),
@@ -85,6 +90,23 @@ const TIMEOUTS: (Duration, Duration) = (Duration::from_millis(10), Duration::fro
 /// More than a server usually takes in all.
 const LOCKED_CONNECTIONS: usize = 1_000;
 
+/// How the table is laid out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Layout {
+    /// One table.
+    #[default]
+    Flat,
+    /// Partitioned by the time of a row's creation, so that what is over can be dropped at once
+    /// instead of row by row. Needs a
+    /// [`PartitionMaintainer`](sendoff_engine::PartitionMaintainer), and wants
+    /// [`Retention::FOREVER`].
+    ///
+    /// One difference: PostgreSQL can only hold an id unique together with the partition's key. An
+    /// id that is written twice is refused within one statement; one that comes again later is not
+    /// noticed. Who brings ids keeps them unique.
+    Partitioned(Period),
+}
+
 /// What becomes of delivered rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retention {
@@ -92,6 +114,11 @@ pub enum Retention {
     DeleteWhenDone,
     /// They are kept this long, and then purged by maintenance.
     Keep(Duration),
+}
+
+impl Retention {
+    /// They are kept until their partition is dropped, or somebody cleans up.
+    pub const FOREVER: Self = Self::Keep(Duration::MAX);
 }
 
 impl Default for Retention {

@@ -8,7 +8,7 @@ use crate::connect::Connector;
 use crate::link::{Kept, Link};
 use crate::locked::LockSessions;
 use crate::names::Names;
-use crate::options::{Doorbell, PostgresOptions, Retention};
+use crate::options::{Doorbell, Layout, PostgresOptions, Retention};
 use crate::schema;
 use crate::sql::Sql;
 use crate::wake::Bell;
@@ -97,11 +97,23 @@ impl PostgresStore {
     /// # Errors
     ///
     /// [`NewerSchema`](StoreError::NewerSchema) if a newer version made the tables;
+    /// [`Misconfigured`](StoreError::Misconfigured) if a flat table is there and the layout is another;
     /// [`Refused`](StoreError::Refused) if the role may not make them: then print
     /// [`migration_sql`](crate::migration_sql) for somebody who may.
     pub async fn migrate(&self) -> Result<(), StoreError> {
         self.check_open()?;
         schema::migrate(self).await
+    }
+
+    /// Whether the tables are there and up to date, for tools that look after an outbox and make
+    /// nothing themselves.
+    ///
+    /// # Errors
+    ///
+    /// [`Misconfigured`](StoreError::Misconfigured) where they are not, with what to do.
+    pub async fn check_installed(&self) -> Result<(), StoreError> {
+        self.check_open()?;
+        schema::check_installed(self).await
     }
 
     /// The name of the table, with schema and prefix, ready to be put into SQL.
@@ -152,6 +164,10 @@ impl PostgresStore {
 
     pub(crate) fn retention(&self) -> Retention {
         self.0.options.retention
+    }
+
+    pub(crate) fn layout(&self) -> Layout {
+        self.0.options.layout
     }
 
     pub(crate) fn doorbell(&self) -> Doorbell {

@@ -48,6 +48,7 @@ statements!(
     migration_0001,
     migration_0002,
     oldest_due,
+    purge_dead,
     purge_delete,
     purge_walk,
     rescue,

@@ -7,8 +7,8 @@ use sendoff_core::EventId;
 
 use super::store::MemoryStore;
 use crate::store::{
-    Claim, ClaimStore, Claimed, Counts, Held, InspectStore, RetainStore, Row, SettleStore,
-    Settlement, StoreError, TopicCounts, WakeStore,
+    Claim, ClaimStore, Claimed, Counts, Held, InspectStore, Purge, Purged, RetainStore, Row,
+    SettleStore, Settlement, StoreError, TopicCounts, WakeStore,
 };
 
 #[async_trait]
@@ -68,7 +68,11 @@ impl RetainStore for MemoryStore {
         self.keep()
     }
 
-    async fn purge(&self, older_than: Duration, limit: usize) -> Result<u64, StoreError> {
-        Ok(self.with(|table, now| table.purge(older_than, limit, now))?)
+    async fn purge(&self, purge: &Purge) -> Result<Purged, StoreError> {
+        Ok(self.with(|table, now| table.purge(purge, now))?)
+    }
+
+    async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {
+        Ok(self.with(|table, now| table.over(purge, now).1)?)
     }
 }

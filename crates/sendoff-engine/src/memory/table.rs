@@ -7,7 +7,8 @@ use sendoff_core::{EventId, Status, Timestamp, Token, limits};
 
 use super::entry::Entry;
 use crate::store::{
-    Claim, Claimed, Counts, Held, Lock, Outcome, Row, Settlement, Suspects, TopicCounts,
+    Claim, Claimed, Counts, Held, Lock, Outcome, Purge, Purged, Row, Settlement, Suspects,
+    TopicCounts,
 };
 
 /// Ordered maps throughout: a simulation must find the same rows in the same order every time.
@@ -235,21 +236,35 @@ impl Table {
         self.pending.first_key_value().map_or(Duration::ZERO, |(&(due_at, _), _)| now.since(due_at))
     }
 
-    pub(super) fn purge(&mut self, older_than: Duration, limit: usize, now: Timestamp) -> u64 {
-        let before = now.saturating_sub(older_than);
-        let mut old: Vec<(Timestamp, u64, EventId)> = self
+    pub(super) fn purge(&mut self, purge: &Purge, now: Timestamp) -> Purged {
+        let (over, purged) = self.over(purge, now);
+        for id in over {
+            self.rows.remove(&id);
+        }
+        purged
+    }
+
+    /// The rows that a purge would delete, and how many of each kind.
+    pub(super) fn over(&self, purge: &Purge, now: Timestamp) -> (Vec<EventId>, Purged) {
+        let before = now.saturating_sub(purge.older_than);
+        let goes = |status| status == Status::Done || purge.dead && status == Status::Dead;
+        let mut old: Vec<(Timestamp, u64, &Row)> = self
             .rows
-            .iter()
-            .filter(|(_, entry)| entry.row.status == Status::Done)
-            .filter_map(|(&id, entry)| Some((entry.row.done_at?, entry.seq, id)))
+            .values()
+            .filter(|entry| goes(entry.row.status))
+            .filter_map(|entry| Some((entry.row.done_at?, entry.seq, &entry.row)))
             .filter(|&(done_at, _, _)| done_at < before)
             .collect();
-        old.sort_unstable();
-        old.truncate(limit);
-        for (_, _, id) in &old {
-            self.rows.remove(id);
+        old.sort_unstable_by_key(|&(done_at, seq, _)| (done_at, seq));
+        old.truncate(purge.limit);
+        let mut purged = Purged::default();
+        for (_, _, row) in &old {
+            match row.status {
+                Status::Dead => purged.dead += 1,
+                _ => purged.done += 1,
+            }
         }
-        old.len() as u64
+        (old.into_iter().map(|(_, _, row)| row.event.id()).collect(), purged)
     }
 
     /// Every row, in the order of commits.

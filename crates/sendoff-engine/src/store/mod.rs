@@ -10,6 +10,7 @@ mod claim;
 mod error;
 mod inspect;
 mod lock;
+mod partition;
 mod retain;
 mod settle;
 mod wake;
@@ -23,7 +24,8 @@ pub use claim::{Claim, ClaimStore, Claimed, Suspects};
 pub use error::StoreError;
 pub use inspect::{Counts, InspectStore, Row, TopicCounts};
 pub use lock::{Lock, LockStore, LockedRows};
-pub use retain::RetainStore;
+pub use partition::{Bounds, Created, Dropped, PartitionSession, PartitionStore};
+pub use retain::{Purge, Purged, RetainStore};
 pub use settle::{Held, Outcome, SettleStore, Settlement};
 pub use wake::WakeStore;
 

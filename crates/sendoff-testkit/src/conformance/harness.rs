@@ -36,6 +36,12 @@ pub trait StoreHarness: Send + Sync + 'static {
         false
     }
 
+    /// Whether an id that was written is refused for as long as its row is there. A table in
+    /// partitions may hold that only within one write.
+    fn ids_are_unique_for_good(&self) -> bool {
+        true
+    }
+
     /// The unit of every hold and delay in the suite. Where time really passes, a few tenths of a
     /// second are enough: longer than any statement takes, short enough to wait for.
     fn tick(&self) -> Duration {

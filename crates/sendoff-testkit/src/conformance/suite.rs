@@ -93,6 +93,7 @@ macro_rules! store_suite {
             a_window_narrows_a_lock_too
             a_lock_that_is_not_awaited_to_its_end_keeps_nothing
             purge_deletes_only_old_done_rows
+            purge_takes_old_dead_rows_when_asked
             purge_stops_at_its_limit
         }
     };

@@ -11,8 +11,8 @@ use sendoff_engine::capture::{
 };
 use sendoff_engine::memory::{MemorySavepoint, MemoryStore, MemoryTx};
 use sendoff_engine::store::{
-    Born, Claim, ClaimStore, Claimed, Counts, Held, InspectStore, NewRow, RetainStore, Row,
-    SettleStore, Settlement, StoreError, TopicCounts, WakeStore,
+    Born, Claim, ClaimStore, Claimed, Counts, Held, InspectStore, NewRow, Purge, Purged,
+    RetainStore, Row, SettleStore, Settlement, StoreError, TopicCounts, WakeStore,
 };
 use tokio::time::sleep;
 
@@ -266,8 +266,12 @@ impl RetainStore for Wire {
         self.table.keeps()
     }
 
-    async fn purge(&self, older_than: Duration, limit: usize) -> Result<u64, StoreError> {
-        self.table.purge(older_than, limit).await
+    async fn purge(&self, purge: &Purge) -> Result<Purged, StoreError> {
+        self.table.purge(purge).await
+    }
+
+    async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {
+        self.table.purgeable(purge).await
     }
 }
 

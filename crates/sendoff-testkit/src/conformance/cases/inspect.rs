@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use sendoff_core::{Event, EventId};
 use sendoff_engine::store::{
-    Counts, Held, InspectStore, Outcome, RetainStore, Settlement, TopicCounts,
+    Counts, Held, InspectStore, Outcome, Purge, RetainStore, Settlement, TopicCounts,
 };
 
 use crate::conformance::probe::{HOLD, due, held, hold_of};
@@ -84,7 +84,8 @@ pub async fn counters_of_what_ended_outlive_its_rows<H: StoreHarness>(probe: &Pr
         let batch: Vec<_> = probe.claim_all("node").await.iter().map(settle).collect();
         assert_eq!(probe.settle_all(&batch).await.len(), 10);
         probe.pass(1).await;
-        probe.store().purge(Duration::ZERO, 100).await.expect("purge");
+        let purge = Purge { older_than: Duration::ZERO, limit: 100, dead: true };
+        probe.store().purge(&purge).await.expect("purge");
         let topics = probe.topics().await;
         assert_eq!(topics.len(), 1);
         assert_eq!(topics[0].counts, Counts { done: round * 10, ..Counts::default() });

@@ -1,0 +1,16 @@
+-- claim_suspects: lock the visible rows that were lost before and are lost again, oldest due first.
+-- Guarantee: as `claim`, for exactly the rows that `claim` leaves out. Index: outbox_event_aside.
+start transaction;
+select e.event_id, e.event_type, e.aggregate_type, e.aggregate_id, e.tenant_id, e.ordering_key,
+       e.content_type, e.occurred_at, e.headers, e.payload,
+       e.attempts, e.due_at, e.created_at,
+       e.seq, coalesce(e.locked_by <> :owner, 0) as lost, utc_timestamp(6) as claimed_at
+  from sendoff.outbox_event e force index (outbox_event_aside)
+ where e.aside = 0
+   and e.aside_at <= utc_timestamp(6)
+   and (e.created_at <= utc_timestamp(6) - interval :skip_recent microsecond
+        or e.created_at > utc_timestamp(6))
+   and e.losses + coalesce(e.locked_by <> :owner, 0) >= 2
+ order by e.aside_at, e.seq
+ limit :limit
+   for update skip locked

@@ -1,0 +1,163 @@
+//! Opening connections of our own.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use mysql_async::{Conn, Opts, OptsBuilder, UrlError};
+use sendoff_engine::store::StoreError;
+
+use crate::error::{failed, misconfigured};
+use crate::options::{MysqlOptions, Tls};
+
+/// Silence after which the kernel asks whether the peer is still there.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// What our sessions are set to, whatever the defaults of the server or the user are.
+///
+/// Long lists of ids are looked up one by one, and never turned into a join as MariaDB would: what a
+/// statement locks must not depend on its plan.
+const SETTINGS: &str = "set session autocommit = 1, time_zone = '+00:00', \
+                        sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
+                        sql_safe_updates = 0, \
+                        /*M!100600 in_predicate_conversion_threshold = 0, max_statement_time = 0, */ \
+                        innodb_lock_wait_timeout = ";
+
+/// Opens connections, all alike.
+pub(crate) struct Connector {
+    opts: Opts,
+    database: String,
+    timeout: Duration,
+}
+
+impl Connector {
+    pub(crate) fn new(url: &str, options: &MysqlOptions) -> Result<Self, StoreError> {
+        // Both databases speak one protocol, and the driver knows one name for it.
+        let url = match url.strip_prefix("mariadb:") {
+            Some(rest) => format!("mysql:{rest}"),
+            None => url.to_owned(),
+        };
+        let opts = Opts::from_url(&url).map_err(|error| misconfigured(wrong_url(&error)))?;
+        let Some(database) = opts.db_name().filter(|name| !name.is_empty()).map(str::to_owned)
+        else {
+            return Err(misconfigured(format!("the URL names no database; {SHAPE}")));
+        };
+        let tls = secure(&opts, &options.tls)?;
+        let settings = format!("{SETTINGS}{}", options.lock_timeout.as_secs().max(1));
+        let builder = OptsBuilder::from_opts(opts)
+            .ssl_opts(tls)
+            .prefer_socket(false)
+            .tcp_keepalive(Some(KEEPALIVE))
+            .stmt_cache_size(0)
+            .init(vec![format!(
+                "set session transaction isolation level read committed, read write; {settings}"
+            )]);
+        Ok(Self { opts: builder.into(), database, timeout: options.connect_timeout })
+    }
+
+    /// The database that the URL names.
+    pub(crate) fn database(&self) -> &str {
+        &self.database
+    }
+
+    pub(crate) async fn open(&self) -> Result<Conn, StoreError> {
+        match tokio::time::timeout(self.timeout, Conn::new(self.opts.clone())).await {
+            Ok(opened) => opened.map_err(failed),
+            Err(_) => Err(StoreError::Unavailable(TooSlow(self.timeout).into())),
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("no connection within {0:?}")]
+struct TooSlow(Duration);
+
+const SHAPE: &str = "the URL of a database is mysql://user:password@host:port/database";
+
+/// Not the parser's own words where they would repeat a part of the URL, which may be a password.
+fn wrong_url(error: &UrlError) -> String {
+    let reason = match error {
+        UrlError::FeatureRequired { feature, param } => {
+            format!("parameter `{param}` needs the driver's feature `{feature}`")
+        }
+        UrlError::InvalidParamValue { param, .. } => {
+            format!("parameter `{param}` has a wrong value")
+        }
+        UrlError::UnknownParameter { param } => format!("parameter `{param}` is not known"),
+        UrlError::InvalidPoolConstraints { .. } => "pool_min is more than pool_max".into(),
+        UrlError::UnsupportedScheme { .. } => {
+            "it begins with neither `mysql:` nor `mariadb:`".into()
+        }
+        UrlError::Parse(error) => error.to_string(),
+        UrlError::Invalid => "it is incomplete".into(),
+    };
+    format!("{SHAPE}: {reason}")
+}
+
+fn secure(opts: &Opts, tls: &Tls) -> Result<Option<mysql_async::SslOpts>, StoreError> {
+    match tls {
+        _ if opts.ssl_opts().is_some() => Ok(opts.ssl_opts().cloned()),
+        #[cfg(feature = "tls-rustls")]
+        Tls::Rustls(configured) => Ok(Some((**configured).clone())),
+        Tls::Off => Ok(None),
+        Tls::Auto if is_this_host(opts) => Ok(None),
+        #[cfg(feature = "tls-rustls")]
+        Tls::Auto => Ok(Some(mysql_async::SslOpts::default())),
+        #[cfg(not(feature = "tls-rustls"))]
+        Tls::Auto => Err(misconfigured(
+            "the server is on another host, and this program was built without TLS: build it with \
+             the feature `tls-rustls`, or set `tls` to `Off` where the network is trusted",
+        )),
+    }
+}
+
+fn is_this_host(opts: &Opts) -> bool {
+    let host = opts.ip_or_hostname().trim_matches(['[', ']']);
+    opts.socket().is_some()
+        || host.eq_ignore_ascii_case("localhost")
+        || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(url: &str) -> String {
+        match Connector::new(url, &MysqlOptions::default()) {
+            Err(error) => error.to_string(),
+            Ok(_) => panic!("{url} is no such URL"),
+        }
+    }
+
+    #[test]
+    fn a_wrong_url_is_named_and_never_shown() {
+        for url in [
+            "",
+            "s3cret",
+            "postgres://app:s3cret@localhost/shop",
+            "mysql://app:s3cret@localhost",
+            "mysql://app:s3cret@localhost/",
+            "mysql://app:s3cret@localhost:s3cret/shop",
+            "mysql://app:s3cret@localhost/shop?s=s3cret",
+            "mysql://app:s3cret@localhost/shop?pool_min=s3cret",
+        ] {
+            let said = refusal(url);
+            assert!(!said.contains("s3cret"), "{url}: {said}");
+            assert!(said.contains("mysql://user:password@host:port/database"), "{url}: {said}");
+        }
+    }
+
+    #[test]
+    fn plain_text_stays_on_this_host() {
+        let connector = |url, tls| {
+            let options = MysqlOptions { tls, ..MysqlOptions::default() };
+            Connector::new(url, &options).map(|connector| connector.opts.ssl_opts().is_some())
+        };
+        assert!(!connector("mysql://app@127.0.0.1/shop", Tls::Auto).unwrap());
+        assert!(!connector("mariadb://app@localhost/shop", Tls::Auto).unwrap());
+        assert!(!connector("mysql://app@db/shop", Tls::Off).unwrap());
+        match connector("mysql://app@db/shop", Tls::Auto) {
+            Ok(secured) => assert!(secured && cfg!(feature = "tls-rustls")),
+            Err(error) => assert!(error.to_string().contains("tls-rustls"), "{error}"),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What the server's refusals mean to the engine.
+
+use mysql_async::{DriverError, Error};
+use sendoff_core::BoxError;
+use sendoff_engine::store::StoreError;
+
+/// The server's numbers that we look for. By number, never by text.
+pub(crate) mod code {
+    pub(crate) const DUPLICATE_ENTRY: u16 = 1062;
+    pub(crate) const LOCK_TIMEOUT: u16 = 1205;
+    pub(crate) const DEADLOCK: u16 = 1213;
+    pub(crate) const MORE_THAN_ONE_ROW: u16 = 1242;
+    /// Of a savepoint too.
+    pub(crate) const DOES_NOT_EXIST: u16 = 1305;
+    /// A certification conflict in a replication group.
+    pub(crate) const GROUP_CONFLICT: u16 = 3101;
+    pub(crate) const NOWAIT: u16 = 3572;
+}
+
+/// By the server's number.
+pub(crate) fn failed(error: Error) -> StoreError {
+    match &error {
+        Error::Server(refusal) => {
+            if let Some(fix) = fix(refusal.code) {
+                misconfigured(format!("{} ({}): {fix}", refusal.message, refusal.code))
+            } else if passes(refusal.code) {
+                StoreError::Unavailable(error.into())
+            } else {
+                StoreError::Refused(error.into())
+            }
+        }
+        Error::Driver(
+            DriverError::FromValue { .. }
+            | DriverError::FromRow { .. }
+            | DriverError::PacketTooLarge,
+        ) => StoreError::Refused(NotSaid.into()),
+        _ => StoreError::Unavailable(error.into()),
+    }
+}
+
+/// What would have to be changed so that the same statement is not refused.
+pub(crate) fn fix(code: u16) -> Option<&'static str> {
+    Some(match code {
+        1044 | 1142 | 1143 | 1227 | 1370 => {
+            "grant SELECT, INSERT, UPDATE and DELETE on the outbox's tables to the user of the relay, \
+             INSERT and SELECT to the one who writes, and CREATE, ALTER, DROP, INDEX and CREATE VIEW \
+             to the one who migrates"
+        }
+        1045 | 1698 => "check user and password in the database's URL",
+        1049 => "create the database, or name another one in the URL",
+        1054 => {
+            "the table is older than this version or was changed by hand: run `sendoff migrate`"
+        }
+        1146 => "the outbox's tables are missing: run `sendoff migrate`",
+        1176 => "an index of the outbox is missing: run `sendoff migrate`, or create it again",
+        1153 => "raise max_allowed_packet to 16 MiB or more",
+        _ => return None,
+    })
+}
+
+/// Whether the same statement may succeed later.
+fn passes(code: u16) -> bool {
+    is_lost_race(code)
+        || spoils_session(code)
+        || matches!(
+            code,
+            // Full disks and tables, connections, locks, interruptions.
+            1021 | 1028
+                | 1037
+                | 1038
+                | 1040
+                | 1041
+                | 1114
+                | 1129
+                | 1135
+                | 1161
+                | 1180
+                | 1181
+                | 1203
+                | 1206
+                | 1226
+                | 1317
+                | 1637
+                | 1969
+                | 3024
+                | code::NOWAIT
+                | code::GROUP_CONFLICT
+        )
+}
+
+/// A transaction lost against another one; it may be tried again at once.
+pub(crate) fn is_lost_race(code: u16) -> bool {
+    matches!(code, code::DEADLOCK | code::LOCK_TIMEOUT | 1020)
+}
+
+/// Whether another session may fare better: this one is ending, or stands where nothing is written.
+pub(crate) fn spoils_session(code: u16) -> bool {
+    matches!(code, 1047 | 1053 | 1077..=1080 | 1152 | 1158..=1160 | 1184 | 1290 | 1792 | 1836 | 1927 | 4031)
+}
+
+/// The server's number, where it was the server that refused.
+pub(crate) fn number(error: &Error) -> Option<u16> {
+    match error {
+        Error::Server(refusal) => Some(refusal.code),
+        _ => None,
+    }
+}
+
+/// A refusal with what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[error("{fix}")]
+pub(crate) struct Explained {
+    fix: &'static str,
+    source: BoxError,
+}
+
+/// An application's own statement was refused; its driver's error stays the cause.
+pub(crate) fn explained(number: Option<u16>, source: BoxError) -> BoxError {
+    match number.and_then(fix) {
+        Some(fix) => Explained { fix, source }.into(),
+        None => source,
+    }
+}
+
+/// In place of an error that would show a payload.
+#[derive(Debug, thiserror::Error)]
+#[error("the server's answer, or what was to be sent, does not fit")]
+struct NotSaid;
+
+pub(crate) fn misconfigured(reason: impl Into<String>) -> StoreError {
+    StoreError::Misconfigured { reason: reason.into() }
+}

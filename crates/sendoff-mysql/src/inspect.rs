@@ -1,0 +1,38 @@
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sendoff_core::{EventId, Status};
+use sendoff_engine::store::{Counts, InspectStore, Row, StoreError};
+
+use crate::rows;
+use crate::store::MysqlStore;
+use crate::wire::Literal;
+
+#[async_trait]
+impl InspectStore for MysqlStore {
+    async fn find(&self, id: EventId) -> Result<Option<Row>, StoreError> {
+        self.check_open()?;
+        let text = self.sql().find.with(&[("id", &Literal::id(id))]);
+        let found = self.links().upkeep.query(&text).await?;
+        found.into_iter().next().map(rows::standing).transpose()
+    }
+
+    async fn counts(&self) -> Result<Counts, StoreError> {
+        self.check_open()?;
+        let mut counts = Counts::default();
+        for row in self.links().upkeep.query(self.sql().counts.text()).await? {
+            // The table's check allows the four of them only.
+            if let Ok(status) = Status::try_from(rows::integer(&row, 0)?) {
+                *counts.of(status) = u64::try_from(rows::integer(&row, 1)?).unwrap_or(0);
+            }
+        }
+        Ok(counts)
+    }
+
+    async fn oldest_lag(&self) -> Result<Duration, StoreError> {
+        self.check_open()?;
+        let rows = self.links().upkeep.query(self.sql().oldest_lag.text()).await?;
+        let Some(row) = rows.first() else { return Ok(Duration::ZERO) };
+        Ok(rows::time(row, 0)?.since(rows::time(row, 1)?))
+    }
+}

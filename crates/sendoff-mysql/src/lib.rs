@@ -1,0 +1,57 @@
+//! The outbox in MySQL, from version 8.0.1 on, and in MariaDB, from 10.6 on.
+//!
+//! Promise: an event exists if and only if the transaction it was written in committed; two claims
+//! never return the same row while its hold lasts; a stale token changes nothing; payloads come back
+//! to the byte. Time that decides anything is the server's, in UTC and microseconds, whatever the time
+//! zone of a session.
+//!
+//! [`MysqlStore`] keeps a few connections of its own, so that an application that uses up its pool
+//! does not stop delivery. Applications write through *their* connection: one of `mysql_async`, or,
+//! with the feature of that name, what they have of `sqlx` or `sea-orm`.
+//!
+//! ```no_run
+//! use mysql_async::prelude::Queryable;
+//! use sendoff_engine::{HandlerResult, Outbox};
+//! use sendoff_mysql::MysqlStore;
+//!
+//! # async fn ship(_: sendoff_core::Delivery) -> HandlerResult { Ok(()) }
+//! # async fn example(pool: mysql_async::Pool) -> Result<(), Box<dyn std::error::Error>> {
+//! let store = MysqlStore::connect("mysql://app@localhost/shop").await?;
+//! store.migrate().await?;
+//! let outbox = Outbox::builder(store).on("order.placed", ship).start()?;
+//!
+//! let mut tx = outbox.begin(&pool).await?;
+//! tx.exec_drop("insert into orders (total) values (?)", (990,)).await?;
+//! tx.emit(("order.placed", r#"{"total":990}"#))?;
+//! tx.commit().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Not here: delivery, retries and waking (see `sendoff-engine`); a connection pool. Neither server can
+//! wake a relay in another process, so there events wait for its next poll.
+
+mod capture;
+mod claim;
+mod connect;
+mod error;
+mod inspect;
+mod link;
+mod names;
+mod options;
+mod partition;
+mod partitions;
+mod resolve;
+mod retain;
+mod rows;
+mod schema;
+mod settle;
+mod sql;
+mod store;
+mod wake;
+mod wire;
+
+pub use capture::{MysqlSavepoint, MysqlTransaction};
+pub use options::{Layout, MysqlOptions, Payloads, Retention, Tls};
+pub use schema::migration_sql;
+pub use store::MysqlStore;

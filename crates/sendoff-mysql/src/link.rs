@@ -1,0 +1,167 @@
+//! One connection of ours, opened when it is needed and again when it is lost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, Error, Row};
+use sendoff_engine::store::StoreError;
+use tokio::sync::{Mutex, MutexGuard};
+use tokio::time::{Instant, sleep_until};
+
+use crate::connect::Connector;
+use crate::error::{failed, is_lost_race, number, spoils_session};
+
+/// The pause after a first failure to connect; it doubles up to the longest, which is short beside
+/// any hold: a server that is back must be found before holds run out.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// How often a transaction that lost against another one is tried in all.
+const TRIES: u32 = 3;
+
+/// A connection that mends itself. What is asked of one link is carried out one after the other.
+pub(crate) struct Link {
+    connector: Arc<Connector>,
+    state: Mutex<State>,
+}
+
+struct State {
+    conn: Option<Conn>,
+    pause: Duration,
+    not_before: Instant,
+    closed: bool,
+}
+
+impl Link {
+    pub(crate) fn new(connector: Arc<Connector>) -> Self {
+        let state =
+            State { conn: None, pause: FIRST_PAUSE, not_before: Instant::now(), closed: false };
+        Self { connector, state: Mutex::new(state) }
+    }
+
+    /// Runs a text that needs no transaction, and returns the rows of its last result.
+    pub(crate) async fn query(&self, text: &str) -> Result<Vec<Row>, StoreError> {
+        let mut tries = Tries::default();
+        loop {
+            let mut session = self.session().await?;
+            match session.query(text).await {
+                Ok(rows) => {
+                    session.keep();
+                    return Ok(rows);
+                }
+                Err(error) => session.failed(error, &mut tries).await?,
+            }
+        }
+    }
+
+    /// The connection, for a while. One that is neither kept nor told of a failure is closed: whoever
+    /// dropped the future may have left it in the middle of something.
+    pub(crate) async fn session(&self) -> Result<Session<'_>, StoreError> {
+        let mut state = self.state.lock().await;
+        if state.closed {
+            return Err(StoreError::Closed);
+        }
+        if let Some(conn) = state.conn.take() {
+            return Ok(Session { state, conn });
+        }
+        sleep_until(state.not_before).await;
+        match self.connector.open().await {
+            Ok(conn) => {
+                state.pause = FIRST_PAUSE;
+                Ok(Session { state, conn })
+            }
+            Err(error) => {
+                // Not all at once, when a server comes back to many nodes.
+                state.not_before = Instant::now() + state.pause.mul_f64(0.5 + fastrand::f64());
+                state.pause = (state.pause * 2).min(LONGEST_PAUSE);
+                Err(error)
+            }
+        }
+    }
+
+    /// The connection, for one user alone; what is asked of the link meanwhile opens another. Dropped,
+    /// it is closed, and the server ends what it was about: its transaction and its locks.
+    pub(crate) async fn take(&self) -> Result<Conn, StoreError> {
+        let Session { conn, .. } = self.session().await?;
+        Ok(conn)
+    }
+
+    /// Takes a connection back that is as it was when it was taken.
+    pub(crate) async fn give_back(&self, conn: Conn) {
+        let mut state = self.state.lock().await;
+        if !state.closed && state.conn.is_none() {
+            state.conn = Some(conn);
+        }
+    }
+
+    /// Refuses everything from now on.
+    pub(crate) async fn close(&self) {
+        let mut state = self.state.lock().await;
+        state.closed = true;
+        if let Some(conn) = state.conn.take() {
+            // It is closed either way; this tells the server so.
+            let _ = conn.disconnect().await;
+        }
+    }
+}
+
+/// How often a transaction was tried.
+#[derive(Debug, Default)]
+pub(crate) struct Tries(u32);
+
+/// The connection of a link while one transaction has it.
+pub(crate) struct Session<'l> {
+    state: MutexGuard<'l, State>,
+    conn: Conn,
+}
+
+impl Session<'_> {
+    /// Runs a text of one or more statements, and returns the rows of the last result that has any.
+    pub(crate) async fn query(&mut self, text: &str) -> Result<Vec<Row>, Error> {
+        last_rows(&mut self.conn, text).await
+    }
+
+    /// Runs a text, and says how many rows its last statement changed.
+    pub(crate) async fn change(&mut self, text: &str) -> Result<u64, Error> {
+        self.conn.query_drop(text).await?;
+        Ok(self.conn.affected_rows())
+    }
+
+    /// Everything was answered, and no transaction is open.
+    pub(crate) fn keep(mut self) {
+        self.state.conn = Some(self.conn);
+    }
+
+    /// What failed is undone; `Ok` says that it may be tried again at once.
+    pub(crate) async fn failed(
+        mut self,
+        error: Error,
+        tries: &mut Tries,
+    ) -> Result<(), StoreError> {
+        tries.0 += 1;
+        let Some(number) = number(&error) else { return Err(failed(error)) };
+        if !spoils_session(number) && self.conn.query_drop("rollback").await.is_ok() {
+            self.keep();
+        }
+        if tries.0 < TRIES && is_lost_race(number) { Ok(()) } else { Err(failed(error)) }
+    }
+}
+
+/// Runs a text of one or more statements, and returns the rows of the last result that has any. The
+/// first error ends it: the server leaves the statements behind it out.
+pub(crate) async fn last_rows<C: Queryable>(conn: &mut C, text: &str) -> Result<Vec<Row>, Error> {
+    let mut result = conn.query_iter(text).await?;
+    let mut last = Vec::new();
+    loop {
+        let has_rows = !result.columns_ref().is_empty();
+        let rows: Vec<Row> = result.collect().await?;
+        if has_rows {
+            last = rows;
+        }
+        if result.is_empty() {
+            // Also what is neither rows nor a promise of more: an error in the place of a result.
+            result.drop_result().await?;
+            return Ok(last);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Where an outbox lives, and how its names are put into our statements.
+
+use sendoff_core::Ident;
+
+/// The files are written for a database called `sendoff`. Only checked or quoted names ever take its
+/// place.
+#[derive(Debug, Clone)]
+pub(crate) struct Names {
+    /// In backquotes, with a dot behind. Empty in a script that is run where one is.
+    database: String,
+    prefix: String,
+}
+
+impl Names {
+    pub(crate) fn new(database: Option<&str>, prefix: Option<&Ident>) -> Self {
+        let quoted = |name: &str| format!("`{}`.", name.replace('`', "``"));
+        Self {
+            database: database.map_or_else(String::new, quoted),
+            prefix: prefix.map_or_else(String::new, |name| name.as_str().to_ascii_lowercase()),
+        }
+    }
+
+    /// A name of ours with its database: an application's connection may have another one in use.
+    pub(crate) fn qualified(&self, name: &str) -> String {
+        format!("{}{}", self.database, self.plain(name))
+    }
+
+    /// A name of ours without its database.
+    pub(crate) fn plain(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    /// A file's text with the names of this outbox.
+    pub(crate) fn put_into(&self, text: &str) -> String {
+        let mut parts = text.split("sendoff.");
+        let mut named = self.prefixed(parts.next().unwrap_or_default());
+        for part in parts {
+            let end = part.find(|c: char| c != '_' && !c.is_ascii_alphanumeric());
+            let (name, rest) = part.split_at(end.unwrap_or(part.len()));
+            named.push_str(&self.qualified(name));
+            named.push_str(&self.prefixed(rest));
+        }
+        named
+    }
+
+    /// Names that stand without a database: of indexes and constraints.
+    fn prefixed(&self, text: &str) -> String {
+        text.replace("outbox_event_", &self.plain("outbox_event_"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Holds W6.
+    #[test]
+    fn names_go_where_the_files_have_theirs() {
+        let text = "select 1 from sendoff.outbox_event e force index (outbox_event_due)";
+        let prefix = Ident::new("Billing_").unwrap();
+        assert_eq!(
+            Names::new(Some("my `shop"), Some(&prefix)).put_into(text),
+            "select 1 from `my ``shop`.billing_outbox_event e force index (billing_outbox_event_due)"
+        );
+        assert_eq!(
+            Names::new(None, None).put_into(text),
+            "select 1 from outbox_event e force index (outbox_event_due)"
+        );
+    }
+}

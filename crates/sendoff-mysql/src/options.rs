@@ -1,0 +1,135 @@
+use std::fmt;
+use std::time::Duration;
+
+use sendoff_core::Ident;
+use sendoff_core::partition::Period;
+use sendoff_engine::store::StoreError;
+
+use crate::error::misconfigured;
+
+/// How a store works. `Default` suits one outbox in the database that the URL names.
+#[derive(Debug, Clone)]
+pub struct MysqlOptions {
+    /// Put before every name: `billing_` makes `billing_outbox_event`. Outboxes with different
+    /// prefixes live side by side in one database. Folded to lower case.
+    pub prefix: Option<Ident>,
+    /// What becomes of delivered rows.
+    pub retention: Retention,
+    /// How the table is laid out. Decides what the migrations make; a table that is there stays as it
+    /// is.
+    pub layout: Layout,
+    /// What the table takes for a payload. Decides what the migrations make.
+    pub payloads: Payloads,
+    /// How the connections are secured.
+    pub tls: Tls,
+    /// How long opening a connection may take.
+    pub connect_timeout: Duration,
+    /// How long a statement of ours waits for a row that somebody else has locked. Whole seconds.
+    pub lock_timeout: Duration,
+}
+
+impl Default for MysqlOptions {
+    /// No prefix, seven days of retention, one flat table, payloads of any kind, TLS beyond this host,
+    /// 5 s to connect, 10 s for a lock.
+    fn default() -> Self {
+        Self {
+            prefix: None,
+            retention: Retention::default(),
+            layout: Layout::default(),
+            payloads: Payloads::default(),
+            tls: Tls::default(),
+            connect_timeout: Duration::from_secs(5),
+            lock_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+impl MysqlOptions {
+    /// Validates once, at construction of the store.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        for (field, value, least) in [
+            ("connect_timeout", self.connect_timeout, Duration::from_millis(10)),
+            ("lock_timeout", self.lock_timeout, Duration::from_secs(1)),
+        ] {
+            if value < least || value > LONGEST_TIMEOUT {
+                return Err(misconfigured(format!(
+                    "{field} is {value:?}; it lies between {least:?} and {LONGEST_TIMEOUT:?}"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Longer is not patience but a failure nobody sees.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+
+/// What becomes of delivered rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retention {
+    /// They are deleted by the settlement itself: fastest, and the table does not grow.
+    DeleteWhenDone,
+    /// They are kept this long, and then purged by maintenance.
+    Keep(Duration),
+}
+
+impl Retention {
+    /// They are kept until their partition is dropped, or somebody cleans up.
+    pub const FOREVER: Self = Self::Keep(Duration::MAX);
+}
+
+impl Default for Retention {
+    /// Seven days.
+    fn default() -> Self {
+        Self::Keep(Duration::from_secs(7 * 24 * 60 * 60))
+    }
+}
+
+/// How the table is laid out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Layout {
+    /// One table, its key the event's id.
+    #[default]
+    Flat,
+    /// A table in ranges of the time its rows were created, so that old rows are dropped rather than
+    /// deleted. Its key must hold that time too: an id that is written twice at the same moment is not
+    /// noticed, and looking for an event by its id asks every partition.
+    Partitioned(Period),
+}
+
+/// What the table takes for a payload. It keeps the very bytes in either case.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Payloads {
+    /// Any bytes.
+    #[default]
+    Binary,
+    /// JSON only: the server refuses what is none.
+    Json,
+}
+
+/// How connections are secured.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub enum Tls {
+    /// Plain text on a Unix socket or to this host itself. To anywhere else TLS, with certificate and
+    /// host name verified, which needs the feature `tls-rustls`. What the URL says of TLS
+    /// (`require_ssl=true`, …) goes before this.
+    #[default]
+    Auto,
+    /// Plain text, wherever the server is.
+    Off,
+    /// TLS with this configuration: roots of one's own, or a client's certificate.
+    #[cfg(feature = "tls-rustls")]
+    Rustls(Box<mysql_async::SslOpts>),
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "Auto",
+            Self::Off => "Off",
+            #[cfg(feature = "tls-rustls")]
+            Self::Rustls(_) => "Rustls",
+        })
+    }
+}

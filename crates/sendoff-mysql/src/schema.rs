@@ -1,0 +1,208 @@
+//! Bringing the tables up to date.
+
+use std::fmt::Write;
+
+use mysql_async::Conn;
+use sendoff_core::Timestamp;
+use sendoff_engine::store::StoreError;
+use tracing::info;
+
+use crate::error::{failed, misconfigured};
+use crate::link::last_rows;
+use crate::names::Names;
+use crate::options::{Layout, MysqlOptions, Payloads};
+use crate::partitions;
+use crate::rows;
+use crate::store::MysqlStore;
+use crate::wire::Literal;
+
+/// Every migration, the oldest first. A published one never changes.
+const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001_outbox.sql")];
+
+const KNOWN: i64 = MIGRATIONS.len() as i64;
+
+/// How long a migration waits for another one.
+const PATIENCE_SECONDS: u32 = 60;
+
+/// Whether this version can work with what is there. Tables that are not there yet are no error.
+pub(crate) async fn check(store: &MysqlStore) -> Result<(), StoreError> {
+    let upkeep = &store.links().upkeep;
+    let rows = upkeep.query(&known_text(store)).await?;
+    let Some(row) = rows.first() else { return Ok(()) };
+    check_server(&row.get::<String, _>(0).unwrap_or_default())?;
+    if rows::integer(row, 1)? > 0 {
+        let rows = upkeep.query(store.sql().schema_version.text()).await?;
+        missing(rows.first().map_or(Ok(0), |row| rows::integer(row, 0))?)?;
+    }
+    Ok(())
+}
+
+fn known_text(store: &MysqlStore) -> String {
+    store.sql().schema_known.with(&[
+        ("database", &Literal::text(store.connector().database())),
+        ("table", &Literal::text(&store.names().plain("outbox_schema"))),
+    ])
+}
+
+/// `SKIP LOCKED` came with MySQL 8.0.1 and with MariaDB 10.6.
+fn check_server(version: &str) -> Result<(), StoreError> {
+    let is_mariadb = version.contains("MariaDB");
+    let numbers: Vec<u32> = version
+        .split(|c: char| !c.is_ascii_digit())
+        .map_while(|number| number.parse().ok())
+        .take(3)
+        .collect();
+    let oldest: &[u32] = if is_mariadb { &[10, 6] } else { &[8, 0, 1] };
+    if numbers.as_slice() < oldest {
+        return Err(misconfigured(format!(
+            "the server is version {version}, which has no SKIP LOCKED: two nodes would wait for each \
+             other's rows; MySQL 8.0.1 and MariaDB 10.6 are the oldest that work"
+        )));
+    }
+    Ok(())
+}
+
+/// Runs what is missing, on a connection of its own, under a lock that ends with it. Neither server
+/// can undo a change of tables, so every step may run again.
+pub(crate) async fn migrate(store: &MysqlStore) -> Result<(), StoreError> {
+    let mut conn = store.connector().open().await?;
+    run(&mut conn, store).await?;
+    // The lock ends with the connection, whether or not the server is told.
+    let _ = conn.disconnect().await;
+    Ok(())
+}
+
+async fn run(conn: &mut Conn, store: &MysqlStore) -> Result<(), StoreError> {
+    let locked = last_rows(conn, &lock(store.names())).await.map_err(failed)?;
+    if locked.first().and_then(|row| row.get::<Option<i64>, _>(0)).flatten() != Some(1) {
+        return Err(StoreError::Unavailable("another migration is under way".into()));
+    }
+    let known = last_rows(conn, &known_text(store)).await.map_err(failed)?;
+    let found = if known.first().map_or(Ok(0), |row| rows::integer(row, 1))? > 0 {
+        let rows = last_rows(conn, store.sql().schema_version.text()).await.map_err(failed)?;
+        rows.first().map_or(Ok(0), |row| rows::integer(row, 0))?
+    } else {
+        0
+    };
+    let missing = missing(found)?;
+    if missing > 0 {
+        let now = last_rows(conn, "select utc_timestamp(6)").await.map_err(failed)?;
+        let now = now.first().map_or(Ok(Timestamp::now()), |row| rows::time(row, 0))?;
+        let steps = steps(store.names(), store.options(), now, missing);
+        last_rows(conn, &steps).await.map_err(failed)?;
+        info!(table = store.table(), version = KNOWN, "migrated");
+    }
+    Ok(())
+}
+
+/// How many of our migrations have not run.
+fn missing(found: i64) -> Result<usize, StoreError> {
+    if found > KNOWN {
+        return Err(StoreError::NewerSchema { found, known: KNOWN });
+    }
+    Ok(usize::try_from(KNOWN - found).unwrap_or(MIGRATIONS.len()))
+}
+
+/// Everything that [`MysqlStore::migrate`] would run on an empty database, as a script for MySQL and
+/// MariaDB alike. Run it in the outbox's database.
+///
+/// Running it a second time changes nothing.
+pub fn migration_sql(options: &MysqlOptions) -> Result<String, StoreError> {
+    options.check()?;
+    let names = Names::new(None, options.prefix.as_ref());
+    let steps = steps(&names, options, Timestamp::now(), MIGRATIONS.len());
+    Ok(format!("{};\n{steps}", lock(&names)))
+}
+
+/// One migration at a time, in this database. A lock's name has 64 characters at most.
+fn lock(names: &Names) -> String {
+    format!(
+        "select get_lock(concat('sendoff ', left(sha2(concat(database(), '.{}'), 256), 48)), \
+         {PATIENCE_SECONDS})",
+        names.plain("outbox_schema")
+    )
+}
+
+/// The last `missing` migrations, each with its number.
+fn steps(names: &Names, options: &MysqlOptions, now: Timestamp, missing: usize) -> String {
+    let versions = names.qualified("outbox_schema");
+    let mut script = format!(
+        "create table if not exists {versions} (\n    version    int         not null primary key,\n    \
+         applied_at datetime(6) not null\n) engine = InnoDB;\n",
+    );
+    for (at, migration) in MIGRATIONS.iter().enumerate().skip(MIGRATIONS.len() - missing) {
+        let _ = write!(
+            script,
+            "\n{}\ninsert ignore into {versions} (version, applied_at) values ({}, utc_timestamp(6));\n",
+            names.put_into(&laid_out(migration, options, now)).trim_end(),
+            at + 1
+        );
+    }
+    script
+}
+
+/// A migration as the options want it.
+fn laid_out(migration: &str, options: &MysqlOptions, now: Timestamp) -> String {
+    let (key, partitions) = match options.layout {
+        Layout::Flat => ("event_id", String::new()),
+        Layout::Partitioned(period) => ("event_id, created_at", partitions::first(period, now)),
+    };
+    let check = match options.payloads {
+        Payloads::Binary => "",
+        // NULL is what bytes that are no text would be, and NULL passes a check.
+        Payloads::Json => {
+            ",\n    constraint outbox_event_payload\n        check \
+             (coalesce(json_valid(convert(payload using utf8mb4)), 0) = 1)"
+        }
+    };
+    migration
+        .replace("sendoff_key", key)
+        .replace("sendoff_payload_check", check)
+        .replace("sendoff_partitions", &partitions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_missing_runs_and_a_newer_schema_is_refused() {
+        assert_eq!(missing(0).unwrap(), MIGRATIONS.len());
+        assert_eq!(missing(1).unwrap(), MIGRATIONS.len() - 1);
+        assert!(matches!(missing(99), Err(StoreError::NewerSchema { found: 99, .. })));
+    }
+
+    /// Holds S6.
+    #[test]
+    fn a_server_without_skip_locked_is_refused() {
+        for version in ["8.0.1-dmr", "8.0.36", "9.7.4-2", "10.6.0-MariaDB", "11.4.2-MariaDB-log"] {
+            check_server(version).unwrap();
+        }
+        for version in ["5.7.44-log", "8.0.0-dmr", "10.5.27-MariaDB-1:10.5", "10.11.2", ""] {
+            // A MySQL 10 does not exist; a MariaDB that hides its name is taken for one.
+            if version == "10.11.2" {
+                check_server(version).unwrap();
+                continue;
+            }
+            let said = check_server(version).unwrap_err().to_string();
+            for word in ["SKIP LOCKED", "MySQL 8.0.1", "MariaDB 10.6"] {
+                assert!(said.contains(word), "{said}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_script_is_what_the_options_say() {
+        let script = |options| migration_sql(&options).unwrap();
+        let flat = script(MysqlOptions::default());
+        assert!(flat.contains("primary key (event_id),"), "{flat}");
+        assert!(!flat.contains("partition by") && !flat.contains("json_valid"), "{flat}");
+        assert!(!flat.contains("sendoff."), "{flat}");
+        let layout = Layout::Partitioned(sendoff_core::partition::Period::Month);
+        let json = MysqlOptions { layout, payloads: Payloads::Json, ..MysqlOptions::default() };
+        let other = script(json);
+        assert!(other.contains("primary key (event_id, created_at),"), "{other}");
+        assert!(other.contains("partition pmax values less than (maxvalue)"), "{other}");
+        assert!(other.contains("json_valid"), "{other}");
+    }
+}

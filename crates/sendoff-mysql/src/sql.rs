@@ -1,0 +1,148 @@
+//! The statements: texts with gaps for values.
+
+use crate::names::Names;
+use crate::wire::Literal;
+
+/// One file: a statement, or several that are sent together.
+#[derive(Debug)]
+pub(crate) struct Statement {
+    /// What stands before the first gap.
+    start: String,
+    /// Each gap, and what stands behind it.
+    gaps: Vec<(&'static str, String)>,
+}
+
+impl Statement {
+    fn new(file: &'static str, names: &Names) -> Self {
+        // Gaps first: the name of a database may hold anything.
+        let mut parts = file.split(':');
+        let start = names.put_into(parts.next().unwrap_or_default().trim_start());
+        let gaps = parts.map(|part| {
+            let end = part.find(|c: char| c != '_' && !c.is_ascii_alphanumeric());
+            let (gap, rest) = part.split_at(end.unwrap_or(part.len()));
+            (gap, names.put_into(rest))
+        });
+        Self { start, gaps: gaps.collect() }
+    }
+
+    /// The text with a value in each of its gaps, `:name`.
+    pub(crate) fn with(&self, values: &[(&str, &Literal)]) -> String {
+        let room: usize = values.iter().map(|(_, value)| value.as_str().len()).sum();
+        let mut filled = String::with_capacity(self.start.len() + room + 1_024);
+        filled.push_str(&self.start);
+        for (gap, rest) in &self.gaps {
+            let value = values.iter().find(|(name, _)| name == gap);
+            filled.push_str(value.map_or("null", |(_, value)| value.as_str()));
+            filled.push_str(rest);
+        }
+        filled
+    }
+
+    /// A statement without gaps.
+    pub(crate) fn text(&self) -> &str {
+        &self.start
+    }
+}
+
+macro_rules! statements {
+    ($($name:ident),* $(,)?) => {
+        /// Every statement, with the names of one outbox put in.
+        #[derive(Debug)]
+        pub(crate) struct Sql {
+            $(pub(crate) $name: Statement,)*
+        }
+
+        impl Sql {
+            /// Puts the checked names in.
+            pub(crate) fn load(names: &Names) -> Self {
+                Self {
+                    $($name: Statement::new(
+                        const { body(include_str!(concat!("../sql/", stringify!($name), ".sql"))) },
+                        names,
+                    ),)*
+                }
+            }
+
+            #[cfg(test)]
+            fn all(&self) -> Vec<&Statement> {
+                vec![$(&self.$name),*]
+            }
+        }
+    };
+}
+
+statements!(
+    begun,
+    claim,
+    claim_suspects,
+    confirm,
+    counts,
+    extend,
+    find,
+    hold,
+    in_transaction,
+    insert,
+    inserted,
+    lock,
+    no_duplicates,
+    oldest_lag,
+    partition_create,
+    partition_drop,
+    partition_list,
+    partition_lock,
+    partition_moving,
+    partition_pending,
+    partition_tail,
+    present,
+    purge,
+    purgeable,
+    rescue,
+    schema_known,
+    schema_version,
+    settle_delete,
+    settle_done,
+    settle_failed,
+    settle_release,
+    settled,
+    still_begun,
+);
+
+/// A file's text without the comment it begins with, and without its last line break.
+const fn body(file: &'static str) -> &'static str {
+    let mut rest = file.as_bytes();
+    while let [b'-', b'-', line @ ..] = rest {
+        rest = line;
+        while let [letter, after @ ..] = rest {
+            rest = after;
+            if *letter == b'\n' {
+                break;
+            }
+        }
+    }
+    while let [before @ .., b'\n'] = rest {
+        rest = before;
+    }
+    match std::str::from_utf8(rest) {
+        Ok(text) => text,
+        Err(_) => panic!("a file of text"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Holds W6.
+    #[test]
+    fn every_gap_is_filled_and_nothing_else_is_changed() {
+        let sql = Sql::load(&Names::new(None, None));
+        let (ids, until, owner) = (Literal::count(1), Literal::count(2), Literal::count(3));
+        let text = sql.hold.with(&[("ids", &ids), ("until", &until), ("owner", &owner)]);
+        assert!(text.contains("e.due_at = 2,") && text.ends_with("in (1);\ncommit"), "{text}");
+        for statement in sql.all() {
+            let text = statement.with(&[]);
+            assert!(!text.contains("sendoff.") && !text.contains("--"), "{text}");
+            assert!(!text.is_empty() && !text.ends_with([';', '\n']), "{text}");
+        }
+    }
+}

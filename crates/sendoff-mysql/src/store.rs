@@ -1,0 +1,147 @@
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use sendoff_engine::store::StoreError;
+
+use crate::connect::Connector;
+use crate::link::Link;
+use crate::names::Names;
+use crate::options::{Layout, MysqlOptions, Retention};
+use crate::schema;
+use crate::sql::Sql;
+
+/// An outbox in a MySQL or MariaDB database. Cheap to clone.
+///
+/// It has up to four connections of its own, opened when they are first needed and again when they
+/// are lost: for claims, for proofs of commits, for settlements, and for looking and tidying up. They
+/// work at READ COMMITTED, and nothing they do depends on a session's time zone.
+///
+/// Every call is one short transaction, and cancel-safe: a dropped future either never reached the
+/// server, or is carried out whole, or is undone. Rows of a claim that nobody received become visible
+/// again when their hold ends.
+#[derive(Clone)]
+pub struct MysqlStore(Arc<Shared>);
+
+struct Shared {
+    connector: Arc<Connector>,
+    options: MysqlOptions,
+    names: Names,
+    sql: Sql,
+    links: Links,
+    closed: AtomicBool,
+}
+
+/// Apart, so that none waits for another.
+pub(crate) struct Links {
+    pub(crate) claims: Link,
+    /// Proofs of commits.
+    pub(crate) proofs: Link,
+    /// Settlements and extensions, in the order they are sent.
+    pub(crate) settlements: Link,
+    /// What may take its time.
+    pub(crate) upkeep: Link,
+}
+
+impl MysqlStore {
+    /// Connects to the database that `url` names: `mysql://user:password@host:port/database`, or the
+    /// same with `mariadb:`. [`migrate`](Self::migrate) installs the tables.
+    ///
+    /// # Errors
+    ///
+    /// [`Misconfigured`](StoreError::Misconfigured) for what is no such URL, for a user, password or
+    /// database that the server does not know, for a server beyond this host without TLS, and for one
+    /// older than MySQL 8.0.1 or MariaDB 10.6; [`NewerSchema`](StoreError::NewerSchema) if a newer
+    /// version made the tables; [`Unavailable`](StoreError::Unavailable) if the server cannot be
+    /// reached.
+    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        Self::connect_with(url, MysqlOptions::default()).await
+    }
+
+    /// Like [`connect`](Self::connect), with options.
+    pub async fn connect_with(url: &str, options: MysqlOptions) -> Result<Self, StoreError> {
+        options.check()?;
+        let connector = Arc::new(Connector::new(url, &options)?);
+        let names = Names::new(Some(connector.database()), options.prefix.as_ref());
+        let link = || Link::new(Arc::clone(&connector));
+        let links = Links { claims: link(), proofs: link(), settlements: link(), upkeep: link() };
+        let store = Self(Arc::new(Shared {
+            sql: Sql::load(&names),
+            connector,
+            options,
+            names,
+            links,
+            closed: AtomicBool::new(false),
+        }));
+        schema::check(&store).await?;
+        Ok(store)
+    }
+
+    /// Installs the tables, or brings them up to date. Safe from several nodes at once: one migrates,
+    /// and the others find it done. One that was interrupted is finished by the next.
+    ///
+    /// # Errors
+    ///
+    /// [`NewerSchema`](StoreError::NewerSchema) if a newer version made the tables;
+    /// [`Misconfigured`](StoreError::Misconfigured) if the user may not make them: then print
+    /// [`migration_sql`](crate::migration_sql) for somebody who may.
+    pub async fn migrate(&self) -> Result<(), StoreError> {
+        self.check_open()?;
+        schema::migrate(self).await
+    }
+
+    /// The name of the table, with database and prefix, ready to be put into SQL.
+    pub fn table(&self) -> String {
+        self.0.names.qualified("outbox_event")
+    }
+
+    /// Closes the store for all its clones.
+    ///
+    /// Every later call answers [`StoreError::Closed`]; what is under way is finished.
+    pub async fn close(&self) {
+        self.0.closed.store(true, Ordering::Relaxed);
+        let Links { claims, proofs, settlements, upkeep } = &self.0.links;
+        for link in [claims, proofs, settlements, upkeep] {
+            link.close().await;
+        }
+    }
+
+    pub(crate) fn check_open(&self) -> Result<(), StoreError> {
+        if self.0.closed.load(Ordering::Relaxed) { Err(StoreError::Closed) } else { Ok(()) }
+    }
+
+    pub(crate) fn connector(&self) -> &Connector {
+        &self.0.connector
+    }
+
+    pub(crate) fn names(&self) -> &Names {
+        &self.0.names
+    }
+
+    pub(crate) fn sql(&self) -> &Sql {
+        &self.0.sql
+    }
+
+    pub(crate) fn links(&self) -> &Links {
+        &self.0.links
+    }
+
+    pub(crate) fn options(&self) -> &MysqlOptions {
+        &self.0.options
+    }
+
+    pub(crate) fn retention(&self) -> Retention {
+        self.0.options.retention
+    }
+
+    pub(crate) fn is_partitioned(&self) -> bool {
+        self.0.options.layout != Layout::Flat
+    }
+}
+
+impl fmt::Debug for MysqlStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the URL: it may hold a password.
+        f.debug_struct("MysqlStore").field("table", &self.table()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,275 @@
+//! Values as they stand in our statements and come back in the server's answers: exact, and safe
+//! whatever is in them.
+//!
+//! A value goes into a statement as a [`Literal`]: hexadecimal digits or decimal ones, which no mode,
+//! character set or setting of a session reads in another way. Nothing that somebody gave us is ever
+//! part of a statement as it is. So a statement and what must be proved before it are one text, and one
+//! round trip, where prepared ones would be several.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use sendoff_core::partition::PartitionName;
+use sendoff_core::{EventId, Timestamp, limits};
+
+/// A value in a statement. Only this module makes them.
+#[derive(Clone)]
+pub(crate) struct Literal(String);
+
+impl Literal {
+    pub(crate) fn null() -> Self {
+        Self("null".into())
+    }
+
+    pub(crate) fn bytes(bytes: &[u8]) -> Self {
+        let mut text = String::with_capacity(bytes.len() * 2 + 3);
+        push_hex(&mut text, bytes);
+        Self(text)
+    }
+
+    pub(crate) fn text(text: &str) -> Self {
+        let mut literal = String::with_capacity(text.len() * 2 + 12);
+        literal.push_str("_utf8mb4 ");
+        push_hex(&mut literal, text.as_bytes());
+        Self(literal)
+    }
+
+    pub(crate) fn maybe_text(text: Option<&str>) -> Self {
+        text.map_or_else(Self::null, Self::text)
+    }
+
+    pub(crate) fn number(number: impl Into<i64>) -> Self {
+        Self(number.into().to_string())
+    }
+
+    pub(crate) fn count(count: usize) -> Self {
+        Self(count.to_string())
+    }
+
+    pub(crate) fn id(id: EventId) -> Self {
+        Self::bytes(id.as_bytes())
+    }
+
+    /// For `in (…)`; at least one.
+    pub(crate) fn ids(ids: impl IntoIterator<Item = EventId>) -> Self {
+        let mut list = String::new();
+        for id in ids {
+            if !list.is_empty() {
+                list.push(',');
+            }
+            push_hex(&mut list, id.as_bytes());
+        }
+        Self(list)
+    }
+
+    /// A point in time; see [`is_storable`].
+    pub(crate) fn time(time: Timestamp) -> Self {
+        let micros = time.as_micros();
+        let (year, month, day) = civil(micros.div_euclid(DAY_MICROS));
+        let clock = micros.rem_euclid(DAY_MICROS);
+        let (seconds, micros) = (clock / 1_000_000, clock % 1_000_000);
+        Self(format!(
+            "timestamp'{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}.{micros:06}'",
+            seconds / 3_600,
+            seconds / 60 % 60,
+            seconds % 60
+        ))
+    }
+
+    /// The name of a partition, which is one of ours.
+    pub(crate) fn partition(name: &PartitionName) -> Self {
+        Self(name.to_string())
+    }
+
+    /// The day that a partition ends at.
+    pub(crate) fn end(time: Timestamp) -> Self {
+        Self(format!("'{}'", crate::partitions::date(time)))
+    }
+
+    /// Microseconds, for `interval … microsecond`.
+    pub(crate) fn span(span: Duration) -> Self {
+        Self(micros(span).to_string())
+    }
+
+    /// Rows of values, for `values …`.
+    pub(crate) fn rows<'a>(rows: impl IntoIterator<Item = &'a [Self]>) -> Self {
+        let mut list = String::new();
+        for row in rows {
+            list.push_str(if list.is_empty() { "(" } else { ",\n(" });
+            for (at, value) in row.iter().enumerate() {
+                if at > 0 {
+                    list.push(',');
+                }
+                list.push_str(&value.0);
+            }
+            list.push(')');
+        }
+        Self(list)
+    }
+
+    /// The time that `insert` notes, and so much later.
+    pub(crate) fn after_insert(span: Duration) -> Self {
+        Self(format!("@sendoff_at + interval {} microsecond", micros(span)))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What failed, as `settle_failed` takes it: JSON of nothing but digits.
+#[derive(Default)]
+pub(crate) struct FailedRows(String);
+
+impl FailedRows {
+    pub(crate) fn push(
+        &mut self,
+        id: EventId,
+        outcome: i16,
+        after: Duration,
+        attempts: u32,
+        error: &str,
+    ) {
+        self.0.push_str(if self.0.is_empty() { "[" } else { "," });
+        self.0.push_str("{\"i\":\"");
+        push_digits(&mut self.0, id.as_bytes());
+        let _ =
+            write!(self.0, "\",\"o\":{outcome},\"d\":{},\"a\":{attempts},\"e\":\"", micros(after));
+        push_digits(&mut self.0, error.as_bytes());
+        self.0.push_str("\"}");
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn literal(&self) -> Literal {
+        Literal(format!("'{}]'", self.0))
+    }
+}
+
+/// Twice the longest delay: what is added to or taken from the present stays in the calendar.
+const LONGEST_SPAN: Duration = Duration::from_secs(limits::DELAY.as_secs() * 2);
+
+fn micros(span: Duration) -> u128 {
+    span.min(LONGEST_SPAN).as_micros()
+}
+
+fn push_hex(text: &mut String, bytes: &[u8]) {
+    text.push_str("x'");
+    push_digits(text, bytes);
+    text.push('\'');
+}
+
+fn push_digits(text: &mut String, bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    text.reserve(bytes.len() * 2);
+    for byte in bytes {
+        text.push(DIGITS[usize::from(byte >> 4)].into());
+        text.push(DIGITS[usize::from(byte & 15)].into());
+    }
+}
+
+const DAY_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
+/// The years 1000 to 9999, which is what a DATETIME is documented to keep.
+const FIRST_MICROS: i64 = -30_610_224_000_000_000;
+const LAST_MICROS: i64 = 253_402_300_799_999_999;
+
+/// Whether a DATETIME can keep it.
+pub(crate) fn is_storable(time: Timestamp) -> bool {
+    (FIRST_MICROS..=LAST_MICROS).contains(&time.as_micros())
+}
+
+/// The server's `YYYY-MM-DD HH:MM:SS.ffffff`, which has no time zone and means UTC.
+pub(crate) fn parse_time(text: &[u8]) -> Option<Timestamp> {
+    let number = |from: usize, to: usize| {
+        text.get(from..to)?.iter().try_fold(0_i64, |sum, digit| {
+            digit.is_ascii_digit().then(|| sum * 10 + i64::from(digit - b'0'))
+        })
+    };
+    let separators = [(4, b'-'), (7, b'-'), (10, b' '), (13, b':'), (16, b':'), (19, b'.')];
+    if text.len() != 26 || separators.iter().any(|(at, separator)| text[*at] != *separator) {
+        return None;
+    }
+    let day = days(number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    let seconds = number(11, 13)? * 3_600 + number(14, 16)? * 60 + number(17, 19)?;
+    Some(Timestamp::from_micros(day * DAY_MICROS + seconds * 1_000_000 + number(20, 26)?))
+}
+
+/// Days since 1970-01-01 of a date. Years begin in March here, so that a leap day is the last of its
+/// year; 400 of them are always 146,097 days.
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+}
+
+/// Year, month and day of a number of days since 1970-01-01.
+pub(crate) fn civil(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (year + era * 400 + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(micros: i64) -> String {
+        Literal::time(Timestamp::from_micros(micros)).0
+    }
+
+    #[test]
+    fn times_are_exact_to_the_microsecond() {
+        assert_eq!(time(0), "timestamp'1970-01-01 00:00:00.000000'");
+        assert_eq!(time(-1), "timestamp'1969-12-31 23:59:59.999999'");
+        assert_eq!(time(951_782_400_000_001), "timestamp'2000-02-29 00:00:00.000001'");
+        assert_eq!(time(FIRST_MICROS), "timestamp'1000-01-01 00:00:00.000000'");
+        assert_eq!(time(LAST_MICROS), "timestamp'9999-12-31 23:59:59.999999'");
+        let mut micros = FIRST_MICROS;
+        while micros <= LAST_MICROS {
+            let text = time(micros);
+            let text = text.trim_start_matches("timestamp'").trim_end_matches('\'');
+            assert_eq!(parse_time(text.as_bytes()), Some(Timestamp::from_micros(micros)), "{text}");
+            micros += 86_399_999_999 * 97;
+        }
+    }
+
+    #[test]
+    fn what_is_no_time_is_none() {
+        for text in [
+            "",
+            "0",
+            "2026-11-15 12:00:00",
+            "2026-11-15T12:00:00.000000",
+            "2026-1x-15 12:00:00.000000",
+        ] {
+            assert_eq!(parse_time(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    /// Holds W6.
+    #[test]
+    fn whatever_a_value_is_its_literal_is_made_of_digits() {
+        let nasty = "'; drop table outbox_event; -- \\ \" ` \0 \u{1f600}";
+        let hex = |literal: Literal| {
+            let digits = literal.0.trim_start_matches("_utf8mb4 ").trim_start_matches("x'");
+            let digits = digits.strip_suffix('\'').unwrap().to_owned();
+            assert!(digits.bytes().all(|digit| digit.is_ascii_hexdigit()), "{digits}");
+        };
+        hex(Literal::text(nasty));
+        hex(Literal::bytes(nasty.as_bytes()));
+        let mut failed = FailedRows::default();
+        failed.push(EventId::from_bytes([255; 16]), 2, Duration::from_secs(1), 7, "a'\"\\");
+        failed.push(EventId::from_bytes([0; 16]), 3, Duration::MAX, 0, "");
+        let json = failed.literal().0;
+        assert!(json.contains(r#""o":2,"d":1000000,"a":7,"e":"6127225c"}"#), "{json}");
+        assert_eq!(json.matches('\'').count(), 2, "{json}");
+    }
+}

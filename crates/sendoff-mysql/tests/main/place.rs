@@ -1,0 +1,155 @@
+//! A database of one's own on the server that the environment names.
+
+use std::env;
+use std::io::Write;
+use std::time::Duration;
+
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, Opts, OptsBuilder};
+use sendoff_core::{Event, EventId};
+use sendoff_engine::capture::{Begin, Commit, CommitError, WriteError};
+use sendoff_engine::store::{
+    Birth, Born, Claim, ClaimStore, Claimed, Held, NewRow, Outcome, SettleStore, Settlement,
+    Suspects,
+};
+use sendoff_mysql::{MysqlOptions, MysqlStore};
+
+pub(crate) const MARIADB: &str = "SENDOFF_MARIADB_URL";
+pub(crate) const MYSQL: &str = "SENDOFF_MYSQL_URL";
+
+/// The server's URL. Without one a test fails in CI; elsewhere it says so and is over. MySQL itself is
+/// asked for only where it was started.
+fn url_of(variable: &str) -> String {
+    let ci = env::var("CI").is_ok_and(|ci| ci == "true");
+    for name in [variable, MARIADB] {
+        if let Ok(url) = env::var(name) {
+            return url;
+        }
+        assert!(!ci || name == MYSQL, "{name} is not set");
+        // Not `eprintln!`, which a test runner may capture.
+        let _ = writeln!(std::io::stderr(), "SKIPPED: {name} is not set");
+    }
+    // Nothing in this program can be tested without a server.
+    std::process::exit(0);
+}
+
+/// A database that is dropped at the end.
+pub(crate) struct Place {
+    server: String,
+    pub(crate) url: String,
+    pub(crate) database: String,
+}
+
+impl Place {
+    pub(crate) async fn new() -> Self {
+        Self::on(MARIADB).await
+    }
+
+    pub(crate) async fn on(variable: &str) -> Self {
+        let id = EventId::generate().to_string().replace('-', "");
+        let (server, database) = (url_of(variable), format!("t_{id}"));
+        let (host, _) = server.rsplit_once('/').unwrap();
+        let url = format!("{host}/{database}");
+        let place = Self { server, url, database };
+        let mut conn = connect(&place.server).await;
+        conn.query_drop(format!("create database {}", place.database)).await.unwrap();
+        conn.disconnect().await.unwrap();
+        place
+    }
+
+    pub(crate) async fn store(&self) -> MysqlStore {
+        self.store_with(MysqlOptions::default()).await
+    }
+
+    pub(crate) async fn store_with(&self, options: MysqlOptions) -> MysqlStore {
+        let store = MysqlStore::connect_with(&self.url, options).await.unwrap();
+        store.migrate().await.unwrap();
+        store
+    }
+
+    /// The application's own connection.
+    pub(crate) async fn conn(&self) -> Conn {
+        connect(&self.url).await
+    }
+
+    /// Runs statements in this database.
+    pub(crate) async fn run(&self, sql: &str) {
+        self.conn().await.query_drop(sql).await.unwrap();
+    }
+
+    /// One number.
+    pub(crate) async fn number(&self, sql: &str) -> i64 {
+        self.conn().await.query_first(sql).await.unwrap().unwrap()
+    }
+
+    pub(crate) async fn rows(&self) -> i64 {
+        self.number("select count(*) from outbox_event").await
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let (server, database) = (self.server.clone(), self.database.clone());
+        // Away from the test's runtime, which cannot be blocked, nor awaited here.
+        let clean = std::thread::spawn(move || {
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let mut conn = connect(&server).await;
+                // Whoever still holds a lock would make this wait.
+                let drop = format!("set lock_wait_timeout = 5; drop database if exists {database}");
+                let _ = conn.query_drop(drop).await;
+                let _ = conn.disconnect().await;
+            });
+        });
+        let _ = clean.join();
+    }
+}
+
+pub(crate) async fn connect(url: &str) -> Conn {
+    let opts = OptsBuilder::from_opts(Opts::from_url(url).unwrap()).prefer_socket(false);
+    Conn::new(opts).await.unwrap()
+}
+
+pub(crate) fn event() -> Event {
+    Event::json_text("order.placed", "{}").unwrap()
+}
+
+pub(crate) fn due(event: Event) -> NewRow {
+    NewRow { event, birth: Birth::Due }
+}
+
+pub(crate) fn by(owner: &str) -> Claim<'_> {
+    Claim {
+        owner,
+        limit: 1_000,
+        hold: Duration::from_secs(30),
+        skip_recent: Duration::ZERO,
+        suspects: Suspects::Skip,
+    }
+}
+
+pub(crate) fn hold_of(claimed: &Claimed) -> Held {
+    Held::row(claimed.id, claimed.token)
+}
+
+/// Writes rows in a transaction of their own.
+pub(crate) async fn write(store: &MysqlStore, conn: &mut Conn, rows: &[NewRow]) -> Vec<Born> {
+    let tx = store.begin(conn).await.unwrap();
+    store.commit(tx, rows).await.unwrap()
+}
+
+pub(crate) async fn claim(store: &MysqlStore, owner: &str) -> Vec<Claimed> {
+    store.claim(&by(owner)).await.unwrap()
+}
+
+pub(crate) async fn settle_one(store: &MysqlStore, held: Held, outcome: Outcome) -> bool {
+    !store.settle(&[Settlement { held, outcome }]).await.unwrap().is_empty()
+}
+
+pub(crate) fn refusal(error: CommitError) -> WriteError {
+    match error {
+        CommitError::Refused(refused) => refused,
+        other => WriteError::Driver(other.into()),
+    }
+}

@@ -1,0 +1,261 @@
+//! The suites every store and every driver passes, on each server there is.
+
+use std::time::Duration;
+
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, Pool, TxOpts};
+use sendoff_core::partition::Period;
+use sendoff_core::{Event, EventId, Timestamp};
+use sendoff_engine::Outbox;
+use sendoff_engine::capture::{Begin, Capture, Commit, WriteError};
+use sendoff_engine::store::{Born, NewRow};
+use sendoff_mysql::{Layout, MysqlOptions, MysqlStore, Retention};
+use sendoff_testkit::acceptance::{End, Face, OutboxHarness};
+use sendoff_testkit::conformance::{StoreHarness, async_trait};
+use tokio::sync::Mutex;
+
+use crate::place::{MARIADB, MYSQL, Place, refusal};
+
+struct Database {
+    store: MysqlStore,
+    conn: Mutex<Conn>,
+    _place: Place,
+}
+
+impl Database {
+    async fn with(server: &str, options: MysqlOptions) -> Self {
+        let place = Place::on(server).await;
+        let store = place.store_with(options).await;
+        Self { store, conn: Mutex::new(place.conn().await), _place: place }
+    }
+
+    async fn keeping(server: &str) -> Self {
+        let retention = Retention::Keep(Duration::from_secs(60));
+        Self::with(server, MysqlOptions { retention, ..MysqlOptions::default() }).await
+    }
+
+    async fn deleting(server: &str) -> Self {
+        let retention = Retention::DeleteWhenDone;
+        Self::with(server, MysqlOptions { retention, ..MysqlOptions::default() }).await
+    }
+
+    async fn partitioned(server: &str) -> Self {
+        let layout = Layout::Partitioned(Period::Day);
+        Self::with(server, MysqlOptions { layout, ..MysqlOptions::default() }).await
+    }
+}
+
+#[async_trait]
+impl StoreHarness for Database {
+    type Store = MysqlStore;
+
+    fn store(&self) -> &MysqlStore {
+        &self.store
+    }
+
+    async fn commit(&self, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
+        let mut conn = self.conn.lock().await;
+        let tx = self.store.begin(&mut *conn).await.unwrap();
+        self.store.commit(tx, rows).await.map_err(refusal)
+    }
+
+    async fn roll_back(&self, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
+        let mut conn = self.conn.lock().await;
+        let mut tx = conn.start_transaction(TxOpts::new()).await.unwrap();
+        let born = self.store.insert(&mut tx, rows).await?;
+        tx.rollback().await.unwrap();
+        Ok(born)
+    }
+
+    async fn now(&self) -> Timestamp {
+        let now = "select timestampdiff(microsecond, '1970-01-01', utc_timestamp(6))";
+        let micros: i64 = self.conn.lock().await.query_first(now).await.unwrap().unwrap();
+        Timestamp::from_micros(micros)
+    }
+
+    async fn pass(&self, time: Duration) {
+        // The server's clock cannot be moved.
+        tokio::time::sleep(time + Duration::from_millis(1)).await;
+    }
+
+    fn tick(&self) -> Duration {
+        Duration::from_millis(150)
+    }
+}
+
+/// The suites on MariaDB.
+mod mariadb {
+    use super::*;
+
+    mod keeping_what_is_done {
+        use super::*;
+
+        sendoff_testkit::store_suite!(Database::keeping(MARIADB).await);
+    }
+
+    mod deleting_what_is_done {
+        use super::*;
+
+        sendoff_testkit::store_suite!(Database::deleting(MARIADB).await);
+    }
+
+    mod in_partitions {
+        use super::*;
+
+        sendoff_testkit::store_suite!(Database::partitioned(MARIADB).await);
+    }
+
+    mod through_a_connection {
+        use super::*;
+
+        sendoff_testkit::acceptance_suite!(Shop::open(MARIADB).await);
+    }
+
+    mod through_a_pool {
+        use super::*;
+
+        sendoff_testkit::acceptance_suite!(Pooled::open(MARIADB).await);
+    }
+}
+
+/// The same on MySQL.
+mod mysql {
+    use super::*;
+
+    mod keeping_what_is_done {
+        use super::*;
+
+        sendoff_testkit::store_suite!(Database::keeping(MYSQL).await);
+    }
+
+    mod deleting_what_is_done {
+        use super::*;
+
+        sendoff_testkit::store_suite!(Database::deleting(MYSQL).await);
+    }
+
+    mod in_partitions {
+        use super::*;
+
+        sendoff_testkit::store_suite!(Database::partitioned(MYSQL).await);
+    }
+
+    mod through_a_connection {
+        use super::*;
+
+        sendoff_testkit::acceptance_suite!(Shop::open(MYSQL).await);
+    }
+}
+
+/// An application with a connection of its own.
+struct Shop {
+    store: MysqlStore,
+    conn: Mutex<Conn>,
+    place: Place,
+}
+
+impl Shop {
+    async fn open(server: &str) -> Self {
+        let place = Place::on(server).await;
+        Self { store: place.store().await, conn: Mutex::new(place.conn().await), place }
+    }
+}
+
+#[async_trait]
+impl OutboxHarness for Shop {
+    type Store = MysqlStore;
+
+    fn store(&self) -> MysqlStore {
+        self.store.clone()
+    }
+
+    async fn write(
+        &self,
+        outbox: &Outbox<MysqlStore>,
+        face: Face,
+        events: &[Event],
+        end: End,
+    ) -> Vec<EventId> {
+        let mut conn = self.conn.lock().await;
+        match face {
+            Face::Guard => {
+                let mut tx = outbox.begin(&mut *conn).await.unwrap();
+                let ids = events.iter().map(|event| tx.emit(event).unwrap()).collect();
+                match end {
+                    End::RollBack => tx.rollback().await.unwrap(),
+                    End::Commit | End::Forget => tx.commit().await.unwrap(),
+                }
+                ids
+            }
+            Face::Own => {
+                let mut tx = conn.start_transaction(TxOpts::new()).await.unwrap();
+                let staged = outbox.write_all(&mut tx, events).await.unwrap();
+                let ids = staged.ids().to_vec();
+                match end {
+                    End::RollBack => tx.rollback().await.unwrap(),
+                    End::Commit | End::Forget => tx.commit().await.unwrap(),
+                }
+                if end != End::Forget {
+                    staged.release();
+                }
+                ids
+            }
+        }
+    }
+}
+
+/// The same with a pool, and with a transaction begun by hand.
+struct Pooled {
+    shop: Shop,
+    pool: Pool,
+}
+
+impl Pooled {
+    async fn open(server: &str) -> Self {
+        let shop = Shop::open(server).await;
+        Self { pool: Pool::from_url(&shop.place.url).unwrap(), shop }
+    }
+}
+
+#[async_trait]
+impl OutboxHarness for Pooled {
+    type Store = MysqlStore;
+
+    fn store(&self) -> MysqlStore {
+        self.shop.store()
+    }
+
+    async fn write(
+        &self,
+        outbox: &Outbox<MysqlStore>,
+        face: Face,
+        events: &[Event],
+        end: End,
+    ) -> Vec<EventId> {
+        match face {
+            Face::Guard => {
+                let mut tx = outbox.begin(&self.pool).await.unwrap();
+                let ids = events.iter().map(|event| tx.emit(event).unwrap()).collect();
+                match end {
+                    End::RollBack => tx.rollback().await.unwrap(),
+                    End::Commit | End::Forget => tx.commit().await.unwrap(),
+                }
+                ids
+            }
+            Face::Own => {
+                let mut conn = self.pool.get_conn().await.unwrap();
+                conn.query_drop("begin").await.unwrap();
+                let staged = outbox.write_all(&mut conn, events).await.unwrap();
+                let ids = staged.ids().to_vec();
+                match end {
+                    End::RollBack => conn.query_drop("rollback").await.unwrap(),
+                    End::Commit | End::Forget => conn.query_drop("commit").await.unwrap(),
+                }
+                if end != End::Forget {
+                    staged.release();
+                }
+                ids
+            }
+        }
+    }
+}
