@@ -105,6 +105,8 @@ enum Command {
     },
     /// Delivers a backlog.
     Drain(scenario::drain::Backlog),
+    /// Delivers a backlog by the batch relay, in either claim mode.
+    RelayBatch(scenario::relay_batch::Work),
     /// Delivers a backlog beside none and beside many delivered rows that were kept.
     Retained {
         #[command(flatten)]
@@ -203,6 +205,7 @@ async fn measure_one(
             scenario::hot::run(server, rounds, clients, time, rate).await
         }
         Command::Drain(backlog) => scenario::drain::run(server, rounds, backlog).await,
+        Command::RelayBatch(work) => scenario::relay_batch::run(server, rounds, work).await,
         Command::Retained { backlog, done } => {
             scenario::retained::run(server, rounds, backlog, done).await
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use futures_util::future::BoxFuture;
+use sendoff_engine::relay::ClaimMode;
 
 use crate::load::Writers;
 
@@ -19,6 +20,17 @@ pub(crate) struct Drain {
     pub(crate) connections: usize,
     /// What becomes of delivered rows.
     pub(crate) end: End,
+    /// Which part of the library delivers.
+    pub(crate) by: By,
+}
+
+/// What delivers a backlog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    /// The outbox: one connection claims, another settles.
+    Outbox,
+    /// The batch relay, a worker for each connection.
+    Relay(ClaimMode),
 }
 
 /// What becomes of a delivered row.

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use sendoff_core::Delivery;
+use sendoff_engine::relay::{ClaimMode, Relay, RelayConfig, RelayStore};
 use sendoff_engine::store::{OutboxStore, RetainStore};
 use sendoff_engine::{
     CleanupMaintainer, CleanupOptions, Closed, Handler, HandlerResult, Outbox, OutboxConfig,
@@ -21,7 +22,7 @@ use crate::Store;
 use crate::ground::Ground;
 use crate::load::{Trace, Writers};
 use crate::order;
-use crate::work::{Drain, Finish, Hot, Way};
+use crate::work::{By, Drain, Finish, Hot, Way};
 
 use self::timed::Timed;
 
@@ -75,8 +76,11 @@ fn drain_config(drain: &Drain) -> OutboxConfig {
 }
 
 /// Drains any store.
-async fn drain_store<S: OutboxStore>(store: S, drain: &Drain) -> Result<Duration> {
+async fn drain_store<S: RelayStore>(store: S, drain: &Drain) -> Result<Duration> {
     let counter = Arc::new(Counter::default());
+    if let By::Relay(mode) = drain.by {
+        return relay_store(store, drain, mode, counter).await;
+    }
     let started = Instant::now();
     let outbox = Outbox::builder(store)
         .config(drain_config(drain))
@@ -87,6 +91,25 @@ async fn drain_store<S: OutboxStore>(store: S, drain: &Drain) -> Result<Duration
         .start()?;
     counter.reaches(drain.rows).await;
     close(&outbox).await?;
+    Ok(started.elapsed())
+}
+
+async fn relay_store(
+    store: impl RelayStore,
+    drain: &Drain,
+    mode: ClaimMode,
+    counter: Arc<Counter>,
+) -> Result<Duration> {
+    let config = RelayConfig {
+        mode,
+        batch: drain.batch,
+        workers: drain.connections,
+        ..RelayConfig::default()
+    };
+    let handler = CountingHandler { counter: counter.clone(), trace: Trace::default() };
+    let relay = Relay::builder(store).config(config).build(handler)?;
+    let started = Instant::now();
+    relay.run(counter.reaches(drain.rows)).await;
     Ok(started.elapsed())
 }
 

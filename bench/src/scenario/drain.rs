@@ -4,6 +4,7 @@ use std::fmt;
 
 use anyhow::Result;
 use clap::Args;
+use sendoff_engine::relay::ClaimMode;
 use serde_json::{Value, json};
 
 use super::settings;
@@ -11,7 +12,7 @@ use crate::contest::{Rate, alternate};
 use crate::ground::{Ground, Rows};
 use crate::report::Finding;
 use crate::server::Server;
-use crate::work::{Drain, End, Statements};
+use crate::work::{By, Drain, End, Statements};
 use crate::{Store, ours, raw};
 
 /// What is to be delivered, and with what.
@@ -19,16 +20,16 @@ use crate::{Store, ours, raw};
 pub(crate) struct Backlog {
     /// Rows that are due.
     #[arg(long, default_value_t = 200_000)]
-    rows: u64,
+    pub(super) rows: u64,
     /// Rows in one claim.
     #[arg(long, default_value_t = 1_000, value_parser = batch)]
-    batch: usize,
+    pub(super) batch: usize,
     /// Connections of the hand-written loop; the engine claims on one and settles on another.
     #[arg(long, default_value_t = 2)]
-    connections: usize,
+    pub(super) connections: usize,
 }
 
-fn batch(text: &str) -> Result<usize, String> {
+pub(crate) fn batch(text: &str) -> Result<usize, String> {
     let most = sendoff_core::limits::BATCH_ROWS;
     let batch = text.parse().ok().filter(|batch| (1..=most).contains(batch));
     batch.ok_or_else(|| format!("from 1 to {most}"))
@@ -36,13 +37,13 @@ fn batch(text: &str) -> Result<usize, String> {
 
 impl Backlog {
     /// The work it means on this store.
-    pub(super) fn drain(&self, store: Store, end: End) -> Drain {
+    pub(super) fn drain(&self, store: Store, end: End, by: By) -> Drain {
         let connections = match store {
             Store::Postgres => self.connections.max(1),
             // It has one writer.
             Store::Sqlite => 1,
         };
-        Drain { rows: self.rows, batch: self.batch, connections, end }
+        Drain { rows: self.rows, batch: self.batch, connections, end, by }
     }
 }
 
@@ -63,22 +64,41 @@ impl fmt::Display for Contender {
     }
 }
 
-fn contenders(store: Store) -> &'static [Contender] {
+fn contenders(store: Store, by: By) -> &'static [Contender] {
     const STORE: Contender = Contender::ByHand(Statements::Store);
-    match store {
-        Store::Postgres => &[STORE, Contender::ByHand(Statements::Plain), Contender::Sendoff],
-        Store::Sqlite => &[STORE, Contender::Sendoff],
+    match (store, by) {
+        (Store::Postgres, By::Outbox) => {
+            &[STORE, Contender::ByHand(Statements::Plain), Contender::Sendoff]
+        }
+        _ => &[STORE, Contender::Sendoff],
     }
 }
 
 pub(crate) async fn run(server: &Server, rounds: usize, backlog: Backlog) -> Result<Vec<Finding>> {
+    let by_outbox = [End::Keep, End::Delete].map(|end| (end.to_string(), end, By::Outbox));
+    let locked = ("locked".to_owned(), End::Keep, By::Relay(ClaimMode::Locked));
+    // SQLite locks a file, not rows: there is nothing to compare with.
+    let locked = (server.store() != Store::Sqlite).then_some(locked);
+    let variants = by_outbox.into_iter().chain(locked);
+    compare(server, rounds, "drain", backlog, variants).await
+}
+
+/// Drains by hand and by the library, in turns, for each variant.
+pub(super) async fn compare(
+    server: &Server,
+    rounds: usize,
+    scenario: &'static str,
+    backlog: Backlog,
+    variants: impl IntoIterator<Item = (String, End, By)>,
+) -> Result<Vec<Finding>> {
     let ground = server.ground().await?;
     let database = ground.settings().await?;
     let mut findings = Vec::new();
-    for end in [End::Keep, End::Delete] {
-        let drain = backlog.drain(server.store(), end);
-        let title = format!("drain {end}");
-        let tally = alternate(&title, rounds, contenders(server.store()), async |contender| {
+    for (variant, end, by) in variants {
+        let drain = backlog.drain(server.store(), end, by);
+        let title = format!("{scenario} {variant}");
+        let contenders = contenders(server.store(), by);
+        let tally = alternate(&title, rounds, contenders, async |contender| {
             ground.clear().await?;
             ground.fill(Rows::Due(drain.rows)).await?;
             drained(&ground, contender, &drain).await
@@ -86,22 +106,22 @@ pub(crate) async fn run(server: &Server, rounds: usize, backlog: Backlog) -> Res
         .await?;
         let of = |contender| tally.of(contender, |rate: &Rate| rate.0);
         for (variant, statements, limit_is) in [
-            (end.to_string(), Statements::Store, "a loop of the same statements"),
-            (format!("{end}-plain"), Statements::Plain, "a loop of the plainest statements"),
+            (variant.clone(), Statements::Store, "a loop of the same statements"),
+            (format!("{variant}-plain"), Statements::Plain, "a loop of the plainest statements"),
         ] {
             let limit = of(Contender::ByHand(statements));
             if limit.is_empty() {
                 continue;
             }
-            let mut scenario = described(&drain);
-            scenario["limit_is"] = limit_is.into();
+            let mut work = described(&drain);
+            work["limit_is"] = limit_is.into();
             findings.push(Finding {
-                scenario: "drain",
+                scenario,
                 variant,
                 unit: "events/s",
                 ours: of(Contender::Sendoff),
                 limit,
-                settings: settings(&database, scenario),
+                settings: settings(&database, work),
             });
         }
     }

@@ -14,7 +14,7 @@ use crate::contest::alternate;
 use crate::ground::{Ground, Rows, postgres, sqlite};
 use crate::report::Finding;
 use crate::server::Server;
-use crate::work::{Drain, End};
+use crate::work::{By, Drain, End};
 use crate::{Store, ours};
 
 /// The size of the backlog.
@@ -96,7 +96,7 @@ pub(crate) async fn child(store: Store, at: &str, rows: u64, batch: usize) -> Re
         Store::Postgres => Ground::Postgres(postgres::Ground::existing(at.to_owned())),
         Store::Sqlite => Ground::Sqlite(sqlite::Ground::existing(PathBuf::from(at))),
     };
-    let drain = Drain { rows, batch, connections: 1, end: End::Keep };
+    let drain = Drain { rows, batch, connections: 1, end: End::Keep, by: By::Outbox };
     ours::drain(&ground, &drain).await?;
     let status = std::fs::read_to_string("/proc/self/status")
         .context("peak memory is read from /proc, which only Linux has")?;

@@ -4,6 +4,7 @@ pub(crate) mod cleanup;
 pub(crate) mod drain;
 pub(crate) mod hot;
 pub(crate) mod memory;
+pub(crate) mod relay_batch;
 pub(crate) mod retained;
 pub(crate) mod write_cost;
 

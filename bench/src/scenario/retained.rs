@@ -11,7 +11,7 @@ use crate::contest::{Rate, Side, alternate, progress};
 use crate::ground::Rows;
 use crate::report::Finding;
 use crate::server::Server;
-use crate::work::{End, Statements};
+use crate::work::{By, End, Statements};
 
 /// Who drains, and beside what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub(crate) async fn run(
     let (empty, kept) = (server.ground().await?, server.ground().await?);
     progress(format_args!("retained: making {done} delivered rows"));
     kept.fill(Rows::Done(done)).await?;
-    let work = backlog.drain(server.store(), End::Keep);
+    let work = backlog.drain(server.store(), End::Keep, By::Outbox);
     let sides = [Side::ByHand, Side::Sendoff];
     let contenders: Vec<_> = sides
         .iter()

@@ -3,26 +3,34 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use sendoff_engine::relay::ClaimMode;
 use tokio::task::JoinSet;
 
+use super::locked::Locker;
 use super::statements::Relay;
 use crate::ground::postgres::Ground;
-use crate::work::{Drain, Statements};
+use crate::work::{By, Drain, Statements};
 
 pub(in crate::raw) async fn drain(
     ground: &Ground,
     drain: &Drain,
     statements: Statements,
 ) -> Result<Duration> {
-    let mut relays = Vec::new();
+    let mut loops: Vec<BoxFuture<'static, Result<u64>>> = Vec::new();
     for _ in 0..drain.connections {
-        relays.push(Relay::new(ground, statements, drain.end).await?);
+        loops.push(match drain.by {
+            By::Relay(ClaimMode::Locked) => {
+                Locker::new(ground, drain.end).await?.run(drain.batch).boxed()
+            }
+            By::Outbox | By::Relay(ClaimMode::Lease) => {
+                run(Relay::new(ground, statements, drain.end).await?, drain.batch).boxed()
+            }
+        });
     }
-    let (started, batch) = (Instant::now(), drain.batch);
-    let mut running = JoinSet::new();
-    for relay in relays {
-        running.spawn(run(relay, batch));
-    }
+    let started = Instant::now();
+    let mut running: JoinSet<_> = loops.into_iter().collect();
     let mut delivered = 0;
     while let Some(count) = running.join_next().await {
         delivered += count??;

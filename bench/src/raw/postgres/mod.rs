@@ -2,6 +2,7 @@
 
 pub(super) mod drain;
 pub(super) mod hot;
+mod locked;
 mod statements;
 pub(super) mod write;
 
