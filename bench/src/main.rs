@@ -35,10 +35,12 @@ use crate::report::Format;
   cargo run --release -p bench -- drain                       a table for people
   cargo run --release -p bench -- drain --json                a line of JSON for each finding
   cargo run --release -p bench -- drain --store sqlite        the embedded store
+  cargo run --release -p bench -- drain --store mariadb       MariaDB
   cargo run --release -p bench -- write-cost --clients 8      one number of clients
 
-A durable PostgreSQL of its own is started and stopped again, unless SENDOFF_POSTGRES_URL leads to
-one; there, databases called sendoff_bench_* are made and dropped."
+A durable server of its own is started and stopped again, unless SENDOFF_POSTGRES_URL,
+SENDOFF_MARIADB_URL or SENDOFF_MYSQL_URL leads to one; there, databases called sendoff_bench_* are made
+and dropped."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -59,21 +61,14 @@ struct Common {
     /// The database.
     #[arg(long, global = true, value_enum, default_value_t = Store::Postgres)]
     store: Store,
-    /// A PostgreSQL server to use instead of a private one.
-    #[arg(
-        long,
-        global = true,
-        env = "SENDOFF_POSTGRES_URL",
-        value_name = "URL",
-        hide_env_values = true
-    )]
-    postgres_url: Option<String>,
 }
 
 /// The databases that can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Store {
     Postgres,
+    Mariadb,
+    Mysql,
     Sqlite,
 }
 
@@ -181,7 +176,7 @@ async fn run(cli: Cli) -> anyhow::Result<Vec<report::Finding>> {
         return scenario::memory::child(common.store, &at, rows, batch).await.map(|()| Vec::new());
     }
     let rounds = usize::from(common.rounds);
-    let server = server::Server::find(common.store, common.postgres_url).await?;
+    let server = server::Server::find(common.store).await?;
     let measured = tokio::select! {
         measured = measure_one(command, &server, rounds) => measured,
         _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),

@@ -1,4 +1,4 @@
-//! Where a scenario takes place: a PostgreSQL server, or a folder for SQLite files.
+//! Where a scenario takes place: a server, or a folder for SQLite files.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -10,9 +10,7 @@ use tokio::process::Command;
 
 use crate::Store;
 use crate::contest::progress;
-use crate::ground::{Ground, postgres, sqlite};
-
-const URL_VARIABLE: &str = "SENDOFF_POSTGRES_URL";
+use crate::ground::{Ground, mysql, postgres, sqlite};
 
 /// A place for databases.
 #[derive(Debug)]
@@ -24,7 +22,8 @@ pub(crate) struct Server {
 
 #[derive(Debug)]
 enum Place {
-    Postgres {
+    Server {
+        kind: Kind,
         url: String,
         /// Where our own server is remembered; nothing if it is somebody else's.
         private: Option<TempDir>,
@@ -32,20 +31,59 @@ enum Place {
     Sqlite(TempDir),
 }
 
+/// A kind of server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Postgres,
+    Mariadb,
+    Mysql,
+}
+
+impl Kind {
+    /// As `cargo xtask services` knows it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Postgres => "postgres",
+            Self::Mariadb => "mariadb",
+            Self::Mysql => "mysql",
+        }
+    }
+
+    /// What leads to one that is there already.
+    fn variable(self) -> &'static str {
+        match self {
+            Self::Postgres => "SENDOFF_POSTGRES_URL",
+            Self::Mariadb => "SENDOFF_MARIADB_URL",
+            Self::Mysql => "SENDOFF_MYSQL_URL",
+        }
+    }
+
+    /// Removes a database of ours.
+    async fn drop(self, url: &str, name: &str) -> Result<()> {
+        match self {
+            Self::Postgres => postgres::Ground::drop(url, name).await,
+            Self::Mariadb | Self::Mysql => mysql::Ground::drop(url, name).await,
+        }
+    }
+}
+
 impl Server {
-    /// The server at `url`, or a private one where none is given.
-    pub(crate) async fn find(store: Store, url: Option<String>) -> Result<Self> {
-        let place = match (store, url) {
-            (Store::Sqlite, _) => Place::Sqlite(tempfile::tempdir()?),
-            (Store::Postgres, Some(url)) => Place::Postgres { url, private: None },
-            (Store::Postgres, None) => start().await?,
+    /// The server that the environment names, or a private one.
+    pub(crate) async fn find(store: Store) -> Result<Self> {
+        let place = match store {
+            Store::Sqlite => Place::Sqlite(tempfile::tempdir()?),
+            Store::Postgres => find(Kind::Postgres).await?,
+            Store::Mariadb => find(Kind::Mariadb).await?,
+            Store::Mysql => find(Kind::Mysql).await?,
         };
         Ok(Self { place, next: AtomicU32::new(0) })
     }
 
     pub(crate) fn store(&self) -> Store {
         match self.place {
-            Place::Postgres { .. } => Store::Postgres,
+            Place::Server { kind: Kind::Postgres, .. } => Store::Postgres,
+            Place::Server { kind: Kind::Mariadb, .. } => Store::Mariadb,
+            Place::Server { kind: Kind::Mysql, .. } => Store::Mysql,
             Place::Sqlite(_) => Store::Sqlite,
         }
     }
@@ -54,9 +92,14 @@ impl Server {
     pub(crate) async fn ground(&self) -> Result<Ground> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         Ok(match &self.place {
-            Place::Postgres { url, .. } => {
+            Place::Server { kind, url, .. } => {
                 let name = format!("sendoff_bench_{}_{number}", std::process::id());
-                Ground::Postgres(postgres::Ground::create(url, &name).await?)
+                match kind {
+                    Kind::Postgres => Ground::Postgres(postgres::Ground::create(url, &name).await?),
+                    Kind::Mariadb | Kind::Mysql => {
+                        Ground::Mysql(mysql::Ground::create(url, &name).await?)
+                    }
+                }
             }
             Place::Sqlite(folder) => {
                 let path = folder.path().join(format!("bench-{number}.db"));
@@ -69,14 +112,14 @@ impl Server {
     pub(crate) async fn stop(self) -> Result<()> {
         match self.place {
             Place::Sqlite(folder) => Ok(folder.close()?),
-            Place::Postgres { private: Some(state), .. } => {
+            Place::Server { private: Some(state), .. } => {
                 services("down", &state, &[]).await?;
                 Ok(state.close()?)
             }
-            Place::Postgres { url, private: None } => {
+            Place::Server { kind, url, private: None } => {
                 for number in 0..self.next.into_inner() {
                     let name = format!("sendoff_bench_{}_{number}", std::process::id());
-                    postgres::Ground::drop(&url, &name).await?;
+                    kind.drop(&url, &name).await?;
                 }
                 Ok(())
             }
@@ -84,12 +127,16 @@ impl Server {
     }
 }
 
-async fn start() -> Result<Place> {
-    progress(format_args!("starting a durable PostgreSQL (set {URL_VARIABLE} to use another)"));
+async fn find(kind: Kind) -> Result<Place> {
+    let (name, variable) = (kind.name(), kind.variable());
+    if let Some(url) = std::env::var(variable).ok().filter(|url| !url.is_empty()) {
+        return Ok(Place::Server { kind, url, private: None });
+    }
+    progress(format_args!("starting a durable {name} server (set {variable} to use another)"));
     let state = tempfile::tempdir()?;
-    let exports = services("up", &state, &["postgres", "--durable"]).await?;
-    match exported(&exports, URL_VARIABLE) {
-        Some(url) => Ok(Place::Postgres { url, private: Some(state) }),
+    let exports = services("up", &state, &[name, "--durable"]).await?;
+    match exported(&exports, variable) {
+        Some(url) => Ok(Place::Server { kind, url, private: Some(state) }),
         None => {
             services("down", &state, &[]).await?;
             bail!("`cargo xtask services up` did not say where the server is")
@@ -126,7 +173,7 @@ fn workspace() -> Result<PathBuf> {
     let manifest = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     manifest
         .and_then(|folder| folder.parent().map(PathBuf::from))
-        .with_context(|| format!("start this with `cargo run`, or set {URL_VARIABLE}"))
+        .context("start this with `cargo run`, or name a server in the environment")
 }
 
 /// The value of `variable` in lines of `export NAME='value'`.
@@ -145,7 +192,8 @@ mod tests {
     fn the_address_is_read_from_what_a_shell_would_read() {
         let lines =
             "export SENDOFF_POSTGRES18_URL='no'\nexport SENDOFF_POSTGRES_URL='postgres://a/b'\n";
-        assert_eq!(exported(lines, URL_VARIABLE).as_deref(), Some("postgres://a/b"));
-        assert_eq!(exported("", URL_VARIABLE), None);
+        let variable = Kind::Postgres.variable();
+        assert_eq!(exported(lines, variable).as_deref(), Some("postgres://a/b"));
+        assert_eq!(exported("", variable), None);
     }
 }

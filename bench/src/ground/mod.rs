@@ -1,5 +1,6 @@
 //! A database with an outbox and a business table, filled and emptied between rounds.
 
+pub(crate) mod mysql;
 pub(crate) mod postgres;
 pub(crate) mod sqlite;
 
@@ -9,6 +10,7 @@ use serde_json::Value;
 /// A database of ours alone.
 #[derive(Debug)]
 pub(crate) enum Ground {
+    Mysql(mysql::Ground),
     Postgres(postgres::Ground),
     Sqlite(sqlite::Ground),
 }
@@ -41,6 +43,7 @@ impl Ground {
     /// Empties every table.
     pub(crate) async fn clear(&self) -> Result<()> {
         match self {
+            Self::Mysql(ground) => ground.clear().await,
             Self::Postgres(ground) => ground.clear().await,
             Self::Sqlite(ground) => ground.clear().await,
         }
@@ -49,6 +52,7 @@ impl Ground {
     /// Makes rows, and lets the database finish what follows from it.
     pub(crate) async fn fill(&self, rows: Rows) -> Result<()> {
         match self {
+            Self::Mysql(ground) => ground.fill(rows).await,
             Self::Postgres(ground) => ground.fill(rows).await,
             Self::Sqlite(ground) => ground.fill(rows),
         }
@@ -59,13 +63,14 @@ impl Ground {
         match self {
             Self::Postgres(ground) => ground.compact().await,
             // Rows are changed in place.
-            Self::Sqlite(_) => Ok(()),
+            Self::Mysql(_) | Self::Sqlite(_) => Ok(()),
         }
     }
 
     /// Fails if any row is still owed a delivery: a drain that left some is no measurement.
     pub(crate) async fn check_drained(&self) -> Result<()> {
         let pending = match self {
+            Self::Mysql(ground) => ground.has_pending().await?,
             Self::Postgres(ground) => ground.has_pending().await?,
             Self::Sqlite(ground) => ground.has_pending()?,
         };
@@ -76,6 +81,7 @@ impl Ground {
     /// What another process needs to find it.
     pub(crate) fn address(&self) -> String {
         match self {
+            Self::Mysql(ground) => ground.url().to_owned(),
             Self::Postgres(ground) => ground.url().to_owned(),
             Self::Sqlite(ground) => ground.path().display().to_string(),
         }
@@ -84,8 +90,37 @@ impl Ground {
     /// What a reader must know about the database.
     pub(crate) async fn settings(&self) -> Result<Value> {
         match self {
+            Self::Mysql(ground) => ground.settings().await,
             Self::Postgres(ground) => ground.settings().await,
             Self::Sqlite(_) => Ok(sqlite::settings()),
+        }
+    }
+}
+
+/// The same URL with another database.
+fn with_database(url: &str, name: &str) -> String {
+    let (address, query) = match url.split_once('?') {
+        Some((address, query)) => (address, format!("?{query}")),
+        None => (url, String::new()),
+    };
+    let host = address.find("://").map_or(0, |at| at + "://".len());
+    let end = address[host..].find('/').map_or(address.len(), |at| host + at);
+    format!("{}/{name}{query}", &address[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_database_of_a_url_changes() {
+        for (url, changed) in [
+            ("postgres://u@h:5/db", "postgres://u@h:5/new"),
+            ("postgres://u:p@h/", "postgres://u:p@h/new"),
+            ("postgres://h", "postgres://h/new"),
+            ("postgres://h/db?sslmode=disable", "postgres://h/new?sslmode=disable"),
+        ] {
+            assert_eq!(with_database(url, "new"), changed);
         }
     }
 }

@@ -7,7 +7,7 @@ use sendoff_postgres::{PostgresOptions, PostgresStore, Retention};
 use serde_json::{Value, json};
 use tokio_postgres::{Client, Config, NoTls};
 
-use super::Rows;
+use super::{Rows, with_database};
 use crate::contest::progress;
 
 const RELAY_SETTINGS: &str = include_str!("../../sql/postgres/relay_settings.sql");
@@ -132,32 +132,4 @@ async fn warn_if_not_durable(client: &Client) -> Result<()> {
 
 async fn setting(client: &Client, name: &str) -> Result<String> {
     Ok(client.query_one("select current_setting($1)", &[&name]).await?.try_get(0)?)
-}
-
-/// The same URL with another database.
-fn with_database(url: &str, name: &str) -> String {
-    let (address, query) = match url.split_once('?') {
-        Some((address, query)) => (address, format!("?{query}")),
-        None => (url, String::new()),
-    };
-    let host = address.find("://").map_or(0, |at| at + "://".len());
-    let end = address[host..].find('/').map_or(address.len(), |at| host + at);
-    format!("{}/{name}{query}", &address[..end])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_database_of_a_url_changes() {
-        for (url, changed) in [
-            ("postgres://u@h:5/db", "postgres://u@h:5/new"),
-            ("postgres://u:p@h/", "postgres://u:p@h/new"),
-            ("postgres://h", "postgres://h/new"),
-            ("postgres://h/db?sslmode=disable", "postgres://h/new?sslmode=disable"),
-        ] {
-            assert_eq!(with_database(url, "new"), changed);
-        }
-    }
 }

@@ -2,6 +2,7 @@
 //!
 //! A store joins with three functions, as in `sqlite`: writers, a hot path, and a store to drain.
 
+mod mysql;
 mod postgres;
 mod sqlite;
 mod timed;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use sendoff_core::Delivery;
 use sendoff_engine::relay::{ClaimMode, Relay, RelayConfig, RelayStore};
 use sendoff_engine::store::{OutboxStore, RetainStore};
@@ -30,13 +31,14 @@ use self::timed::Timed;
 pub(crate) fn ways(store: Store) -> &'static [Way] {
     match store {
         Store::Postgres => &[Way::Guard, Way::Sqlx, Way::SqlFunction],
-        Store::Sqlite => &[Way::Guard],
+        Store::Mariadb | Store::Mysql | Store::Sqlite => &[Way::Guard],
     }
 }
 
 pub(crate) async fn writers(ground: &Ground, way: Way, clients: usize) -> Result<Writers> {
     match ground {
         Ground::Postgres(ground) => postgres::writers(ground, way, clients).await,
+        Ground::Mysql(ground) => mysql::writers(ground, way, clients).await,
         Ground::Sqlite(ground) => sqlite::writers(ground, way, clients).await,
     }
 }
@@ -44,6 +46,7 @@ pub(crate) async fn writers(ground: &Ground, way: Way, clients: usize) -> Result
 pub(crate) async fn hot(ground: &Ground, clients: usize, trace: Trace) -> Result<Hot> {
     match ground {
         Ground::Postgres(ground) => postgres::hot(ground, clients, trace).await,
+        Ground::Mysql(_) => bail!("`hot` is not measured on MariaDB and MySQL"),
         Ground::Sqlite(ground) => sqlite::hot(ground, clients, trace).await,
     }
 }
@@ -51,6 +54,7 @@ pub(crate) async fn hot(ground: &Ground, clients: usize, trace: Trace) -> Result
 /// Deletes every delivered row, whatever its age.
 pub(crate) async fn cleanup(ground: &Ground) -> Result<CleanupMaintainer> {
     let store: Arc<dyn RetainStore> = match ground {
+        Ground::Mysql(ground) => Arc::new(ground.open(Default::default()).await?),
         Ground::Postgres(ground) => Arc::new(ground.open(Default::default()).await?),
         Ground::Sqlite(ground) => Arc::new(ground.open(Default::default()).await?),
     };
@@ -62,6 +66,7 @@ pub(crate) async fn cleanup(ground: &Ground) -> Result<CleanupMaintainer> {
 pub(crate) async fn drain(ground: &Ground, drain: &Drain) -> Result<Duration> {
     match ground {
         Ground::Postgres(ground) => postgres::drain(ground, drain).await,
+        Ground::Mysql(ground) => mysql::drain(ground, drain).await,
         Ground::Sqlite(ground) => sqlite::drain(ground, drain).await,
     }
 }

@@ -3,6 +3,7 @@
 //! Promise: the same statements, batches, connections and durability as the library; no checks, no
 //! retries, no failures.
 
+mod mysql;
 mod postgres;
 mod sqlite;
 mod sqlx;
@@ -40,14 +41,16 @@ pub(crate) async fn writers(
                 .await
         }
         (Ground::Postgres(ground), Way::Sqlx) => sqlx::writers(ground, content, clients).await,
+        (Ground::Mysql(ground), Way::Guard) => mysql::writers(ground, content, clients).await,
         (Ground::Sqlite(ground), Way::Guard) => sqlite::writers(ground, content, clients),
-        (Ground::Sqlite(_), _) => bail!("{way} is not measured on SQLite"),
+        (Ground::Mysql(_) | Ground::Sqlite(_), _) => bail!("{way} is not measured here"),
     }
 }
 
 pub(crate) async fn hot(ground: &Ground, clients: usize, trace: Trace) -> Result<Hot> {
     match ground {
         Ground::Postgres(ground) => postgres::hot::start(ground, clients, trace).await,
+        Ground::Mysql(_) => bail!("`hot` is not measured on MariaDB and MySQL"),
         Ground::Sqlite(ground) => sqlite::hot(ground, clients, trace),
     }
 }
@@ -60,6 +63,7 @@ pub(crate) async fn drain(
 ) -> Result<Duration> {
     match ground {
         Ground::Postgres(ground) => postgres::drain::drain(ground, drain, statements).await,
+        Ground::Mysql(ground) => mysql::drain(ground, drain).await,
         // The store's own statements are as plain as can be.
         Ground::Sqlite(ground) => sqlite::drain(ground, drain),
     }

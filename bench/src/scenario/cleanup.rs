@@ -55,7 +55,7 @@ pub(crate) async fn run(
     time: Duration,
 ) -> Result<Vec<Finding>> {
     let clients = clients.unwrap_or(match server.store() {
-        Store::Postgres => 8,
+        Store::Postgres | Store::Mariadb | Store::Mysql => 8,
         // It has one writer; more would measure how they wait.
         Store::Sqlite => 1,
     });

@@ -39,7 +39,7 @@ impl Backlog {
     /// The work it means on this store.
     pub(super) fn drain(&self, store: Store, end: End, by: By) -> Drain {
         let connections = match store {
-            Store::Postgres => self.connections.max(1),
+            Store::Postgres | Store::Mariadb | Store::Mysql => self.connections.max(1),
             // It has one writer.
             Store::Sqlite => 1,
         };

@@ -31,7 +31,7 @@ pub(crate) async fn run(
     let store = server.store();
     // SQLite has one writer.
     let (usual, steady) = match store {
-        Store::Postgres => (32, STEADY_CLIENTS),
+        Store::Postgres | Store::Mariadb | Store::Mysql => (32, STEADY_CLIENTS),
         Store::Sqlite => (1, 1),
     };
     let clients = clients.unwrap_or(usual);

@@ -11,7 +11,7 @@ use tokio::process::Command;
 
 use super::settings;
 use crate::contest::alternate;
-use crate::ground::{Ground, Rows, postgres, sqlite};
+use crate::ground::{Ground, Rows, mysql, postgres, sqlite};
 use crate::report::Finding;
 use crate::server::Server;
 use crate::work::{By, Drain, End};
@@ -76,6 +76,8 @@ pub(crate) async fn run(
 async fn in_a_child(store: Store, at: &str, size: Size, batch: usize) -> Result<Peak> {
     let store = match store {
         Store::Postgres => "postgres",
+        Store::Mariadb => "mariadb",
+        Store::Mysql => "mysql",
         Store::Sqlite => "sqlite",
     };
     let child = Command::new(std::env::current_exe()?)
@@ -93,6 +95,7 @@ async fn in_a_child(store: Store, at: &str, size: Size, batch: usize) -> Result<
 /// Drains, and prints the most memory this process had.
 pub(crate) async fn child(store: Store, at: &str, rows: u64, batch: usize) -> Result<()> {
     let ground = match store {
+        Store::Mariadb | Store::Mysql => Ground::Mysql(mysql::Ground::existing(at.to_owned())),
         Store::Postgres => Ground::Postgres(postgres::Ground::existing(at.to_owned())),
         Store::Sqlite => Ground::Sqlite(sqlite::Ground::existing(PathBuf::from(at))),
     };

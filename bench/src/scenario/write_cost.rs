@@ -36,7 +36,7 @@ impl fmt::Display for Contender {
 /// How many clients write at once, unless somebody says otherwise.
 fn default_clients(store: Store) -> &'static [usize] {
     match store {
-        Store::Postgres => &[8, 32],
+        Store::Postgres | Store::Mariadb | Store::Mysql => &[8, 32],
         // It has one writer; more would measure how they wait.
         Store::Sqlite => &[1],
     }

@@ -1,0 +1,62 @@
+//! Sendoff on MariaDB and MySQL.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use async_trait::async_trait;
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, Statement};
+use sendoff_engine::Outbox;
+use sendoff_mysql::{MysqlStore, Retention};
+
+use super::drain_store;
+use crate::ground::mysql::Ground;
+use crate::load::{Trace, Writer, Writers};
+use crate::order;
+use crate::work::{Drain, End, Way};
+
+const INSERT_BUSINESS: &str = include_str!("../../sql/mysql/insert_business.sql");
+
+struct Guarded {
+    outbox: Outbox<MysqlStore>,
+    conn: Conn,
+    business: Statement,
+}
+
+#[async_trait]
+impl Writer for Guarded {
+    async fn write(&mut self, number: u64, trace: &Trace) -> Result<()> {
+        let mut tx = self.outbox.begin(&mut self.conn).await?;
+        tx.exec_drop(&self.business, (number,)).await?;
+        tx.emit(order::event(number)?)?;
+        trace.called(number);
+        tx.commit().await?;
+        trace.replied(number);
+        Ok(())
+    }
+}
+
+pub(super) async fn writers(ground: &Ground, way: Way, clients: usize) -> Result<Writers> {
+    if way != Way::Guard {
+        bail!("{way} is not measured on MariaDB and MySQL");
+    }
+    let outbox = Outbox::writer_only(ground.open(Retention::default()).await?);
+    let mut writers = Writers::new();
+    for _ in 0..clients {
+        let mut conn = ground.connect().await?;
+        let business = conn.prep(INSERT_BUSINESS).await?;
+        writers.push(Box::new(Guarded { outbox: outbox.clone(), conn, business }));
+    }
+    Ok(writers)
+}
+
+pub(super) async fn drain(ground: &Ground, drain: &Drain) -> Result<Duration> {
+    let retention = match drain.end {
+        End::Keep => Retention::default(),
+        End::Delete => Retention::DeleteWhenDone,
+    };
+    let store = ground.open(retention).await?;
+    let took = drain_store(store.clone(), drain).await?;
+    store.close().await;
+    Ok(took)
+}
