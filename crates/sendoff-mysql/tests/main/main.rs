@@ -3,5 +3,6 @@
 //! The tests need a server: `SENDOFF_MARIADB_URL`, and `SENDOFF_MYSQL_URL` for MySQL itself.
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap says less, not more")]
 
+mod partitions;
 mod place;
 mod suites;
