@@ -50,9 +50,7 @@ mod store;
 mod wake;
 mod wire;
 
-pub use capture::{
-    MysqlConnSavepoint, MysqlConnTransaction, MysqlSavepoint, MysqlTransaction,
-};
+pub use capture::{MysqlConnSavepoint, MysqlConnTransaction, MysqlSavepoint, MysqlTransaction};
 pub use options::{Layout, MysqlOptions, Payloads, Period, Retention, Tls};
 pub use schema::migration_sql;
 pub use store::MysqlStore;

@@ -150,7 +150,12 @@ pub(super) enum Proof {
 /// What stands before the insert of a draft: the proof, a savepoint where more than one insert follows
 /// (a statement's error does not end the transaction here, and the others must be undone), and the
 /// time.
-pub(super) fn preamble(store: &MysqlStore, proof: Proof, drafts: &[Draft<'_>], at: usize) -> String {
+pub(super) fn preamble(
+    store: &MysqlStore,
+    proof: Proof,
+    drafts: &[Draft<'_>],
+    at: usize,
+) -> String {
     let sql = store.sql();
     let mut text = String::new();
     let mut add = |statement: &str| {

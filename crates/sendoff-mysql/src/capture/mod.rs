@@ -15,6 +15,4 @@ mod sea_orm;
 #[cfg(feature = "sqlx")]
 mod sqlx;
 
-pub use mysql_async::{
-    MysqlConnSavepoint, MysqlConnTransaction, MysqlSavepoint, MysqlTransaction,
-};
+pub use mysql_async::{MysqlConnSavepoint, MysqlConnTransaction, MysqlSavepoint, MysqlTransaction};

@@ -166,7 +166,11 @@ fn is_autocommit(conn: &Conn) -> Option<bool> {
 }
 
 impl Commit<MysqlTransaction> for MysqlStore {
-    async fn commit(&self, tx: MysqlTransaction, rows: &[NewRow]) -> Result<Vec<Born>, CommitError> {
+    async fn commit(
+        &self,
+        tx: MysqlTransaction,
+        rows: &[NewRow],
+    ) -> Result<Vec<Born>, CommitError> {
         commit(self, tx.0, rows).await
     }
 
@@ -247,9 +251,7 @@ impl<'t, 'o> Nest<'t, MysqlSavepoint<'o>> for MysqlStore {
         outer: &'t mut MysqlSavepoint<'o>,
     ) -> BoxFuture<'t, Result<Self::Nested, BeginError>> {
         let depth = outer.0.depth + 1;
-        Box::pin(async move {
-            set_savepoint(self, outer.0.begun, depth).await.map(MysqlSavepoint)
-        })
+        Box::pin(async move { set_savepoint(self, outer.0.begun, depth).await.map(MysqlSavepoint) })
     }
 }
 
@@ -272,9 +274,9 @@ impl<'t, 'o: 't, 'c: 'o> Nest<'t, MysqlConnSavepoint<'o, 'c>> for MysqlStore {
         outer: &'t mut MysqlConnSavepoint<'o, 'c>,
     ) -> BoxFuture<'t, Result<Self::Nested, BeginError>> {
         let depth = outer.0.depth + 1;
-        Box::pin(async move {
-            set_savepoint(self, outer.0.begun, depth).await.map(MysqlConnSavepoint)
-        })
+        Box::pin(
+            async move { set_savepoint(self, outer.0.begun, depth).await.map(MysqlConnSavepoint) },
+        )
     }
 }
 
@@ -297,7 +299,10 @@ impl<'t> Release<'t, MysqlSavepoint<'t>> for MysqlStore {
         Box::pin(end_savepoint(nested.0, RELEASE))
     }
 
-    fn roll_back_to(&'t self, nested: MysqlSavepoint<'t>) -> BoxFuture<'t, Result<(), CommitError>> {
+    fn roll_back_to(
+        &'t self,
+        nested: MysqlSavepoint<'t>,
+    ) -> BoxFuture<'t, Result<(), CommitError>> {
         Box::pin(end_savepoint(nested.0, ROLL_BACK))
     }
 }
@@ -408,11 +413,7 @@ async fn send<C: Queryable>(
     let mut inserted = Inserted { born: Vec::new(), session: None };
     let said = store.sql().inserted.text();
     for (at, draft) in drafts.iter().enumerate() {
-        let text = format!(
-            "{}{};\n{said}",
-            preamble(store, proof, drafts, at),
-            draft.text(store)
-        );
+        let text = format!("{}{};\n{said}", preamble(store, proof, drafts, at), draft.text(store));
         let answer = last_rows(conn, &text).await;
         let answer = match answer {
             Ok(answer) => answer,

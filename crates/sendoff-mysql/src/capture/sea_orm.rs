@@ -130,7 +130,6 @@ fn number(error: &DbErr) -> Option<u16> {
 }
 
 fn write_error(store: &MysqlStore, error: DbErr) -> WriteError {
-    let is_our_key =
-        refusal(&error).is_some_and(|refusal| names_our_key(store, refusal.message()));
+    let is_our_key = refusal(&error).is_some_and(|refusal| names_our_key(store, refusal.message()));
     refused(number(&error), is_our_key, error.into())
 }

@@ -285,7 +285,6 @@ fn number(error: &Error) -> Option<u16> {
 }
 
 fn write_error(store: &MysqlStore, error: Error) -> WriteError {
-    let is_our_key =
-        refusal(&error).is_some_and(|refusal| names_our_key(store, refusal.message()));
+    let is_our_key = refusal(&error).is_some_and(|refusal| names_our_key(store, refusal.message()));
     refused(number(&error), is_our_key, BoxError::from(error))
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mysql_async::{Pool, TxOpts};
 use mysql_async::prelude::Queryable;
+use mysql_async::{Pool, TxOpts};
 use sendoff_core::{Event, EventId, Lane};
 use sendoff_engine::capture::{Begin, Capture, Commit, CommitError, WriteError};
 use sendoff_engine::store::{InspectStore, StoreError};
@@ -300,7 +300,8 @@ async fn a_commit_dropped_on_its_way_is_carried_out_or_not_but_never_half() {
         let session = conn.id();
         drop(conn);
         // The server carries out what it got before it notices that nobody listens.
-        let session = format!("select count(*) from information_schema.processlist where id = {session}");
+        let session =
+            format!("select count(*) from information_schema.processlist where id = {session}");
         eventually("the session to end", async || place.number(&session).await == 0).await;
         let orders = place.number("select count(*) from orders").await;
         assert_eq!(orders, place.rows().await, "an order and its event, or neither");

@@ -92,12 +92,7 @@ async fn relay(url: &str, node: &'static str, history: &History) -> Outbox<Mysql
 }
 
 /// Writes until it is told to stop, reconnecting as often as it must.
-async fn write(
-    outbox: Outbox<MysqlStore>,
-    url: String,
-    history: History,
-    stop: CancellationToken,
-) {
+async fn write(outbox: Outbox<MysqlStore>, url: String, history: History, stop: CancellationToken) {
     while !stop.is_cancelled() {
         let Ok(mut conn) = try_connect(&url).await else {
             tokio::time::sleep(Duration::from_millis(50)).await;

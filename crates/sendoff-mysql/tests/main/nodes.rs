@@ -112,8 +112,11 @@ async fn slow_listeners_and_frequent_polls_deliver_each_event_exactly_once() {
 /// Fault 20: batches that name the same rows in another order wait, and never for each other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nodes_that_settle_the_same_rows_never_deadlock() {
-    let cases =
-        [(MARIADB, Retention::default()), (MARIADB, Retention::DeleteWhenDone), (MYSQL, Retention::default())];
+    let cases = [
+        (MARIADB, Retention::default()),
+        (MARIADB, Retention::DeleteWhenDone),
+        (MYSQL, Retention::default()),
+    ];
     for (server, retention) in cases {
         let place = Place::on(server).await;
         let options = MysqlOptions { retention, ..MysqlOptions::default() };

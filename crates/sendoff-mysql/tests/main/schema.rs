@@ -141,7 +141,8 @@ async fn people_can_read_the_table() {
         let mut conn = place.conn().await;
         write(&store, &mut conn, &[event.clone(), bytes].map(due)).await;
         let mut shown = async |column: &str| -> Vec<Option<String>> {
-            let query = format!("select cast({column} as char) from outbox_event_json order by seq");
+            let query =
+                format!("select cast({column} as char) from outbox_event_json order by seq");
             conn.query(query).await.unwrap()
         };
         for (column, expected) in [

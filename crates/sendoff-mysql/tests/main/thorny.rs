@@ -33,7 +33,8 @@ pub(crate) fn all_rows() -> Vec<NewRow> {
     let payloads = [&bytes[..], b"", b"\0", b"\\x41", b"'; --", b"{ \"a\":1, \"a\":2 }"];
     let times = [0, -1, 1, -30_610_224_000_000_000, 253_402_300_799_999_999, 951_782_400_000_001];
     let delays = [Duration::from_micros(1), Duration::from_secs(90_061), limits::DELAY];
-    let names = ["NULL", "{a,b}", r#"a "b" \\ \c"#, "'; --?:ids", " \u{1f600} ", ",", "`@sendoff_at`"];
+    let names =
+        ["NULL", "{a,b}", r#"a "b" \\ \c"#, "'; --?:ids", " \u{1f600} ", ",", "`@sendoff_at`"];
     let mut rows: Vec<_> = payloads.map(payload).map(due).into();
     rows.extend(times.map(at).map(due));
     rows.extend(delays.map(late).map(due));

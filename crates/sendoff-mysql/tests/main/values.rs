@@ -73,9 +73,8 @@ async fn a_row_that_cannot_be_decoded_dies_alone() {
     let mut conn = place.conn().await;
     let rows: Vec<_> = (0..5).map(|_| due(event())).collect();
     write(&store, &mut conn, &rows).await;
-    for (at, set) in ["headers = '[1, 2]'", "event_type = ''", "headers = '{\"a\": 1}'"]
-        .into_iter()
-        .enumerate()
+    for (at, set) in
+        ["headers = '[1, 2]'", "event_type = ''", "headers = '{\"a\": 1}'"].into_iter().enumerate()
     {
         let id = rows[at].event.id().to_string().replace('-', "");
         place.run(&format!("update outbox_event set {set} where event_id = unhex('{id}')")).await;

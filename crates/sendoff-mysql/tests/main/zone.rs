@@ -8,7 +8,9 @@ use sendoff_engine::store::{ClaimStore, InspectStore, Outcome};
 use sendoff_mysql::MysqlStore;
 use sendoff_testkit::wait::eventually;
 
-use crate::place::{MARIADB, MYSQL, Place, by, claim, connect, due, event, hold_of, settle_one, write};
+use crate::place::{
+    MARIADB, MYSQL, Place, by, claim, connect, due, event, hold_of, settle_one, write,
+};
 use crate::server::Server;
 
 /// The server's clock.
