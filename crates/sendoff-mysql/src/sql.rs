@@ -72,6 +72,7 @@ macro_rules! statements {
 }
 
 statements!(
+    at,
     begun,
     claim,
     claim_suspects,
