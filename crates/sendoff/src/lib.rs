@@ -70,6 +70,10 @@ pub use sendoff_sqlite as sqlite;
 #[cfg(feature = "postgres")]
 pub use sendoff_postgres as postgres;
 
+/// The store in a MySQL or MariaDB database.
+#[cfg(feature = "mysql")]
+pub use sendoff_mysql as mysql;
+
 /// Compiles and runs what the README and the guide show.
 #[cfg(all(doctest, feature = "macros", feature = "sqlite", feature = "sqlx"))]
 mod documented {

@@ -4,6 +4,7 @@
 mod cleanup;
 mod demo;
 mod migrate;
+mod mysql;
 mod partitions;
 mod postgres;
 mod program;
