@@ -1,6 +1,6 @@
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::{demo, migrate};
+use crate::{consume_one, demo, migrate};
 
 /// A transactional outbox: events leave only after your commit, and always arrive.
 #[derive(Debug, Parser)]
@@ -12,7 +12,8 @@ use crate::{demo, migrate};
         sendoff demo                  watch it work; Ctrl-C ends it\n  \
         sendoff demo --exit --json    a short run, and its report as one line of JSON\n  \
         sendoff demo --help           everything the demo can be told\n  \
-        sendoff migrate --print       the tables, as a script for PostgreSQL"
+        sendoff migrate --print       the tables, as a script for PostgreSQL\n  \
+        sendoff consume-one -- ./ship the next due event, on a command's standard input"
 )]
 pub(crate) struct Cli {
     /// How log lines on stderr look. Which ones appear is up to SENDOFF_LOG, for example `warn` or
@@ -37,6 +38,7 @@ pub(crate) enum Command {
     // Described where its options are.
     Demo(demo::Options),
     Migrate(migrate::Options),
+    ConsumeOne(consume_one::Options),
 }
 
 impl Command {
@@ -46,6 +48,8 @@ impl Command {
             // Failed deliveries are warnings, and the demo makes them on purpose.
             Self::Demo(_) => "error",
             Self::Migrate(_) => "warn",
+            // What it has to say about the one event it says itself.
+            Self::ConsumeOne(_) => "off",
         }
     }
 }

@@ -6,6 +6,8 @@
 //! Not here: how events are written and delivered (see `sendoff`). One folder for each command.
 
 mod cli;
+mod consume_one;
+mod database;
 mod demo;
 mod logging;
 mod migrate;
@@ -36,6 +38,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let ended = match cli.command {
         Command::Demo(options) => runtime.block_on(demo::run(options, screen)),
         Command::Migrate(options) => runtime.block_on(migrate::run(options)),
+        Command::ConsumeOne(options) => runtime.block_on(consume_one::run(options)),
     };
     // Whoever was told to abort does not wait for a thread that waits for a lock.
     runtime.shutdown_background();

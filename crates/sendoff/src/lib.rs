@@ -54,7 +54,7 @@ pub use sendoff_engine::{
     After, AnyHandler, Before, Blocking, Clock, Closed, ConfigError, CounterValues, Counters,
     DuplicateListener, Handler, HandlerResult, Interceptor, LaneDepths, Listeners, Metrics,
     NoListener, NoMetrics, Outbox, OutboxBuilder, OutboxConfig, StartError, SystemClock,
-    TokioClock, blocking, capture, memory, store,
+    TokioClock, blocking, capture, memory, relay, store,
 };
 #[cfg(feature = "macros")]
 pub use sendoff_macros::{AggregateType, Event, EventType};
