@@ -57,7 +57,7 @@ pub use sendoff_engine::{
     Interceptor, LaneDepths, Listeners, Maintained, Metrics, NoListener, NoMetrics, Outbox,
     OutboxBuilder, OutboxConfig, PartitionError, PartitionMaintainer, PartitionOptions,
     PartitionReport, Skipped, StartError, SystemClock, TokioClock, WhySkipped, blocking, capture,
-    memory, store,
+    memory, relay, store,
 };
 #[cfg(feature = "macros")]
 pub use sendoff_macros::{AggregateType, Event, EventType};

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap says less, not more")]
 
 mod cleanup;
+mod consume_one;
 mod demo;
 mod migrate;
 mod mysql;
