@@ -59,13 +59,22 @@ pub(crate) struct Written {
 
 /// Writes with every client at once until the time is over.
 pub(crate) async fn flood(writers: Writers, time: Duration) -> Result<Written> {
+    let started = Instant::now();
+    flood_while(writers, move || started.elapsed() < time).await
+}
+
+/// Writes with every client at once for as long as `going` says so.
+pub(crate) async fn flood_while(
+    writers: Writers,
+    going: impl Fn() -> bool + Clone + Send + 'static,
+) -> Result<Written> {
     let (started, next) = (Instant::now(), Arc::new(AtomicU64::new(0)));
     let mut clients = JoinSet::new();
     for mut writer in writers {
-        let next = next.clone();
+        let (next, going) = (next.clone(), going.clone());
         clients.spawn(async move {
             let mut count = 0;
-            while started.elapsed() < time {
+            while going() {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 writer.write(number, &Trace::default()).await?;
                 count += 1;

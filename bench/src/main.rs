@@ -110,6 +110,18 @@ enum Command {
         #[arg(long, default_value_t = 2_000_000)]
         done: u64,
     },
+    /// Writes beside a cleanup of many delivered rows, and without one.
+    Cleanup {
+        /// Delivered rows to delete.
+        #[arg(long, default_value_t = 500_000)]
+        done: u64,
+        /// Clients that write at once [default: 8, on SQLite 1].
+        #[arg(long)]
+        clients: Option<usize>,
+        /// How long a round without a cleanup writes.
+        #[arg(long, default_value_t = 4.0, value_parser = seconds, value_name = "SECONDS")]
+        seconds: f64,
+    },
     /// The most memory taken while delivering a small and a large backlog.
     Memory {
         /// The small backlog.
@@ -190,6 +202,10 @@ async fn measure_one(
         Command::Drain(backlog) => scenario::drain::run(server, rounds, backlog).await,
         Command::Retained { backlog, done } => {
             scenario::retained::run(server, rounds, backlog, done).await
+        }
+        Command::Cleanup { done, clients, seconds } => {
+            let time = Duration::from_secs_f64(seconds);
+            scenario::cleanup::run(server, rounds, done, clients, time).await
         }
         Command::Memory { few, many, batch } => {
             scenario::memory::run(server, rounds, few, many, batch).await

@@ -12,8 +12,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use sendoff_core::Delivery;
-use sendoff_engine::store::OutboxStore;
-use sendoff_engine::{Closed, Handler, HandlerResult, Outbox, OutboxConfig};
+use sendoff_engine::store::{OutboxStore, RetainStore};
+use sendoff_engine::{
+    CleanupMaintainer, CleanupOptions, Closed, Handler, HandlerResult, Outbox, OutboxConfig,
+};
 
 use crate::Store;
 use crate::ground::Ground;
@@ -43,6 +45,16 @@ pub(crate) async fn hot(ground: &Ground, clients: usize, trace: Trace) -> Result
         Ground::Postgres(ground) => postgres::hot(ground, clients, trace).await,
         Ground::Sqlite(ground) => sqlite::hot(ground, clients, trace).await,
     }
+}
+
+/// Deletes every delivered row, whatever its age.
+pub(crate) async fn cleanup(ground: &Ground) -> Result<CleanupMaintainer> {
+    let store: Arc<dyn RetainStore> = match ground {
+        Ground::Postgres(ground) => Arc::new(ground.open(Default::default()).await?),
+        Ground::Sqlite(ground) => Arc::new(ground.open(Default::default()).await?),
+    };
+    let options = CleanupOptions { retention: Duration::ZERO, ..CleanupOptions::default() };
+    Ok(CleanupMaintainer::new(store, options)?)
 }
 
 /// Delivers the backlog, and returns how long it took, from the start to the last settlement.

@@ -10,8 +10,8 @@ use sendoff_engine::capture::{
     Begin, BeginBlocking, BeginError, Commit, CommitBlocking, CommitError,
 };
 use sendoff_engine::store::{
-    Born, Claim, ClaimStore, Claimed, Counts, Held, InspectStore, NewRow, RetainStore, Row,
-    SettleStore, Settlement, StoreError, WakeStore,
+    Born, Claim, ClaimStore, Claimed, Counts, Held, InspectStore, NewRow, Purge, Purged,
+    RetainStore, Row, SettleStore, Settlement, StoreError, TopicCounts, WakeStore,
 };
 
 use crate::load::Trace;
@@ -126,6 +126,10 @@ impl<S: InspectStore> InspectStore for Timed<S> {
         self.store.counts().await
     }
 
+    async fn topics(&self) -> Result<Vec<TopicCounts>, StoreError> {
+        self.store.topics().await
+    }
+
     async fn oldest_lag(&self) -> Result<Duration, StoreError> {
         self.store.oldest_lag().await
     }
@@ -137,7 +141,11 @@ impl<S: RetainStore> RetainStore for Timed<S> {
         self.store.keeps()
     }
 
-    async fn purge(&self, older_than: Duration, limit: usize) -> Result<u64, StoreError> {
-        self.store.purge(older_than, limit).await
+    async fn purge(&self, purge: &Purge) -> Result<Purged, StoreError> {
+        self.store.purge(purge).await
+    }
+
+    async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {
+        self.store.purgeable(purge).await
     }
 }

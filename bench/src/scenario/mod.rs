@@ -1,5 +1,6 @@
 //! What is measured, one question to a file.
 
+pub(crate) mod cleanup;
 pub(crate) mod drain;
 pub(crate) mod hot;
 pub(crate) mod memory;

@@ -1,6 +1,6 @@
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::{demo, migrate};
+use crate::{cleanup, demo, migrate, partitions};
 
 /// A transactional outbox: events leave only after your commit, and always arrive.
 #[derive(Debug, Parser)]
@@ -12,7 +12,9 @@ use crate::{demo, migrate};
         sendoff demo                  watch it work; Ctrl-C ends it\n  \
         sendoff demo --exit --json    a short run, and its report as one line of JSON\n  \
         sendoff demo --help           everything the demo can be told\n  \
-        sendoff migrate --print       the tables, as a script for PostgreSQL"
+        sendoff migrate --print       the tables, as a script for PostgreSQL\n  \
+        sendoff cleanup --once        delete what was kept long enough\n  \
+        sendoff partitions --once     make partitions ahead, drop those that are over"
 )]
 pub(crate) struct Cli {
     /// How log lines on stderr look. Which ones appear is up to SENDOFF_LOG, for example `warn` or
@@ -37,6 +39,8 @@ pub(crate) enum Command {
     // Described where its options are.
     Demo(demo::Options),
     Migrate(migrate::Options),
+    Cleanup(cleanup::Options),
+    Partitions(partitions::Options),
 }
 
 impl Command {
@@ -45,7 +49,7 @@ impl Command {
         match self {
             // Failed deliveries are warnings, and the demo makes them on purpose.
             Self::Demo(_) => "error",
-            Self::Migrate(_) => "warn",
+            Self::Migrate(_) | Self::Cleanup(_) | Self::Partitions(_) => "warn",
         }
     }
 }

@@ -5,11 +5,15 @@
 //!
 //! Not here: how events are written and delivered (see `sendoff`). One folder for each command.
 
+mod cleanup;
 mod cli;
+mod database;
 mod demo;
+mod duration;
 mod logging;
 mod migrate;
 mod output;
+mod partitions;
 mod signals;
 
 use std::process::ExitCode;
@@ -36,6 +40,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let ended = match cli.command {
         Command::Demo(options) => runtime.block_on(demo::run(options, screen)),
         Command::Migrate(options) => runtime.block_on(migrate::run(options)),
+        Command::Cleanup(options) => runtime.block_on(cleanup::run(options, screen)),
+        Command::Partitions(options) => runtime.block_on(partitions::run(options, screen)),
     };
     // Whoever was told to abort does not wait for a thread that waits for a lock.
     runtime.shutdown_background();

@@ -4,11 +4,12 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use sendoff::Ident;
-use sendoff::postgres::{PostgresOptions, PostgresStore, migration_sql};
-use sendoff::sqlite::{SqliteOptions, SqliteStore};
+use sendoff::postgres::{Layout, PostgresStore, migration_sql};
+use sendoff::sqlite::SqliteStore;
 
+use crate::database::{Database, Named};
 use crate::output;
+use crate::partitions::PeriodOption;
 
 /// Bring the tables of an outbox up to date
 ///
@@ -17,59 +18,47 @@ use crate::output;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     SENDOFF_DATABASE_URL=postgres://app@db/shop sendoff migrate\n  \
+    sendoff migrate --partitioned day\n  \
     sendoff migrate --print --schema outbox > outbox.sql\n  \
     sendoff migrate --database-url sqlite:shop.db")]
 pub(crate) struct Options {
-    /// The database: `postgres://…` or `sqlite:…`. Better given by the environment, where other users
-    /// of the machine do not see it
-    #[arg(long, value_name = "URL", env = "SENDOFF_DATABASE_URL", hide_env_values = true)]
-    database_url: Option<String>,
-    /// The PostgreSQL schema that everything lives in
-    #[arg(long, value_name = "NAME", value_parser = ident, env = "SENDOFF_SCHEMA")]
-    schema: Option<Ident>,
-    /// What the names of all tables begin with
-    #[arg(long, value_name = "PREFIX", value_parser = ident, env = "SENDOFF_PREFIX")]
-    prefix: Option<Ident>,
+    #[command(flatten)]
+    database: Database,
+    /// Make the table in partitions of this size, which `sendoff partitions` then keeps. A table that
+    /// is there cannot be changed to it
+    #[arg(long, value_name = "PERIOD")]
+    partitioned: Option<PeriodOption>,
     /// Print the PostgreSQL script for an empty database instead of running anything
     #[arg(long)]
     print: bool,
 }
 
-fn ident(name: &str) -> Result<Ident, sendoff::InvalidIdent> {
-    Ident::new(name)
-}
-
 pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
-    let Options { database_url, schema, prefix, print } = options;
-    let postgres =
-        PostgresOptions { schema: schema.clone(), prefix: prefix.clone(), ..Default::default() };
+    let Options { database, partitioned, print } = options;
+    let layout = partitioned.map_or(Layout::Flat, |period| Layout::Partitioned(period.into()));
     if print {
+        let postgres = sendoff::postgres::PostgresOptions { layout, ..database.postgres_options() };
         output::data(migration_sql(&postgres)?.trim_end())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let Some(url) = database_url else {
-        bail!("which database? Set SENDOFF_DATABASE_URL or give --database-url");
-    };
-    // The URL may hold a password, so no message shows it.
-    match url.split_once(':').map_or("", |(scheme, _)| scheme) {
-        "postgres" | "postgresql" => {
-            let store = PostgresStore::connect_with(&url, postgres).await;
+    match database.named()? {
+        Named::Postgres { url, mut options } => {
+            options.layout = layout;
+            let store = PostgresStore::connect_with(&url, options).await;
             let store = store.context("the database cannot be reached")?;
             store.migrate().await.context("the tables could not be brought up to date")?;
             output::note(&format!("{} is up to date", store.table()));
             store.close().await;
         }
-        "sqlite" => {
-            if schema.is_some() {
-                bail!("--schema is for PostgreSQL: an SQLite file has one schema");
+        Named::Sqlite { url, options } => {
+            if partitioned.is_some() {
+                bail!("--partitioned is not for SQLite, which has no partitions");
             }
-            let sqlite = SqliteOptions { prefix, ..SqliteOptions::default() };
-            let store = SqliteStore::open_url_with(&url, sqlite).await;
+            let store = SqliteStore::open_url_with(&url, options).await;
             let store = store.context("the file could not be brought up to date")?;
             output::note(&format!("{} is up to date", store.table()));
             store.close().await;
         }
-        _ => bail!("a database URL begins with `postgres://` or `sqlite:`"),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,10 @@
 use std::io;
 
+use tokio_util::sync::CancellationToken;
+
+/// A command was told to end before it had done what it was asked for.
+pub(crate) const INTERRUPTED: u8 = 1;
+
 /// Ctrl-C, and the request to end that a service manager sends.
 #[derive(Debug)]
 pub(crate) struct Signals {
@@ -36,4 +41,20 @@ impl Signals {
             std::future::pending().await
         }
     }
+}
+
+/// Cancelled by the first signal; a second one ends the process where it is.
+pub(crate) fn cancelled_by_signal() -> io::Result<CancellationToken> {
+    let mut signals = Signals::listen()?;
+    let cancel = CancellationToken::new();
+    tokio::spawn({
+        let cancel = cancel.clone();
+        async move {
+            signals.next().await;
+            cancel.cancel();
+            signals.next().await;
+            std::process::exit(i32::from(INTERRUPTED));
+        }
+    });
+    Ok(cancel)
 }

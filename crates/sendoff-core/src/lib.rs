@@ -17,6 +17,7 @@ mod ident;
 mod invalid;
 pub mod limits;
 mod name;
+pub mod partition;
 mod retry;
 mod shard;
 mod status;

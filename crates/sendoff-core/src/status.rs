@@ -1,5 +1,5 @@
 /// Where an event stands. The numbers are the stored ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(i16)]
 pub enum Status {
     /// Written, and not yet tried.

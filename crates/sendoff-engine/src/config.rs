@@ -103,9 +103,7 @@ impl OutboxConfig {
             ("max_attempts", usize::try_from(self.max_attempts).unwrap_or(MOST), MOST),
         ];
         for (field, value, most) in counts {
-            if value == 0 || value > most {
-                return Err(ConfigError::Count { field, value, most });
-            }
+            check_count(field, value, most)?;
         }
         let (short, long) = (Duration::from_millis(1), limits::DELAY);
         let times = [
@@ -122,9 +120,7 @@ impl OutboxConfig {
             ("purge_interval", self.purge_interval, short, long),
         ];
         for (field, value, least, most) in times {
-            if value < least || value > most {
-                return Err(ConfigError::Time { field, value, least, most });
-            }
+            check_time(field, value, least, most)?;
         }
         let chars = self.owner.as_deref().unwrap_or_default().chars().count();
         let most = limits::OWNER_CHARS - crate::owner::SUFFIX_CHARS;
@@ -133,6 +129,29 @@ impl OutboxConfig {
         }
         Ok(())
     }
+}
+
+pub(crate) fn check_count(
+    field: &'static str,
+    value: usize,
+    most: usize,
+) -> Result<(), ConfigError> {
+    if value == 0 || value > most {
+        return Err(ConfigError::Count { field, value, most });
+    }
+    Ok(())
+}
+
+pub(crate) fn check_time(
+    field: &'static str,
+    value: Duration,
+    least: Duration,
+    most: Duration,
+) -> Result<(), ConfigError> {
+    if value < least || value > most {
+        return Err(ConfigError::Time { field, value, least, most });
+    }
+    Ok(())
 }
 
 /// A parameter out of range.

@@ -28,5 +28,9 @@ pub use dispatch::{
 };
 pub use engine::Closed;
 pub use handover::LaneDepths;
-pub use operate::{CounterValues, Counters, Metrics, NoMetrics};
+pub use operate::{
+    Cleaned, CleanupError, CleanupMaintainer, CleanupOptions, CounterValues, Counters, Maintained,
+    Metrics, NoMetrics, PartitionError, PartitionMaintainer, PartitionOptions, PartitionReport,
+    Skipped, WhySkipped,
+};
 pub use outbox::{Outbox, OutboxBuilder, StartError};

@@ -39,6 +39,7 @@ mod inspect;
 mod link;
 mod names;
 mod options;
+mod partition;
 mod partitions;
 mod resolve;
 mod retain;
@@ -51,6 +52,7 @@ mod wake;
 mod wire;
 
 pub use capture::{MysqlConnSavepoint, MysqlConnTransaction, MysqlSavepoint, MysqlTransaction};
-pub use options::{Layout, MysqlOptions, Payloads, Period, Retention, Tls};
+pub use options::{Layout, MysqlOptions, Payloads, Retention, Tls};
 pub use schema::migration_sql;
+pub use sendoff_core::partition::Period;
 pub use store::MysqlStore;

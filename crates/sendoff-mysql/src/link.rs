@@ -79,6 +79,21 @@ impl Link {
         }
     }
 
+    /// The connection, for one user alone; what is asked of the link meanwhile opens another. Dropped,
+    /// it is closed, and the server ends what it was about: its transaction and its locks.
+    pub(crate) async fn take(&self) -> Result<Conn, StoreError> {
+        let Session { conn, .. } = self.session().await?;
+        Ok(conn)
+    }
+
+    /// Takes a connection back that is as it was when it was taken.
+    pub(crate) async fn give_back(&self, conn: Conn) {
+        let mut state = self.state.lock().await;
+        if !state.closed && state.conn.is_none() {
+            state.conn = Some(conn);
+        }
+    }
+
     /// Refuses everything from now on.
     pub(crate) async fn close(&self) {
         let mut state = self.state.lock().await;

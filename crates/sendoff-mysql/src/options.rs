@@ -2,6 +2,7 @@ use std::fmt;
 use std::time::Duration;
 
 use sendoff_core::Ident;
+use sendoff_core::partition::Period;
 use sendoff_engine::store::StoreError;
 
 use crate::error::misconfigured;
@@ -72,6 +73,11 @@ pub enum Retention {
     Keep(Duration),
 }
 
+impl Retention {
+    /// They are kept until their partition is dropped, or somebody cleans up.
+    pub const FOREVER: Self = Self::Keep(Duration::MAX);
+}
+
 impl Default for Retention {
     /// Seven days.
     fn default() -> Self {
@@ -89,15 +95,6 @@ pub enum Layout {
     /// deleted. Its key must hold that time too: an id that is written twice at the same moment is not
     /// noticed, and looking for an event by its id asks every partition.
     Partitioned(Period),
-}
-
-/// How long a partition is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Period {
-    /// A day: `pYYYYMMDD`.
-    Day,
-    /// A month: `pYYYYMM`.
-    Month,
 }
 
 /// What the table takes for a payload. It keeps the very bytes in either case.

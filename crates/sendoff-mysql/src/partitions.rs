@@ -1,67 +1,30 @@
 //! The partitions a table begins with. Maintenance makes the others.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use sendoff_core::Timestamp;
+use sendoff_core::partition::{Period, Policy, Survey, plan};
 
-use crate::options::Period;
-use crate::wire::civil;
+/// At least to the end of any month.
+const AHEAD: Duration = Duration::from_secs(31 * 24 * 60 * 60);
 
 /// This period and the next, and a tail for whatever comes later.
 pub(crate) fn first(period: Period, now: Timestamp) -> String {
+    let policy = Policy { period, lookahead: AHEAD, retention: None };
+    let survey = Survey { now, partitions: Vec::new(), tail_oldest: None };
     let mut clause = String::from("\n  partition by range columns (created_at) (\n");
-    let mut start = Start::of(period, now);
-    for _ in 0..2 {
-        let end = start.next();
-        let _ = writeln!(
-            clause,
-            "      partition {} values less than ('{}'),",
-            start.name(),
-            end.date()
-        );
-        start = end;
+    for planned in plan(&policy, &survey).create.iter().take(2) {
+        let (name, end) = (&planned.name, date(planned.to));
+        let _ = writeln!(clause, "      partition {name} values less than ('{end}'),");
     }
     clause.push_str("      partition pmax values less than (maxvalue)\n  )");
     clause
 }
 
-/// The first day of a period.
-struct Start {
-    period: Period,
-    /// Since 1970-01-01.
-    day: i64,
-}
-
-impl Start {
-    fn of(period: Period, now: Timestamp) -> Self {
-        let day = now.as_micros().div_euclid(24 * 60 * 60 * 1_000_000);
-        match period {
-            Period::Day => Self { period, day },
-            Period::Month => Self { period, day: day - civil(day).2 + 1 },
-        }
-    }
-
-    fn next(&self) -> Self {
-        let day = match self.period {
-            Period::Day => self.day + 1,
-            // The last day of no month is the 32nd.
-            Period::Month => self.day + 32 - civil(self.day + 31).2,
-        };
-        Self { period: self.period, day }
-    }
-
-    fn name(&self) -> String {
-        let (year, month, day) = civil(self.day);
-        match self.period {
-            Period::Day => format!("p{year:04}{month:02}{day:02}"),
-            Period::Month => format!("p{year:04}{month:02}"),
-        }
-    }
-
-    fn date(&self) -> String {
-        let (year, month, day) = civil(self.day);
-        format!("{year:04}-{month:02}-{day:02}")
-    }
+/// The day a partition's end lies at the beginning of.
+pub(crate) fn date(end: Timestamp) -> String {
+    end.to_string().chars().take("2026-11-15".len()).collect()
 }
 
 #[cfg(test)]

@@ -198,7 +198,7 @@ mod tests {
         assert!(flat.contains("primary key (event_id),"), "{flat}");
         assert!(!flat.contains("partition by") && !flat.contains("json_valid"), "{flat}");
         assert!(!flat.contains("sendoff."), "{flat}");
-        let layout = Layout::Partitioned(crate::Period::Month);
+        let layout = Layout::Partitioned(sendoff_core::partition::Period::Month);
         let json = MysqlOptions { layout, payloads: Payloads::Json, ..MysqlOptions::default() };
         let other = script(json);
         assert!(other.contains("primary key (event_id, created_at),"), "{other}");

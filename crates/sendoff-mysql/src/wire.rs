@@ -10,6 +10,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use sendoff_core::partition::PartitionName;
 use sendoff_core::{EventId, Timestamp, limits};
 
 /// A value in a statement. Only this module makes them.
@@ -72,6 +73,16 @@ impl Literal {
     pub(crate) fn marks(rows: usize) -> Self {
         let row = "(?,?,?,?,?,?,?,?,?,@sendoff_at + interval ? microsecond,@sendoff_at,?,?,?)";
         Self(vec![row; rows].join(",\n"))
+    }
+
+    /// The name of a partition, which is one of ours.
+    pub(crate) fn partition(name: &PartitionName) -> Self {
+        Self(name.to_string())
+    }
+
+    /// The day that a partition ends at.
+    pub(crate) fn end(time: Timestamp) -> Self {
+        Self(format!("'{}'", crate::partitions::date(time)))
     }
 
     /// Microseconds, for `interval … microsecond`.

@@ -1,5 +1,6 @@
 -- migration 1: the outbox, its indexes, the bell, a view for people, a function for other languages.
--- Guarantee: runs once, in the transaction that also writes outbox_schema.
+-- Guarantee: runs once, in the transaction that also writes outbox_schema. A line that ends with the
+-- name of a layout in brackets is for that layout only.
 
 create table sendoff.outbox_event (
     event_id       uuid        not null,
@@ -23,23 +24,26 @@ create table sendoff.outbox_event (
     last_error     text,
     headers        jsonb,
     payload        bytea       not null,
-    constraint outbox_event_pkey primary key (event_id),
+    constraint outbox_event_pkey primary key (event_id),             -- [flat]
+    constraint outbox_event_pkey primary key (event_id, created_at), -- [partitioned]
     constraint outbox_event_status check (status in (0, 1, 2, 3)),
     constraint outbox_event_attempts check (attempts >= 0),
     constraint outbox_event_losses check (losses >= 0),
     constraint outbox_event_shard check (shard between 0 and 63)
-);
+)
+partition by range (created_at)                                      -- [partitioned]
+;
 
 -- A payload is written once and rarely read: compressing it is work for nothing.
 alter table sendoff.outbox_event alter column payload set storage external;
 
 -- A queue turns over quickly. The default waits for a fifth of the table, delivered rows included,
 -- before dead entries at the front of the index are swept away.
-alter table sendoff.outbox_event set (
-    autovacuum_vacuum_scale_factor = 0.02,
-    autovacuum_vacuum_insert_scale_factor = 0.2,
-    autovacuum_analyze_scale_factor = 0.05
-);
+alter table sendoff.outbox_event set (                               -- [flat]
+    autovacuum_vacuum_scale_factor = 0.02,                           -- [flat]
+    autovacuum_vacuum_insert_scale_factor = 0.2,                     -- [flat]
+    autovacuum_analyze_scale_factor = 0.05                           -- [flat]
+);                                                                   -- [flat]
 
 -- Every poll walks this one; delivered rows are not in it, however many are kept.
 create index outbox_event_due on sendoff.outbox_event (due_at, seq) where status in (0, 2);
@@ -50,6 +54,15 @@ create index outbox_event_suspect on sendoff.outbox_event (due_at, seq)
 
 -- What retention walks. Empty where delivered rows are deleted, and then it costs nothing.
 create index outbox_event_done on sendoff.outbox_event (done_at) where status = 1;
+
+-- The tail: rows that no other partition is there for. The index tells quickly whether it has any. -- [partitioned]
+create table sendoff.outbox_event_pmax partition of sendoff.outbox_event default;  -- [partitioned]
+create index outbox_event_pmax_created on sendoff.outbox_event_pmax (created_at);  -- [partitioned]
+alter table sendoff.outbox_event_pmax set (                          -- [partitioned]
+    autovacuum_vacuum_scale_factor = 0.02,                           -- [partitioned]
+    autovacuum_vacuum_insert_scale_factor = 0.2,                     -- [partitioned]
+    autovacuum_analyze_scale_factor = 0.05                           -- [partitioned]
+);                                                                   -- [partitioned]
 
 -- One row: whether the relay sleeps, and wants to be rung for.
 create table sendoff.outbox_bell (

@@ -3,11 +3,12 @@
 -- statement. Leaves suspects out. A visible row was due before now, so the new due time, which is
 -- later than now, is another token. Index: outbox_event_due; then primary key.
 with visible as materialized (
-    select event_id, due_at, locked_by
+    select event_id, created_at, due_at, locked_by
       from sendoff.outbox_event
      where status in (0, 2)
        and due_at <= now()
        and (created_at <= now() - $4::interval or created_at > now())
+       and created_at >= coalesce(now() - $5::interval, '-infinity')
        and losses + case when locked_by <> $1::text then 1 else 0 end < 2
      order by due_at, seq
      limit $2::bigint
@@ -19,7 +20,7 @@ update sendoff.outbox_event e
        attempts = e.attempts + case when v.locked_by <> $1::text then 1 else 0 end,
        losses = least(e.losses, 32766) + case when v.locked_by <> $1::text then 1 else 0 end
   from visible v
- where e.event_id = v.event_id
+ where e.event_id = v.event_id and e.created_at = v.created_at
 returning e.event_id, e.event_type, e.aggregate_type, e.aggregate_id, e.tenant_id, e.ordering_key,
           e.content_type, e.occurred_at, e.headers, e.payload,
           e.attempts, e.due_at, e.created_at,

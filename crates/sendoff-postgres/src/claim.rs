@@ -21,10 +21,11 @@ impl ClaimStore for PostgresStore {
             Suspects::Only => &self.sql().claim_suspects,
         };
         let (hold, skip_recent) = (Span(claim.hold), Span(claim.skip_recent));
+        let window = claim.window.map(Span);
         let rows = self
             .links()
             .claims
-            .query(statement, &[&claim.owner, &limit, &hold, &skip_recent])
+            .query(statement, &[&claim.owner, &limit, &hold, &skip_recent, &window])
             .await?;
         let mut placed: Vec<Placed> = rows.iter().map(rows::claimed).collect::<Result<_, _>>()?;
         // An UPDATE returns its rows in whichever order it came by them.

@@ -27,10 +27,11 @@ const TCP_USER_TIMEOUT: Duration = Duration::from_secs(30);
 /// A claim or settlement that a crash of the server takes back only causes another delivery, so
 /// they need not wait for the disk. The plans never depend on values, and the table may be large
 /// before anybody counted it: so plans are made once, and only along the indexes. With scans
-/// forbidden their estimates are absurd, and would have every statement compiled.
+/// forbidden their estimates are absurd, and would have every statement compiled. A table in many
+/// partitions would rather be read once and kept than probed for each row.
 const SETTINGS: &str = "-c synchronous_commit=off -c plan_cache_mode=force_generic_plan \
                         -c enable_seqscan=off -c enable_bitmapscan=off -c enable_hashjoin=off \
-                        -c enable_mergejoin=off -c jit=off \
+                        -c enable_mergejoin=off -c enable_material=off -c jit=off \
                         -c default_transaction_isolation=read\\ committed \
                         -c default_transaction_read_only=off -c lock_timeout=0 \
                         -c search_path=pg_catalog -c timezone=UTC";

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sendoff_core::{EventId, Status};
-use sendoff_engine::store::{Counts, InspectStore, Row, StoreError};
+use sendoff_engine::store::{Counts, InspectStore, Row, StoreError, TopicCounts};
 
 use crate::rows;
 use crate::store::PostgresStore;
@@ -26,6 +26,24 @@ impl InspectStore for PostgresStore {
             }
         }
         Ok(counts)
+    }
+
+    async fn topics(&self) -> Result<Vec<TopicCounts>, StoreError> {
+        self.check_open()?;
+        let mut topics: Vec<TopicCounts> = Vec::new();
+        // In the order of the types.
+        for row in self.links().upkeep.query(&self.sql().topics, &[]).await? {
+            let event_type: String = rows::get(&row, 0)?;
+            if topics.last().is_none_or(|topic| topic.event_type != event_type) {
+                topics.push(TopicCounts { event_type, ..TopicCounts::default() });
+            }
+            let status = Status::try_from(i64::from(rows::get::<i16>(&row, 1)?));
+            if let (Some(topic), Ok(status)) = (topics.last_mut(), status) {
+                *topic.counts.of(status) = u64::try_from(rows::get::<i64>(&row, 2)?).unwrap_or(0);
+                topic.held += u64::try_from(rows::get::<i64>(&row, 3)?).unwrap_or(0);
+            }
+        }
+        Ok(topics)
     }
 
     async fn oldest_lag(&self) -> Result<Duration, StoreError> {

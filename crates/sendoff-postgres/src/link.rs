@@ -120,6 +120,32 @@ impl Link {
         }
     }
 
+    /// A session for one user alone: this link's, where nobody is using it, so that one connection is
+    /// enough; otherwise another one. What is sent over the link meanwhile opens a new one.
+    pub(crate) async fn take(&self) -> Result<Taken, StoreError> {
+        let session = self.session().await?;
+        let mut state = self.state.lock().await;
+        let ours = state.session.take_if(|kept| Arc::ptr_eq(kept, &session));
+        // Ours and the link's own: any third is a statement under way, which must not end up in the
+        // taker's transaction.
+        if ours.is_some() && Arc::strong_count(&session) == 2 {
+            return Ok(Taken { session, kept: false });
+        }
+        state.session = ours;
+        drop(state);
+        let opened = self.connector.open(None).await;
+        let opened = opened.map_err(|error| StoreError::Unavailable(error.into()))?;
+        Ok(Taken { session: Arc::new(Session::new(opened)), kept: false })
+    }
+
+    /// Takes a session back that is as it was when it was taken.
+    pub(crate) async fn give_back(&self, taken: Taken) {
+        let mut state = self.state.lock().await;
+        if !state.closed && state.session.is_none() {
+            state.session = Some(taken.kept());
+        }
+    }
+
     /// Refuses everything from now on.
     pub(crate) async fn close(&self) {
         let mut state = self.state.lock().await;
@@ -129,19 +155,19 @@ impl Link {
 }
 
 /// An open connection, and the statements it knows.
-struct Session {
+pub(crate) struct Session {
     opened: Opened,
     prepared: Vec<OnceCell<Prepared>>,
     spoilt: AtomicBool,
 }
 
 impl Session {
-    fn new(opened: Opened) -> Self {
+    pub(crate) fn new(opened: Opened) -> Self {
         let prepared = (0..Sql::COUNT).map(|_| OnceCell::new()).collect();
         Self { opened, prepared, spoilt: AtomicBool::new(false) }
     }
 
-    async fn query(
+    pub(crate) async fn query(
         &self,
         statement: &Statement,
         params: Params<'_>,
@@ -158,11 +184,17 @@ impl Session {
         }
     }
 
-    fn is_usable(&self) -> bool {
+    /// Runs a command that answers nothing.
+    pub(crate) async fn execute(&self, command: &str) -> Result<(), Error> {
+        self.opened.client.batch_execute(command).await
+    }
+
+    pub(crate) fn is_usable(&self) -> bool {
         !self.spoilt.load(Ordering::Relaxed) && !self.opened.client.is_closed()
     }
 
-    fn spoil(&self) {
+    /// Never to be used again.
+    pub(crate) fn spoil(&self) {
         self.spoilt.store(true, Ordering::Relaxed);
     }
 }
@@ -182,6 +214,32 @@ impl Drop for Session {
         // A sound one says goodbye by itself; one that may be stuck would wait for ever.
         if self.spoilt.load(Ordering::Relaxed) {
             self.opened.task.abort();
+        }
+    }
+}
+
+/// A session of one's own. Dropped, it is closed, and the server ends what it was about: its
+/// transaction and its locks.
+pub(crate) struct Taken {
+    session: Arc<Session>,
+    kept: bool,
+}
+
+impl Taken {
+    pub(crate) fn client(&self) -> &Client {
+        &self.session.opened.client
+    }
+
+    fn kept(mut self) -> Arc<Session> {
+        self.kept = true;
+        Arc::clone(&self.session)
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.session.spoil();
         }
     }
 }

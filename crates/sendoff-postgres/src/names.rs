@@ -68,6 +68,7 @@ impl Names {
     fn prefixed(&self, text: &str) -> String {
         text.replace("outbox_event_", &self.plain("outbox_event_"))
             .replace("outbox_bell_", &self.plain("outbox_bell_"))
+            .replace("outbox_tally_", &self.plain("outbox_tally_"))
     }
 }
 

@@ -2,6 +2,7 @@ use std::fmt;
 use std::time::Duration;
 
 use sendoff_core::Ident;
+use sendoff_core::partition::Period;
 use sendoff_engine::store::StoreError;
 
 use crate::error::misconfigured;
@@ -15,6 +16,9 @@ pub struct PostgresOptions {
     /// Put before every name: `billing_` makes `billing_outbox_event`. Outboxes with different
     /// prefixes live side by side in one schema.
     pub prefix: Option<Ident>,
+    /// How the table is laid out where [`migrate`](crate::PostgresStore::migrate) makes it. One that
+    /// is there stays as it is, and the store works with either.
+    pub layout: Layout,
     /// What becomes of delivered rows.
     pub retention: Retention,
     /// Whether writers wake a sleeping relay.
@@ -23,6 +27,9 @@ pub struct PostgresOptions {
     pub tls: Tls,
     /// How long opening a connection may take.
     pub connect_timeout: Duration,
+    /// Connections that batches of the `locked` claim mode may use, one for each batch that is open;
+    /// further ones wait. Opened when they are first needed.
+    pub locked_connections: usize,
     /// How long the server works on one statement of ours before it gives up. A little longer than
     /// the engine waits for it.
     pub statement_timeout: Duration,
@@ -30,15 +37,17 @@ pub struct PostgresOptions {
 
 impl Default for PostgresOptions {
     /// `public`, no prefix, seven days of retention, the doorbell on, TLS beyond this host, 5 s to
-    /// connect, 15 s for a statement.
+    /// connect, 15 s for a statement, 8 connections for locked batches.
     fn default() -> Self {
         Self {
             schema: None,
             prefix: None,
+            layout: Layout::default(),
             retention: Retention::default(),
             doorbell: Doorbell::default(),
             tls: Tls::default(),
             connect_timeout: Duration::from_secs(5),
+            locked_connections: 8,
             statement_timeout: Duration::from_secs(15),
         }
     }
@@ -52,6 +61,12 @@ impl PostgresOptions {
             return Err(misconfigured(format!(
                 "schema {schema:?}: PostgreSQL keeps names that begin with `pg_` for itself; choose \
                  another"
+            )));
+        }
+        if !(1..=LOCKED_CONNECTIONS).contains(&self.locked_connections) {
+            return Err(misconfigured(format!(
+                "locked_connections is {}; it lies between 1 and {LOCKED_CONNECTIONS}",
+                self.locked_connections
             )));
         }
         for (field, value) in [
@@ -72,6 +87,26 @@ impl PostgresOptions {
 /// Shorter is no chance to succeed; longer is not patience but a failure nobody sees.
 const TIMEOUTS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(10 * 60));
 
+/// More than a server usually takes in all.
+const LOCKED_CONNECTIONS: usize = 1_000;
+
+/// How the table is laid out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Layout {
+    /// One table.
+    #[default]
+    Flat,
+    /// Partitioned by the time of a row's creation, so that what is over can be dropped at once
+    /// instead of row by row. Needs a
+    /// [`PartitionMaintainer`](sendoff_engine::PartitionMaintainer), and wants
+    /// [`Retention::FOREVER`].
+    ///
+    /// One difference: PostgreSQL can only hold an id unique together with the partition's key. An
+    /// id that is written twice is refused within one statement; one that comes again later is not
+    /// noticed. Who brings ids keeps them unique.
+    Partitioned(Period),
+}
+
 /// What becomes of delivered rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retention {
@@ -79,6 +114,11 @@ pub enum Retention {
     DeleteWhenDone,
     /// They are kept this long, and then purged by maintenance.
     Keep(Duration),
+}
+
+impl Retention {
+    /// They are kept until their partition is dropped, or somebody cleans up.
+    pub const FOREVER: Self = Self::Keep(Duration::MAX);
 }
 
 impl Default for Retention {

@@ -11,7 +11,7 @@ use tokio_postgres::types::FromSql;
 use crate::error::failed;
 use crate::wire::{At, Id, Json, Payload};
 
-/// Columns of `claim`, `claim_suspects` and `find`. By number: a name is looked up for every row.
+/// Columns of `claim`, `claim_suspects`, `lock` and `find`. By number: a name is looked up for every row.
 mod column {
     pub(super) const EVENT_ID: usize = 0;
     pub(super) const EVENT_TYPE: usize = 1;
@@ -26,7 +26,7 @@ mod column {
     pub(super) const ATTEMPTS: usize = 10;
     pub(super) const DUE_AT: usize = 11;
     pub(super) const CREATED_AT: usize = 12;
-    /// Of a claim.
+    /// Of a claim or a lock.
     pub(super) const SEQ: usize = 13;
     pub(super) const WAS_DUE: usize = 14;
     pub(super) const LOST: usize = 15;
@@ -48,16 +48,18 @@ pub(crate) struct Placed {
 /// A row that is no event still has to be claimed, so that it can be settled.
 pub(crate) fn claimed(row: &Row) -> Result<Placed, StoreError> {
     let Id(id) = get(row, column::EVENT_ID)?;
+    let was_due = time(row, column::WAS_DUE)?;
     let claimed = Claimed {
         id,
         token: Token::new(time(row, column::DUE_AT)?),
         attempts: attempts(row)?,
+        was_due,
         lost: get(row, column::LOST)?,
         created_at: time(row, column::CREATED_AT)?,
         claimed_at: time(row, column::CLAIMED_AT)?,
         event: event(row),
     };
-    Ok(Placed { place: (time(row, column::WAS_DUE)?, get(row, column::SEQ)?), claimed })
+    Ok(Placed { place: (was_due, get(row, column::SEQ)?), claimed })
 }
 
 pub(crate) fn standing(row: &Row) -> Result<Standing, StoreError> {

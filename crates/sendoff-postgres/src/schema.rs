@@ -1,18 +1,25 @@
 //! Bringing the tables up to date.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
+use sendoff_core::partition::Period;
 use sendoff_engine::store::StoreError;
+use sendoff_engine::{PartitionMaintainer, PartitionOptions};
 use tokio_postgres::Client;
 use tracing::info;
 
 use crate::error::{failed, misconfigured};
+use crate::layout::for_layout;
 use crate::names::Names;
-use crate::options::PostgresOptions;
+use crate::options::{Doorbell, Layout, PostgresOptions};
 use crate::store::PostgresStore;
 
-/// Every migration, the oldest first. A published one never changes.
-const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001_outbox.sql")];
+/// Every migration, the oldest first. What a published one does never changes.
+const MIGRATIONS: [&str; 2] = [
+    include_str!("../migrations/0001_outbox.sql"),
+    include_str!("../migrations/0002_tally_and_ends.sql"),
+];
 
 const KNOWN: i64 = MIGRATIONS.len() as i64;
 
@@ -21,9 +28,29 @@ const OLDEST_SERVER: i32 = 130_000;
 
 /// Whether this version can work with what is there. Tables that are not there yet are no error.
 pub(crate) async fn check(store: &PostgresStore) -> Result<(), StoreError> {
+    installed(store).await.map(|_| ())
+}
+
+/// Whether everything is there.
+pub(crate) async fn check_installed(store: &PostgresStore) -> Result<(), StoreError> {
+    match installed(store).await? {
+        None => Err(misconfigured(format!(
+            "there is no table {}: migrate first, or mend database, schema or prefix",
+            store.table()
+        ))),
+        Some(missing) if missing > 0 => Err(misconfigured(format!(
+            "the table {} was made by an older version: migrate first",
+            store.table()
+        ))),
+        Some(_) => Ok(()),
+    }
+}
+
+/// How many migrations are missing; `None` where none ever ran.
+async fn installed(store: &PostgresStore) -> Result<Option<usize>, StoreError> {
     let (upkeep, sql) = (&store.links().upkeep, store.sql());
     let rows = upkeep.query(&sql.schema_known, &[]).await?;
-    let Some(row) = rows.first() else { return Ok(()) };
+    let Some(row) = rows.first() else { return Ok(None) };
     let server: i32 = row.try_get(0).map_err(failed)?;
     if server < OLDEST_SERVER {
         return Err(misconfigured(format!(
@@ -31,12 +58,12 @@ pub(crate) async fn check(store: &PostgresStore) -> Result<(), StoreError> {
             server / 10_000
         )));
     }
-    if row.try_get(1).map_err(failed)? {
-        let rows = upkeep.query(&sql.schema_version, &[]).await?;
-        let found: i32 = rows.first().map_or(Ok(0), |row| row.try_get(0)).map_err(failed)?;
-        missing(found)?;
+    if !row.try_get::<_, bool>(1).map_err(failed)? {
+        return Ok(None);
     }
-    Ok(())
+    let rows = upkeep.query(&sql.schema_version, &[]).await?;
+    let found: i32 = rows.first().map_or(Ok(0), |row| row.try_get(0)).map_err(failed)?;
+    missing(found).map(Some)
 }
 
 /// Runs what is missing, in one transaction on a connection of its own: whoever drops the future
@@ -47,7 +74,22 @@ pub(crate) async fn migrate(store: &PostgresStore) -> Result<(), StoreError> {
         .open(None)
         .await
         .map_err(|error| StoreError::Unavailable(error.into()))?;
-    run(&opened.client, store).await.inspect_err(|_| opened.task.abort())
+    run(&opened.client, store).await.inspect_err(|_| opened.task.abort())?;
+    drop(opened);
+    first_partitions(store).await
+}
+
+/// Rows should find their partition from the first one on.
+async fn first_partitions(store: &PostgresStore) -> Result<(), StoreError> {
+    let Layout::Partitioned(period) = store.layout() else { return Ok(()) };
+    if store.doorbell() == Doorbell::Off {
+        // No session to hold the lock on; until the maintainer comes, the tail takes every row.
+        return Ok(());
+    }
+    let options = PartitionOptions { period, ..PartitionOptions::default() };
+    let maintainer = PartitionMaintainer::new(Arc::new(store.clone()), options)
+        .map_err(|error| misconfigured(error.to_string()))?;
+    maintainer.run_once().await.map(|_| ()).map_err(|error| error.source)
 }
 
 async fn run(client: &Client, store: &PostgresStore) -> Result<(), StoreError> {
@@ -63,14 +105,34 @@ async fn run(client: &Client, store: &PostgresStore) -> Result<(), StoreError> {
         0
     };
     let missing = missing(found)?;
+    let layout = layout(client, store).await?;
     if missing > 0 {
-        client.batch_execute(&steps(names, missing)).await.map_err(failed)?;
+        client.batch_execute(&steps(names, missing, layout)).await.map_err(failed)?;
     }
     client.batch_execute("commit").await.map_err(failed)?;
     if missing > 0 {
         info!(table = store.table(), version = KNOWN, "migrated");
     }
     Ok(())
+}
+
+/// The layout of the table that is there, or the one it is to have.
+async fn layout(client: &Client, store: &PostgresStore) -> Result<Layout, StoreError> {
+    let wanted = store.layout();
+    let found = client.query_typed(&store.sql().partition_layout.text, &[]).await;
+    match found.map_err(failed)?.first() {
+        None => Ok(wanted),
+        Some(row) if row.try_get::<_, &str>(0).map_err(failed)? == "p" => match wanted {
+            Layout::Partitioned(_) => Ok(wanted),
+            Layout::Flat => Ok(Layout::Partitioned(Period::default())),
+        },
+        Some(_) if wanted == Layout::Flat => Ok(Layout::Flat),
+        Some(_) => Err(misconfigured(format!(
+            "the table {} is there and not partitioned, and PostgreSQL cannot change that: choose \
+             the flat layout, or another prefix or schema for a new table",
+            store.table()
+        ))),
+    }
 }
 
 /// How many of our migrations have not run.
@@ -84,11 +146,13 @@ fn missing(found: i32) -> Result<usize, StoreError> {
 
 /// Everything that [`PostgresStore::migrate`] would run on an empty database, as a script.
 ///
-/// Running it a second time fails and changes nothing.
+/// Running it a second time fails and changes nothing. A partitioned table begins with its tail, which
+/// takes every row until partitions are made.
 pub fn migration_sql(options: &PostgresOptions) -> Result<String, StoreError> {
     options.check()?;
     let names = Names::new(options.schema.as_ref(), options.prefix.as_ref());
-    Ok(format!("{}{}commit;\n", lock(&names), steps(&names, MIGRATIONS.len())))
+    let steps = steps(&names, MIGRATIONS.len(), options.layout);
+    Ok(format!("{}{steps}commit;\n", lock(&names)))
 }
 
 /// One migration at a time; the lock ends with its transaction, so it works behind a pooler too.
@@ -102,7 +166,7 @@ fn lock(names: &Names) -> String {
 }
 
 /// The last `missing` migrations, each with its number.
-fn steps(names: &Names, missing: usize) -> String {
+fn steps(names: &Names, missing: usize, layout: Layout) -> String {
     let mut script = String::new();
     // Making a schema needs a right that using one does not, also where it exists already.
     if !names.is_public() {
@@ -123,7 +187,7 @@ fn steps(names: &Names, missing: usize) -> String {
         let _ = write!(
             script,
             "\n{}\ninsert into {} (version) values ({});\n",
-            names.put_into(migration).trim_end(),
+            names.put_into(&for_layout(migration, layout)).trim_end(),
             names.qualified("outbox_schema"),
             at + 1
         );

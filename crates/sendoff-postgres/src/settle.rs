@@ -21,11 +21,14 @@ impl SettleStore for PostgresStore {
             Retention::DeleteWhenDone => &self.sql().settle_delete,
             Retention::Keep(_) => &self.sql().settle_keep,
         };
-        let Columns { ids, tokens, outcomes, after, attempts, errors } = Columns::of(batch);
+        let tokens: Vec<At> =
+            batch.iter().map(|settled| At::from(settled.held.by.token())).collect();
+        let columns = Columns::of(batch.iter().map(|settled| (settled.held.id, &settled.outcome)));
+        let Columns { ids, outcomes, after, attempts, errors, due } = &columns;
         let rows = self
             .links()
             .settlements
-            .query(statement, &[&ids, &tokens, &outcomes, &after, &attempts, &errors])
+            .query(statement, &[ids, &tokens, outcomes, after, attempts, errors, due])
             .await?;
         rows.iter().map(|row| rows::get(row, 0).map(|Id(id)| id)).collect()
     }
@@ -49,24 +52,25 @@ impl SettleStore for PostgresStore {
     }
 }
 
-/// Settlements as arrays, one for each parameter.
+/// Outcomes as arrays, one for each parameter.
 #[derive(Default)]
-struct Columns<'a> {
-    ids: Vec<Id>,
-    tokens: Vec<At>,
-    outcomes: Vec<i16>,
-    after: Vec<Span>,
-    attempts: Vec<Option<i32>>,
-    errors: Vec<Option<ErrorText<'a>>>,
+pub(crate) struct Columns<'a> {
+    pub(crate) ids: Vec<Id>,
+    pub(crate) outcomes: Vec<i16>,
+    pub(crate) after: Vec<Span>,
+    pub(crate) attempts: Vec<Option<i32>>,
+    pub(crate) errors: Vec<Option<ErrorText<'a>>>,
+    pub(crate) due: Vec<Option<At>>,
 }
 
 /// The status stays as it is.
 const GIVEN_BACK: i16 = 0;
 
 impl<'a> Columns<'a> {
-    fn of(batch: &'a [Settlement]) -> Self {
+    pub(crate) fn of(batch: impl Iterator<Item = (EventId, &'a Outcome)>) -> Self {
         let mut columns = Self::default();
-        for Settlement { held, outcome } in batch {
+        for (id, outcome) in batch {
+            let mut due = None;
             let (outcome, after, attempts, error) = match outcome {
                 Outcome::Done => (Status::Done.code(), Duration::ZERO, None, None),
                 Outcome::Retry { delay, attempts, error } => {
@@ -76,15 +80,19 @@ impl<'a> Columns<'a> {
                     (Status::Dead.code(), Duration::ZERO, Some(attempts), Some(error))
                 }
                 Outcome::Released => (GIVEN_BACK, Duration::ZERO, None, None),
+                Outcome::Restored { due_at } => {
+                    due = Some(At(*due_at));
+                    (GIVEN_BACK, Duration::ZERO, None, None)
+                }
             };
-            columns.ids.push(Id(held.id));
-            columns.tokens.push(At::from(held.by.token()));
+            columns.ids.push(Id(id));
             columns.outcomes.push(outcome);
             columns.after.push(Span(after.min(limits::DELAY)));
             columns.attempts.push(attempts.map(|count| i32::try_from(*count).unwrap_or(i32::MAX)));
             columns
                 .errors
                 .push(error.map(|text| ErrorText(limits::truncate(text, limits::ERROR_CHARS))));
+            columns.due.push(due);
         }
         columns
     }

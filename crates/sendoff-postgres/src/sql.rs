@@ -52,8 +52,8 @@ macro_rules! statements {
 
 statements!(
     arm: [],
-    claim: [TEXT, INT8, INTERVAL, INTERVAL],
-    claim_suspects: [TEXT, INT8, INTERVAL, INTERVAL],
+    claim: [TEXT, INT8, INTERVAL, INTERVAL, INTERVAL],
+    claim_suspects: [TEXT, INT8, INTERVAL, INTERVAL, INTERVAL],
     confirm: [UUID_ARRAY, TIMESTAMPTZ_ARRAY],
     counts: [],
     disarm: [],
@@ -71,18 +71,34 @@ statements!(
         UUID, TEXT, TEXT, TEXT, TEXT, TEXT, INT2, TEXT, TIMESTAMPTZ, INTERVAL, TEXT, JSONB, BYTEA
     ],
     is_in_transaction: [],
+    lock: [INT8, INTERVAL, INTERVAL],
     oldest_lag: [],
+    partition_layout: [],
+    partition_list: [],
+    partition_lock: [],
+    partition_tail: [TIMESTAMPTZ, TIMESTAMPTZ, INT8],
+    partition_unlock: [],
     present: [UUID_ARRAY],
-    purge: [INTERVAL, INT8],
+    purge: [INTERVAL, INT8, BOOL],
+    purgeable: [INTERVAL, INT8, BOOL],
     rescue: [INTERVAL],
     schema_known: [],
     schema_version: [],
     settle_delete: [
-        UUID_ARRAY, TIMESTAMPTZ_ARRAY, INT2_ARRAY, INTERVAL_ARRAY, INT4_ARRAY, TEXT_ARRAY
+        UUID_ARRAY, TIMESTAMPTZ_ARRAY, INT2_ARRAY, INTERVAL_ARRAY, INT4_ARRAY, TEXT_ARRAY,
+        TIMESTAMPTZ_ARRAY
     ],
     settle_keep: [
-        UUID_ARRAY, TIMESTAMPTZ_ARRAY, INT2_ARRAY, INTERVAL_ARRAY, INT4_ARRAY, TEXT_ARRAY
+        UUID_ARRAY, TIMESTAMPTZ_ARRAY, INT2_ARRAY, INTERVAL_ARRAY, INT4_ARRAY, TEXT_ARRAY,
+        TIMESTAMPTZ_ARRAY
     ],
+    settle_locked_delete: [
+        UUID_ARRAY, INT2_ARRAY, INTERVAL_ARRAY, INT4_ARRAY, TEXT_ARRAY, TIMESTAMPTZ_ARRAY
+    ],
+    settle_locked_keep: [
+        UUID_ARRAY, INT2_ARRAY, INTERVAL_ARRAY, INT4_ARRAY, TEXT_ARRAY, TIMESTAMPTZ_ARRAY
+    ],
+    topics: [],
     transaction_status: [XID8],
 );
 

@@ -6,8 +6,9 @@ use sendoff_engine::store::StoreError;
 
 use crate::connect::Connector;
 use crate::link::{Kept, Link};
+use crate::locked::LockSessions;
 use crate::names::Names;
-use crate::options::{Doorbell, PostgresOptions, Retention};
+use crate::options::{Doorbell, Layout, PostgresOptions, Retention};
 use crate::schema;
 use crate::sql::Sql;
 use crate::wake::Bell;
@@ -15,7 +16,9 @@ use crate::wake::Bell;
 /// An outbox in a PostgreSQL database. Cheap to clone.
 ///
 /// It has up to four connections of its own, opened when they are first needed and again when they
-/// are lost: for claims, for settlements, for looking and tidying up, and for the doorbell.
+/// are lost: for claims, for settlements, for looking and tidying up, and for the doorbell. Batches
+/// of the `locked` claim mode have further ones,
+/// [as many as the options allow](PostgresOptions::locked_connections).
 ///
 /// Claims and settlements do not wait for the disk (`synchronous_commit` is off in the store's own
 /// sessions): what a crash of the server takes back is delivered again. What applications commit is
@@ -33,6 +36,7 @@ struct Shared {
     names: Names,
     sql: Sql,
     links: Links,
+    locks: Arc<LockSessions>,
     bell: Bell,
     closed: AtomicBool,
 }
@@ -68,6 +72,11 @@ impl PostgresStore {
         let names = Names::new(options.schema.as_ref(), options.prefix.as_ref());
         let link = || Link::new(Arc::clone(&connector), Kept::from(options.doorbell));
         let links = Links { claims: link(), settlements: link(), upkeep: link() };
+        let locks = LockSessions::new(
+            Arc::clone(&connector),
+            Kept::from(options.doorbell),
+            options.locked_connections,
+        );
         let store = Self(Arc::new(Shared {
             sql: Sql::load(&names),
             bell: Bell::new(names.channel()),
@@ -75,6 +84,7 @@ impl PostgresStore {
             options,
             names,
             links,
+            locks: Arc::new(locks),
             closed: AtomicBool::new(false),
         }));
         schema::check(&store).await?;
@@ -87,11 +97,23 @@ impl PostgresStore {
     /// # Errors
     ///
     /// [`NewerSchema`](StoreError::NewerSchema) if a newer version made the tables;
+    /// [`Misconfigured`](StoreError::Misconfigured) if a flat table is there and the layout is another;
     /// [`Refused`](StoreError::Refused) if the role may not make them: then print
     /// [`migration_sql`](crate::migration_sql) for somebody who may.
     pub async fn migrate(&self) -> Result<(), StoreError> {
         self.check_open()?;
         schema::migrate(self).await
+    }
+
+    /// Whether the tables are there and up to date, for tools that look after an outbox and make
+    /// nothing themselves.
+    ///
+    /// # Errors
+    ///
+    /// [`Misconfigured`](StoreError::Misconfigured) where they are not, with what to do.
+    pub async fn check_installed(&self) -> Result<(), StoreError> {
+        self.check_open()?;
+        schema::check_installed(self).await
     }
 
     /// The name of the table, with schema and prefix, ready to be put into SQL.
@@ -105,6 +127,7 @@ impl PostgresStore {
     pub async fn close(&self) {
         self.0.closed.store(true, Ordering::Relaxed);
         self.0.bell.silence();
+        self.0.locks.close();
         let Links { claims, settlements, upkeep } = &self.0.links;
         claims.close().await;
         settlements.close().await;
@@ -131,12 +154,20 @@ impl PostgresStore {
         &self.0.links
     }
 
+    pub(crate) fn locks(&self) -> &Arc<LockSessions> {
+        &self.0.locks
+    }
+
     pub(crate) fn bell(&self) -> &Bell {
         &self.0.bell
     }
 
     pub(crate) fn retention(&self) -> Retention {
         self.0.options.retention
+    }
+
+    pub(crate) fn layout(&self) -> Layout {
+        self.0.options.layout
     }
 
     pub(crate) fn doorbell(&self) -> Doorbell {

@@ -8,6 +8,7 @@ select seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id, order
  where status in (0, 2) and losses > 0
    and due_at <= ?1
    and (created_at <= ?2 or created_at > ?1)
+   and created_at >= ?5
    and losses + (locked_by is not null and locked_by <> ?3) >= 2
  order by due_at, seq
  limit ?4

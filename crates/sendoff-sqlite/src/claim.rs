@@ -12,12 +12,13 @@ use crate::store::{SqliteStore, due, in_transaction};
 #[async_trait]
 impl ClaimStore for SqliteStore {
     async fn claim(&self, claim: &Claim<'_>) -> Result<Vec<Claimed>, StoreError> {
-        let Claim { owner, limit, hold, skip_recent, suspects } = *claim;
+        let Claim { owner, limit, hold, skip_recent, window, suspects } = *claim;
         let wanted = Wanted {
             owner: owner.to_owned(),
             limit: limit.min(limits::BATCH_ROWS),
             hold,
             skip_recent,
+            window,
             suspects,
         };
         self.on_thread(move |conn, sql, clock| {
@@ -65,15 +66,8 @@ struct Wanted {
     limit: usize,
     hold: Duration,
     skip_recent: Duration,
+    window: Option<Duration>,
     suspects: Suspects,
-}
-
-impl Wanted {
-    /// Rows created later than this are left alone; the statements make an exception for rows from
-    /// the future, which a clock that stepped back leaves behind.
-    fn created_until(&self, now: Timestamp) -> Timestamp {
-        now.saturating_sub(self.skip_recent)
-    }
 }
 
 fn take(
@@ -86,16 +80,12 @@ fn take(
         Suspects::Skip => &sql.claim,
         Suspects::Only => &sql.claim_suspects,
     };
+    let (until, from) = rows::created_within(now, wanted.skip_recent, wanted.window);
     // Read to the end before the first row is held: holding moves it in the index being walked.
     let found: Vec<Visible> = tx
         .prepare_cached(statement)?
         .query_map(
-            (
-                now.as_micros(),
-                wanted.created_until(now).as_micros(),
-                &wanted.owner,
-                wanted.limit as i64,
-            ),
+            (now.as_micros(), until, &wanted.owner, wanted.limit as i64, from),
             rows::visible,
         )?
         .collect::<rusqlite::Result<_>>()?;
@@ -128,6 +118,7 @@ fn held(row: Visible, now: Timestamp, wanted: &Wanted) -> Taken {
         id,
         token: Token::new(due(now, wanted.hold, due_at)),
         attempts: attempts.saturating_add(u32::from(lost)),
+        was_due: due_at,
         lost,
         created_at,
         claimed_at: now,

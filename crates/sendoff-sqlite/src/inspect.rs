@@ -3,7 +3,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rusqlite::OptionalExtension;
 use sendoff_core::{EventId, Status};
-use sendoff_engine::store::{Counts, InspectStore, Row, StoreError};
+use sendoff_engine::store::{Counts, InspectStore, Row, StoreError, TopicCounts};
 
 use crate::claim::oldest_due;
 use crate::rows;
@@ -33,6 +33,29 @@ impl InspectStore for SqliteStore {
                 }
             }
             Ok(counts)
+        })
+        .await
+    }
+
+    async fn topics(&self) -> Result<Vec<TopicCounts>, StoreError> {
+        self.read(|conn, sql, now| {
+            let mut topics: Vec<TopicCounts> = Vec::new();
+            let mut statement = conn.prepare_cached(&sql.topics)?;
+            let mut found = statement.query([now.as_micros()])?;
+            // In the order of the types.
+            while let Some(row) = found.next()? {
+                // SQLite stores any bytes as text.
+                let event_type = String::from_utf8_lossy(row.get_ref(0)?.as_bytes()?).into_owned();
+                if topics.last().is_none_or(|topic| topic.event_type != event_type) {
+                    topics.push(TopicCounts { event_type, ..TopicCounts::default() });
+                }
+                let status = Status::try_from(row.get::<_, i64>(1)?);
+                if let (Some(topic), Ok(status)) = (topics.last_mut(), status) {
+                    *topic.counts.of(status) += u64::try_from(row.get::<_, i64>(2)?).unwrap_or(0);
+                    topic.held += u64::try_from(row.get::<_, i64>(3)?).unwrap_or(0);
+                }
+            }
+            Ok(topics)
         })
         .await
     }

@@ -44,6 +44,7 @@ mod claim;
 mod connect;
 mod error;
 mod inspect;
+mod locked;
 mod options;
 mod retain;
 mod rows;

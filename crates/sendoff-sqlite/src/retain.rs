@@ -1,9 +1,10 @@
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::Connection;
-use sendoff_core::Timestamp;
-use sendoff_engine::store::{RetainStore, StoreError};
+use sendoff_core::{Status, Timestamp};
+use sendoff_engine::store::{Purge, Purged, RetainStore, StoreError};
 
 use crate::options::Retention;
 use crate::sql::Sql;
@@ -21,33 +22,95 @@ impl RetainStore for SqliteStore {
         }
     }
 
-    async fn purge(&self, older_than: Duration, limit: usize) -> Result<u64, StoreError> {
-        let cutoff = self.now().saturating_sub(older_than);
-        // Found without a lock, in steps; deleted in one short transaction.
+    async fn purge(&self, purge: &Purge) -> Result<Purged, StoreError> {
+        let cutoff = self.now().saturating_sub(purge.older_than);
+        // The next batch goes on where the last one ended: rows that stay are not passed again for
+        // every batch.
+        let walked = self.walked();
+        let Over { done, dead } = self.over(purge, cutoff, walked.load(Ordering::Relaxed)).await?;
+        let full = done.len() == purge.limit;
+        let reached = done.last().copied().filter(|_| full).unwrap_or(0);
+        walked.store(reached, Ordering::Relaxed);
+        if done.is_empty() && dead.is_empty() {
+            return self.check_open().map(|()| Purged::default());
+        }
+        self.write(move |tx, sql, _| {
+            let mut delete = tx.prepare_cached(&sql.purge_delete)?;
+            let mut forget = |rows: Vec<i64>, status: Status| -> rusqlite::Result<u64> {
+                let mut purged = 0;
+                for seq in rows {
+                    purged += delete.execute((seq, cutoff.as_micros(), status.code()))? as u64;
+                }
+                Ok(purged)
+            };
+            Ok(Purged { done: forget(done, Status::Done)?, dead: forget(dead, Status::Dead)? })
+        })
+        .await
+    }
+
+    async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {
+        let cutoff = self.now().saturating_sub(purge.older_than);
+        let Over { done, dead } = self.over(purge, cutoff, 0).await?;
+        self.check_open()?;
+        Ok(Purged { done: done.len() as u64, dead: dead.len() as u64 })
+    }
+}
+
+/// Rows that may go, by their numbers.
+struct Over {
+    done: Vec<i64>,
+    dead: Vec<i64>,
+}
+
+impl SqliteStore {
+    /// Found without a lock, in steps, from the row `resumed` on.
+    async fn over(
+        &self,
+        purge: &Purge,
+        cutoff: Timestamp,
+        resumed: i64,
+    ) -> Result<Over, StoreError> {
+        let mut done = self.walk_done(resumed, i64::MAX, cutoff, purge.limit).await?;
+        if done.len() < purge.limit && resumed > 0 {
+            // At the end. What was not over when it was passed may be now.
+            let wanted = purge.limit - done.len();
+            done.extend(self.walk_done(0, resumed, cutoff, wanted).await?);
+        }
+        let wanted = purge.limit - done.len();
+        if !purge.dead || wanted == 0 {
+            return Ok(Over { done, dead: Vec::new() });
+        }
+        let dead = self
+            .read(move |conn, sql, _| {
+                let mut statement = conn.prepare_cached(&sql.purge_dead)?;
+                let limit = i64::try_from(wanted).unwrap_or(i64::MAX);
+                statement.query_map((cutoff.as_micros(), limit), |row| row.get(0))?.collect()
+            })
+            .await?;
+        Ok(Over { done, dead })
+    }
+
+    /// Delivered rows over, behind the row `after` and up to `last`.
+    async fn walk_done(
+        &self,
+        after: i64,
+        last: i64,
+        cutoff: Timestamp,
+        wanted: usize,
+    ) -> Result<Vec<i64>, StoreError> {
         let mut over = Vec::new();
-        let mut after = Some(0);
-        while let Some(from) = after {
-            let wanted = limit - over.len();
+        let mut next = Some(after);
+        while let Some(from) = next.filter(|from| *from < last) {
+            let wanted = wanted - over.len();
             if wanted == 0 {
                 break;
             }
             let step =
                 self.read(move |conn, sql, now| walk(conn, sql, from, cutoff, now, wanted)).await?;
-            over.extend(step.over);
-            after = step.after;
+            over.extend(step.over.into_iter().filter(|seq| *seq <= last));
+            next = step.after;
         }
-        if over.is_empty() {
-            return self.check_open().map(|()| 0);
-        }
-        self.write(move |tx, sql, _| {
-            let mut delete = tx.prepare_cached(&sql.purge_delete)?;
-            let mut purged = 0;
-            for seq in over {
-                purged += delete.execute((seq, cutoff.as_micros()))? as u64;
-            }
-            Ok(purged)
-        })
-        .await
+        Ok(over)
     }
 }
 

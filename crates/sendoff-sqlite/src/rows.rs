@@ -1,6 +1,7 @@
 //! Rows on their way in and out.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use bytes::Bytes;
 use rusqlite::types::ValueRef;
@@ -47,7 +48,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Columns of `claim`, `claim_suspects` and `find`. By number: a name is looked up for every row.
+/// Columns of `claim`, `claim_suspects`, `lock` and `find`. By number: a name is looked up for every row.
 mod column {
     pub(super) const SEQ: usize = 0;
     pub(super) const EVENT_ID: usize = 1;
@@ -68,6 +69,17 @@ mod column {
     pub(super) const LAST_ERROR: usize = 16;
     pub(super) const LOCKED_BY: usize = 17;
     pub(super) const LOSSES: usize = 18;
+}
+
+/// When a row may have been created: not after the first, which excepts rows from the future that a
+/// clock which stepped back left behind, and not before the second.
+pub(crate) fn created_within(
+    now: Timestamp,
+    skip_recent: Duration,
+    window: Option<Duration>,
+) -> (i64, i64) {
+    let oldest = window.map_or(i64::MIN, |window| now.saturating_sub(window).as_micros());
+    (now.saturating_sub(skip_recent).as_micros(), oldest)
 }
 
 /// What the claim must know of a row, whatever its event looks like.

@@ -1,15 +1,18 @@
 //! Bringing the tables up to date.
 
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior};
 use sendoff_engine::store::StoreError;
 
-use crate::error::failed;
+use crate::error::{failed, misconfigured};
 use crate::sql::Sql;
 
 /// Runs what is missing, in one immediate transaction: of several processes that start at once, one
 /// migrates and the others find it done.
 pub(crate) fn migrate(conn: &mut Connection, sql: &Sql) -> Result<(), StoreError> {
-    let migrations = [&sql.migration_0001];
+    let migrations = [&sql.migration_0001, &sql.migration_0002];
     let known = migrations.len();
     // Without a lock first: a start must not wait for a writer when there is nothing to do.
     if missing(version(conn, sql).map_err(failed)?, known)? == 0 {
@@ -30,6 +33,31 @@ pub(crate) fn migrate(conn: &mut Connection, sql: &Sql) -> Result<(), StoreError
         run().map_err(failed)?;
     }
     tx.commit().map_err(failed)
+}
+
+/// Whether there is an outbox. Reads only: a file of somebody else's stays as it is.
+pub(crate) fn check_installed(
+    path: &Path,
+    sql: &Sql,
+    busy_timeout: Duration,
+) -> Result<(), StoreError> {
+    if !path.exists() {
+        return Err(misconfigured(format!(
+            "there is no file {}: migrate first, or mend the path",
+            path.display()
+        )));
+    }
+    let conn =
+        Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(failed)?;
+    conn.busy_timeout(busy_timeout).map_err(failed)?;
+    if version(&conn, sql).map_err(failed)? == 0 {
+        return Err(misconfigured(format!(
+            "there is no table {} in {}: migrate first, or mend path or prefix",
+            sql.table,
+            path.display()
+        )));
+    }
+    Ok(())
 }
 
 /// How many of the `known` migrations have not run.

@@ -1,7 +1,9 @@
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rusqlite::Transaction;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, OptionalExtension, Row};
 use sendoff_core::{EventId, Timestamp, Token, limits};
 use sendoff_engine::store::{Held, Outcome, SettleStore, Settlement, StoreError};
 
@@ -16,16 +18,8 @@ impl SettleStore for SqliteStore {
             return self.check_open().map(|()| Vec::new());
         }
         let (batch, retention) = (batch.to_vec(), self.retention());
-        self.write(move |tx, sql, now| {
-            let mut settled = Vec::with_capacity(batch.len());
-            for settlement in &batch {
-                if settle(tx, sql, now, retention, settlement)? {
-                    settled.push(settlement.held.id);
-                }
-            }
-            Ok(settled)
-        })
-        .await
+        self.write(move |tx, sql, now| settle_all(tx, sql, now, retention, Fence::Holder, &batch))
+            .await
     }
 
     async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Vec<Held>, StoreError> {
@@ -54,45 +48,81 @@ impl SettleStore for SqliteStore {
     }
 }
 
-/// Carries out one settlement; `false` if it was fenced.
-fn settle(
-    tx: &Transaction<'_>,
+/// What proves that a row is ours to settle, beside its due time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fence {
+    /// Somebody holds it: the due time is the token.
+    Holder,
+    /// Nobody else can have changed it since this transaction began.
+    Transaction,
+}
+
+/// Carries out what is not fenced, and counts what ended by it. Answers which it did.
+pub(crate) fn settle_all(
+    conn: &Connection,
     sql: &Sql,
     now: Timestamp,
     retention: Retention,
+    fence: Fence,
+    batch: &[Settlement],
+) -> rusqlite::Result<Vec<EventId>> {
+    let mut settled = Vec::with_capacity(batch.len());
+    let mut ended: BTreeMap<(Vec<u8>, i16), i64> = BTreeMap::new();
+    for settlement in batch {
+        let Some(event_type) = settle(conn, sql, now, retention, fence, settlement)? else {
+            continue;
+        };
+        settled.push(settlement.held.id);
+        if let Some(status) = settlement.outcome.end() {
+            *ended.entry((event_type, status.code())).or_default() += 1;
+        }
+    }
+    let mut tally = conn.prepare_cached(&sql.tally)?;
+    for ((event_type, status), count) in ended {
+        tally.execute((ToSqlOutput::Borrowed(ValueRef::Text(&event_type)), status, count))?;
+    }
+    Ok(settled)
+}
+
+/// Carries out one settlement, and answers the type of its event; `None` if it was fenced.
+fn settle(
+    conn: &Connection,
+    sql: &Sql,
+    now: Timestamp,
+    retention: Retention,
+    fence: Fence,
     settlement: &Settlement,
-) -> rusqlite::Result<bool> {
+) -> rusqlite::Result<Option<Vec<u8>>> {
     let Settlement { held: Held { id, by }, outcome } = settlement;
-    let token = by.token();
-    let (id, token) = (id.as_bytes(), token.due_at());
-    let fence = token.as_micros();
-    let changed = match outcome {
+    let token = by.token().due_at();
+    let (id, was_due, ours) = (id.as_bytes(), token.as_micros(), fence == Fence::Transaction);
+    // Verbatim: SQLite stores any bytes as text.
+    let event_type = |row: &Row<'_>| Ok(row.get_ref(0)?.as_bytes()?.to_vec());
+    match outcome {
         Outcome::Done => match retention {
             Retention::DeleteWhenDone => {
-                tx.prepare_cached(&sql.settle_delete)?.execute((id, fence))?
+                conn.prepare_cached(&sql.settle_delete)?.query_row((id, was_due, ours), event_type)
             }
-            Retention::Keep(_) => {
-                tx.prepare_cached(&sql.settle_done)?.execute((id, fence, now.as_micros()))?
-            }
+            Retention::Keep(_) => conn
+                .prepare_cached(&sql.settle_done)?
+                .query_row((id, was_due, now.as_micros(), ours), event_type),
         },
         Outcome::Retry { delay, attempts, error } => {
             let due_at = due(now, *delay, token).as_micros();
-            tx.prepare_cached(&sql.settle_retry)?.execute((
-                id,
-                fence,
-                due_at,
-                attempts,
-                kept(error),
-            ))?
+            conn.prepare_cached(&sql.settle_retry)?
+                .query_row((id, was_due, due_at, attempts, kept(error), ours), event_type)
         }
-        Outcome::Dead { attempts, error } => {
-            tx.prepare_cached(&sql.settle_dead)?.execute((id, fence, attempts, kept(error)))?
-        }
-        Outcome::Released => {
-            tx.prepare_cached(&sql.settle_release)?.execute((id, fence, now.as_micros()))?
-        }
-    };
-    Ok(changed > 0)
+        Outcome::Dead { attempts, error } => conn
+            .prepare_cached(&sql.settle_dead)?
+            .query_row((id, was_due, attempts, kept(error), now.as_micros(), ours), event_type),
+        Outcome::Released => conn
+            .prepare_cached(&sql.settle_release)?
+            .query_row((id, was_due, now.as_micros(), ours), event_type),
+        Outcome::Restored { due_at } => conn
+            .prepare_cached(&sql.settle_release)?
+            .query_row((id, was_due, due_at.as_micros(), ours), event_type),
+    }
+    .optional()
 }
 
 /// The part of an error's text that is stored.

@@ -2,8 +2,9 @@
 
 use sendoff_core::Ident;
 
-/// The only name the files know; it also begins the names of the indexes and of the view.
+/// The names the files know; the first also begins the names of the indexes and of the view.
 const TABLE: &str = "outbox_event";
+const TALLY: &str = "outbox_tally";
 
 macro_rules! statements {
     ($($name:ident),* $(,)?) => {
@@ -20,13 +21,14 @@ macro_rules! statements {
         impl Sql {
             /// Puts the checked prefix before the table's name. Nothing else is ever spliced.
             pub(crate) fn load(prefix: Option<&Ident>) -> Self {
-                let table = format!("{}{TABLE}", prefix.map_or("", Ident::as_str));
-                let insert = named(include_str!("../sql/insert.sql"), &table);
+                let prefix = prefix.map_or("", Ident::as_str);
+                let table = format!("{prefix}{TABLE}");
+                let insert = named(include_str!("../sql/insert.sql"), prefix);
                 let (head, row) = insert.rsplit_once('\n').unwrap_or((&insert, ""));
                 Self {
                     insert_head: head.to_owned(),
                     insert_row: row.to_owned(),
-                    $($name: named(include_str!(concat!("../sql/", stringify!($name), ".sql")), &table),)*
+                    $($name: named(include_str!(concat!("../sql/", stringify!($name), ".sql")), prefix),)*
                     table,
                 }
             }
@@ -42,8 +44,11 @@ statements!(
     extend,
     find,
     hold,
+    lock,
     migration_0001,
+    migration_0002,
     oldest_due,
+    purge_dead,
     purge_delete,
     purge_walk,
     rescue,
@@ -56,6 +61,8 @@ statements!(
     settle_done,
     settle_release,
     settle_retry,
+    tally,
+    topics,
 );
 
 impl Sql {
@@ -71,9 +78,11 @@ impl Sql {
 }
 
 /// A file's statement, without its comments: statements are cached by their text.
-fn named(file: &str, table: &str) -> String {
+fn named(file: &str, prefix: &str) -> String {
     let lines: Vec<_> = file.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
-    lines.join("\n").trim().replace(TABLE, table)
+    let text = lines.join("\n");
+    let put = |text: &str, name: &str| text.replace(name, &format!("{prefix}{name}"));
+    put(&put(text.trim(), TABLE), TALLY)
 }
 
 #[cfg(test)]
@@ -89,6 +98,7 @@ mod tests {
             sql.claim.contains("from billing_outbox_event indexed by billing_outbox_event_due")
         );
         assert!(sql.migration_0001.contains("create view billing_outbox_event_json"));
+        assert!(sql.tally.contains("into billing_outbox_tally "));
         assert!(sql.schema_version.contains("from outbox_schema "), "one for all outboxes");
     }
 

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
@@ -10,6 +11,7 @@ use sendoff_engine::store::{StoreError, WakeStore};
 
 use crate::connect::{Missing, connect};
 use crate::error::failed;
+use crate::locked::LockConnection;
 use crate::options::{self, Retention, SqliteOptions, Synchronous};
 use crate::schema;
 use crate::sql::Sql;
@@ -27,6 +29,9 @@ struct Shared {
     options: SqliteOptions,
     sql: Arc<Sql>,
     writer: Writer,
+    locks: LockConnection,
+    /// The row that the last purge ended at; 0 where it came to the end.
+    walked: AtomicI64,
 }
 
 impl SqliteStore {
@@ -46,7 +51,14 @@ impl SqliteStore {
         path: impl AsRef<Path>,
         options: SqliteOptions,
     ) -> Result<Self, StoreError> {
-        let path = path.as_ref().to_owned();
+        Self::start(path.as_ref().to_owned(), options, Missing::Create).await
+    }
+
+    async fn start(
+        path: PathBuf,
+        options: SqliteOptions,
+        missing: Missing,
+    ) -> Result<Self, StoreError> {
         options::check_path(&path)?;
         options.check()?;
         let sql = Arc::new(Sql::load(options.prefix.as_ref()));
@@ -55,13 +67,17 @@ impl SqliteStore {
             Writer::start(move || {
                 // Claims and settlements lost to a power failure only cause another delivery, so
                 // they need not wait for the disk.
-                let mut conn = connect(&path, Missing::Create, busy_timeout, Synchronous::Normal)?;
+                if missing == Missing::Refuse {
+                    schema::check_installed(&path, &sql, busy_timeout)?;
+                }
+                let mut conn = connect(&path, missing, busy_timeout, Synchronous::Normal)?;
                 schema::migrate(&mut conn, &sql)?;
                 Ok(conn)
             })
             .await?
         };
-        Ok(Self(Arc::new(Shared { path, options, sql, writer })))
+        let (locks, walked) = (LockConnection::new(), AtomicI64::new(0));
+        Ok(Self(Arc::new(Shared { path, options, sql, writer, locks, walked })))
     }
 
     /// Opens the file a URL names: `sqlite:relative/path` or `sqlite:///absolute/path`.
@@ -77,6 +93,17 @@ impl SqliteStore {
     /// Like [`open_url`](Self::open_url), with options.
     pub async fn open_url_with(url: &str, options: SqliteOptions) -> Result<Self, StoreError> {
         Self::open_with(options::file_of_url(url)?, options).await
+    }
+
+    /// Like [`open_url_with`](Self::open_url_with), for tools that look after an outbox: a file
+    /// without one is refused, and left as it is.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_url`](Self::open_url), and [`Misconfigured`](StoreError::Misconfigured) for a file
+    /// that is missing or has no outbox in it.
+    pub async fn open_existing_url(url: &str, options: SqliteOptions) -> Result<Self, StoreError> {
+        Self::start(options::file_of_url(url)?, options, Missing::Refuse).await
     }
 
     /// A connection of the application's own to the same file: write-ahead logging, foreign keys
@@ -103,6 +130,7 @@ impl SqliteStore {
     ///
     /// Every later call answers [`StoreError::Closed`].
     pub async fn close(&self) {
+        self.0.locks.close().await;
         self.0.writer.close().await;
     }
 
@@ -112,6 +140,18 @@ impl SqliteStore {
 
     pub(crate) fn sql(&self) -> &Arc<Sql> {
         &self.0.sql
+    }
+
+    pub(crate) fn walked(&self) -> &AtomicI64 {
+        &self.0.walked
+    }
+
+    pub(crate) fn locks(&self) -> &LockConnection {
+        &self.0.locks
+    }
+
+    pub(crate) fn busy_timeout(&self) -> Duration {
+        self.0.options.busy_timeout
     }
 
     pub(crate) fn retention(&self) -> Retention {

@@ -75,6 +75,15 @@ impl Writer {
         answer.await.map_err(|_| StoreError::Closed)?
     }
 
+    /// Runs `work` on the connection when its turn comes; nobody waits for it. Where the thread is
+    /// gone it never runs.
+    pub(crate) fn post(&self, work: impl FnOnce(&mut Connection) + Send + 'static) {
+        if let Some(calls) = self.calls() {
+            // The queue is for callers who wait, so there is room but for those who are many.
+            let _ = calls.try_send(Box::new(work));
+        }
+    }
+
     /// Refuses new calls, and returns when the queued ones are done and the connection is closed.
     pub(crate) async fn close(&self) {
         drop(self.calls.lock().unwrap_or_else(PoisonError::into_inner).take());

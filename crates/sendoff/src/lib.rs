@@ -49,12 +49,15 @@ pub use sendoff_core::{
     Exponential, Failure, FailureClass, GLOBAL_AGGREGATE, Headers, Holding, Ident, IntoEvent,
     InvalidEvent, InvalidId, InvalidIdent, Jitter, Lane, Linear, RetryPolicy, Status, StoredEvent,
     Timestamp, Token, TypedEvent, Undecodable, UnreadableJson, Unroutable, Validation, limits,
+    partition,
 };
 pub use sendoff_engine::{
-    After, AnyHandler, Before, Blocking, Clock, Closed, ConfigError, CounterValues, Counters,
-    DuplicateListener, Handler, HandlerResult, Interceptor, LaneDepths, Listeners, Metrics,
-    NoListener, NoMetrics, Outbox, OutboxBuilder, OutboxConfig, StartError, SystemClock,
-    TokioClock, blocking, capture, memory, store,
+    After, AnyHandler, Before, Blocking, Cleaned, CleanupError, CleanupMaintainer, CleanupOptions,
+    Clock, Closed, ConfigError, CounterValues, Counters, DuplicateListener, Handler, HandlerResult,
+    Interceptor, LaneDepths, Listeners, Maintained, Metrics, NoListener, NoMetrics, Outbox,
+    OutboxBuilder, OutboxConfig, PartitionError, PartitionMaintainer, PartitionOptions,
+    PartitionReport, Skipped, StartError, SystemClock, TokioClock, WhySkipped, blocking, capture,
+    memory, store,
 };
 #[cfg(feature = "macros")]
 pub use sendoff_macros::{AggregateType, Event, EventType};

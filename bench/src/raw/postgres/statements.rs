@@ -80,13 +80,15 @@ impl Relay {
 }
 
 /// The store's statement for the schema it is in, with spans of time that this driver cannot bind
-/// written out: the default hold, and no retry that would be due after one.
+/// written out: the default hold, no window, and no retry that would be due after one.
 fn with_fixed_spans(statement: &str) -> String {
     statement
         .replace("sendoff.", "public.")
         .replace("$3::interval", "interval '30 seconds'")
         .replace("$4::interval[]", "null::interval[]")
         .replace("$4::interval", "interval '0'")
+        .replace("$5::interval", "null::interval")
+        .replace("$7::timestamptz[]", "null::timestamptz[]")
         .replace("$5::integer[]", "$4::integer[]")
         .replace("$6::text[]", "$5::text[]")
 }

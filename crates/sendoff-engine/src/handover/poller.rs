@@ -170,6 +170,7 @@ impl Poller {
             limit,
             hold: self.config.hold,
             skip_recent: self.config.skip_recent,
+            window: None,
             suspects,
         };
         let until = Deadline::after(self.config.hold);

@@ -87,7 +87,7 @@ impl Entry {
     pub(super) fn settle(&mut self, outcome: &Outcome, now: Timestamp) {
         let row = &mut self.row;
         row.locked_by = None;
-        if *outcome != Outcome::Released {
+        if !outcome.is_given_up() {
             row.losses = 0;
         }
         match outcome {
@@ -105,12 +105,15 @@ impl Entry {
             }
             Outcome::Dead { attempts, error } => {
                 row.status = Status::Dead;
+                row.done_at = Some(now);
                 row.attempts = *attempts;
                 row.last_error = Some(truncate(error, ERROR_CHARS).to_owned());
             }
             Outcome::Released => {
                 row.due_at = if row.due_at == now { now.saturating_sub(MICROSECOND) } else { now };
             }
+            // It was visible before it was held, so this is not the token's value either.
+            Outcome::Restored { due_at } => row.due_at = *due_at,
         }
     }
 }

@@ -8,6 +8,7 @@
 
 mod capture;
 mod entry;
+mod locked;
 mod roles;
 mod savepoint;
 mod store;

@@ -7,8 +7,8 @@ use sendoff_core::EventId;
 
 use super::store::MemoryStore;
 use crate::store::{
-    Claim, ClaimStore, Claimed, Counts, Held, InspectStore, RetainStore, Row, SettleStore,
-    Settlement, StoreError, WakeStore,
+    Claim, ClaimStore, Claimed, Counts, Held, InspectStore, Purge, Purged, RetainStore, Row,
+    SettleStore, Settlement, StoreError, TopicCounts, WakeStore,
 };
 
 #[async_trait]
@@ -51,6 +51,10 @@ impl InspectStore for MemoryStore {
         Ok(self.with(|table, _| table.counts())?)
     }
 
+    async fn topics(&self) -> Result<Vec<TopicCounts>, StoreError> {
+        Ok(self.with(|table, now| table.topics(now))?)
+    }
+
     async fn oldest_lag(&self) -> Result<Duration, StoreError> {
         Ok(self.with(|table, now| table.oldest_lag(now))?)
     }
@@ -64,7 +68,11 @@ impl RetainStore for MemoryStore {
         self.keep()
     }
 
-    async fn purge(&self, older_than: Duration, limit: usize) -> Result<u64, StoreError> {
-        Ok(self.with(|table, now| table.purge(older_than, limit, now))?)
+    async fn purge(&self, purge: &Purge) -> Result<Purged, StoreError> {
+        Ok(self.with(|table, now| table.purge(purge, now))?)
+    }
+
+    async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {
+        Ok(self.with(|table, now| table.over(purge, now).1)?)
     }
 }

@@ -112,6 +112,11 @@ impl MemoryStore {
         self.lock().keep
     }
 
+    /// Ends what a transaction locked; also of a closed store.
+    pub(super) fn unlock(&self, ids: &[EventId]) {
+        self.lock().table.unlock(ids);
+    }
+
     /// One statement: the table and the time, which stands still under the lock.
     pub(super) fn with<T>(
         &self,

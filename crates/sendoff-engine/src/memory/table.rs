@@ -1,12 +1,15 @@
 //! The table: every statement as a function of the rows, its arguments and the time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use sendoff_core::{EventId, Status, Timestamp, limits};
+use sendoff_core::{EventId, Status, Timestamp, Token, limits};
 
 use super::entry::Entry;
-use crate::store::{Claim, Claimed, Counts, Held, Outcome, Row, Settlement, Suspects};
+use crate::store::{
+    Claim, Claimed, Counts, Held, Lock, Outcome, Purge, Purged, Row, Settlement, Suspects,
+    TopicCounts,
+};
 
 /// Ordered maps throughout: a simulation must find the same rows in the same order every time.
 #[derive(Debug, Default)]
@@ -14,6 +17,10 @@ pub(super) struct Table {
     rows: BTreeMap<EventId, Entry>,
     /// Pending rows in the order of claims.
     pending: BTreeMap<(Timestamp, u64), EventId>,
+    /// Rows that some transaction has locked; everybody else passes them by.
+    locked: BTreeSet<EventId>,
+    /// How many rows ended, by type and status.
+    ended: BTreeMap<(String, Status), u64>,
     last_seq: u64,
 }
 
@@ -52,10 +59,7 @@ impl Table {
 
     pub(super) fn claim(&mut self, claim: &Claim<'_>, now: Timestamp) -> Vec<Claimed> {
         let ids: Vec<EventId> = self
-            .pending
-            .range(..=(now, u64::MAX))
-            .filter_map(|(_, id)| self.rows.get(id))
-            .filter(|entry| !is_young(entry.row.created_at, claim.skip_recent, now))
+            .visible(claim.skip_recent, claim.window, now)
             .filter(|entry| {
                 let losses = entry.row.losses + u32::from(entry.is_lost_to(claim.owner));
                 let suspect = losses >= limits::SUSPECT_LOSSES;
@@ -67,12 +71,60 @@ impl Table {
         ids.into_iter().filter_map(|id| self.change(id, |entry| take(entry, claim, now))).collect()
     }
 
+    /// Visible rows that nobody has locked, in the order of claims.
+    fn visible(
+        &self,
+        skip_recent: Duration,
+        window: Option<Duration>,
+        now: Timestamp,
+    ) -> impl Iterator<Item = &Entry> {
+        let oldest = window.map(|window| now.saturating_sub(window));
+        self.pending
+            .range(..=(now, u64::MAX))
+            .filter(|(_, id)| !self.locked.contains(id))
+            .filter_map(|(_, id)| self.rows.get(id))
+            .filter(move |entry| !is_young(entry.row.created_at, skip_recent, now))
+            .filter(move |entry| oldest.is_none_or(|oldest| entry.row.created_at >= oldest))
+    }
+
+    /// Locks rows for a transaction; nothing about them changes.
+    pub(super) fn lock(&mut self, lock: &Lock, now: Timestamp) -> Vec<Claimed> {
+        let rows: Vec<Claimed> = self
+            .visible(lock.skip_recent, lock.window, now)
+            .take(lock.limit)
+            .map(|entry| {
+                let lost = entry.row.locked_by.is_some();
+                Claimed {
+                    id: entry.row.event.id(),
+                    token: Token::new(entry.row.due_at),
+                    attempts: entry.row.attempts.saturating_add(u32::from(lost)),
+                    was_due: entry.row.due_at,
+                    lost,
+                    created_at: entry.row.created_at,
+                    claimed_at: now,
+                    event: entry.event(),
+                }
+            })
+            .collect();
+        self.locked.extend(rows.iter().map(|row| row.id));
+        rows
+    }
+
+    /// The transaction that locked them is over.
+    pub(super) fn unlock(&mut self, ids: &[EventId]) {
+        for id in ids {
+            self.locked.remove(id);
+        }
+    }
+
     pub(super) fn confirm(&self, holds: &[Held]) -> Vec<EventId> {
         holds.iter().filter(|held| self.is_held(held)).map(|held| held.id).collect()
     }
 
     fn is_held(&self, held: &Held) -> bool {
-        self.rows.get(&held.id).is_some_and(|entry| entry.is_held_by(held.by.token()))
+        // A database would have the statement wait for the lock; here it finds the row taken.
+        !self.locked.contains(&held.id)
+            && self.rows.get(&held.id).is_some_and(|entry| entry.is_held_by(held.by.token()))
     }
 
     pub(super) fn rescue(&mut self, longest: Duration, now: Timestamp) -> u64 {
@@ -103,13 +155,37 @@ impl Table {
             if !self.is_held(held) {
                 continue;
             }
-            self.change(held.id, |entry| entry.settle(outcome, now));
-            if !keep && *outcome == Outcome::Done {
-                self.rows.remove(&held.id);
-            }
+            self.end_hold(held.id, outcome, keep, now);
             settled.push(held.id);
         }
         settled
+    }
+
+    /// Carries out what a transaction decided about rows that it has locked.
+    pub(super) fn settle_locked(
+        &mut self,
+        outcomes: &[(EventId, Outcome)],
+        keep: bool,
+        now: Timestamp,
+    ) {
+        for (id, outcome) in outcomes {
+            if self.locked.contains(id) {
+                self.end_hold(*id, outcome, keep, now);
+            }
+        }
+    }
+
+    fn end_hold(&mut self, id: EventId, outcome: &Outcome, keep: bool, now: Timestamp) {
+        let changed = self.change(id, |entry| {
+            entry.settle(outcome, now);
+            entry.row.event.event_type().to_owned()
+        });
+        if let (Some(event_type), Some(status)) = (changed, outcome.end()) {
+            *self.ended.entry((event_type, status)).or_default() += 1;
+        }
+        if !keep && *outcome == Outcome::Done {
+            self.rows.remove(&id);
+        }
     }
 
     pub(super) fn extend(&mut self, holds: &[Held], hold: Duration, now: Timestamp) -> Vec<Held> {
@@ -140,26 +216,55 @@ impl Table {
         counts
     }
 
+    pub(super) fn topics(&self, now: Timestamp) -> Vec<TopicCounts> {
+        let mut topics: BTreeMap<String, TopicCounts> = BTreeMap::new();
+        for id in self.pending.values() {
+            let Some(Entry { row, .. }) = self.rows.get(id) else { continue };
+            let topic = topics.entry(row.event.event_type().to_owned()).or_default();
+            *topic.counts.of(row.status) += 1;
+            topic.held += u64::from(row.locked_by.is_some() && row.due_at > now);
+        }
+        for ((event_type, status), count) in &self.ended {
+            *topics.entry(event_type.clone()).or_default().counts.of(*status) += count;
+        }
+        let named = |(event_type, counts)| TopicCounts { event_type, ..counts };
+        topics.into_iter().map(named).collect()
+    }
+
     pub(super) fn oldest_lag(&self, now: Timestamp) -> Duration {
         // Nothing due gives a first due time after now, and `since` that is zero.
         self.pending.first_key_value().map_or(Duration::ZERO, |(&(due_at, _), _)| now.since(due_at))
     }
 
-    pub(super) fn purge(&mut self, older_than: Duration, limit: usize, now: Timestamp) -> u64 {
-        let before = now.saturating_sub(older_than);
-        let mut old: Vec<(Timestamp, u64, EventId)> = self
+    pub(super) fn purge(&mut self, purge: &Purge, now: Timestamp) -> Purged {
+        let (over, purged) = self.over(purge, now);
+        for id in over {
+            self.rows.remove(&id);
+        }
+        purged
+    }
+
+    /// The rows that a purge would delete, and how many of each kind.
+    pub(super) fn over(&self, purge: &Purge, now: Timestamp) -> (Vec<EventId>, Purged) {
+        let before = now.saturating_sub(purge.older_than);
+        let goes = |status| status == Status::Done || purge.dead && status == Status::Dead;
+        let mut old: Vec<(Timestamp, u64, &Row)> = self
             .rows
-            .iter()
-            .filter(|(_, entry)| entry.row.status == Status::Done)
-            .filter_map(|(&id, entry)| Some((entry.row.done_at?, entry.seq, id)))
+            .values()
+            .filter(|entry| goes(entry.row.status))
+            .filter_map(|entry| Some((entry.row.done_at?, entry.seq, &entry.row)))
             .filter(|&(done_at, _, _)| done_at < before)
             .collect();
-        old.sort_unstable();
-        old.truncate(limit);
-        for (_, _, id) in &old {
-            self.rows.remove(id);
+        old.sort_unstable_by_key(|&(done_at, seq, _)| (done_at, seq));
+        old.truncate(purge.limit);
+        let mut purged = Purged::default();
+        for (_, _, row) in &old {
+            match row.status {
+                Status::Dead => purged.dead += 1,
+                _ => purged.done += 1,
+            }
         }
-        old.len() as u64
+        (old.into_iter().map(|(_, _, row)| row.event.id()).collect(), purged)
     }
 
     /// Every row, in the order of commits.
@@ -177,6 +282,7 @@ fn is_young(created_at: Timestamp, skip_recent: Duration, now: Timestamp) -> boo
 
 fn take(entry: &mut Entry, claim: &Claim<'_>, now: Timestamp) -> Claimed {
     let lost = entry.is_lost_to(claim.owner);
+    let was_due = entry.row.due_at;
     if lost {
         // Counted now: if this run kills its process too, nobody is left to count it.
         entry.row.attempts = entry.row.attempts.saturating_add(1);
@@ -188,6 +294,7 @@ fn take(entry: &mut Entry, claim: &Claim<'_>, now: Timestamp) -> Claimed {
         id: entry.row.event.id(),
         token,
         attempts: entry.row.attempts,
+        was_due,
         lost,
         created_at: entry.row.created_at,
         claimed_at: now,

@@ -11,7 +11,7 @@ use crate::capture::{
     NestBlocking, Release, ReleaseBlocking, WriteError,
 };
 use crate::store::{
-    Birth, Claim, ClaimStore, Held, InspectStore, NewRow, Outcome, RetainStore, SettleStore,
+    Birth, Claim, ClaimStore, Held, InspectStore, NewRow, Outcome, Purge, RetainStore, SettleStore,
     Settlement, StoreError, Suspects,
 };
 
@@ -26,7 +26,14 @@ fn names(store: &MemoryStore) -> Vec<String> {
 }
 
 fn claim(owner: &str) -> Claim<'_> {
-    Claim { owner, limit: 10, hold: HOLD, skip_recent: Duration::ZERO, suspects: Suspects::Skip }
+    Claim {
+        owner,
+        limit: 10,
+        hold: HOLD,
+        skip_recent: Duration::ZERO,
+        window: None,
+        suspects: Suspects::Skip,
+    }
 }
 
 /// A store whose clock never moves.
@@ -142,7 +149,9 @@ async fn a_closed_store_refuses_everything_and_can_still_be_looked_at() {
     assert!(matches!(store.extend(&[], HOLD).await, Err(StoreError::Closed)));
     assert!(matches!(store.counts().await, Err(StoreError::Closed)));
     assert!(matches!(store.oldest_lag().await, Err(StoreError::Closed)));
-    assert!(matches!(store.purge(HOLD, 1).await, Err(StoreError::Closed)));
+    let purge = Purge { older_than: HOLD, limit: 1, dead: true };
+    assert!(matches!(store.purgeable(&purge).await, Err(StoreError::Closed)));
+    assert!(matches!(store.purge(&purge).await, Err(StoreError::Closed)));
     assert_eq!(names(&store), ["a"]);
 }
 

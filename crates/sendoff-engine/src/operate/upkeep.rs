@@ -3,9 +3,10 @@ use std::time::Duration;
 
 use sendoff_core::{limits, report};
 use tokio::time::{Instant, sleep, timeout};
-use tracing::{debug, warn};
+use tracing::warn;
 
-use crate::store::{OutboxStore, StoreError};
+use super::cleanup::{CleanupError, CleanupMaintainer, CleanupOptions};
+use crate::store::{OutboxStore, RetainStore, StoreError};
 
 /// Deletes delivered rows past their retention, and frees holds a stepped-back clock left behind.
 pub(crate) struct Upkeep {
@@ -44,19 +45,16 @@ impl Upkeep {
         Ok(())
     }
 
-    async fn purge(&self) -> Result<(), StoreError> {
-        let Some(keeps) = self.store.keeps() else { return Ok(()) };
-        let mut purged = 0;
-        loop {
-            // Short batches until nothing is left, so that it keeps up with any inflow.
-            let count = self.bounded(self.store.purge(keeps, limits::BATCH_ROWS)).await?;
-            purged += count;
-            if count < limits::BATCH_ROWS as u64 {
-                break;
-            }
-        }
-        debug!(purged, "delivered rows past their retention deleted");
-        Ok(())
+    /// Delivered rows only: a dead one is somebody's to look at.
+    async fn purge(&self) -> Result<(), CleanupError> {
+        let Some(retention) = self.store.keeps() else { return Ok(()) };
+        let options = CleanupOptions {
+            retention,
+            store_timeout: self.store_timeout,
+            ..CleanupOptions::default()
+        };
+        let store: Arc<dyn RetainStore> = self.store.clone();
+        CleanupMaintainer::unchecked(store, options).run_once().await.map(|_| ())
     }
 
     async fn bounded<T>(

@@ -161,7 +161,7 @@ impl SettleWriter {
                     self.handover.metrics.dead();
                     error!(event.id = %settlement.held.id, attempts, error, "event is dead");
                 }
-                Outcome::Done | Outcome::Released => {}
+                Outcome::Done | Outcome::Released | Outcome::Restored { .. } => {}
             }
         }
         // After a lost reply our own first try may have been carried out: nobody fenced us then.

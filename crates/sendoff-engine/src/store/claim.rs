@@ -39,6 +39,10 @@ pub struct Claim<'a> {
     pub hold: Duration,
     /// Leave rows younger than this alone.
     pub skip_recent: Duration,
+    /// Only rows created within it: a hint that lets a partitioned table leave old partitions
+    /// unread. It hides older rows, so whoever gives one must look without it as well, whenever a
+    /// claim with it is not full and every few times besides.
+    pub window: Option<Duration>,
     /// Which rows.
     pub suspects: Suspects,
 }
@@ -62,6 +66,9 @@ pub struct Claimed {
     pub token: Token,
     /// Its stored attempts, with a loss already counted.
     pub attempts: u32,
+    /// When it was due before it was claimed; what [`Outcome::Restored`](super::Outcome::Restored)
+    /// puts back.
+    pub was_due: Timestamp,
     /// Whether its last holder vanished.
     pub lost: bool,
     /// When it was created, by the database's clock.

@@ -14,6 +14,12 @@ pub trait InspectStore: Send + Sync + 'static {
     /// How many rows there are in each status. Scans; for reports and tests, not for loops.
     async fn counts(&self) -> Result<Counts, StoreError>;
 
+    /// How many events of each type there are in each status, in the order of the types.
+    ///
+    /// Never looks at delivered rows: pending ones are counted along their index, so it costs as
+    /// much as there is backlog, and the terminal ones come from counters that settlements keep.
+    async fn topics(&self) -> Result<Vec<TopicCounts>, StoreError>;
+
     /// How long ago the oldest pending row became due, by the database's clock; zero if none is due.
     async fn oldest_lag(&self) -> Result<Duration, StoreError>;
 }
@@ -33,7 +39,7 @@ pub struct Row {
     pub due_at: Timestamp,
     /// When it was created.
     pub created_at: Timestamp,
-    /// When it was done.
+    /// When it ended: was done, or given up as dead.
     pub done_at: Option<Timestamp>,
     /// The last error.
     pub last_error: Option<String>,
@@ -69,4 +75,16 @@ impl Counts {
             Status::Dead => &mut self.dead,
         }
     }
+}
+
+/// The events of one type, by status.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TopicCounts {
+    /// The type.
+    pub event_type: String,
+    /// Rows that are pending now; and `done` and `dead` since the counters were made, whether or
+    /// not their rows are still there.
+    pub counts: Counts,
+    /// How many of the pending rows somebody holds now.
+    pub held: u64,
 }

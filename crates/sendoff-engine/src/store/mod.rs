@@ -9,6 +9,8 @@
 mod claim;
 mod error;
 mod inspect;
+mod lock;
+mod partition;
 mod retain;
 mod settle;
 mod wake;
@@ -20,8 +22,10 @@ use sendoff_core::{Event, Timestamp, Token};
 
 pub use claim::{Claim, ClaimStore, Claimed, Suspects};
 pub use error::StoreError;
-pub use inspect::{Counts, InspectStore, Row};
-pub use retain::RetainStore;
+pub use inspect::{Counts, InspectStore, Row, TopicCounts};
+pub use lock::{Lock, LockStore, LockedRows};
+pub use partition::{Bounds, Created, Dropped, PartitionSession, PartitionStore};
+pub use retain::{Purge, Purged, RetainStore};
 pub use settle::{Held, Outcome, SettleStore, Settlement};
 pub use wake::WakeStore;
 

@@ -10,8 +10,45 @@ pub trait RetainStore: Send + Sync + 'static {
     /// How long delivered rows are kept; `None` where they are deleted when done.
     fn keeps(&self) -> Option<Duration>;
 
-    /// Deletes up to `limit` DONE rows that were done longer than `older_than` ago, in whichever
-    /// order costs least, in one short transaction, and returns how many. Pending and dead rows are
-    /// never touched.
-    async fn purge(&self, older_than: Duration, limit: usize) -> Result<u64, StoreError>;
+    /// Deletes up to `purge.limit` rows that ended long enough ago, in whichever order costs least,
+    /// in one short transaction, and says how many. Fewer than the limit means that none were left
+    /// that nobody else was deleting. Pending rows are never touched.
+    async fn purge(&self, purge: &Purge) -> Result<Purged, StoreError>;
+
+    /// How many rows [`purge`](Self::purge) would delete, counted up to its limit and not beyond.
+    async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError>;
+}
+
+/// What to forget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Purge {
+    /// Rows that ended longer ago than this, by the database's clock.
+    pub older_than: Duration,
+    /// At most so many in all.
+    pub limit: usize,
+    /// Dead rows too. Delivered ones always.
+    pub dead: bool,
+}
+
+/// What was forgotten.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Purged {
+    /// Delivered rows.
+    pub done: u64,
+    /// Dead rows.
+    pub dead: u64,
+}
+
+impl Purged {
+    /// Both together.
+    pub const fn total(self) -> u64 {
+        self.done + self.dead
+    }
+}
+
+impl std::ops::AddAssign for Purged {
+    fn add_assign(&mut self, more: Self) {
+        self.done += more.done;
+        self.dead += more.dead;
+    }
 }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_core::{EventId, Holding, Token};
+use sendoff_core::{EventId, Holding, Status, Timestamp, Token};
 
 use super::{ClaimStore, StoreError};
 
@@ -10,7 +10,9 @@ use super::{ClaimStore, StoreError};
 pub trait SettleStore: ClaimStore {
     /// Carries out every settlement whose token still matches a pending row, in one transaction, and
     /// returns the ids it did. One that is missing was fenced: somebody else has the row, or it is
-    /// terminal. Clears `locked_by`, and `losses` unless the row is released.
+    /// terminal. Clears `locked_by`, and `losses` unless the row is given up. What ends
+    /// rows is counted by event type in the same transaction, for
+    /// [`topics`](super::InspectStore::topics).
     async fn settle(&self, batch: &[Settlement]) -> Result<Vec<EventId>, StoreError>;
 
     /// Pushes the due time of every row still held to `now + hold`, and returns the new tokens. One
@@ -66,4 +68,26 @@ pub enum Outcome {
     },
     /// Given up untouched: visible at once, status and attempts as they were.
     Released,
+    /// Given up as if it had never been claimed: due again exactly when it was, status and attempts
+    /// as they are.
+    Restored {
+        /// When it was due: [`Claimed::was_due`](super::Claimed::was_due).
+        due_at: Timestamp,
+    },
+}
+
+impl Outcome {
+    /// Whether the row is given up: it was not delivered, and nothing about it is counted.
+    pub const fn is_given_up(&self) -> bool {
+        matches!(self, Self::Released | Self::Restored { .. })
+    }
+
+    /// The status it ends a row with, if it does.
+    pub const fn end(&self) -> Option<Status> {
+        match self {
+            Self::Done => Some(Status::Done),
+            Self::Dead { .. } => Some(Status::Dead),
+            Self::Retry { .. } | Self::Released | Self::Restored { .. } => None,
+        }
+    }
 }

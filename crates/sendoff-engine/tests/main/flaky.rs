@@ -1,13 +1,13 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use sendoff_core::EventId;
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::{
-    Claim, ClaimStore, Claimed, Counts, Held, InspectStore, RetainStore, Row, SettleStore,
-    Settlement, StoreError, WakeStore,
+    Claim, ClaimStore, Claimed, Counts, Held, InspectStore, Purge, Purged, RetainStore, Row,
+    SettleStore, Settlement, StoreError, TopicCounts, WakeStore,
 };
 
 /// A store in memory whose statements fail when told.
@@ -22,6 +22,7 @@ struct Troubles {
     claims: AtomicUsize,
     settlements: AtomicUsize,
     batches: AtomicUsize,
+    purges: AtomicIsize,
     down: AtomicBool,
     refuses: std::sync::Mutex<Option<EventId>>,
 }
@@ -47,6 +48,11 @@ impl Flaky {
     /// The next settlements fail.
     pub(crate) fn fail_settlements(&self, count: usize) {
         self.troubles.settlements.store(count, Ordering::SeqCst);
+    }
+
+    /// Goes down after so many purges.
+    pub(crate) fn down_after_purges(&self, count: isize) {
+        self.troubles.purges.store(count, Ordering::SeqCst);
     }
 
     /// Every batch with this event is refused for good.
@@ -114,6 +120,10 @@ impl InspectStore for Flaky {
         self.table.counts().await
     }
 
+    async fn topics(&self) -> Result<Vec<TopicCounts>, StoreError> {
+        self.table.topics().await
+    }
+
     async fn oldest_lag(&self) -> Result<Duration, StoreError> {
         self.table.oldest_lag().await
     }
@@ -127,7 +137,16 @@ impl RetainStore for Flaky {
         self.table.keeps()
     }
 
-    async fn purge(&self, older_than: Duration, limit: usize) -> Result<u64, StoreError> {
-        self.table.purge(older_than, limit).await
+    async fn purge(&self, purge: &Purge) -> Result<Purged, StoreError> {
+        self.check_up()?;
+        let purged = self.table.purge(purge).await?;
+        if self.troubles.purges.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.set_down(true);
+        }
+        Ok(purged)
+    }
+
+    async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {
+        self.table.purgeable(purge).await
     }
 }

@@ -46,6 +46,7 @@ async fn one_poll_takes_suspects_too() {
             limit: 3,
             hold: SECOND,
             skip_recent: Duration::ZERO,
+            window: None,
             suspects: Suspects::Skip,
         };
         assert_eq!(store.claim(&claim).await.unwrap().len(), 3);

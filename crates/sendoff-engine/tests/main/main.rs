@@ -9,6 +9,7 @@ mod handover;
 mod operate;
 mod settle;
 mod stuck;
+mod upkeep;
 
 use std::time::Duration;
 

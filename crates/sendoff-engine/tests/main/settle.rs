@@ -91,6 +91,7 @@ async fn a_zombie_is_fenced_and_counted() {
         limit: 1,
         hold: 60 * SECOND,
         skip_recent: std::time::Duration::ZERO,
+        window: None,
         suspects: Suspects::Skip,
     };
     let stolen = store.claim(&claim).await.unwrap();

@@ -8,6 +8,7 @@ mod deadlock;
 mod killed;
 mod link;
 mod nodes;
+mod partitions;
 mod place;
 mod plans;
 mod schema;

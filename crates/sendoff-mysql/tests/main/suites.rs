@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Pool, TxOpts};
+use sendoff_core::partition::Period;
 use sendoff_core::{Event, EventId, Timestamp};
 use sendoff_engine::Outbox;
 use sendoff_engine::capture::{Begin, Capture, Commit, WriteError};
 use sendoff_engine::store::{Born, NewRow};
-use sendoff_mysql::{Layout, MysqlOptions, MysqlStore, Period, Retention};
+use sendoff_mysql::{Layout, MysqlOptions, MysqlStore, Retention};
 use sendoff_testkit::acceptance::{End, Face, OutboxHarness};
 use sendoff_testkit::conformance::{StoreHarness, async_trait};
 use tokio::sync::Mutex;

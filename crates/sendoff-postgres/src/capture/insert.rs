@@ -148,6 +148,15 @@ pub(super) fn refused(store: &PostgresStore, error: Error) -> WriteError {
 }
 
 /// Whether a constraint is our own: the transaction may trip over unique indexes of its own.
+///
+/// Each partition has its own, named after the partition, and cut where that is too long.
 pub(super) fn is_key(store: &PostgresStore, constraint: Option<&str>) -> bool {
-    constraint == Some(&*store.names().plain("outbox_event_pkey"))
+    let ours = || {
+        let table = constraint?.strip_suffix("_pkey")?;
+        let partition = table.strip_prefix(&*store.names().plain("outbox_event"))?;
+        let named = partition.strip_prefix("_p");
+        let dated = |name: &str| name == "max" || name.bytes().all(|byte| byte.is_ascii_digit());
+        Some(partition.is_empty() || named.is_some_and(dated))
+    };
+    ours().unwrap_or(false)
 }

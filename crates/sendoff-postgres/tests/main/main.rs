@@ -3,6 +3,7 @@
 //! The tests need a server: `SENDOFF_POSTGRES_URL`, and `SENDOFF_POSTGRES18_URL` for a second version.
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap says less, not more")]
 
+mod cleanup;
 mod commit;
 mod deadpool;
 #[cfg(feature = "diesel-async")]
@@ -12,6 +13,7 @@ mod emit;
 mod killed;
 mod link;
 mod nodes;
+mod partitions;
 mod place;
 mod plans;
 mod process;

@@ -1,9 +1,16 @@
 //! What every statement of a busy relay costs: as much as the rows it is about, whatever the table
 //! holds besides.
 
+use std::sync::Arc;
+
 use sendoff_core::Event;
+use sendoff_core::partition::Period;
 use sendoff_engine::capture::Commit;
-use sendoff_engine::store::{Birth, ClaimStore, InspectStore, NewRow, Outcome, RetainStore};
+use sendoff_engine::store::{
+    Birth, ClaimStore, InspectStore, Lock, LockStore, NewRow, Outcome, Purge, RetainStore,
+};
+use sendoff_engine::{Maintained, PartitionMaintainer, PartitionOptions};
+use sendoff_postgres::{Layout, PostgresOptions};
 use sendoff_testkit::wait::eventually;
 use tokio_postgres::Client;
 
@@ -50,8 +57,11 @@ async fn statements(client: &Client) -> Vec<Explained> {
         .unwrap();
     let column = |at: usize| format!("'{}'", row.get::<_, String>(at).replace('\'', "''"));
     let (ids, tokens, ones, spans) = (column(0), column(1), column(2), column(3));
-    let settle = "uuid[], timestamptz[], smallint[], interval[], integer[], text[]";
-    let settled = format!("{ids}, {tokens}, {ones}, {spans}, null, null");
+    let settle =
+        "(uuid[], timestamptz[], smallint[], interval[], integer[], text[], timestamptz[])";
+    let locked = "(uuid[], smallint[], interval[], integer[], text[], timestamptz[])";
+    let settled = format!("({ids}, {tokens}, {ones}, {spans}, null, null, null)");
+    let ended = format!("({ids}, {ones}, {spans}, null, null, null)");
     let explained = |name, text, types, values: &str, index| Explained {
         name,
         text,
@@ -63,15 +73,15 @@ async fn statements(client: &Client) -> Vec<Explained> {
         explained(
             "claim",
             include_str!("../../sql/claim.sql"),
-            "(text, bigint, interval, interval)",
-            "('a', 50, '30 s', '0')",
+            "(text, bigint, interval, interval, interval)",
+            "('a', 50, '30 s', '0', null)",
             "outbox_event_due",
         ),
         explained(
             "claim_suspects",
             include_str!("../../sql/claim_suspects.sql"),
-            "(text, bigint, interval, interval)",
-            "('a', 50, '30 s', '0')",
+            "(text, bigint, interval, interval, interval)",
+            "('a', 50, '30 s', '0', null)",
             "outbox_event_suspect",
         ),
         explained(
@@ -88,26 +98,41 @@ async fn statements(client: &Client) -> Vec<Explained> {
             &format!("({ids}, {tokens}, '30 s')"),
             "outbox_event_pkey",
         ),
-        Explained {
-            types: "(uuid[], timestamptz[], smallint[], interval[], integer[], text[])",
-            ..explained(
-                "settle_keep",
-                include_str!("../../sql/settle_keep.sql"),
-                settle,
-                &format!("({settled})"),
-                "outbox_event_pkey",
-            )
-        },
-        Explained {
-            types: "(uuid[], timestamptz[], smallint[], interval[], integer[], text[])",
-            ..explained(
-                "settle_delete",
-                include_str!("../../sql/settle_delete.sql"),
-                settle,
-                &format!("({settled})"),
-                "outbox_event_pkey",
-            )
-        },
+        explained(
+            "settle_keep",
+            include_str!("../../sql/settle_keep.sql"),
+            settle,
+            &settled,
+            "outbox_event_pkey",
+        ),
+        explained(
+            "settle_locked_keep",
+            include_str!("../../sql/settle_locked_keep.sql"),
+            locked,
+            &ended,
+            "outbox_event_pkey",
+        ),
+        explained(
+            "settle_delete",
+            include_str!("../../sql/settle_delete.sql"),
+            settle,
+            &settled,
+            "outbox_event_pkey",
+        ),
+        explained(
+            "settle_locked_delete",
+            include_str!("../../sql/settle_locked_delete.sql"),
+            locked,
+            &ended,
+            "outbox_event_pkey",
+        ),
+        explained(
+            "lock",
+            include_str!("../../sql/lock.sql"),
+            "(bigint, interval, interval)",
+            "(50, '0', null)",
+            "outbox_event_due",
+        ),
         explained(
             "oldest_lag",
             include_str!("../../sql/oldest_lag.sql"),
@@ -118,8 +143,8 @@ async fn statements(client: &Client) -> Vec<Explained> {
         explained(
             "purge",
             include_str!("../../sql/purge.sql"),
-            "(interval, bigint)",
-            "('0', 50)",
+            "(interval, bigint, boolean)",
+            "('0', 50, true)",
             "outbox_event_done",
         ),
     ]
@@ -127,7 +152,8 @@ async fn statements(client: &Client) -> Vec<Explained> {
 
 /// The settings of the store's own sessions, and none, as behind a pooler.
 const OURS: &str = "set plan_cache_mode = force_generic_plan; set enable_seqscan = off;
-    set enable_bitmapscan = off; set enable_hashjoin = off; set enable_mergejoin = off; set jit = off";
+    set enable_bitmapscan = off; set enable_hashjoin = off; set enable_mergejoin = off;
+    set enable_material = off; set jit = off";
 
 #[tokio::test]
 async fn no_statement_grows_with_what_it_is_not_about() {
@@ -135,6 +161,66 @@ async fn no_statement_grows_with_what_it_is_not_about() {
     place.store().await;
     place.run(CROWD).await;
     for (settings, counted) in [(OURS, false), (OURS, true), ("", true)] {
+        for (name, index, plan) in explain(&place, settings, counted).await {
+            assert!(plan.contains(index), "{name} uses {index}:\n{plan}");
+            assert_bounded(name, &plan);
+        }
+    }
+}
+
+/// Holds L6: the same with forty partitions. A claim merges their indexes, and finds each row it
+/// took in its own partition alone.
+#[tokio::test]
+async fn no_statement_grows_with_the_partitions() {
+    let place = Place::new();
+    let layout = Layout::Partitioned(Period::Day);
+    let store = place.store_with(PostgresOptions { layout, ..place.options() }).await;
+    // A tenth of the crowd for each of the last ten days.
+    place
+        .run(
+            &CROWD
+                .replace("interval '1 day',", "interval '1 day' * (n % 10),")
+                .replace("generate_series(1, 4000),", "generate_series(1, 4000) n,"),
+        )
+        .await;
+    let maintainer = PartitionMaintainer::new(Arc::new(store), PartitionOptions::default());
+    let Maintained::Here(made) = maintainer.unwrap().run_once().await.unwrap() else {
+        panic!("nobody else is at work")
+    };
+    assert_eq!((made.created.len(), made.moved), (9, 4_000 * 9 / 10 * 9));
+    for counted in [false, true] {
+        for (name, _, plan) in explain(&place, OURS, counted).await {
+            assert_bounded(name, &plan);
+            if name == "claim" {
+                assert!(plan.contains("Merge Append"), "{plan}");
+                let probed = plan.lines().filter(|line| {
+                    line.contains("_pkey on outbox_event_p") && !line.contains("never executed")
+                });
+                assert!(probed.count() <= 10, "only where rows were taken:\n{plan}");
+            }
+        }
+    }
+}
+
+fn assert_bounded(name: &str, plan: &str) {
+    // A step that a limit of none leaves out is planned all the same.
+    let scans =
+        |line: &&str| line.contains("Seq Scan on outbox_event") && !line.contains("never executed");
+    assert!(!plan.lines().any(|line| scans(&line)), "{name}:\n{plan}");
+    for line in plan.lines() {
+        assert!(touched(line) <= BATCH, "{name}: {line}\n{plan}");
+        assert!(filtered(line) <= BATCH, "{name}: {line}\n{plan}");
+    }
+}
+
+/// Every statement with the index it should use and the plan it has.
+async fn explain(
+    place: &Place,
+    settings: &str,
+    counted: bool,
+) -> Vec<(&'static str, &'static str, String)> {
+    let mut explained = Vec::new();
+    {
         let client = place.client().await;
         client.batch_execute(&format!("set search_path = {}", place.schema)).await.unwrap();
         if counted {
@@ -158,15 +244,10 @@ async fn no_statement_grows_with_what_it_is_not_about() {
                 })
                 .collect();
             client.batch_execute("rollback").await.unwrap();
-            let shown = plan.join("\n");
-            assert!(shown.contains(index), "{name} uses {index}:\n{shown}");
-            assert!(!shown.contains("Seq Scan on outbox_event"), "{name}:\n{shown}");
-            for line in &plan {
-                assert!(touched(line) <= BATCH, "{name}: {line}\n{shown}");
-                assert!(filtered(line) <= BATCH, "{name}: {line}\n{shown}");
-            }
+            explained.push((name, index, plan.join("\n")));
         }
     }
+    explained
 }
 
 /// Rows of a node of the plan, in all its loops.
@@ -196,7 +277,12 @@ async fn the_store_never_scans_its_table() {
     store.confirm(&[hold_of(&claimed[1])]).await.unwrap();
     store.oldest_lag().await.unwrap();
     store.find(claimed[1].id).await.unwrap();
-    store.purge(std::time::Duration::ZERO, 10).await.unwrap();
+    store.topics().await.unwrap();
+    let lock = Lock { limit: 5, window: None, skip_recent: std::time::Duration::ZERO };
+    assert!(store.lock(&lock).await.unwrap().is_none());
+    let purge = Purge { older_than: std::time::Duration::ZERO, limit: 10, dead: true };
+    store.purge(&purge).await.unwrap();
+    store.purgeable(&purge).await.unwrap();
     store.claim(&by("b")).await.unwrap();
     store.close().await;
     drop(client);
@@ -210,8 +296,8 @@ async fn the_store_never_scans_its_table() {
     };
     // Sessions report what they did when they end.
     eventually("the sessions' reports", async || statistic("n_tup_del").await >= 1).await;
-    // The migration made four indexes, and that is a scan for each.
-    assert_eq!(statistic("seq_scan").await, 4);
+    // The migrations made five indexes, and that is a scan for each.
+    assert_eq!(statistic("seq_scan").await, 5);
     assert!(statistic("idx_scan").await > 0);
 }
 

@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, Pool};
+use sendoff_core::partition::Period;
 use sendoff_core::{Event, EventId, Timestamp};
 use sendoff_engine::Outbox;
 use sendoff_engine::capture::{Capture, Commit, WriteError};
 use sendoff_engine::store::{Born, NewRow};
-use sendoff_postgres::{Doorbell, PostgresOptions, PostgresStore, PreparedClient, Retention};
+use sendoff_postgres::{
+    Doorbell, Layout, PostgresOptions, PostgresStore, PreparedClient, Retention,
+};
 use sendoff_testkit::acceptance::{End, Face, OutboxHarness};
 use sendoff_testkit::conformance::{StoreHarness, async_trait};
 use tokio::sync::Mutex;
@@ -19,6 +22,7 @@ struct Database {
     store: PostgresStore,
     client: Mutex<Client>,
     _place: Place,
+    partitioned: bool,
 }
 
 impl Database {
@@ -26,11 +30,19 @@ impl Database {
         let place = Place::on(server);
         let options = PostgresOptions { retention, doorbell, ..place.options() };
         let store = place.store_with(options).await;
-        Self { store, client: Mutex::new(place.client().await), _place: place }
+        let client = Mutex::new(place.client().await);
+        Self { store, client, _place: place, partitioned: false }
     }
 
     async fn keeping(server: &str) -> Self {
         Self::with(server, Retention::Keep(Duration::from_secs(60)), Doorbell::On).await
+    }
+
+    async fn partitioned() -> Self {
+        let place = Place::on(SERVER);
+        let layout = Layout::Partitioned(Period::Day);
+        let store = place.store_with(PostgresOptions { layout, ..place.options() }).await;
+        Self { store, client: Mutex::new(place.client().await), _place: place, partitioned: true }
     }
 
     async fn deleting(server: &str) -> Self {
@@ -74,12 +86,23 @@ impl StoreHarness for Database {
     fn tick(&self) -> Duration {
         Duration::from_millis(150)
     }
+
+    fn ids_are_unique_for_good(&self) -> bool {
+        !self.partitioned
+    }
 }
 
 mod keeping_what_is_done {
     use super::*;
 
     sendoff_testkit::store_suite!(Database::keeping(SERVER).await);
+}
+
+/// Holds L6: every statement works on a table in partitions.
+mod partitioned {
+    use super::*;
+
+    sendoff_testkit::store_suite!(Database::partitioned().await);
 }
 
 mod deleting_what_is_done {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sendoff_core::{Event, Timestamp};
 use sendoff_engine::capture::{Commit, CommitError, WriteError};
-use sendoff_engine::store::{ClaimStore, InspectStore, Outcome, RetainStore};
+use sendoff_engine::store::{ClaimStore, InspectStore, Outcome, Purge, RetainStore};
 use sendoff_engine::{Outbox, OutboxConfig};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::eventually;
@@ -178,8 +178,9 @@ async fn purging_keeps_up_and_touches_only_what_is_done() {
         .await;
     let week = store.keeps().unwrap();
     let mut purged = Vec::new();
+    let purge = Purge { older_than: week, limit: 1_000, dead: false };
     while purged.last() != Some(&0) {
-        purged.push(store.purge(week, 1_000).await.unwrap());
+        purged.push(store.purge(&purge).await.unwrap().done);
     }
     assert_eq!(purged, [1_000, 1_000, 500, 0]);
     let counts = store.counts().await.unwrap();

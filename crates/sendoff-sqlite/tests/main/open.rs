@@ -5,7 +5,7 @@ use std::time::Duration;
 use sendoff_core::EventId;
 use sendoff_engine::capture::{BeginBlocking, CaptureBlocking, WriteError};
 use sendoff_engine::store::{
-    ClaimStore, InspectStore, OutboxStore, RetainStore, SettleStore, StoreError,
+    ClaimStore, InspectStore, OutboxStore, Purge, RetainStore, SettleStore, StoreError,
 };
 use sendoff_sqlite::{SqliteOptions, SqliteStore};
 
@@ -110,7 +110,9 @@ async fn a_closed_store_says_so_to_every_call() {
     closed(&store.find(EventId::generate()).await);
     closed(&store.counts().await);
     closed(&store.oldest_lag().await);
-    closed(&store.purge(Duration::ZERO, 1).await);
+    let purge = Purge { older_than: Duration::ZERO, limit: 1, dead: true };
+    closed(&store.purge(&purge).await);
+    closed(&store.purgeable(&purge).await);
     closed(&store.connect());
     assert!(store.begin_blocking(&mut conn).is_err());
     let tx = conn.transaction().unwrap();

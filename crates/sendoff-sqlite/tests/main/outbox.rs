@@ -104,7 +104,14 @@ impl Outbox {
 
 /// A claim of all that is visible, save suspects.
 pub(crate) fn by(owner: &str) -> Claim<'_> {
-    Claim { owner, limit: 100, hold: HOLD, skip_recent: Duration::ZERO, suspects: Suspects::Skip }
+    Claim {
+        owner,
+        limit: 100,
+        hold: HOLD,
+        skip_recent: Duration::ZERO,
+        window: None,
+        suspects: Suspects::Skip,
+    }
 }
 
 pub(crate) fn event() -> Event {

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use sendoff_core::EventId;
-use sendoff_engine::store::{InspectStore, Outcome, RetainStore};
+use sendoff_engine::store::{InspectStore, Outcome, Purge, Purged, RetainStore};
 use sendoff_sqlite::{Retention, SqliteOptions};
 
 use crate::outbox::{Outbox, due, held};
@@ -15,22 +15,28 @@ async fn delivered(outbox: &Outbox) -> EventId {
     id
 }
 
+async fn purge(outbox: &Outbox, older_than: Duration, limit: usize) -> u64 {
+    let purged = outbox.store.purge(&Purge { older_than, limit, dead: false }).await.unwrap();
+    assert_eq!(purged.dead, 0);
+    purged.done
+}
+
 #[tokio::test]
 async fn only_what_was_done_long_enough_ago_is_purged_oldest_first() {
     let outbox = Outbox::new().await;
     let first = delivered(&outbox).await;
     let second = delivered(&outbox).await;
     outbox.clock.advance(DAY);
-    assert_eq!(outbox.store.purge(DAY, 10).await.unwrap(), 0, "a day ago is not longer than that");
+    assert_eq!(purge(&outbox, DAY, 10).await, 0, "a day ago is not longer than that");
     let young = delivered(&outbox).await;
     outbox.clock.advance(Duration::from_micros(1));
 
-    assert_eq!(outbox.store.purge(DAY, 0).await.unwrap(), 0);
-    assert_eq!(outbox.store.purge(DAY, 1).await.unwrap(), 1);
+    assert_eq!(purge(&outbox, DAY, 0).await, 0);
+    assert_eq!(purge(&outbox, DAY, 1).await, 1);
     assert!(outbox.store.find(first).await.unwrap().is_none());
     assert!(outbox.store.find(second).await.unwrap().is_some());
-    assert_eq!(outbox.store.purge(DAY, 10).await.unwrap(), 1);
-    assert_eq!(outbox.store.purge(DAY, 10).await.unwrap(), 0);
+    assert_eq!(purge(&outbox, DAY, 10).await, 1);
+    assert_eq!(purge(&outbox, DAY, 10).await, 0);
     assert!(outbox.store.find(young).await.unwrap().is_some());
 }
 
@@ -42,7 +48,7 @@ async fn an_old_row_that_was_done_lately_stays() {
     let claimed = outbox.claim_one("a").await;
     assert!(outbox.settle(held(&claimed), Outcome::Done).await);
     outbox.clock.advance(DAY);
-    assert_eq!(outbox.store.purge(DAY * 2, 10).await.unwrap(), 0);
+    assert_eq!(purge(&outbox, DAY * 2, 10).await, 0);
     assert!(outbox.store.find(id).await.unwrap().is_some());
 }
 
@@ -55,7 +61,7 @@ async fn pending_and_dead_rows_are_walked_past_and_never_purged() {
     outbox.execute("update outbox_event set due_at = due_at + 864000000000 where status = 0");
     let done = delivered(&outbox).await;
     outbox.clock.advance(DAY);
-    assert_eq!(outbox.store.purge(Duration::ZERO, 10).await.unwrap(), 1);
+    assert_eq!(purge(&outbox, Duration::ZERO, 10).await, 1);
     assert!(outbox.store.find(done).await.unwrap().is_none());
     let counts = outbox.store.counts().await.unwrap();
     assert_eq!((counts.new, counts.done, counts.dead), (1_250, 0, 1_250));
@@ -68,4 +74,44 @@ async fn the_store_says_how_long_it_keeps() {
         let outbox = Outbox::with(SqliteOptions { retention, ..Default::default() }).await;
         assert_eq!(outbox.store.keeps(), keeps);
     }
+}
+
+/// Holds L7: rows that stay are passed once, not once for every batch, and what was passed while it
+/// was pending is found when its time has come.
+#[tokio::test]
+async fn a_purge_goes_on_where_the_last_one_ended_and_begins_anew_at_the_end() {
+    let outbox = Outbox::new().await;
+    outbox.write(&(0..50).map(|_| due()).collect::<Vec<_>>());
+    outbox.execute("update outbox_event set status = 1, done_at = 1 where seq > 10");
+    outbox.clock.advance(DAY);
+    assert_eq!(purge(&outbox, Duration::ZERO, 30).await, 30);
+    outbox.execute("update outbox_event set status = 1, done_at = 1 where seq <= 5");
+    assert_eq!(purge(&outbox, Duration::ZERO, 12).await, 12, "ten ahead, two from the beginning");
+    assert_eq!(purge(&outbox, Duration::ZERO, 12).await, 3);
+    assert_eq!(purge(&outbox, Duration::ZERO, 12).await, 0);
+    assert_eq!(outbox.store.counts().await.unwrap().new, 5);
+}
+
+/// Holds L7.
+#[tokio::test]
+async fn dead_rows_go_by_the_time_they_died_and_along_their_index() {
+    let outbox = Outbox::new().await;
+    outbox.write(&(0..3).map(|_| due()).collect::<Vec<_>>());
+    for claimed in outbox.claim("a").await {
+        let dead = Outcome::Dead { attempts: 1, error: "no".to_owned() };
+        assert!(outbox.settle(held(&claimed), dead).await);
+        outbox.clock.advance(DAY);
+    }
+    let purge = Purge { older_than: DAY, limit: 10, dead: true };
+    assert_eq!(outbox.store.purgeable(&purge).await.unwrap(), Purged { done: 0, dead: 2 });
+    assert_eq!(outbox.store.purge(&purge).await.unwrap(), Purged { done: 0, dead: 2 });
+    assert_eq!(outbox.store.counts().await.unwrap().dead, 1);
+    let statement = include_str!("../../sql/purge_dead.sql");
+    let plan: String = outbox
+        .store
+        .connect()
+        .unwrap()
+        .query_row(&format!("explain query plan {statement}"), (1, 1), |row| row.get(3))
+        .unwrap();
+    assert!(plan.contains("outbox_event_dead"), "{plan}");
 }

@@ -91,7 +91,8 @@ async fn dead_stores_the_error_and_clears_the_lock() {
     assert!(outbox.settle(held(&claimed), dead()).await);
     let row = outbox.row(id).await;
     assert_eq!((row.status, row.attempts, row.locked_by), (Status::Dead, 3, None));
-    assert_eq!((row.last_error.as_deref(), row.done_at), (Some("no"), None));
+    assert_eq!(row.last_error.as_deref(), Some("no"));
+    assert!(row.done_at.is_some(), "when it ended");
 }
 
 #[tokio::test]

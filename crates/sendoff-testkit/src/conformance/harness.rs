@@ -3,7 +3,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sendoff_core::Timestamp;
 use sendoff_engine::capture::WriteError;
-use sendoff_engine::store::{Born, NewRow, OutboxStore};
+use sendoff_engine::store::{Born, LockStore, NewRow, OutboxStore};
 
 /// What the suite needs to put a store through its cases: an empty store, transactions, and time.
 ///
@@ -11,7 +11,7 @@ use sendoff_engine::store::{Born, NewRow, OutboxStore};
 #[async_trait]
 pub trait StoreHarness: Send + Sync + 'static {
     /// The store.
-    type Store: OutboxStore;
+    type Store: OutboxStore + LockStore;
 
     /// The store under test.
     fn store(&self) -> &Self::Store;
@@ -34,6 +34,12 @@ pub trait StoreHarness: Send + Sync + 'static {
     /// that it cannot, and the cases about it pass unseen.
     async fn step_back(&self, _time: Duration) -> bool {
         false
+    }
+
+    /// Whether an id that was written is refused for as long as its row is there. A table in
+    /// partitions may hold that only within one write.
+    fn ids_are_unique_for_good(&self) -> bool {
+        true
     }
 
     /// The unit of every hold and delay in the suite. Where time really passes, a few tenths of a

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use sendoff_core::{Event, EventId, Timestamp};
 use sendoff_engine::store::{
-    Birth, Born, Claim, ClaimStore, Claimed, Held, InspectStore, NewRow, Outcome, Row, SettleStore,
-    Settlement, Suspects,
+    Birth, Born, Claim, ClaimStore, Claimed, Held, InspectStore, Lock, LockStore, LockedRows,
+    NewRow, Outcome, Row, SettleStore, Settlement, Suspects, TopicCounts,
 };
 
 use super::harness::StoreHarness;
@@ -75,6 +75,7 @@ impl<H: StoreHarness> Probe<H> {
             limit: 100,
             hold: self.ticks(HOLD),
             skip_recent: Duration::ZERO,
+            window: None,
             suspects: Suspects::Skip,
         }
     }
@@ -118,6 +119,16 @@ impl<H: StoreHarness> Probe<H> {
 
     pub(super) async fn confirm(&self, holds: &[Held]) -> Vec<EventId> {
         self.store().confirm(holds).await.expect("confirm")
+    }
+
+    /// Locks up to so many visible rows.
+    pub(super) async fn lock(&self, limit: usize) -> Option<Box<dyn LockedRows>> {
+        let lock = Lock { limit, window: None, skip_recent: Duration::ZERO };
+        self.store().lock(&lock).await.expect("lock")
+    }
+
+    pub(super) async fn topics(&self) -> Vec<TopicCounts> {
+        self.store().topics().await.expect("topics")
     }
 
     pub(super) async fn find(&self, id: EventId) -> Option<Row> {

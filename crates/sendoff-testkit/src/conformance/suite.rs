@@ -45,6 +45,7 @@ macro_rules! store_suite {
             concurrent_claimers_never_share_a_row
             a_claim_of_nothing_is_empty
             young_rows_are_skipped_when_asked
+            a_window_narrows_a_claim_to_rows_created_within_it
             terminal_rows_are_never_claimed
             a_row_lost_by_a_vanished_holder_counts_one_attempt
             a_row_born_held_by_a_vanished_writer_is_lost
@@ -58,6 +59,8 @@ macro_rules! store_suite {
             a_retry_stores_count_error_and_due_time
             dead_stores_count_and_error
             a_released_row_is_visible_at_once_and_as_it_was
+            a_restored_row_is_due_exactly_when_it_was
+            a_restored_suspect_stays_one
             a_settlement_sent_twice_is_carried_out_once
             terminal_rows_never_change
             error_text_is_cut_on_a_character_boundary
@@ -74,8 +77,23 @@ macro_rules! store_suite {
             a_hold_from_before_the_clock_stepped_back_is_rescued
             counts_tell_the_rows_of_each_status
             the_oldest_lag_counts_from_the_due_time
+            topics_count_events_by_type_and_status
+            counters_of_what_ended_outlive_its_rows
+            settlements_of_many_types_never_deadlock
             an_unknown_id_is_not_found
+            nothing_to_lock_is_an_answer_of_its_own
+            locking_writes_nothing_and_takes_the_oldest_due
+            two_locked_batches_never_share_a_row
+            locked_rows_are_not_claimed
+            a_rolled_back_batch_leaves_everything_as_it_was
+            a_dropped_batch_leaves_everything_as_it_was
+            a_committed_batch_stores_every_outcome
+            a_locked_retry_is_due_by_the_clock_of_its_settlement
+            a_locked_row_that_was_lost_counts_its_loss_when_it_is_settled
+            a_window_narrows_a_lock_too
+            a_lock_that_is_not_awaited_to_its_end_keeps_nothing
             purge_deletes_only_old_done_rows
+            purge_takes_old_dead_rows_when_asked
             purge_stops_at_its_limit
         }
     };

@@ -99,7 +99,7 @@ impl From<&Outcome> for Ending {
             Outcome::Done => Self::Done,
             Outcome::Retry { .. } => Self::Retry,
             Outcome::Dead { .. } => Self::Dead,
-            Outcome::Released => Self::Released,
+            Outcome::Released | Outcome::Restored { .. } => Self::Released,
         }
     }
 }

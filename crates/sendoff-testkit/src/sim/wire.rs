@@ -11,8 +11,8 @@ use sendoff_engine::capture::{
 };
 use sendoff_engine::memory::{MemorySavepoint, MemoryStore, MemoryTx};
 use sendoff_engine::store::{
-    Born, Claim, ClaimStore, Claimed, Counts, Held, InspectStore, NewRow, RetainStore, Row,
-    SettleStore, Settlement, StoreError, WakeStore,
+    Born, Claim, ClaimStore, Claimed, Counts, Held, InspectStore, NewRow, Purge, Purged,
+    RetainStore, Row, SettleStore, Settlement, StoreError, TopicCounts, WakeStore,
 };
 use tokio::time::sleep;
 
@@ -190,13 +190,13 @@ impl Wire {
 impl ClaimStore for Wire {
     async fn claim(&self, claim: &Claim<'_>) -> Result<Vec<Claimed>, StoreError> {
         let (owner, claim) = (claim.owner.to_owned(), *claim);
-        let (limit, hold, skip_recent, suspects) =
-            (claim.limit, claim.hold, claim.skip_recent, claim.suspects);
+        let Claim { limit, hold, skip_recent, window, suspects, .. } = claim;
         self.send(Vec::new(), move |wire| {
             let owner = owner.clone();
             async move {
                 let owner = owner.as_str();
-                wire.table.claim(&Claim { owner, limit, hold, skip_recent, suspects }).await
+                let claim = Claim { owner, limit, hold, skip_recent, window, suspects };
+                wire.table.claim(&claim).await
             }
         })
         .await
@@ -249,6 +249,10 @@ impl InspectStore for Wire {
         self.table.counts().await
     }
 
+    async fn topics(&self) -> Result<Vec<TopicCounts>, StoreError> {
+        self.table.topics().await
+    }
+
     async fn oldest_lag(&self) -> Result<Duration, StoreError> {
         self.table.oldest_lag().await
     }
@@ -262,8 +266,12 @@ impl RetainStore for Wire {
         self.table.keeps()
     }
 
-    async fn purge(&self, older_than: Duration, limit: usize) -> Result<u64, StoreError> {
-        self.table.purge(older_than, limit).await
+    async fn purge(&self, purge: &Purge) -> Result<Purged, StoreError> {
+        self.table.purge(purge).await
+    }
+
+    async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {
+        self.table.purgeable(purge).await
     }
 }
 

@@ -110,6 +110,17 @@ pub async fn young_rows_are_skipped_when_asked<H: StoreHarness>(probe: &Probe<H>
     assert_eq!(ids(&probe.claim(&patient).await), [young]);
 }
 
+/// A window leaves older rows alone, and without it they are found. Holds L9.
+pub async fn a_window_narrows_a_claim_to_rows_created_within_it<H: StoreHarness>(probe: &Probe<H>) {
+    let old = probe.commit_due(1).await[0];
+    probe.pass(6).await;
+    let young = probe.commit_due(1).await[0];
+    let narrow = Claim { window: Some(probe.ticks(4)), ..probe.claim_by("node") };
+    assert_eq!(ids(&probe.claim(&narrow).await), [young]);
+    assert!(probe.claim(&narrow).await.is_empty());
+    assert_eq!(ids(&probe.claim_all("node").await), [old]);
+}
+
 /// What is done or dead stays so. Holds S3 and S4.
 pub async fn terminal_rows_are_never_claimed<H: StoreHarness>(probe: &Probe<H>) {
     probe.commit(&[due(event()), due(event())]).await;

@@ -1,9 +1,11 @@
 use std::time::Duration;
 
-use sendoff_core::EventId;
-use sendoff_engine::store::{Counts, InspectStore, Outcome, RetainStore};
+use sendoff_core::{Event, EventId};
+use sendoff_engine::store::{
+    Counts, Held, InspectStore, Outcome, Purge, RetainStore, Settlement, TopicCounts,
+};
 
-use crate::conformance::probe::{HOLD, hold_of};
+use crate::conformance::probe::{HOLD, due, held, hold_of};
 use crate::conformance::{Probe, StoreHarness};
 
 /// Counts follow the rows through every status. Holds S1.
@@ -46,4 +48,89 @@ pub async fn the_oldest_lag_counts_from_the_due_time<H: StoreHarness>(probe: &Pr
 pub async fn an_unknown_id_is_not_found<H: StoreHarness>(probe: &Probe<H>) {
     probe.commit_due(1).await;
     assert!(probe.find(EventId::generate()).await.is_none());
+}
+
+/// Every type has its counts, in the order of the types; what is held is told apart. Holds T3.
+pub async fn topics_count_events_by_type_and_status<H: StoreHarness>(probe: &Probe<H>) {
+    assert!(probe.topics().await.is_empty());
+    let rows: Vec<_> = ["b.kind", "a.kind", "b.kind", "b.kind", "b.kind", "b.kind"]
+        .into_iter()
+        .map(|name| due(Event::json_text(name, "{}").expect("a plain event")))
+        .collect();
+    probe.commit(&rows).await;
+    let held: Vec<_> = probe.claim_all("node").await.iter().map(hold_of).collect();
+    let error = || "no".to_owned();
+    let retry = Outcome::Retry { delay: probe.ticks(1), attempts: 1, error: error() };
+    assert!(probe.settle(held[0], Outcome::Done).await);
+    assert!(probe.settle(held[2], Outcome::Dead { attempts: 1, error: error() }).await);
+    assert!(probe.settle(held[3], retry).await);
+    assert!(probe.settle(held[4], Outcome::Released).await);
+    let topic = |name: &str, held, counts| TopicCounts { event_type: name.into(), counts, held };
+    let expected = [
+        topic("a.kind", 1, Counts { new: 1, ..Counts::default() }),
+        topic("b.kind", 1, Counts { new: 2, done: 1, retry: 1, dead: 1 }),
+    ];
+    assert_eq!(probe.topics().await, expected);
+    // Stale settlements count nothing.
+    assert!(!probe.settle(held[0], Outcome::Done).await);
+    assert_eq!(probe.topics().await, expected);
+}
+
+/// Forgetting rows does not lower the counters, and they go up with every batch. Holds T3.
+pub async fn counters_of_what_ended_outlive_its_rows<H: StoreHarness>(probe: &Probe<H>) {
+    for round in 1..=3 {
+        probe.commit_due(10).await;
+        let settle = |row: &_| Settlement { held: hold_of(row), outcome: Outcome::Done };
+        let batch: Vec<_> = probe.claim_all("node").await.iter().map(settle).collect();
+        assert_eq!(probe.settle_all(&batch).await.len(), 10);
+        probe.pass(1).await;
+        let purge = Purge { older_than: Duration::ZERO, limit: 100, dead: true };
+        probe.store().purge(&purge).await.expect("purge");
+        let topics = probe.topics().await;
+        assert_eq!(topics.len(), 1);
+        assert_eq!(topics[0].counts, Counts { done: round * 10, ..Counts::default() });
+    }
+}
+
+/// Batches of several types, settled at once in opposite orders, all come through. Holds T3.
+pub async fn settlements_of_many_types_never_deadlock<H: StoreHarness>(probe: &Probe<H>) {
+    const SETTLERS: usize = 4;
+    const ROUNDS: usize = 10;
+    let kinds: Vec<String> = (0..6).map(|kind| format!("kind.{kind}")).collect();
+    let settlers: Vec<_> = (0..SETTLERS)
+        .map(|settler| {
+            let (probe, kinds) = (probe.clone(), kinds.clone());
+            tokio::spawn(async move {
+                for round in 0..ROUNDS {
+                    let rows: Vec<_> = kinds
+                        .iter()
+                        .map(|kind| {
+                            let event = Event::json_text(kind, "{}").expect("a plain event");
+                            held(event, "settler", probe.ticks(HOLD))
+                        })
+                        .collect();
+                    let born = probe.commit(&rows).await;
+                    let mut batch: Vec<_> = rows
+                        .iter()
+                        .zip(&born)
+                        .map(|(row, born)| Settlement {
+                            held: Held::row(row.event.id(), born.token.expect("born held")),
+                            outcome: Outcome::Done,
+                        })
+                        .collect();
+                    if (settler + round) % 2 == 0 {
+                        batch.reverse();
+                    }
+                    assert_eq!(probe.settle_all(&batch).await.len(), batch.len());
+                }
+            })
+        })
+        .collect();
+    for settler in settlers {
+        settler.await.expect("a settler does not panic");
+    }
+    let done = (SETTLERS * ROUNDS) as u64;
+    for topic in probe.topics().await {
+        assert_eq!(topic.counts, Counts { done, ..Counts::default() }, "{}", topic.event_type);
+    }
 }

@@ -1,8 +1,21 @@
 use sendoff_core::EventId;
-use sendoff_engine::store::{InspectStore, Outcome, RetainStore};
+use sendoff_engine::store::{InspectStore, Outcome, Purge, Purged, RetainStore};
 
 use crate::conformance::probe::hold_of;
 use crate::conformance::{Probe, StoreHarness};
+
+impl<H: StoreHarness> Probe<H> {
+    fn delivered(&self, ticks: u32, limit: usize) -> Purge {
+        Purge { older_than: self.ticks(ticks), limit, dead: false }
+    }
+
+    async fn purge(&self, purge: &Purge) -> Purged {
+        let foretold = self.store().purgeable(purge).await.expect("purgeable");
+        let purged = self.store().purge(purge).await.expect("purge");
+        assert_eq!(foretold, purged, "what would be purged is");
+        purged
+    }
+}
 
 /// Only what was done long enough ago is forgotten; what is owed or dead never is.
 pub async fn purge_deletes_only_old_done_rows<H: StoreHarness>(probe: &Probe<H>) {
@@ -15,12 +28,34 @@ pub async fn purge_deletes_only_old_done_rows<H: StoreHarness>(probe: &Probe<H>)
     probe.pass(5).await;
     assert!(probe.settle(held[3], Outcome::Done).await);
 
-    let purged = probe.store().purge(probe.ticks(4), 100).await.expect("purge");
+    let purged = probe.purge(&probe.delivered(4, 100)).await;
     let keeps = probe.store().keeps().is_some();
-    assert_eq!(purged, u64::from(keeps));
+    assert_eq!(purged, Purged { done: u64::from(keeps), dead: 0 });
     assert_eq!(left(probe, &ids).await, [false, true, true, keeps, true]);
     let counts = probe.store().counts().await.expect("counts");
     assert_eq!((counts.new, counts.retry, counts.dead), (1, 1, 1));
+}
+
+/// Dead rows go when asked for, by the time they died, and what is owed still does not. Holds L7.
+pub async fn purge_takes_old_dead_rows_when_asked<H: StoreHarness>(probe: &Probe<H>) {
+    let ids = probe.commit_due(5).await;
+    let held: Vec<_> = probe.claim_all("node").await.iter().map(hold_of).collect();
+    let dead = || Outcome::Dead { attempts: 1, error: "no".to_owned() };
+    assert!(probe.settle(held[0], dead()).await);
+    assert!(probe.settle(held[1], Outcome::Done).await);
+    assert!(probe.settle(held[2], dead()).await);
+    probe.pass(5).await;
+    assert!(probe.settle(held[3], dead()).await);
+    assert!(probe.row(ids[3]).await.done_at.is_some(), "when it ended is known");
+
+    let keeps = u64::from(probe.store().keeps().is_some());
+    let purge = |limit| Purge { dead: true, ..probe.delivered(4, limit) };
+    let first = probe.purge(&purge(1)).await;
+    assert_eq!(first.total(), 1, "the limit is for both kinds together");
+    let rest = probe.purge(&purge(100)).await;
+    assert_eq!((first.done + rest.done, first.dead + rest.dead), (keeps, 2));
+    assert_eq!(left(probe, &ids).await, [false, false, false, true, true]);
+    assert_eq!(probe.purge(&purge(100)).await, Purged::default());
 }
 
 /// A purge deletes no more than its limit, and the oldest first.
@@ -33,15 +68,16 @@ pub async fn purge_stops_at_its_limit<H: StoreHarness>(probe: &Probe<H>) {
         assert!(probe.settle(held, Outcome::Done).await);
         probe.pass(1).await;
     }
+    let purge = async |limit| probe.purge(&probe.delivered(0, limit)).await.done;
     if probe.store().keeps().is_none() {
-        assert_eq!(probe.store().purge(probe.ticks(0), 2).await.expect("purge"), 0);
+        assert_eq!(purge(2).await, 0);
         return;
     }
-    assert_eq!(probe.store().purge(probe.ticks(0), 0).await.expect("purge"), 0);
-    assert_eq!(probe.store().purge(probe.ticks(0), 2).await.expect("purge"), 2);
+    assert_eq!(purge(0).await, 0);
+    assert_eq!(purge(2).await, 2);
     assert_eq!(left(probe, &ids).await.iter().filter(|&&left| left).count(), 1);
-    assert_eq!(probe.store().purge(probe.ticks(0), 2).await.expect("purge"), 1);
-    assert_eq!(probe.store().purge(probe.ticks(0), 2).await.expect("purge"), 0);
+    assert_eq!(purge(2).await, 1);
+    assert_eq!(purge(2).await, 0);
 }
 
 async fn left<H: StoreHarness>(probe: &Probe<H>, ids: &[EventId]) -> Vec<bool> {

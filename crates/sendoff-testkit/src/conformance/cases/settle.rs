@@ -1,6 +1,6 @@
 use sendoff_core::limits::ERROR_CHARS;
-use sendoff_core::{EventId, Status, Token};
-use sendoff_engine::store::{Held, Outcome, RetainStore, Settlement};
+use sendoff_core::{EventId, Status, Timestamp, Token};
+use sendoff_engine::store::{Claim, Held, Outcome, RetainStore, Row, Settlement, Suspects};
 
 use crate::conformance::probe::{HOLD, hold_of, ids, sorted};
 use crate::conformance::{Probe, StoreHarness};
@@ -13,8 +13,9 @@ fn dead(attempts: u32, error: &str) -> Outcome {
     Outcome::Dead { attempts, error: error.to_owned() }
 }
 
-fn every_outcome() -> [Outcome; 4] {
-    [Outcome::Done, retry_now(7, "stale"), dead(7, "stale"), Outcome::Released]
+fn every_outcome() -> [Outcome; 5] {
+    let restored = Outcome::Restored { due_at: Timestamp::from_micros(1_700_000_000_000_001) };
+    [Outcome::Done, retry_now(7, "stale"), dead(7, "stale"), Outcome::Released, restored]
 }
 
 /// Done is recorded with its time and unlocked, or deleted where the store keeps nothing. Holds S2.
@@ -54,14 +55,16 @@ pub async fn a_retry_stores_count_error_and_due_time<H: StoreHarness>(probe: &Pr
     assert_eq!((claimed.id, claimed.attempts, claimed.lost), (held.id, 4, false));
 }
 
-/// Dead stores count and error, and unlocks; it was never done. Holds S2.
+/// Dead stores count, error and when it ended, and unlocks. Holds S2.
 pub async fn dead_stores_count_and_error<H: StoreHarness>(probe: &Probe<H>) {
     let held = probe.take_one("node").await;
-    assert!(probe.settle(held, dead(10, "never again")).await);
+    let (settled, at) = probe.timed(probe.settle(held, dead(10, "never again"))).await;
+    assert!(settled);
     let row = probe.row(held.id).await;
     assert_eq!((row.status, row.attempts), (Status::Dead, 10));
     assert_eq!(row.last_error.as_deref(), Some("never again"));
-    assert_eq!((row.locked_by, row.done_at), (None, None));
+    assert_eq!(row.locked_by, None);
+    at.assert_has(row.done_at.expect("a dead row says when it ended"));
 }
 
 /// A row that is given up is visible at once, and otherwise as it was. Holds S2.
@@ -83,6 +86,46 @@ pub async fn a_released_row_is_visible_at_once_and_as_it_was<H: StoreHarness>(pr
     assert_eq!((row.status, row.attempts), (Status::Retry, 2));
     assert_eq!(row.last_error.as_deref(), Some("first"));
     assert_eq!(ids(&probe.claim_all("other").await), [held.id]);
+}
+
+/// A row that is restored is as it was before the claim, due time included, to the microsecond.
+/// Holds L4.
+pub async fn a_restored_row_is_due_exactly_when_it_was<H: StoreHarness>(probe: &Probe<H>) {
+    let id = probe.commit_due(1).await[0];
+    for status in [Status::New, Status::Retry] {
+        let before = probe.row(id).await;
+        assert_eq!(before.status, status);
+        probe.pass(1).await;
+        let claimed = probe.claim_one("node").await;
+        assert_eq!(claimed.was_due, before.due_at, "what the claim says it was");
+        let restored = Outcome::Restored { due_at: claimed.was_due };
+        assert!(probe.settle(hold_of(&claimed), restored).await);
+        let after = probe.row(id).await;
+        let content = |row: &Row| {
+            (row.status, row.attempts, row.losses, row.due_at, row.done_at, row.locked_by.clone())
+        };
+        assert_eq!(content(&after), content(&before));
+        assert_eq!(after.last_error, before.last_error);
+        let held = hold_of(&probe.claim_one("other").await);
+        assert!(probe.settle(held, retry_now(1, "first")).await, "visible at once, for anybody");
+        probe.pass(1).await;
+    }
+}
+
+/// Putting a suspect back does not clear it.
+pub async fn a_restored_suspect_stays_one<H: StoreHarness>(probe: &Probe<H>) {
+    let id = probe.take_one("one").await.id;
+    probe.pass(HOLD).await;
+    probe.claim_one("two").await;
+    probe.pass(HOLD).await;
+    let only = |owner| Claim { suspects: Suspects::Only, ..probe.claim_by(owner) };
+    let claimed = probe.claim(&only("three")).await;
+    let restored = Outcome::Restored { due_at: claimed[0].was_due };
+    assert!(probe.settle(hold_of(&claimed[0]), restored).await);
+    assert!(probe.claim_all("four").await.is_empty());
+    let again = probe.claim(&only("four")).await;
+    assert_eq!(ids(&again), [id]);
+    assert_eq!((again[0].attempts, again[0].lost), (2, false), "and counts nothing");
 }
 
 /// The same settlement sent again, after its reply was lost, finds nothing to do; not even where a
@@ -117,7 +160,7 @@ pub async fn terminal_rows_never_change<H: StoreHarness>(probe: &Probe<H>) {
         assert!(probe.extend(&[held]).await.is_empty());
         assert!(probe.confirm(&[held]).await.is_empty());
         let after = probe.find(held.id).await;
-        let content = |row: &Option<sendoff_engine::store::Row>| {
+        let content = |row: &Option<Row>| {
             row.as_ref().map(|row| (row.status, row.attempts, row.done_at, row.last_error.clone()))
         };
         assert_eq!(content(&before), content(&after));

@@ -96,7 +96,11 @@ pub async fn a_duplicate_id_is_refused_with_its_whole_write<H: StoreHarness>(pro
     let first = due(event());
     probe.commit(std::slice::from_ref(&first)).await;
     let (bystander, twice) = (due(event()), due(event()));
-    for rows in [vec![bystander.clone(), first.clone()], vec![twice.clone(), twice.clone()]] {
+    let mut writes = vec![vec![twice.clone(), twice.clone()]];
+    if probe.harness().ids_are_unique_for_good() {
+        writes.push(vec![bystander.clone(), first.clone()]);
+    }
+    for rows in writes {
         let refused = probe.harness().commit(&rows).await;
         assert!(matches!(refused, Err(WriteError::DuplicateId)), "{refused:?}");
     }

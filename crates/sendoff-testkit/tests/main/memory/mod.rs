@@ -91,6 +91,7 @@ async fn by_default_the_store_follows_paused_time() {
         limit: 1,
         hold: delay,
         skip_recent: Duration::ZERO,
+        window: None,
         suspects: Suspects::Skip,
     };
     assert!(store.claim(&claim).await.unwrap().is_empty());

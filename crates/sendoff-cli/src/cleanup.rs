@@ -1,0 +1,159 @@
+//! `sendoff cleanup`: deletes rows that ended longer ago than they are kept.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::Args;
+use indicatif::{MultiProgress, ProgressBar};
+use sendoff::store::{Purged, RetainStore};
+use sendoff::{Cleaned, CleanupMaintainer, CleanupOptions};
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+use crate::database::{self, Database, Named};
+use crate::duration::duration;
+use crate::output;
+use crate::signals::{INTERRUPTED, cancelled_by_signal};
+
+/// What a dry run counts at most: beyond that the exact number is worth less than the time.
+const COUNTED: usize = 1_000_000;
+
+/// Delete delivered events that were kept long enough
+///
+/// Deletes in short transactions until nothing is left that is past its retention, then looks again
+/// every now and then; with --once it ends instead. Events that are still to be delivered are never
+/// touched, dead ones only when asked. Safe to run in several places and beside everything else.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    SENDOFF_DATABASE_URL=postgres://app@db/shop sendoff cleanup --once\n  \
+    sendoff cleanup --once --dry-run --include-dead --retention 30d\n  \
+    sendoff cleanup --every 15m              until Ctrl-C or a request to end\n\n\
+    In a crontab, every night at two:\n  \
+    0 2 * * * sendoff cleanup --once --json >> /var/log/outbox-cleanup.json\n\n\
+    Exit status: 0 done, 1 interrupted before --once was through, 2 failed.")]
+pub(crate) struct Options {
+    #[command(flatten)]
+    database: Database,
+    /// How long ago an event must have ended
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "7d")]
+    retention: Duration,
+    /// Rows in one pass; passes follow each other until nothing is left
+    #[arg(long, value_name = "ROWS", default_value_t = CleanupOptions::default().limit)]
+    limit: usize,
+    /// Delete dead events too
+    #[arg(long)]
+    include_dead: bool,
+    /// End when nothing is left
+    #[arg(long)]
+    once: bool,
+    /// Only count what would be deleted, up to a million
+    #[arg(long)]
+    dry_run: bool,
+    /// How often to look again
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1h")]
+    every: Duration,
+    /// Report as one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) async fn run(options: Options, screen: MultiProgress) -> anyhow::Result<ExitCode> {
+    let store: Arc<dyn RetainStore> = match options.database.clone().named()? {
+        Named::Postgres { url, options } => Arc::new(database::connect(&url, options).await?),
+        Named::Sqlite { url, options } => Arc::new(database::open(&url, options).await?),
+    };
+    let Options { retention, limit, include_dead, every, json, .. } = options;
+    let cleanup =
+        CleanupOptions { retention, check_every: every, limit, include_dead, ..Default::default() };
+    let maintainer = CleanupMaintainer::new(store, cleanup)?;
+    if options.dry_run {
+        let found = maintainer.dry_run(COUNTED).await.context(HINT)?;
+        let more = found.total() >= COUNTED as u64;
+        output::data(
+            &Found { dry_run: true, done: found.done, dead: found.dead, more }.shown(json)?,
+        )?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let bar = screen.add(ProgressBar::new_spinner());
+    bar.enable_steady_tick(Duration::from_millis(100));
+    let maintainer = maintainer.on_progress({
+        let bar = bar.clone();
+        move |cleaned| bar.set_message(format!("{} rows deleted", cleaned.purged.total()))
+    });
+    let (cancel, began) = (cancelled_by_signal()?, Instant::now());
+    let (cleaned, failure) = work(&maintainer, options.once, &cancel).await;
+    bar.finish_and_clear();
+    // Whatever happened, what was deleted is deleted, and said.
+    output::data(&Summary::of(cleaned, began.elapsed()).shown(json)?)?;
+    match failure {
+        Some(error) => Err(error.context(HINT)),
+        None if options.once && !cleaned.finished => Ok(ExitCode::from(INTERRUPTED)),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+const HINT: &str = "cleanup needs the rights to select, update and delete rows of the outbox";
+
+async fn work(
+    maintainer: &CleanupMaintainer,
+    once: bool,
+    cancel: &CancellationToken,
+) -> (Cleaned, Option<anyhow::Error>) {
+    if !once {
+        return (maintainer.run(cancel).await, None);
+    }
+    match maintainer.run_once_until(cancel).await {
+        Ok(cleaned) => (cleaned, None),
+        Err(error) => (error.so_far, Some(error.into())),
+    }
+}
+
+#[derive(Serialize)]
+struct Found {
+    dry_run: bool,
+    done: u64,
+    dead: u64,
+    /// There are at least so many.
+    more: bool,
+}
+
+impl Found {
+    fn shown(&self, json: bool) -> serde_json::Result<String> {
+        if json {
+            return serde_json::to_string(self);
+        }
+        let least = if self.more { "at least " } else { "" };
+        Ok(format!("would delete {least}{} delivered and {} dead events", self.done, self.dead))
+    }
+}
+
+#[derive(Serialize)]
+struct Summary {
+    dry_run: bool,
+    done: u64,
+    dead: u64,
+    batches: u64,
+    passes: u64,
+    finished: bool,
+    seconds: f64,
+}
+
+impl Summary {
+    fn of(cleaned: Cleaned, took: Duration) -> Self {
+        let Cleaned { purged: Purged { done, dead }, batches, passes, finished } = cleaned;
+        Self { dry_run: false, done, dead, batches, passes, finished, seconds: took.as_secs_f64() }
+    }
+
+    fn shown(&self, json: bool) -> serde_json::Result<String> {
+        if json {
+            return serde_json::to_string(self);
+        }
+        let left = if self.finished { "nothing is left" } else { "more may be left" };
+        Ok(format!(
+            "deleted {} delivered and {} dead events in {} transactions, {:.1} s; {left}",
+            self.done, self.dead, self.batches, self.seconds
+        ))
+    }
+}

@@ -1,0 +1,71 @@
+//! Which database a command works on.
+
+use anyhow::{Context, bail};
+use clap::Args;
+use sendoff::postgres::{PostgresOptions, PostgresStore};
+use sendoff::sqlite::{SqliteOptions, SqliteStore};
+use sendoff::{Ident, InvalidIdent};
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Database {
+    /// The database: `postgres://…` or `sqlite:…`. Better given by the environment, where other users
+    /// of the machine do not see it
+    #[arg(long, value_name = "URL", env = "SENDOFF_DATABASE_URL", hide_env_values = true)]
+    database_url: Option<String>,
+    /// The PostgreSQL schema that everything lives in
+    #[arg(long, value_name = "NAME", value_parser = ident, env = "SENDOFF_SCHEMA")]
+    schema: Option<Ident>,
+    /// What the names of all tables begin with
+    #[arg(long, value_name = "PREFIX", value_parser = ident, env = "SENDOFF_PREFIX")]
+    prefix: Option<Ident>,
+}
+
+fn ident(name: &str) -> Result<Ident, InvalidIdent> {
+    Ident::new(name)
+}
+
+/// A database by its kind, with the URL that names it. The URL may hold a password: no message shows
+/// it.
+pub(crate) enum Named {
+    Postgres { url: String, options: PostgresOptions },
+    Sqlite { url: String, options: SqliteOptions },
+}
+
+impl Database {
+    /// The options of a PostgreSQL store, also where no database is named.
+    pub(crate) fn postgres_options(&self) -> PostgresOptions {
+        let (schema, prefix) = (self.schema.clone(), self.prefix.clone());
+        PostgresOptions { schema, prefix, ..PostgresOptions::default() }
+    }
+
+    pub(crate) fn named(self) -> anyhow::Result<Named> {
+        let options = self.postgres_options();
+        let Some(url) = self.database_url else {
+            bail!("which database? Set SENDOFF_DATABASE_URL or give --database-url");
+        };
+        match url.split_once(':').map_or("", |(scheme, _)| scheme) {
+            "postgres" | "postgresql" => Ok(Named::Postgres { url, options }),
+            "sqlite" if self.schema.is_some() => {
+                bail!("--schema is for PostgreSQL: an SQLite file has one schema")
+            }
+            "sqlite" => {
+                let options = SqliteOptions { prefix: self.prefix, ..SqliteOptions::default() };
+                Ok(Named::Sqlite { url, options })
+            }
+            _ => bail!("a database URL begins with `postgres://` or `sqlite:`"),
+        }
+    }
+}
+
+/// Connects to an outbox that is there.
+pub(crate) async fn connect(url: &str, options: PostgresOptions) -> anyhow::Result<PostgresStore> {
+    let store = PostgresStore::connect_with(url, options).await;
+    let store = store.context("the database cannot be reached")?;
+    store.check_installed().await?;
+    Ok(store)
+}
+
+/// Opens the file of an outbox that is there.
+pub(crate) async fn open(url: &str, options: SqliteOptions) -> anyhow::Result<SqliteStore> {
+    SqliteStore::open_existing_url(url, options).await.context("the file cannot be opened")
+}

@@ -1,0 +1,220 @@
+//! `sendoff partitions`: makes the partitions of an outbox ahead of time, and drops those that are over.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use indicatif::{MultiProgress, ProgressBar};
+use sendoff::partition::{PartitionName, Period};
+use sendoff::store::PartitionStore;
+use sendoff::{Maintained, PartitionMaintainer, PartitionOptions, PartitionReport};
+use serde::Serialize;
+
+use crate::database::{self, Database, Named};
+use crate::duration::duration;
+use crate::output;
+use crate::signals::{INTERRUPTED, cancelled_by_signal};
+
+/// Keep the partitions of an outbox
+///
+/// Makes partitions ahead of time and, with --retention, drops those that ended long enough ago and
+/// have no event left to deliver. Looks again every now and then; with --once it ends instead. Of
+/// several on one outbox one works at a time. One connection is enough.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    SENDOFF_DATABASE_URL=postgres://owner@db/shop sendoff partitions --once --retention 7d\n  \
+    sendoff partitions --once --dry-run --retention 7d\n  \
+    sendoff partitions --period month --lookahead 90d --every 12h\n\n\
+    In a crontab, every night at two:\n  \
+    0 2 * * * sendoff partitions --once --retention 7d --json >> /var/log/outbox-partitions.json\n\n\
+    Exit status: 0 done, or another one is at work; 1 interrupted before --once was through; 2 failed.")]
+pub(crate) struct Options {
+    #[command(flatten)]
+    database: Database,
+    /// How much time a new partition holds
+    #[arg(long, value_enum, default_value_t)]
+    period: PeriodOption,
+    /// How far ahead partitions are made
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30d")]
+    lookahead: Duration,
+    /// How long a partition stays after its end. Without it none is dropped
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    retention: Option<Duration>,
+    /// Rows of the tail that may move into a new partition, while writers wait
+    #[arg(long, value_name = "ROWS", default_value_t = PartitionOptions::default().most_moved)]
+    limit: usize,
+    /// How long a change waits for its lock, and writers behind it
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "500ms")]
+    lock_wait: Duration,
+    /// End after one pass
+    #[arg(long)]
+    once: bool,
+    /// Only say what would be done
+    #[arg(long)]
+    dry_run: bool,
+    /// How often to look again
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1h")]
+    every: Duration,
+    /// Report as one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+pub(crate) enum PeriodOption {
+    /// `pYYYYMMDD`, in UTC.
+    #[default]
+    Day,
+    /// `pYYYYMM`, in UTC.
+    Month,
+}
+
+impl From<PeriodOption> for Period {
+    fn from(period: PeriodOption) -> Self {
+        match period {
+            PeriodOption::Day => Self::Day,
+            PeriodOption::Month => Self::Month,
+        }
+    }
+}
+
+const HINT: &str = "making and dropping partitions is for the owner of the table";
+
+pub(crate) async fn run(options: Options, screen: MultiProgress) -> anyhow::Result<ExitCode> {
+    let store: Arc<dyn PartitionStore> = match options.database.clone().named()? {
+        Named::Postgres { url, options } => Arc::new(database::connect(&url, options).await?),
+        Named::Sqlite { .. } => {
+            bail!("SQLite has no partitions; `sendoff cleanup` deletes what is over")
+        }
+    };
+    let Options { period, lookahead, retention, limit, lock_wait, every, .. } = options;
+    let partitions = PartitionOptions {
+        period: period.into(),
+        lookahead,
+        retention,
+        check_every: every,
+        lock_wait,
+        most_moved: limit,
+    };
+    let maintainer = PartitionMaintainer::new(store, partitions)?;
+    let bar = screen.add(ProgressBar::new_spinner());
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar.set_message("keeping partitions");
+    let cancel = cancelled_by_signal()?;
+    let mut total = Summary { dry_run: options.dry_run, finished: true, ..Summary::default() };
+    let failure = loop {
+        // Dropped in mid-pass, it undoes the change under way and frees its lock.
+        let pass = tokio::select! {
+            biased;
+            () = cancel.cancelled() => { total.finished = !options.once; break None }
+            pass = one(&maintainer, options.dry_run) => pass,
+        };
+        match pass {
+            Ok(maintained) => total.add(maintained),
+            Err(error) if options.once || options.dry_run => {
+                total.finished = false;
+                total.report(error.so_far.clone());
+                break Some(error);
+            }
+            Err(error) => {
+                total.report(error.so_far.clone());
+                output::complain(&anyhow::Error::from(error).context(HINT));
+            }
+        }
+        if options.once || options.dry_run {
+            break None;
+        }
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => break None,
+            () = tokio::time::sleep(every) => {}
+        }
+    };
+    bar.finish_and_clear();
+    output::data(&total.shown(options.json)?)?;
+    match failure {
+        Some(error) => Err(error).context(HINT),
+        None if !total.finished => Ok(ExitCode::from(INTERRUPTED)),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+async fn one(
+    maintainer: &PartitionMaintainer,
+    dry_run: bool,
+) -> Result<Maintained, sendoff::PartitionError> {
+    if dry_run { maintainer.dry_run().await } else { maintainer.run_once().await }
+}
+
+#[derive(Default, Serialize)]
+struct Summary {
+    dry_run: bool,
+    created: Vec<String>,
+    moved: u64,
+    dropped: Vec<String>,
+    skipped: Vec<Left>,
+    /// Passes that another maintainer's lock kept from beginning.
+    elsewhere: u64,
+    finished: bool,
+}
+
+#[derive(Serialize)]
+struct Left {
+    name: String,
+    why: String,
+}
+
+impl Summary {
+    fn add(&mut self, maintained: Maintained) {
+        match maintained {
+            Maintained::Here(report) => self.report(report),
+            Maintained::Elsewhere => {
+                self.elsewhere += 1;
+                output::note("another maintainer is at work on these partitions");
+            }
+        }
+    }
+
+    fn report(&mut self, report: PartitionReport) {
+        let names = |names: Vec<PartitionName>| names.into_iter().map(|name| name.to_string());
+        self.created.extend(names(report.created));
+        self.dropped.extend(names(report.dropped));
+        self.moved += report.moved;
+        // Of the last pass: what was left before may be done by now.
+        self.skipped = report
+            .skipped
+            .into_iter()
+            .map(|left| Left { name: left.name.to_string(), why: left.why.to_string() })
+            .collect();
+    }
+
+    fn shown(&self, json: bool) -> serde_json::Result<String> {
+        if json {
+            return serde_json::to_string(self);
+        }
+        let would = if self.dry_run { "would have " } else { "" };
+        let mut text = format!(
+            "{would}made {}, moved {} rows out of the tail, {would}dropped {}",
+            listed(&self.created),
+            self.moved,
+            listed(&self.dropped)
+        );
+        for Left { name, why } in &self.skipped {
+            text.push_str(&format!("\nleft {name}: {why}"));
+        }
+        if self.elsewhere > 0 {
+            text.push_str("\nanother maintainer was at work");
+        }
+        Ok(text)
+    }
+}
+
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        [only] => only.clone(),
+        [first, .., last] => format!("{} ({first} to {last})", names.len()),
+    }
+}

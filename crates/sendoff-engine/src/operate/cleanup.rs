@@ -1,0 +1,247 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sendoff_core::{limits, report};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use crate::config::{ConfigError, check_count, check_time};
+use crate::store::{Purge, Purged, RetainStore, StoreError};
+
+/// How rows past their retention are deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CleanupOptions {
+    /// How long ago a row must have ended. 7 days.
+    pub retention: Duration,
+    /// How often to look again, in [`run`](CleanupMaintainer::run). 1 h.
+    pub check_every: Duration,
+    /// Rows in one pass; full passes follow each other, with a rest between them. 10,000.
+    pub limit: usize,
+    /// Rows in one transaction. 1,000.
+    pub batch: usize,
+    /// Whether dead rows go too. No.
+    pub include_dead: bool,
+    /// How long one transaction may take. 10 s.
+    pub store_timeout: Duration,
+}
+
+impl Default for CleanupOptions {
+    fn default() -> Self {
+        Self {
+            retention: Duration::from_secs(7 * 24 * 60 * 60),
+            check_every: Duration::from_secs(60 * 60),
+            limit: 10_000,
+            batch: limits::BATCH_ROWS,
+            include_dead: false,
+            store_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// A pass beyond this is no longer bounded by anything.
+const MOST_IN_A_PASS: usize = 10_000_000;
+
+impl CleanupOptions {
+    /// Checks every field; the error names the first that is out of range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        check_count("limit", self.limit, MOST_IN_A_PASS)?;
+        check_count("batch", self.batch, limits::BATCH_ROWS)?;
+        let (short, long) = (Duration::from_millis(1), limits::DELAY);
+        check_time("retention", self.retention, Duration::ZERO, long)?;
+        check_time("check_every", self.check_every, short, long)?;
+        check_time("store_timeout", self.store_timeout, short, limits::HOLD)
+    }
+}
+
+/// Deletes terminal rows past their retention, in short transactions, until none is left.
+///
+/// It keeps up with any inflow: the limit bounds a pass, not the work. Pending rows are never touched.
+/// Several may work on one table; they delete different rows.
+///
+/// ```
+/// use std::sync::Arc;
+/// use sendoff_engine::memory::MemoryStore;
+/// use sendoff_engine::{CleanupMaintainer, CleanupOptions};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let options = CleanupOptions { include_dead: true, ..CleanupOptions::default() };
+/// let cleanup = CleanupMaintainer::new(Arc::new(MemoryStore::new()), options)?;
+/// assert_eq!(cleanup.run_once().await?.purged.total(), 0);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct CleanupMaintainer {
+    store: Arc<dyn RetainStore>,
+    options: CleanupOptions,
+    progress: Option<Progress>,
+}
+
+/// Who is told after every transaction.
+type Progress = Arc<dyn Fn(&Cleaned) + Send + Sync>;
+
+/// What a cleanup did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cleaned {
+    /// Rows that are gone.
+    pub purged: Purged,
+    /// Transactions that deleted them.
+    pub batches: u64,
+    /// Passes; all but the last were full.
+    pub passes: u64,
+    /// Whether nothing was left to delete.
+    pub finished: bool,
+}
+
+/// A cleanup that failed half-way.
+#[derive(Debug, thiserror::Error)]
+#[error("cleanup failed after {} rows were deleted", so_far.purged.total())]
+pub struct CleanupError {
+    /// What it had done by then, committed.
+    pub so_far: Cleaned,
+    /// What went wrong.
+    pub source: StoreError,
+}
+
+impl CleanupMaintainer {
+    /// Checks the options.
+    pub fn new(store: Arc<dyn RetainStore>, options: CleanupOptions) -> Result<Self, ConfigError> {
+        options.validate()?;
+        Ok(Self { store, options, progress: None })
+    }
+
+    /// The engine's own upkeep keeps to the limits without a user's options.
+    pub(crate) fn unchecked(store: Arc<dyn RetainStore>, options: CleanupOptions) -> Self {
+        Self { store, options, progress: None }
+    }
+
+    /// Tells `progress` after every transaction.
+    #[must_use]
+    pub fn on_progress(mut self, progress: impl Fn(&Cleaned) + Send + Sync + 'static) -> Self {
+        self.progress = Some(Arc::new(progress));
+        self
+    }
+
+    /// Deletes until nothing is left that is past its retention.
+    ///
+    /// Dropped half-way, it leaves whole transactions behind.
+    pub async fn run_once(&self) -> Result<Cleaned, CleanupError> {
+        self.run_once_until(&CancellationToken::new()).await
+    }
+
+    /// Like [`run_once`](Self::run_once), and ends early when `cancel` says so; the counts then tell
+    /// what was done.
+    pub async fn run_once_until(
+        &self,
+        cancel: &CancellationToken,
+    ) -> Result<Cleaned, CleanupError> {
+        let mut cleaned = Cleaned::default();
+        loop {
+            let began = Instant::now();
+            let pass = self.pass(cancel, &mut cleaned).await;
+            let full = pass.map_err(|source| CleanupError { so_far: cleaned, source })?;
+            if !full {
+                break;
+            }
+            debug!(cleaned = cleaned.purged.total(), "a full pass; more to come");
+            // As long as the pass took: whoever else uses the table has half of the time to himself.
+            let rest = sleep(began.elapsed());
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => break,
+                () = rest => {}
+            }
+        }
+        if cleaned.purged.total() > 0 {
+            let Purged { done, dead } = cleaned.purged;
+            info!(done, dead, batches = cleaned.batches, "rows past their retention deleted");
+        }
+        Ok(cleaned)
+    }
+
+    /// Up to `limit` rows; whether it was that many.
+    async fn pass(
+        &self,
+        cancel: &CancellationToken,
+        cleaned: &mut Cleaned,
+    ) -> Result<bool, StoreError> {
+        let mut left = self.options.limit;
+        cleaned.passes += 1;
+        while left > 0 {
+            let limit = left.min(self.options.batch);
+            let purged = tokio::select! {
+                biased;
+                () = cancel.cancelled() => return Ok(false),
+                purged = self.purge(limit) => purged?,
+            };
+            let count = usize::try_from(purged.total()).unwrap_or(limit);
+            if count > 0 {
+                cleaned.purged += purged;
+                cleaned.batches += 1;
+                self.tell(cleaned);
+            }
+            if count < limit {
+                cleaned.finished = true;
+                return Ok(false);
+            }
+            left = left.saturating_sub(count);
+        }
+        Ok(true)
+    }
+
+    async fn purge(&self, limit: usize) -> Result<Purged, StoreError> {
+        let purge = self.what(limit);
+        let answer = timeout(self.options.store_timeout, self.store.purge(&purge)).await;
+        answer.unwrap_or(Err(StoreError::Timeout))
+    }
+
+    fn what(&self, limit: usize) -> Purge {
+        let CleanupOptions { retention, include_dead, .. } = self.options;
+        Purge { older_than: retention, limit, dead: include_dead }
+    }
+
+    /// How many rows [`run_once`](Self::run_once) would delete, counted up to `most`.
+    pub async fn dry_run(&self, most: usize) -> Result<Purged, StoreError> {
+        self.store.purgeable(&self.what(most)).await
+    }
+
+    /// Runs [`run_once`](Self::run_once) again and again until `cancel` says so, and returns what it
+    /// did in all. What fails is logged and tried again the next time.
+    pub async fn run(&self, cancel: &CancellationToken) -> Cleaned {
+        let mut total = Cleaned::default();
+        loop {
+            let cleaned = match self.run_once_until(cancel).await {
+                Ok(cleaned) => cleaned,
+                Err(error) => {
+                    let deleted = error.so_far.purged.total();
+                    warn!(error = report(&error), deleted, "cleanup failed half-way");
+                    error.so_far
+                }
+            };
+            total.purged += cleaned.purged;
+            total.batches += cleaned.batches;
+            total.passes += cleaned.passes;
+            total.finished = cleaned.finished;
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => return total,
+                () = sleep(self.options.check_every) => {}
+            }
+        }
+    }
+
+    fn tell(&self, cleaned: &Cleaned) {
+        if let Some(progress) = &self.progress {
+            progress(cleaned);
+        }
+    }
+}
+
+impl fmt::Debug for CleanupMaintainer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CleanupMaintainer").field("options", &self.options).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,131 @@
+//! Cleanup and the defaults of maintenance, without a database.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sendoff_core::partition::Period;
+use sendoff_core::{Delivery, Failure};
+use sendoff_engine::memory::MemoryStore;
+use sendoff_engine::store::Purged;
+use sendoff_engine::{CleanupMaintainer, CleanupOptions, Outbox, OutboxConfig, PartitionOptions};
+use sendoff_testkit::wait::eventually;
+use tokio_util::sync::CancellationToken;
+
+use super::flaky::Flaky;
+use super::{EVENT, commit, config, event};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Holds C2.
+#[test]
+fn the_defaults_are_those_of_the_rules() {
+    let cleanup = CleanupOptions::default();
+    assert_eq!((cleanup.retention, cleanup.limit), (7 * DAY, 10_000));
+    assert_eq!(cleanup.check_every, Duration::from_secs(60 * 60));
+    assert!(!cleanup.include_dead && cleanup.validate().is_ok());
+    let partitions = PartitionOptions::default();
+    assert_eq!((partitions.lookahead, partitions.period), (30 * DAY, Period::Day));
+    assert_eq!(partitions.check_every, Duration::from_secs(60 * 60));
+    assert!(partitions.retention.is_none() && partitions.validate().is_ok());
+}
+
+#[test]
+fn options_out_of_range_are_refused_by_name() {
+    let day = Duration::from_secs(24 * 60 * 60);
+    for (options, field) in [
+        (CleanupOptions { limit: 0, ..Default::default() }, "limit"),
+        (CleanupOptions { batch: 0, ..Default::default() }, "batch"),
+        (CleanupOptions { batch: 1_001, ..Default::default() }, "batch"),
+        (CleanupOptions { check_every: Duration::ZERO, ..Default::default() }, "check_every"),
+        (CleanupOptions { retention: Duration::MAX, ..Default::default() }, "retention"),
+    ] {
+        assert!(options.validate().unwrap_err().to_string().starts_with(field), "{field}");
+    }
+    for (options, field) in [
+        (PartitionOptions { lookahead: 367 * day, ..Default::default() }, "lookahead"),
+        (PartitionOptions { lookahead: Duration::ZERO, ..Default::default() }, "lookahead"),
+        (PartitionOptions { lock_wait: Duration::ZERO, ..Default::default() }, "lock_wait"),
+        (PartitionOptions { most_moved: 0, ..Default::default() }, "most_moved"),
+    ] {
+        assert!(options.validate().unwrap_err().to_string().starts_with(field), "{field}");
+    }
+    let months =
+        PartitionOptions { period: Period::Month, lookahead: 900 * day, ..Default::default() };
+    assert!(months.validate().is_ok());
+}
+
+/// A store with so many delivered rows, and the outbox that wrote them closed.
+async fn delivered(store: &Flaky, rows: usize) {
+    let outbox = Outbox::builder(store.clone())
+        .config(config())
+        .on(EVENT, |_: Delivery| async { Ok(()) })
+        .start()
+        .unwrap();
+    let writer = Outbox::writer_only(store.table.clone());
+    for _ in 0..rows {
+        commit(&writer, &event()).await;
+    }
+    let over = async || store.table.rows().iter().all(|row| row.status.is_terminal());
+    eventually("everything to end", over).await;
+    outbox.close().await;
+}
+
+/// Holds L7: passes end at their limit and follow each other, and what failed half-way is counted.
+#[tokio::test(start_paused = true)]
+async fn passes_follow_each_other_and_a_failure_keeps_its_counts() {
+    let store = Flaky::default();
+    delivered(&store, 30).await;
+    tokio::time::sleep(DAY).await;
+    let options =
+        CleanupOptions { retention: Duration::ZERO, limit: 10, batch: 4, ..Default::default() };
+    let cleanup = CleanupMaintainer::new(Arc::new(store.clone()), options).unwrap();
+    store.down_after_purges(4);
+    let error = cleanup.run_once().await.unwrap_err();
+    assert_eq!(error.so_far.purged.done, 4 + 4 + 2 + 4, "a pass of ten, and a batch of the next");
+    assert_eq!((error.so_far.passes, error.so_far.finished), (2, false));
+    store.set_down(false);
+    let rest = cleanup.run_once().await.unwrap();
+    assert_eq!((rest.purged, rest.passes), (Purged { done: 16, dead: 0 }, 2));
+    assert!(rest.finished && store.table.rows().is_empty());
+}
+
+/// Holds L7: told to end, it says what it did by then.
+#[tokio::test(start_paused = true)]
+async fn a_cleanup_that_is_cancelled_says_what_it_did() {
+    let store = Flaky::default();
+    delivered(&store, 10).await;
+    tokio::time::sleep(DAY).await;
+    let cancel = CancellationToken::new();
+    let options = CleanupOptions { retention: Duration::ZERO, batch: 3, ..Default::default() };
+    let cleanup = CleanupMaintainer::new(Arc::new(store.clone()), options).unwrap();
+    let cleanup = cleanup.on_progress({
+        let cancel = cancel.clone();
+        move |cleaned| {
+            if cleaned.batches == 2 {
+                cancel.cancel();
+            }
+        }
+    });
+    let cleaned = cleanup.run_once_until(&cancel).await.unwrap();
+    assert_eq!((cleaned.purged.done, cleaned.finished), (6, false));
+    assert_eq!(store.table.rows().len(), 4);
+}
+
+/// Holds L7: the engine's own upkeep leaves the dead to somebody who looks at them.
+#[tokio::test(start_paused = true)]
+async fn the_engine_never_deletes_dead_rows() {
+    let store = MemoryStore::new().keeping_for(DAY);
+    let config = OutboxConfig { poll_interval: DAY, ..config() };
+    let outbox = Outbox::builder(store.clone())
+        .config(config)
+        .on(EVENT, |_: Delivery| async { Err(Failure::dead("no use")) })
+        .start()
+        .unwrap();
+    commit(&outbox, &event()).await;
+    tokio::time::sleep(9 * DAY).await;
+    assert_eq!(store.rows().len(), 1);
+    outbox.close().await;
+    let options = CleanupOptions { include_dead: true, ..Default::default() };
+    let cleanup = CleanupMaintainer::new(Arc::new(store.clone()), options).unwrap();
+    assert_eq!(cleanup.run_once().await.unwrap().purged, Purged { done: 0, dead: 1 });
+}

@@ -1,0 +1,3 @@
+-- partition_lock: nobody else reads or writes the table until it is unlocked.
+-- Guarantee: no transaction is under way that wrote to it: the server waits for those.
+lock tables sendoff.outbox_event write

@@ -1,0 +1,189 @@
+//! The `locked` claim mode: rows kept by a transaction on a connection of its own.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use futures_util::future::join;
+use sendoff_core::{EventId, limits};
+use sendoff_engine::store::{Claimed, Lock, LockStore, LockedRows, Outcome, StoreError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::connect::Connector;
+use crate::error::{failed, misconfigured};
+use crate::link::{Kept, Params, Session};
+use crate::options::Retention;
+use crate::rows;
+use crate::settle::Columns;
+use crate::sql::Statement;
+use crate::store::PostgresStore;
+use crate::wire::Span;
+
+/// Connections for locked batches: as many as batches are open, and never more than the limit.
+pub(crate) struct LockSessions {
+    connector: Arc<Connector>,
+    statements: Kept,
+    permits: Arc<Semaphore>,
+    idle: Mutex<Vec<Session>>,
+}
+
+impl LockSessions {
+    pub(crate) fn new(connector: Arc<Connector>, statements: Kept, most: usize) -> Self {
+        let permits = Arc::new(Semaphore::new(most));
+        Self { connector, statements, permits, idle: Mutex::default() }
+    }
+
+    /// A connection outside any transaction; waits until there may be one more.
+    async fn open(self: &Arc<Self>) -> Result<Transaction, StoreError> {
+        let permit = self.permits.clone().acquire_owned().await.map_err(|_| StoreError::Closed)?;
+        let session = match self.next_idle() {
+            Some(session) => session,
+            None => Session::new(
+                self.connector.open(None).await.map_err(|e| StoreError::Unavailable(e.into()))?,
+            ),
+        };
+        Ok(Transaction { session: Some(session), sessions: Arc::clone(self), _permit: permit })
+    }
+
+    fn next_idle(&self) -> Option<Session> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        std::iter::from_fn(|| idle.pop()).find(Session::is_usable)
+    }
+
+    fn put_back(&self, session: Session) {
+        if !self.permits.is_closed() {
+            self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(session);
+        }
+    }
+
+    /// Refuses everything from now on; batches that are open end as they like.
+    pub(crate) fn close(&self) {
+        self.permits.close();
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// A transaction and its connection. Unless it is ended, the connection goes with it, and the server
+/// rolls back: nothing is ever reused half-way.
+struct Transaction {
+    session: Option<Session>,
+    sessions: Arc<LockSessions>,
+    _permit: OwnedSemaphorePermit,
+}
+
+const BEGIN: &str = "begin isolation level read committed";
+
+impl Transaction {
+    fn session(&self) -> Result<&Session, StoreError> {
+        self.session.as_ref().ok_or(StoreError::Closed)
+    }
+
+    async fn query(
+        &self,
+        statement: &Statement,
+        params: Params<'_>,
+    ) -> Result<Vec<tokio_postgres::Row>, StoreError> {
+        let kept = self.sessions.statements;
+        self.session()?.query(statement, params, kept).await.map_err(failed)
+    }
+
+    /// Begins, and sends the first statement along: one round trip.
+    async fn begin(
+        &self,
+        statement: &Statement,
+        params: Params<'_>,
+    ) -> Result<Vec<tokio_postgres::Row>, StoreError> {
+        let begin = self.session()?.execute(BEGIN);
+        let (begun, rows) = join(begin, self.query(statement, params)).await;
+        begun.map_err(failed)?;
+        rows
+    }
+
+    /// Ends the transaction, and keeps the connection for the next one.
+    async fn end(mut self, how: &str) -> Result<(), StoreError> {
+        self.session()?.execute(how).await.map_err(failed)?;
+        if let Some(session) = self.session.take() {
+            self.sessions.put_back(session);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        if let Some(session) = &self.session {
+            session.spoil();
+        }
+    }
+}
+
+#[async_trait]
+impl LockStore for PostgresStore {
+    async fn lock(&self, lock: &Lock) -> Result<Option<Box<dyn LockedRows>>, StoreError> {
+        self.check_open()?;
+        let limit = lock.limit.min(limits::BATCH_ROWS) as i64;
+        if limit == 0 {
+            return Ok(None);
+        }
+        let transaction = self.locks().open().await?;
+        let window = lock.window.map(Span);
+        let params: Params<'_> = &[&limit, &Span(lock.skip_recent), &window];
+        let found = transaction.begin(&self.sql().lock, params).await?;
+        if found.is_empty() {
+            transaction.end("rollback").await?;
+            return Ok(None);
+        }
+        let rows = found
+            .iter()
+            .map(|row| rows::claimed(row).map(|placed| placed.claimed))
+            .collect::<Result<_, _>>()?;
+        let store = self.clone();
+        Ok(Some(Box::new(PostgresLocked { store, transaction, rows, aborted: false })))
+    }
+}
+
+struct PostgresLocked {
+    store: PostgresStore,
+    transaction: Transaction,
+    rows: Vec<Claimed>,
+    /// A statement failed, and the transaction with it.
+    aborted: bool,
+}
+
+#[async_trait]
+impl LockedRows for PostgresLocked {
+    fn take(&mut self) -> Vec<Claimed> {
+        std::mem::take(&mut self.rows)
+    }
+
+    async fn settle(&mut self, outcomes: &[(EventId, Outcome)]) -> Result<(), StoreError> {
+        if outcomes.is_empty() {
+            return Ok(());
+        }
+        let sql = self.store.sql();
+        let statement = match self.store.retention() {
+            Retention::DeleteWhenDone => &sql.settle_locked_delete,
+            Retention::Keep(_) => &sql.settle_locked_keep,
+        };
+        let columns = Columns::of(outcomes.iter().map(|(id, outcome)| (*id, outcome)));
+        let Columns { ids, outcomes, after, attempts, errors, due } = &columns;
+        // Until it is answered nobody knows; a dropped future leaves it so.
+        self.aborted = true;
+        self.transaction.query(statement, &[ids, outcomes, after, attempts, errors, due]).await?;
+        self.aborted = false;
+        Ok(())
+    }
+
+    async fn commit(self: Box<Self>) -> Result<(), StoreError> {
+        // The server would answer this COMMIT with a rollback, and the driver would call it success.
+        if self.aborted {
+            return Err(misconfigured(
+                "a settlement of this batch failed: it can only be rolled back",
+            ));
+        }
+        self.transaction.end("commit").await
+    }
+
+    async fn rollback(self: Box<Self>) -> Result<(), StoreError> {
+        self.transaction.end("rollback").await
+    }
+}

@@ -1,0 +1,221 @@
+//! The partitions of the table: looked at, made and dropped on one session.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use sendoff_core::Timestamp;
+use sendoff_core::partition::{Existing, PartitionName, Planned, Survey};
+use sendoff_engine::store::{
+    Bounds, Created, Dropped, PartitionSession, PartitionStore, StoreError,
+};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Error, Row};
+
+use crate::error::{failed, is_lost_race, misconfigured};
+use crate::link::{Params, Taken, query_unnamed};
+use crate::options::Doorbell;
+use crate::rows;
+use crate::sql::Statement;
+use crate::store::PostgresStore;
+use crate::wire::At;
+
+/// How long a change may take once it has its locks: moving rows takes its time.
+const CHANGE_SECONDS: u64 = 60;
+/// How far the clocks of writers' statements may be ahead of what we asked the server for.
+const PRESENT: std::time::Duration = std::time::Duration::from_secs(60 * 60);
+
+#[async_trait]
+impl PartitionStore for PostgresStore {
+    async fn maintain(&self) -> Result<Option<Box<dyn PartitionSession>>, StoreError> {
+        self.check_open()?;
+        if self.doorbell() == Doorbell::Off {
+            return Err(misconfigured(
+                "keeping partitions takes a lock that belongs to a session, and a store without a \
+                 doorbell uses none: connect directly, not through a transaction pooler, and leave \
+                 the doorbell on",
+            ));
+        }
+        let session = Session { store: self.clone(), taken: self.links().upkeep.take().await? };
+        session.check_layout().await?;
+        let locked = session.query(&self.sql().partition_lock, &[]).await.map_err(failed)?;
+        if rows::get(one(&locked)?, 0)? {
+            return Ok(Some(Box::new(session)));
+        }
+        self.links().upkeep.give_back(session.taken).await;
+        Ok(None)
+    }
+}
+
+struct Session {
+    store: PostgresStore,
+    taken: Taken,
+}
+
+#[async_trait]
+impl PartitionSession for Session {
+    async fn survey(&mut self) -> Result<Survey, StoreError> {
+        let sql = self.store.sql();
+        let listed = self.query(&sql.partition_list, &[]).await.map_err(failed)?;
+        let first = one(&listed)?;
+        let prefix = self.store.names().plain("outbox_event_");
+        let mut partitions = Vec::with_capacity(listed.len());
+        for row in &listed {
+            let Some(name) = rows::get::<Option<&str>>(row, 2)? else { continue };
+            let ours = rows::get::<bool>(row, 3)?;
+            let short = name.strip_prefix(&*prefix).filter(|_| ours);
+            partitions.push(Existing {
+                name: short.and_then(|name| name.parse().ok()),
+                from: optional_time(row, 4)?,
+                to: optional_time(row, 5)?,
+            });
+        }
+        Ok(Survey { now: rows::time(first, 0)?, tail_oldest: optional_time(first, 1)?, partitions })
+    }
+
+    async fn is_pending(&mut self, name: &PartitionName) -> Result<bool, StoreError> {
+        self.pending(name).await.map_err(failed)
+    }
+
+    async fn create(&mut self, planned: &Planned, bounds: Bounds) -> Result<Created, StoreError> {
+        let created = self.try_create(planned, bounds).await;
+        self.ended(created, Created::Busy).await
+    }
+
+    async fn drop(&mut self, name: &PartitionName, bounds: Bounds) -> Result<Dropped, StoreError> {
+        let dropped = self.try_drop(name, bounds).await;
+        self.ended(dropped, Dropped::Busy).await
+    }
+
+    async fn release(self: Box<Self>) -> Result<(), StoreError> {
+        self.query(&self.store.sql().partition_unlock, &[]).await.map_err(failed)?;
+        let Self { store, taken } = *self;
+        store.links().upkeep.give_back(taken).await;
+        Ok(())
+    }
+}
+
+impl Session {
+    async fn query(&self, statement: &Statement, params: Params<'_>) -> Result<Vec<Row>, Error> {
+        query_unnamed(self.taken.client(), statement, params).await
+    }
+
+    async fn run(&self, script: &str) -> Result<(), Error> {
+        self.taken.client().batch_execute(script).await
+    }
+
+    async fn check_layout(&self) -> Result<(), StoreError> {
+        let table = self.store.table();
+        let found = self.query(&self.store.sql().partition_layout, &[]).await.map_err(failed)?;
+        let Some(row) = found.first() else {
+            return Err(misconfigured(format!(
+                "there is no table {table}: migrate first, with the partitioned layout"
+            )));
+        };
+        if rows::get::<&str>(row, 0)? != "p" {
+            return Err(misconfigured(format!(
+                "the table {table} is not partitioned, and PostgreSQL cannot change that: clean it \
+                 up instead, or migrate a new one with the partitioned layout"
+            )));
+        }
+        if !rows::get::<bool>(row, 1)? {
+            return Err(misconfigured(format!(
+                "the table {table} is partitioned by something else than ranges of created_at"
+            )));
+        }
+        if !rows::get::<bool>(row, 2)? {
+            return Err(misconfigured(format!(
+                "the table {table} has no tail: create table {} partition of {table} default",
+                self.store.names().qualified("outbox_event_pmax")
+            )));
+        }
+        Ok(())
+    }
+
+    async fn pending(&self, name: &PartitionName) -> Result<bool, Error> {
+        let text = self.script(include_str!("../sql/partition_pending.sql"), name);
+        let found = self.taken.client().query_typed(&text, &[]).await?;
+        found.first().map_or(Ok(false), |row| row.try_get(0))
+    }
+
+    async fn try_create(&self, planned: &Planned, bounds: Bounds) -> Result<Created, Error> {
+        // In the database's time: nobody writes further ahead than its clock.
+        let asked = self.taken.client().query_typed("select now()", &[]).await?;
+        let At(now) = asked.first().map_or(Ok(At(planned.from)), |row| row.try_get(0))?;
+        let lock = if planned.from > now.saturating_add(PRESENT) {
+            include_str!("../sql/partition_lock_ahead.sql")
+        } else {
+            include_str!("../sql/partition_lock_present.sql")
+        };
+        self.run(&begin(bounds)).await?;
+        self.run(&self.script(lock, &planned.name)).await?;
+        let most = i64::try_from(bounds.most_moved).unwrap_or(i64::MAX - 1);
+        let (from, to, limit) = (At(planned.from), At(planned.to), most.saturating_add(1));
+        let tail = &self.store.sql().partition_tail;
+        let counted = self.query(tail, &[&from, &to, &limit]).await?;
+        let moved: i64 = counted.first().map_or(Ok(0), |row| row.try_get(0))?;
+        if moved > most {
+            self.run("rollback").await?;
+            return Ok(Created::TailTooFull);
+        }
+        let script = self.script(include_str!("../sql/partition_create.sql"), &planned.name);
+        let script = script
+            .replace("range_from", &planned.from.to_string())
+            .replace("range_to", &planned.to.to_string());
+        self.run(&script).await?;
+        self.run("commit").await?;
+        Ok(Created::Made { moved: u64::try_from(moved).unwrap_or(0) })
+    }
+
+    async fn try_drop(&self, name: &PartitionName, bounds: Bounds) -> Result<Dropped, Error> {
+        self.run(&begin(bounds)).await?;
+        self.run(&self.script(include_str!("../sql/partition_lock_old.sql"), name)).await?;
+        if self.pending(name).await? {
+            self.run("rollback").await?;
+            return Ok(Dropped::Pending);
+        }
+        self.run(&self.script("drop table sendoff.outbox_event_partition", name)).await?;
+        self.run("commit").await?;
+        Ok(Dropped::Gone)
+    }
+
+    /// Undoes a change that failed, and tells a lock that was not to be had from an error.
+    async fn ended<T>(&self, change: Result<T, Error>, busy: T) -> Result<T, StoreError> {
+        let error = match change {
+            Ok(done) => return Ok(done),
+            Err(error) => error,
+        };
+        let is_busy = error
+            .code()
+            .is_some_and(|code| *code == SqlState::LOCK_NOT_AVAILABLE || is_lost_race(code));
+        self.run("rollback").await.map_err(failed)?;
+        if is_busy { Ok(busy) } else { Err(failed(error)) }
+    }
+
+    /// A file's text for one partition. Only checked names are put in.
+    fn script(&self, text: &str, name: &PartitionName) -> String {
+        let partition = format!("outbox_event_{name}");
+        self.store.names().put_into(&text.replace("outbox_event_partition", &partition))
+    }
+}
+
+fn begin(bounds: Bounds) -> String {
+    let wait = bounds.lock_wait.as_millis().max(1);
+    format!(
+        "begin isolation level read committed; set local lock_timeout = '{wait}ms'; \
+         set local statement_timeout = '{CHANGE_SECONDS}s'"
+    )
+}
+
+fn one(rows: &[Row]) -> Result<&Row, StoreError> {
+    rows.first().ok_or_else(|| StoreError::Refused("the server answered without a row".into()))
+}
+
+fn optional_time(row: &Row, column: usize) -> Result<Option<Timestamp>, StoreError> {
+    Ok(rows::get::<Option<At>>(row, column)?.map(|At(time)| time))
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("store", &self.store).finish_non_exhaustive()
+    }
+}
