@@ -37,6 +37,7 @@ mod connect;
 mod error;
 mod inspect;
 mod link;
+mod locked;
 mod names;
 mod options;
 mod partition;

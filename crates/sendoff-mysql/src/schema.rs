@@ -17,7 +17,8 @@ use crate::store::MysqlStore;
 use crate::wire::Literal;
 
 /// Every migration, the oldest first. A published one never changes.
-const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001_outbox.sql")];
+const MIGRATIONS: [&str; 2] =
+    [include_str!("../migrations/0001_outbox.sql"), include_str!("../migrations/0002_tally.sql")];
 
 const KNOWN: i64 = MIGRATIONS.len() as i64;
 

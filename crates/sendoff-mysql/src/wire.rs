@@ -90,6 +90,16 @@ impl Literal {
         Self(micros(span).to_string())
     }
 
+    /// The earliest time of creation that is looked at.
+    pub(crate) fn since(window: Option<Duration>) -> Self {
+        match window {
+            Some(window) => {
+                Self(format!("utc_timestamp(6) - interval {} microsecond", micros(window)))
+            }
+            None => Self::time(Timestamp::from_micros(FIRST_MICROS)),
+        }
+    }
+
     /// Rows of values, for `values …`.
     pub(crate) fn rows<'a>(rows: impl IntoIterator<Item = &'a [Self]>) -> Self {
         let mut list = String::new();
@@ -136,6 +146,27 @@ impl FailedRows {
             write!(self.0, "\",\"o\":{outcome},\"d\":{},\"a\":{attempts},\"e\":\"", micros(after));
         push_digits(&mut self.0, error.as_bytes());
         self.0.push_str("\"}");
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn literal(&self) -> Literal {
+        Literal(format!("'{}]'", self.0))
+    }
+}
+
+/// What is given up as it was, as `settle_restore` takes it: JSON of nothing but digits and dates.
+#[derive(Default)]
+pub(crate) struct RestoredRows(String);
+
+impl RestoredRows {
+    pub(crate) fn push(&mut self, id: EventId, due_at: Timestamp) {
+        self.0.push_str(if self.0.is_empty() { "[" } else { "," });
+        self.0.push_str("{\"i\":\"");
+        push_digits(&mut self.0, id.as_bytes());
+        let _ = write!(self.0, "\",\"u\":\"{}\"}}", time_text(due_at));
     }
 
     pub(crate) fn is_empty(&self) -> bool {

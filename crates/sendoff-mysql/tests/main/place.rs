@@ -128,6 +128,7 @@ pub(crate) fn by(owner: &str) -> Claim<'_> {
         limit: 1_000,
         hold: Duration::from_secs(30),
         skip_recent: Duration::ZERO,
+        window: None,
         suspects: Suspects::Skip,
     }
 }

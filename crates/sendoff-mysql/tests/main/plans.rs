@@ -25,6 +25,8 @@ fn look(file: &str) -> String {
         .replace(":owner", "'a'")
         .replace(":skip_recent", "0")
         .replace(":limit", "100")
+        .replace(":kind", "1")
+        .replace(":since", "timestamp'1000-01-01 00:00:00'")
         .replace(":older_than", "0")
         .replace(":ids", "x'00000000000000000000000000000001',x'00000000000000000000000000000002'")
 }
@@ -42,13 +44,14 @@ async fn index(conn: &mut Conn, file: &str) -> String {
 
 /// Steps in indexes that a look takes.
 async fn steps(conn: &mut Conn, file: &str) -> i64 {
-    let status = "select cast(sum(variable_value) as signed) from _.session_status
-                   where variable_name like 'Handler_read%'";
     let from = match conn.server_version() {
         version if version >= (10, 0, 0) => "information_schema",
         _ => "performance_schema",
     };
-    let status = status.replace('_'.to_string().as_str(), "_").replace("_.", &format!("{from}."));
+    let status = format!(
+        "select cast(sum(variable_value) as signed) from {from}.session_status
+          where variable_name like 'Handler_read%'"
+    );
     let before: i64 = conn.query_first(&status).await.unwrap().unwrap();
     let own: i64 = conn.query_first(&status).await.unwrap().unwrap();
     let _: Vec<Row> = conn.query(look(file)).await.unwrap();
