@@ -28,6 +28,7 @@ use crate::services::for_tests::Servers;
   cargo xtask test                          every test and every documented example
   cargo xtask test --no-doc -- poller       tests with `poller` in their name
   cargo xtask test --no-services            without starting servers
+  cargo xtask test --mysql                  on MySQL as well as on MariaDB
   cargo xtask services up                   servers for tests run by hand
   cargo xtask sim --seeds 200               200 simulated runs
   cargo xtask sim --seed 4711               the run of one seed again
@@ -45,6 +46,9 @@ enum Command {
         /// Start no servers: tests that need one skip themselves unless a variable names it.
         #[arg(long)]
         no_services: bool,
+        /// Start MySQL too, beside MariaDB.
+        #[arg(long, conflicts_with = "no_services")]
+        mysql: bool,
         /// Leave the documented examples out.
         #[arg(long)]
         no_doc: bool,
@@ -68,18 +72,16 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<(), run::Error> {
     let workspace = Workspace::find()?;
-    let servers = |wanted: bool| match wanted {
-        true => Servers::start(&workspace.services_folder()),
-        false => Ok(Servers::default()),
-    };
+    let servers = |mysql: bool| Servers::start(&workspace.services_folder(), mysql);
     match command {
-        Command::Test { no_services, no_doc, extra } => {
+        Command::Test { no_services, mysql, no_doc, extra } => {
             let steps = plan::test(runner(&workspace), &extra, plan::Docs::unless(no_doc));
-            workspace.run(&steps, servers(!no_services)?.exports())
+            let servers = if no_services { Servers::default() } else { servers(mysql)? };
+            workspace.run(&steps, servers.exports())
         }
         Command::Services(services) => Ok(services.run(&workspace.services_folder())?),
         Command::Sim(sim) => workspace.run(&plan::sim(&sim), &[]),
-        Command::Ci => workspace.run(&plan::ci(runner(&workspace)), servers(true)?.exports()),
+        Command::Ci => workspace.run(&plan::ci(runner(&workspace)), servers(false)?.exports()),
     }
 }
 

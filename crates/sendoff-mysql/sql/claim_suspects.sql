@@ -10,6 +10,7 @@ select e.event_id, e.event_type, e.aggregate_type, e.aggregate_id, e.tenant_id, 
    and e.aside_at <= utc_timestamp(6)
    and (e.created_at <= utc_timestamp(6) - interval :skip_recent microsecond
         or e.created_at > utc_timestamp(6))
+   and e.created_at >= :since
    and e.losses + coalesce(e.locked_by <> :owner, 0) >= 2
  order by e.aside_at, e.seq
  limit :limit

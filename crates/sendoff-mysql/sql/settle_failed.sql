@@ -10,6 +10,7 @@ update json_table(:rows, '$[*]' columns (
        straight_join sendoff.outbox_event e force index (primary) on e.event_id = unhex(s.id)
    set e.due_at = case when s.outcome = 2
                        then utc_timestamp(6) + interval s.after_us microsecond end,
+       e.done_at = case when s.outcome = 3 then utc_timestamp(6) end,
        e.status = s.outcome,
        e.attempts = s.attempts,
        e.losses = 0,

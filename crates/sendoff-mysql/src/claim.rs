@@ -1,8 +1,9 @@
+use std::collections::HashMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use mysql_async::{Error, Row};
-use sendoff_core::{EventId, limits};
+use sendoff_core::{EventId, Timestamp, limits};
 use sendoff_engine::store::{Claim, ClaimStore, Claimed, Held, StoreError, Suspects};
 
 use crate::link::{Session, Tries};
@@ -28,6 +29,7 @@ impl ClaimStore for MysqlStore {
             ("owner", &owner),
             ("limit", &Literal::count(limit)),
             ("skip_recent", &Literal::span(claim.skip_recent)),
+            ("since", &Literal::since(claim.window)),
         ]);
         let mut tries = Tries::default();
         loop {
@@ -105,12 +107,12 @@ impl MysqlStore {
             ("ids", &Literal::ids(ids)),
         ]);
         session.query(&hold).await?;
-        Ok(rows.into_iter().map(|row| rows::claimed(row, until)).collect())
+        Ok(rows.into_iter().map(|row| rows::claimed(row, Some(until))).collect())
     }
 }
 
 /// Which rows are held, and by which tokens: the first two columns of `confirm` and `lock`.
-pub(crate) struct Tokens(std::collections::HashMap<EventId, sendoff_core::Timestamp>);
+pub(crate) struct Tokens(HashMap<EventId, Timestamp>);
 
 impl Tokens {
     pub(crate) fn of(rows: &[Row]) -> Result<Self, StoreError> {

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sendoff_core::{EventId, Status};
-use sendoff_engine::store::{Counts, InspectStore, Row, StoreError};
+use sendoff_engine::store::{Counts, InspectStore, Row, StoreError, TopicCounts};
 
 use crate::rows;
 use crate::store::MysqlStore;
@@ -27,6 +27,26 @@ impl InspectStore for MysqlStore {
             }
         }
         Ok(counts)
+    }
+
+    async fn topics(&self) -> Result<Vec<TopicCounts>, StoreError> {
+        self.check_open()?;
+        let mut topics: Vec<TopicCounts> = Vec::new();
+        for row in self.links().upkeep.query(self.sql().topics.text()).await? {
+            let event_type = rows::name(&row, 0)?;
+            if topics.last().is_none_or(|topic| topic.event_type != event_type) {
+                topics.push(TopicCounts { event_type, ..TopicCounts::default() });
+            }
+            let number =
+                |column| rows::integer(&row, column).map(|n| u64::try_from(n).unwrap_or(0));
+            if let Some(topic) = topics.last_mut()
+                && let Ok(status) = Status::try_from(rows::integer(&row, 1)?)
+            {
+                *topic.counts.of(status) += number(2)?;
+                topic.held += number(3)?;
+            }
+        }
+        Ok(topics)
     }
 
     async fn oldest_lag(&self) -> Result<Duration, StoreError> {

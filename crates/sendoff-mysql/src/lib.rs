@@ -37,6 +37,7 @@ mod connect;
 mod error;
 mod inspect;
 mod link;
+mod locked;
 mod names;
 mod options;
 mod partition;
@@ -51,7 +52,8 @@ mod store;
 mod wake;
 mod wire;
 
-pub use capture::{MysqlSavepoint, MysqlTransaction};
+pub use capture::{MysqlConnSavepoint, MysqlConnTransaction, MysqlSavepoint, MysqlTransaction};
 pub use options::{Layout, MysqlOptions, Payloads, Retention, Tls};
 pub use schema::migration_sql;
+pub use sendoff_core::partition::Period;
 pub use store::MysqlStore;

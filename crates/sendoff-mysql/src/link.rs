@@ -62,13 +62,13 @@ impl Link {
             return Err(StoreError::Closed);
         }
         if let Some(conn) = state.conn.take() {
-            return Ok(Session { state, conn });
+            return Ok(Session { state, conn, stale: true });
         }
         sleep_until(state.not_before).await;
         match self.connector.open().await {
             Ok(conn) => {
                 state.pause = FIRST_PAUSE;
-                Ok(Session { state, conn })
+                Ok(Session { state, conn, stale: false })
             }
             Err(error) => {
                 // Not all at once, when a server comes back to many nodes.
@@ -113,12 +113,16 @@ pub(crate) struct Tries(u32);
 pub(crate) struct Session<'l> {
     state: MutexGuard<'l, State>,
     conn: Conn,
+    /// Whether it lay idle, and nothing was answered since: the server may have ended it meanwhile.
+    stale: bool,
 }
 
 impl Session<'_> {
     /// Runs a text of one or more statements, and returns the rows of the last result that has any.
     pub(crate) async fn query(&mut self, text: &str) -> Result<Vec<Row>, Error> {
-        last_rows(&mut self.conn, text).await
+        let rows = last_rows(&mut self.conn, text).await?;
+        self.stale = false;
+        Ok(rows)
     }
 
     /// Runs a text, and says how many rows its last statement changed.
@@ -139,7 +143,11 @@ impl Session<'_> {
         tries: &mut Tries,
     ) -> Result<(), StoreError> {
         tries.0 += 1;
-        let Some(number) = number(&error) else { return Err(failed(error)) };
+        let Some(number) = number(&error) else {
+            // The first text of a transaction never commits it, and the others only read, or may be
+            // repeated.
+            return if self.stale && tries.0 < TRIES { Ok(()) } else { Err(failed(error)) };
+        };
         if !spoils_session(number) && self.conn.query_drop("rollback").await.is_ok() {
             self.keep();
         }

@@ -24,13 +24,16 @@ pub struct MysqlOptions {
     pub tls: Tls,
     /// How long opening a connection may take.
     pub connect_timeout: Duration,
+    /// The most connections that batches of the `locked` claim mode keep at a time, one each. More
+    /// batches wait.
+    pub locked_connections: usize,
     /// How long a statement of ours waits for a row that somebody else has locked. Whole seconds.
     pub lock_timeout: Duration,
 }
 
 impl Default for MysqlOptions {
     /// No prefix, seven days of retention, one flat table, payloads of any kind, TLS beyond this host,
-    /// 5 s to connect, 10 s for a lock.
+    /// 5 s to connect, 10 s for a lock, 8 connections for locked batches.
     fn default() -> Self {
         Self {
             prefix: None,
@@ -39,6 +42,7 @@ impl Default for MysqlOptions {
             payloads: Payloads::default(),
             tls: Tls::default(),
             connect_timeout: Duration::from_secs(5),
+            locked_connections: 8,
             lock_timeout: Duration::from_secs(10),
         }
     }
@@ -47,6 +51,12 @@ impl Default for MysqlOptions {
 impl MysqlOptions {
     /// Validates once, at construction of the store.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
+        if !(1..=LOCKED_CONNECTIONS).contains(&self.locked_connections) {
+            return Err(misconfigured(format!(
+                "locked_connections is {}; it lies between 1 and {LOCKED_CONNECTIONS}",
+                self.locked_connections
+            )));
+        }
         for (field, value, least) in [
             ("connect_timeout", self.connect_timeout, Duration::from_millis(10)),
             ("lock_timeout", self.lock_timeout, Duration::from_secs(1)),
@@ -60,6 +70,9 @@ impl MysqlOptions {
         Ok(())
     }
 }
+
+/// Each is a connection of the server's, of which it has a few hundred for everybody.
+const LOCKED_CONNECTIONS: usize = 1_000;
 
 /// Longer is not patience but a failure nobody sees.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(10 * 60);

@@ -37,14 +37,16 @@ mod column {
     pub(super) const LOSSES: usize = 17;
 }
 
-/// A row that a claim locked, as it will be once it is held. A row that is no event still has to be
-/// claimed, so that it can be settled.
-pub(crate) fn claimed(mut row: Row, until: Timestamp) -> Result<Claimed, StoreError> {
+/// A row that a claim locked, as it will be once it is held `until` then, or as it is. A row that is no
+/// event still has to be claimed, so that it can be settled.
+pub(crate) fn claimed(mut row: Row, until: Option<Timestamp>) -> Result<Claimed, StoreError> {
+    let was_due = time(&row, column::DUE_AT)?;
     let lost = integer(&row, column::LOST)? != 0;
     Ok(Claimed {
         id: id(&row, column::EVENT_ID)?,
-        token: Token::new(until),
+        token: Token::new(until.unwrap_or(was_due)),
         attempts: count(&row, column::ATTEMPTS)?.saturating_add(u32::from(lost)),
+        was_due,
         lost,
         created_at: time(&row, column::CREATED_AT)?,
         claimed_at: time(&row, column::CLAIMED_AT)?,
@@ -94,6 +96,12 @@ pub(crate) fn integer(row: &Row, column: usize) -> Result<i64, StoreError> {
 
 pub(crate) fn time(row: &Row, column: usize) -> Result<Timestamp, StoreError> {
     maybe(row, column).and_then(parse_time).ok_or_else(|| unreadable(column))
+}
+
+/// A text that cannot be NULL.
+pub(crate) fn name(row: &Row, column: usize) -> Result<String, StoreError> {
+    let text = maybe(row, column).map(|bytes| String::from_utf8(bytes.to_vec()));
+    text.and_then(Result::ok).ok_or_else(|| unreadable(column))
 }
 
 fn count(row: &Row, column: usize) -> Result<u32, StoreError> {

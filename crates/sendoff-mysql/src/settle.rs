@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,7 +11,7 @@ use crate::link::{Session, Tries};
 use crate::options::Retention;
 use crate::rows;
 use crate::store::MysqlStore;
-use crate::wire::{FailedRows, Literal};
+use crate::wire::{FailedRows, Literal, RestoredRows};
 
 #[async_trait]
 impl SettleStore for MysqlStore {
@@ -67,19 +67,22 @@ impl MysqlStore {
         batch: &[Settlement],
     ) -> Result<Result<Vec<EventId>, StoreError>, Error> {
         let rows = session.query(lock).await?;
-        let ends = match Tokens::of(&rows) {
-            Ok(tokens) => Ends::of(batch, &tokens),
-            Err(error) => {
+        let ends = match (Tokens::of(&rows), types(&rows)) {
+            (Ok(tokens), Ok(types)) => {
+                let held = batch.iter().filter(|settlement| tokens.proves(&settlement.held));
+                Ends::of(held.map(|settlement| (settlement.held.id, &settlement.outcome)), &types)
+            }
+            (Err(error), _) | (_, Err(error)) => {
                 session.query("rollback").await?;
                 return Ok(Err(error));
             }
         };
-        session.query(&self.ends_text(&ends)).await?;
+        session.query(&(self.ends_text(&ends) + "commit")).await?;
         Ok(Ok(ends.all))
     }
 
-    /// What writes these ends, and commits.
-    fn ends_text(&self, ends: &Ends) -> String {
+    /// What writes these ends. The counters come last: others wait for them.
+    pub(crate) fn ends_text(&self, ends: &Ends) -> String {
         let sql = self.sql();
         let done = match self.retention() {
             Retention::DeleteWhenDone => &sql.settle_delete,
@@ -96,7 +99,22 @@ impl MysqlStore {
             text.push_str(&sql.settle_failed.with(&[("rows", &ends.failed.literal())]));
             text.push_str(";\n");
         }
-        text.push_str("commit");
+        if !ends.restored.is_empty() {
+            text.push_str(&sql.settle_restore.with(&[("rows", &ends.restored.literal())]));
+            text.push_str(";\n");
+        }
+        if !ends.tally.is_empty() {
+            let rows: Vec<_> = ends
+                .tally
+                .iter()
+                .map(|((event_type, status), count)| {
+                    [Literal::text(event_type), Literal::number(*status), Literal::count(*count)]
+                })
+                .collect();
+            let rows = Literal::rows(rows.iter().map(<[Literal; 3]>::as_slice));
+            text.push_str(&sql.tally.with(&[("rows", &rows)]));
+            text.push_str(";\n");
+        }
         text
     }
 
@@ -147,33 +165,52 @@ fn still_held(
     Ok(Some((still.into_iter().map(|held| held.id).collect(), until)))
 }
 
-/// Settlements whose tokens hold, by what they need.
+/// The types of locked rows, for the counters.
+pub(crate) type Types = HashMap<EventId, String>;
+
+fn types(rows: &[Row]) -> Result<Types, StoreError> {
+    rows.iter().map(|row| Ok((rows::id(row, 0)?, rows::name(row, 3)?))).collect()
+}
+
+/// Outcomes of rows that are ours to settle, by what they need.
 #[derive(Default)]
-struct Ends {
-    all: Vec<EventId>,
+pub(crate) struct Ends {
+    pub(crate) all: Vec<EventId>,
     done: Vec<EventId>,
     released: Vec<EventId>,
     failed: FailedRows,
+    restored: RestoredRows,
+    /// What ends here, in the order of the counters' key.
+    tally: BTreeMap<(String, i16), usize>,
 }
 
 impl Ends {
-    fn of(batch: &[Settlement], tokens: &Tokens) -> Self {
+    /// Only of rows among `types`.
+    pub(crate) fn of<'a>(
+        outcomes: impl IntoIterator<Item = (EventId, &'a Outcome)>,
+        types: &Types,
+    ) -> Self {
         let mut ends = Self::default();
-        let mut seen = BTreeSet::new();
-        for Settlement { held, outcome } in batch {
+        let mut seen = HashSet::new();
+        for (id, outcome) in outcomes {
+            let Some(event_type) = types.get(&id) else { continue };
             // The first of two settlements of one row ends its hold.
-            if !tokens.proves(held) || !seen.insert(held.id) {
+            if !seen.insert(id) {
                 continue;
             }
-            ends.all.push(held.id);
+            ends.all.push(id);
+            if let Some(status) = outcome.end() {
+                *ends.tally.entry((event_type.clone(), status.code())).or_default() += 1;
+            }
             match outcome {
-                Outcome::Done => ends.done.push(held.id),
-                Outcome::Released => ends.released.push(held.id),
+                Outcome::Done => ends.done.push(id),
+                Outcome::Released => ends.released.push(id),
+                Outcome::Restored { due_at } => ends.restored.push(id, *due_at),
                 Outcome::Retry { delay, attempts, error } => {
-                    ends.fail(held.id, Status::Retry, *delay, *attempts, error);
+                    ends.fail(id, Status::Retry, *delay, *attempts, error);
                 }
                 Outcome::Dead { attempts, error } => {
-                    ends.fail(held.id, Status::Dead, Duration::ZERO, *attempts, error);
+                    ends.fail(id, Status::Dead, Duration::ZERO, *attempts, error);
                 }
             }
         }

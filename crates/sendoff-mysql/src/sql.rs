@@ -72,6 +72,7 @@ macro_rules! statements {
 }
 
 statements!(
+    at,
     begun,
     claim,
     claim_suspects,
@@ -84,6 +85,7 @@ statements!(
     insert,
     inserted,
     lock,
+    lock_visible,
     no_duplicates,
     oldest_lag,
     partition_create,
@@ -103,8 +105,11 @@ statements!(
     settle_done,
     settle_failed,
     settle_release,
+    settle_restore,
     settled,
     still_begun,
+    tally,
+    topics,
 );
 
 /// A file's text without the comment it begins with, and without its last line break.

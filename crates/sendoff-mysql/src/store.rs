@@ -6,6 +6,7 @@ use sendoff_engine::store::StoreError;
 
 use crate::connect::Connector;
 use crate::link::Link;
+use crate::locked::LockSessions;
 use crate::names::Names;
 use crate::options::{Layout, MysqlOptions, Retention};
 use crate::schema;
@@ -14,8 +15,8 @@ use crate::sql::Sql;
 /// An outbox in a MySQL or MariaDB database. Cheap to clone.
 ///
 /// It has up to four connections of its own, opened when they are first needed and again when they
-/// are lost: for claims, for proofs of commits, for settlements, and for looking and tidying up. They
-/// work at READ COMMITTED, and nothing they do depends on a session's time zone.
+/// are lost: for claims, for proofs of commits, for settlements, and for looking and tidying up; and
+/// one more for each batch of the `locked` claim mode that is open. They work at READ COMMITTED, and nothing they do depends on a session's time zone.
 ///
 /// Every call is one short transaction, and cancel-safe: a dropped future either never reached the
 /// server, or is carried out whole, or is undone. Rows of a claim that nobody received become visible
@@ -29,6 +30,7 @@ struct Shared {
     names: Names,
     sql: Sql,
     links: Links,
+    locks: Arc<LockSessions>,
     closed: AtomicBool,
 }
 
@@ -65,8 +67,10 @@ impl MysqlStore {
         let names = Names::new(Some(connector.database()), options.prefix.as_ref());
         let link = || Link::new(Arc::clone(&connector));
         let links = Links { claims: link(), proofs: link(), settlements: link(), upkeep: link() };
+        let locks = LockSessions::new(Arc::clone(&connector), options.locked_connections);
         let store = Self(Arc::new(Shared {
             sql: Sql::load(&names),
+            locks: Arc::new(locks),
             connector,
             options,
             names,
@@ -90,6 +94,17 @@ impl MysqlStore {
         schema::migrate(self).await
     }
 
+    /// Whether the tables are there and up to date, for tools that look after an outbox and make
+    /// nothing themselves.
+    ///
+    /// # Errors
+    ///
+    /// [`Misconfigured`](StoreError::Misconfigured) where they are not, with what to do.
+    pub async fn check_installed(&self) -> Result<(), StoreError> {
+        self.check_open()?;
+        schema::check_installed(self).await
+    }
+
     /// The name of the table, with database and prefix, ready to be put into SQL.
     pub fn table(&self) -> String {
         self.0.names.qualified("outbox_event")
@@ -100,6 +115,7 @@ impl MysqlStore {
     /// Every later call answers [`StoreError::Closed`]; what is under way is finished.
     pub async fn close(&self) {
         self.0.closed.store(true, Ordering::Relaxed);
+        self.0.locks.close();
         let Links { claims, proofs, settlements, upkeep } = &self.0.links;
         for link in [claims, proofs, settlements, upkeep] {
             link.close().await;
@@ -124,6 +140,10 @@ impl MysqlStore {
 
     pub(crate) fn links(&self) -> &Links {
         &self.0.links
+    }
+
+    pub(crate) fn locks(&self) -> &Arc<LockSessions> {
+        &self.0.locks
     }
 
     pub(crate) fn options(&self) -> &MysqlOptions {

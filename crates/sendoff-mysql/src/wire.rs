@@ -4,7 +4,8 @@
 //! A value goes into a statement as a [`Literal`]: hexadecimal digits or decimal ones, which no mode,
 //! character set or setting of a session reads in another way. Nothing that somebody gave us is ever
 //! part of a statement as it is. So a statement and what must be proved before it are one text, and one
-//! round trip, where prepared ones would be several.
+//! round trip, where prepared ones would be several. Drivers that log the texts they send get the
+//! values of an event as parameters instead.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -64,16 +65,14 @@ impl Literal {
 
     /// A point in time; see [`is_storable`].
     pub(crate) fn time(time: Timestamp) -> Self {
-        let micros = time.as_micros();
-        let (year, month, day) = civil(micros.div_euclid(DAY_MICROS));
-        let clock = micros.rem_euclid(DAY_MICROS);
-        let (seconds, micros) = (clock / 1_000_000, clock % 1_000_000);
-        Self(format!(
-            "timestamp'{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}.{micros:06}'",
-            seconds / 3_600,
-            seconds / 60 % 60,
-            seconds % 60
-        ))
+        Self(format!("timestamp'{}'", time_text(time)))
+    }
+
+    /// A mark for each value of so many rows of `insert`, which are given apart from it.
+    #[cfg(any(feature = "sea-orm", feature = "sqlx"))]
+    pub(crate) fn marks(rows: usize) -> Self {
+        let row = "(?,?,?,?,?,?,?,?,?,@sendoff_at + interval ? microsecond,@sendoff_at,?,?,?)";
+        Self(vec![row; rows].join(",\n"))
     }
 
     /// The name of a partition, which is one of ours.
@@ -89,6 +88,16 @@ impl Literal {
     /// Microseconds, for `interval … microsecond`.
     pub(crate) fn span(span: Duration) -> Self {
         Self(micros(span).to_string())
+    }
+
+    /// The earliest time of creation that is looked at.
+    pub(crate) fn since(window: Option<Duration>) -> Self {
+        match window {
+            Some(window) => {
+                Self(format!("utc_timestamp(6) - interval {} microsecond", micros(window)))
+            }
+            None => Self::time(Timestamp::from_micros(FIRST_MICROS)),
+        }
     }
 
     /// Rows of values, for `values …`.
@@ -148,11 +157,32 @@ impl FailedRows {
     }
 }
 
+/// What is given up as it was, as `settle_restore` takes it: JSON of nothing but digits and dates.
+#[derive(Default)]
+pub(crate) struct RestoredRows(String);
+
+impl RestoredRows {
+    pub(crate) fn push(&mut self, id: EventId, due_at: Timestamp) {
+        self.0.push_str(if self.0.is_empty() { "[" } else { "," });
+        self.0.push_str("{\"i\":\"");
+        push_digits(&mut self.0, id.as_bytes());
+        let _ = write!(self.0, "\",\"u\":\"{}\"}}", time_text(due_at));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn literal(&self) -> Literal {
+        Literal(format!("'{}]'", self.0))
+    }
+}
+
 /// Twice the longest delay: what is added to or taken from the present stays in the calendar.
 const LONGEST_SPAN: Duration = Duration::from_secs(limits::DELAY.as_secs() * 2);
 
-fn micros(span: Duration) -> u128 {
-    span.min(LONGEST_SPAN).as_micros()
+pub(crate) fn micros(span: Duration) -> i64 {
+    i64::try_from(span.min(LONGEST_SPAN).as_micros()).unwrap_or(i64::MAX)
 }
 
 fn push_hex(text: &mut String, bytes: &[u8]) {
@@ -178,6 +208,20 @@ const LAST_MICROS: i64 = 253_402_300_799_999_999;
 /// Whether a DATETIME can keep it.
 pub(crate) fn is_storable(time: Timestamp) -> bool {
     (FIRST_MICROS..=LAST_MICROS).contains(&time.as_micros())
+}
+
+/// `YYYY-MM-DD HH:MM:SS.ffffff`; see [`is_storable`].
+pub(crate) fn time_text(time: Timestamp) -> String {
+    let micros = time.as_micros();
+    let (year, month, day) = civil(micros.div_euclid(DAY_MICROS));
+    let clock = micros.rem_euclid(DAY_MICROS);
+    let (seconds, micros) = (clock / 1_000_000, clock % 1_000_000);
+    format!(
+        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}.{micros:06}",
+        seconds / 3_600,
+        seconds / 60 % 60,
+        seconds % 60
+    )
 }
 
 /// The server's `YYYY-MM-DD HH:MM:SS.ffffff`, which has no time zone and means UTC.

@@ -57,4 +57,5 @@ mod wire;
 pub use capture::{PreparedClient, PreparedTransaction};
 pub use options::{Doorbell, Layout, PostgresOptions, Retention, Tls};
 pub use schema::migration_sql;
+pub use sendoff_core::partition::Period;
 pub use store::PostgresStore;

@@ -15,7 +15,7 @@ use super::{Durability, Kind, keeper};
 #[command(
     arg_required_else_help = true,
     after_help = "Examples:
-  cargo xtask services up                   all servers, until `down`
+  cargo xtask services up                   the usual servers, until `down`
   cargo xtask services up postgres          one of them
   cargo xtask services up --durable         as a benchmark wants them
   eval \"$(cargo xtask services env)\"        their addresses, for this shell
@@ -35,7 +35,7 @@ pub(crate) struct Services {
 enum Command {
     /// Start servers that are not up yet, install them if need be, and print what `env` prints.
     Up {
-        /// Which ones; all if none is named.
+        /// Which ones; all but mysql if none is named.
         #[arg(value_name = "NAME")]
         names: Vec<Kind>,
         /// Make commits survive a power cut, at the price of speed.
@@ -63,7 +63,7 @@ impl Services {
         let state = State::at(self.dir.clone().unwrap_or_else(|| folder.join("up")));
         match &self.command {
             Command::Up { names, durable } => {
-                let kinds = if names.is_empty() { &Kind::ALL[..] } else { names };
+                let kinds = if names.is_empty() { &Kind::USUAL[..] } else { names };
                 let outcomes = up(&state, kinds, Durability::when(*durable))?;
                 print(&export_lines(&state.records()?))?;
                 Error::all(outcomes.into_iter().filter_map(Result::err).collect())

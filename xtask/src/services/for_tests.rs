@@ -21,9 +21,10 @@ impl Servers {
     ///
     /// A server that cannot be had is an error in CI. Elsewhere it is a warning: the tests that
     /// need it skip themselves.
-    pub(crate) fn start(folder: &Path) -> Result<Self, Error> {
+    pub(crate) fn start(folder: &Path, mysql: bool) -> Result<Self, Error> {
         let given = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
-        let kinds = missing(&Kind::ALL, given);
+        let wanted = if mysql { &Kind::ALL[..] } else { &Kind::USUAL[..] };
+        let kinds = missing(wanted, given);
         if kinds.is_empty() {
             return Ok(Self::default());
         }
@@ -79,11 +80,12 @@ mod tests {
 
     #[test]
     fn a_server_that_is_given_is_not_started() {
-        let kinds = |given: &[&str]| missing(&Kind::ALL, |name| given.contains(&name));
-        assert_eq!(kinds(&[]), [Kind::Postgres, Kind::Postgres18]);
-        assert_eq!(kinds(&["SENDOFF_POSTGRES_URL"]), [Kind::Postgres18]);
-        assert_eq!(kinds(&["SENDOFF_POSTGRES18_URL"]), [Kind::Postgres]);
-        assert_eq!(kinds(&["SENDOFF_POSTGRES_URL", "SENDOFF_POSTGRES18_URL"]), []);
+        let kinds = |given: &[&str]| missing(&Kind::USUAL, |name| given.contains(&name));
+        assert_eq!(kinds(&[]), Kind::USUAL);
+        assert_eq!(kinds(&["SENDOFF_POSTGRES_URL"]), [Kind::Postgres18, Kind::Mariadb]);
+        assert_eq!(kinds(&["SENDOFF_POSTGRES18_URL", "SENDOFF_MARIADB_URL"]), [Kind::Postgres]);
+        let all = ["SENDOFF_POSTGRES_URL", "SENDOFF_POSTGRES18_URL", "SENDOFF_MARIADB_URL"];
+        assert_eq!(kinds(&all), []);
     }
 
     #[test]

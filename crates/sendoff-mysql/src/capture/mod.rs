@@ -1,15 +1,18 @@
 //! Events enter through the application's own driver.
 //!
 //! The store's own driver, `mysql_async`, is always captured; those of others, each behind a feature,
-//! insert with the same texts.
+//! insert with the same statement.
 //!
 //! A deadlock makes the server roll back the whole transaction while the session goes on, outside of
 //! any; an application that swallows that error would write its event, and commit it, without the
 //! changes it is about. So every insert stands behind a statement that fails where no transaction is
-//! open, in one text with it, and a guard's behind one that fails where it is not the transaction that
-//! the guard began.
+//! open, and a guard's behind one that fails where it is not the transaction that the guard began.
 
 mod draft;
 mod mysql_async;
+#[cfg(feature = "sea-orm")]
+mod sea_orm;
+#[cfg(feature = "sqlx")]
+mod sqlx;
 
-pub use mysql_async::{MysqlSavepoint, MysqlTransaction};
+pub use mysql_async::{MysqlConnSavepoint, MysqlConnTransaction, MysqlSavepoint, MysqlTransaction};

@@ -11,74 +11,100 @@ use sendoff_engine::capture::{
 };
 use sendoff_engine::store::{Born, NewRow};
 
-use super::draft::{Draft, Proof, UNDO, insert_texts, names_our_key, refused};
+use super::draft::{Draft, Proof, UNDO, names_our_key, preamble, refused};
 use crate::error::{code, is_lost_race, number};
 use crate::link::last_rows;
 use crate::rows;
 use crate::store::MysqlStore;
 
-/// A transaction that the outbox began on a `mysql_async` connection. Dereferences to it.
+/// A transaction that the outbox began on a connection of a pool. Dereferences to `mysql_async`'s own.
 ///
 /// A savepoint guard must be ended: one that is dropped cannot be rolled back on the spot, and nothing
 /// of its transaction commits then.
 #[derive(Debug)]
-pub struct MysqlTransaction<'c> {
+pub struct MysqlTransaction(Begun<'static>);
+
+/// The same on a connection that the caller lends.
+///
+/// The compiler cannot show that a future which sets savepoints in it is `Send`; where that matters,
+/// begin with a pool.
+#[derive(Debug)]
+pub struct MysqlConnTransaction<'c>(Begun<'c>);
+
+/// A savepoint in a [`MysqlTransaction`]. Dereferences to the transaction.
+#[derive(Debug)]
+pub struct MysqlSavepoint<'t>(Savepoint<'t, 'static>);
+
+/// A savepoint in a [`MysqlConnTransaction`]. Dereferences to the transaction.
+#[derive(Debug)]
+pub struct MysqlConnSavepoint<'t, 'c>(Savepoint<'t, 'c>);
+
+/// A transaction that we began.
+#[derive(Debug)]
+struct Begun<'c> {
     tx: Transaction<'c>,
     proof: Proof,
+    /// Whether a savepoint was dropped, or its end not waited for.
     torn: bool,
 }
 
-impl<'c> Deref for MysqlTransaction<'c> {
-    type Target = Transaction<'c>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.tx
-    }
-}
-
-impl DerefMut for MysqlTransaction<'_> {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.tx
-    }
-}
-
-/// A savepoint in a [`MysqlTransaction`]. Dereferences to it.
 #[derive(Debug)]
-pub struct MysqlSavepoint<'t, 'c> {
-    tx: &'t mut MysqlTransaction<'c>,
+struct Savepoint<'t, 'c> {
+    begun: &'t mut Begun<'c>,
     depth: u32,
     ended: bool,
 }
 
-impl<'c> Deref for MysqlSavepoint<'_, 'c> {
-    type Target = MysqlTransaction<'c>;
-
-    fn deref(&self) -> &Self::Target {
-        self.tx
-    }
-}
-
-impl DerefMut for MysqlSavepoint<'_, '_> {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        self.tx
-    }
-}
-
-impl Drop for MysqlSavepoint<'_, '_> {
+impl Drop for Savepoint<'_, '_> {
     fn drop(&mut self) {
-        self.tx.torn |= !self.ended;
+        self.begun.torn |= !self.ended;
     }
 }
 
-impl<'c> Capture<MysqlTransaction<'c>> for MysqlStore {
-    async fn insert(
-        &self,
-        tx: &mut MysqlTransaction<'c>,
-        rows: &[NewRow],
-    ) -> Result<Vec<Born>, WriteError> {
-        insert_all(self, &mut tx.tx, rows).await
+impl<'c> Savepoint<'_, 'c> {
+    fn tx(&self) -> &Transaction<'c> {
+        &self.begun.tx
+    }
+
+    fn tx_mut(&mut self) -> &mut Transaction<'c> {
+        &mut self.begun.tx
     }
 }
+
+impl<'c> Begun<'c> {
+    fn tx(&self) -> &Transaction<'c> {
+        &self.tx
+    }
+
+    fn tx_mut(&mut self) -> &mut Transaction<'c> {
+        &mut self.tx
+    }
+}
+
+macro_rules! dereferences {
+    ($([$($lifetime:lifetime),*] $type:ty => $target:ty),* $(,)?) => {$(
+        impl<$($lifetime),*> Deref for $type {
+            type Target = $target;
+
+            fn deref(&self) -> &Self::Target {
+                self.0.tx()
+            }
+        }
+
+        impl<$($lifetime),*> DerefMut for $type {
+            fn deref_mut(&mut self) -> &mut Self::Target {
+                self.0.tx_mut()
+            }
+        }
+    )*};
+}
+
+dereferences!(
+    [] MysqlTransaction => Transaction<'static>,
+    ['c] MysqlConnTransaction<'c> => Transaction<'c>,
+    ['t] MysqlSavepoint<'t> => Transaction<'static>,
+    ['t, 'c] MysqlConnSavepoint<'t, 'c> => Transaction<'c>,
+);
 
 impl<'c> Capture<Transaction<'c>> for MysqlStore {
     async fn insert(
@@ -99,20 +125,20 @@ impl Capture<Conn> for MysqlStore {
 }
 
 impl<'c> Begin<&'c mut Conn> for MysqlStore {
-    type Tx = MysqlTransaction<'c>;
+    type Tx = MysqlConnTransaction<'c>;
 
     async fn begin(&self, conn: &'c mut Conn) -> Result<Self::Tx, BeginError> {
         self.check_open().map_err(|error| BeginError(error.into()))?;
-        begun(self, conn.start_transaction(TxOpts::new()).await).await
+        begun(self, conn.start_transaction(TxOpts::new()).await).await.map(MysqlConnTransaction)
     }
 }
 
 impl Begin<&Pool> for MysqlStore {
-    type Tx = MysqlTransaction<'static>;
+    type Tx = MysqlTransaction;
 
     async fn begin(&self, pool: &Pool) -> Result<Self::Tx, BeginError> {
         self.check_open().map_err(|error| BeginError(error.into()))?;
-        begun(self, pool.start_transaction(TxOpts::new()).await).await
+        begun(self, pool.start_transaction(TxOpts::new()).await).await.map(MysqlTransaction)
     }
 }
 
@@ -121,7 +147,7 @@ impl Begin<&Pool> for MysqlStore {
 async fn begun<'c>(
     store: &MysqlStore,
     tx: Result<Transaction<'c>, Error>,
-) -> Result<MysqlTransaction<'c>, BeginError> {
+) -> Result<Begun<'c>, BeginError> {
     let mut tx = tx.map_err(|error| BeginError(error.into()))?;
     let proof = if is_autocommit(&tx) == Some(true) {
         Proof::Open
@@ -130,7 +156,7 @@ async fn begun<'c>(
         tx.query_drop(begun).await.map_err(|error| BeginError(error.into()))?;
         Proof::Begun
     };
-    Ok(MysqlTransaction { tx, proof, torn: false })
+    Ok(Begun { tx, proof, torn: false })
 }
 
 /// What the server said with its last answer; `None` if that was an error.
@@ -139,40 +165,66 @@ fn is_autocommit(conn: &Conn) -> Option<bool> {
     Some(flags.contains(StatusFlags::SERVER_STATUS_AUTOCOMMIT))
 }
 
-impl<'c> Commit<MysqlTransaction<'c>> for MysqlStore {
+impl Commit<MysqlTransaction> for MysqlStore {
     async fn commit(
         &self,
-        tx: MysqlTransaction<'c>,
+        tx: MysqlTransaction,
         rows: &[NewRow],
     ) -> Result<Vec<Born>, CommitError> {
-        let MysqlTransaction { mut tx, proof, torn } = tx;
-        let inserted = match insert_last(self, &mut tx, proof, torn, rows).await {
-            Ok(inserted) => inserted,
-            Err(error) => {
-                // The first error is the one to tell.
-                let _ = tx.rollback().await;
-                return Err(error);
-            }
-        };
-        let mark = CommitMark::new(rows.iter().map(|row| row.event.id()).collect());
-        let mark = match inserted.session {
-            Some(session) => mark.with_xid(session),
-            None => mark,
-        };
-        match tx.commit().await {
-            Ok(()) => Ok(inserted.born),
-            // A few refusals are known to mean that it was rolled back.
-            Err(error) if number(&error).is_some_and(undoes) => {
-                Err(CommitError::RolledBack(error.into()))
-            }
-            Err(error) => Err(CommitError::Unknown { mark, source: error.into() }),
-        }
+        commit(self, tx.0, rows).await
     }
 
-    async fn rollback(&self, tx: MysqlTransaction<'c>) -> Result<(), CommitError> {
-        // One that fails here still cannot commit: the server undoes it when the connection closes.
-        tx.tx.rollback().await.map_err(|error| CommitError::RolledBack(error.into()))
+    async fn rollback(&self, tx: MysqlTransaction) -> Result<(), CommitError> {
+        roll_back(tx.0).await
     }
+}
+
+impl<'c> Commit<MysqlConnTransaction<'c>> for MysqlStore {
+    async fn commit(
+        &self,
+        tx: MysqlConnTransaction<'c>,
+        rows: &[NewRow],
+    ) -> Result<Vec<Born>, CommitError> {
+        commit(self, tx.0, rows).await
+    }
+
+    async fn rollback(&self, tx: MysqlConnTransaction<'c>) -> Result<(), CommitError> {
+        roll_back(tx.0).await
+    }
+}
+
+async fn commit(
+    store: &MysqlStore,
+    begun: Begun<'_>,
+    rows: &[NewRow],
+) -> Result<Vec<Born>, CommitError> {
+    let Begun { mut tx, proof, torn } = begun;
+    let inserted = match insert_last(store, &mut tx, proof, torn, rows).await {
+        Ok(inserted) => inserted,
+        Err(error) => {
+            // The first error is the one to tell.
+            let _ = tx.rollback().await;
+            return Err(error);
+        }
+    };
+    let mark = CommitMark::new(rows.iter().map(|row| row.event.id()).collect());
+    let mark = match inserted.session {
+        Some(session) => mark.with_xid(session),
+        None => mark,
+    };
+    match tx.commit().await {
+        Ok(()) => Ok(inserted.born),
+        // A few refusals are known to mean that it was rolled back.
+        Err(error) if number(&error).is_some_and(undoes) => {
+            Err(CommitError::RolledBack(error.into()))
+        }
+        Err(error) => Err(CommitError::Unknown { mark, source: error.into() }),
+    }
+}
+
+async fn roll_back(begun: Begun<'_>) -> Result<(), CommitError> {
+    // One that fails here still cannot commit: the server undoes it when the connection closes.
+    begun.tx.rollback().await.map_err(|error| CommitError::RolledBack(error.into()))
 }
 
 /// Whether COMMIT answered with this number did not commit.
@@ -180,59 +232,103 @@ pub(super) fn undoes(number: u16) -> bool {
     is_lost_race(number) || number == code::GROUP_CONFLICT
 }
 
-impl<'t, 'c: 't> Nest<'t, MysqlTransaction<'c>> for MysqlStore {
-    type Nested = MysqlSavepoint<'t, 'c>;
+impl<'t> Nest<'t, MysqlTransaction> for MysqlStore {
+    type Nested = MysqlSavepoint<'t>;
 
     fn savepoint(
         &'t self,
-        tx: &'t mut MysqlTransaction<'c>,
+        tx: &'t mut MysqlTransaction,
     ) -> BoxFuture<'t, Result<Self::Nested, BeginError>> {
-        Box::pin(set_savepoint(self, tx, 1))
+        Box::pin(async move { set_savepoint(self, &mut tx.0, 1).await.map(MysqlSavepoint) })
     }
 }
 
-impl<'t, 'o: 't, 'c: 'o> Nest<'t, MysqlSavepoint<'o, 'c>> for MysqlStore {
-    type Nested = MysqlSavepoint<'t, 'c>;
+impl<'t, 'o> Nest<'t, MysqlSavepoint<'o>> for MysqlStore {
+    type Nested = MysqlSavepoint<'t>;
 
     fn savepoint(
         &'t self,
-        outer: &'t mut MysqlSavepoint<'o, 'c>,
+        outer: &'t mut MysqlSavepoint<'o>,
     ) -> BoxFuture<'t, Result<Self::Nested, BeginError>> {
-        let depth = outer.depth + 1;
-        Box::pin(set_savepoint(self, outer.tx, depth))
+        let depth = outer.0.depth + 1;
+        Box::pin(async move { set_savepoint(self, outer.0.begun, depth).await.map(MysqlSavepoint) })
+    }
+}
+
+impl<'t, 'c: 't> Nest<'t, MysqlConnTransaction<'c>> for MysqlStore {
+    type Nested = MysqlConnSavepoint<'t, 'c>;
+
+    fn savepoint(
+        &'t self,
+        tx: &'t mut MysqlConnTransaction<'c>,
+    ) -> BoxFuture<'t, Result<Self::Nested, BeginError>> {
+        Box::pin(async move { set_savepoint(self, &mut tx.0, 1).await.map(MysqlConnSavepoint) })
+    }
+}
+
+impl<'t, 'o: 't, 'c: 'o> Nest<'t, MysqlConnSavepoint<'o, 'c>> for MysqlStore {
+    type Nested = MysqlConnSavepoint<'t, 'c>;
+
+    fn savepoint(
+        &'t self,
+        outer: &'t mut MysqlConnSavepoint<'o, 'c>,
+    ) -> BoxFuture<'t, Result<Self::Nested, BeginError>> {
+        let depth = outer.0.depth + 1;
+        Box::pin(
+            async move { set_savepoint(self, outer.0.begun, depth).await.map(MysqlConnSavepoint) },
+        )
     }
 }
 
 async fn set_savepoint<'t, 'c>(
     store: &MysqlStore,
-    tx: &'t mut MysqlTransaction<'c>,
+    begun: &'t mut Begun<'c>,
     depth: u32,
-) -> Result<MysqlSavepoint<'t, 'c>, BeginError> {
+) -> Result<Savepoint<'t, 'c>, BeginError> {
     // Outside a transaction it would be set and gone at once.
     let text = format!("{};\nsavepoint sendoff_{depth}", store.sql().in_transaction.text());
-    tx.tx.query_drop(text).await.map_err(|error| match number(&error) {
+    begun.tx.query_drop(text).await.map_err(|error| match number(&error) {
         Some(code::DOES_NOT_EXIST) => BeginError(WriteError::NoTransaction.into()),
         _ => BeginError(error.into()),
     })?;
-    Ok(MysqlSavepoint { tx, depth, ended: false })
+    Ok(Savepoint { begun, depth, ended: false })
 }
 
-impl<'t, 'c: 't> Release<'t, MysqlSavepoint<'t, 'c>> for MysqlStore {
-    fn release(&'t self, nested: MysqlSavepoint<'t, 'c>) -> BoxFuture<'t, Result<(), CommitError>> {
-        Box::pin(end_savepoint(nested, "release savepoint"))
+impl<'t> Release<'t, MysqlSavepoint<'t>> for MysqlStore {
+    fn release(&'t self, nested: MysqlSavepoint<'t>) -> BoxFuture<'t, Result<(), CommitError>> {
+        Box::pin(end_savepoint(nested.0, RELEASE))
     }
 
     fn roll_back_to(
         &'t self,
-        nested: MysqlSavepoint<'t, 'c>,
+        nested: MysqlSavepoint<'t>,
     ) -> BoxFuture<'t, Result<(), CommitError>> {
-        Box::pin(end_savepoint(nested, "rollback to savepoint"))
+        Box::pin(end_savepoint(nested.0, ROLL_BACK))
     }
 }
 
-async fn end_savepoint(mut nested: MysqlSavepoint<'_, '_>, end: &str) -> Result<(), CommitError> {
+impl<'t, 'c: 't> Release<'t, MysqlConnSavepoint<'t, 'c>> for MysqlStore {
+    fn release(
+        &'t self,
+        nested: MysqlConnSavepoint<'t, 'c>,
+    ) -> BoxFuture<'t, Result<(), CommitError>> {
+        Box::pin(end_savepoint(nested.0, RELEASE))
+    }
+
+    fn roll_back_to(
+        &'t self,
+        nested: MysqlConnSavepoint<'t, 'c>,
+    ) -> BoxFuture<'t, Result<(), CommitError>> {
+        Box::pin(end_savepoint(nested.0, ROLL_BACK))
+    }
+}
+
+const RELEASE: &str = "release savepoint";
+const ROLL_BACK: &str = "rollback to savepoint";
+
+async fn end_savepoint(mut nested: Savepoint<'_, '_>, end: &str) -> Result<(), CommitError> {
     let text = format!("{end} sendoff_{}", nested.depth);
-    let answer = nested.tx.tx.query_drop(text).await;
+    let answer = nested.begun.tx.query_drop(text).await;
     // A dropped future never comes here, and the transaction is torn.
     nested.ended = answer.is_ok();
     answer.map_err(|error| CommitError::RolledBack(error.into()))
@@ -269,11 +365,7 @@ async fn insert_last(
     }
     let drafts = Draft::all(rows).map_err(CommitError::Refused)?;
     if drafts.is_empty() {
-        let proof = match proof {
-            Proof::Open => store.sql().in_transaction.text(),
-            Proof::Begun => store.sql().still_begun.text(),
-        };
-        tx.query_drop(proof).await.map_err(|error| match number(&error) {
+        tx.query_drop(proof.text(store)).await.map_err(|error| match number(&error) {
             Some(code::DOES_NOT_EXIST) => CommitError::RolledBack(WriteError::NoTransaction.into()),
             _ => lost(error),
         })?;
@@ -316,12 +408,13 @@ async fn send<C: Queryable>(
     store: &MysqlStore,
     conn: &mut C,
     proof: Proof,
-    drafts: &[Draft],
+    drafts: &[Draft<'_>],
 ) -> Result<Inserted, Error> {
     let mut inserted = Inserted { born: Vec::new(), session: None };
     let said = store.sql().inserted.text();
-    for (at, text) in insert_texts(store, proof, drafts).into_iter().enumerate() {
-        let answer = last_rows(conn, &format!("{text};\n{said}")).await;
+    for (at, draft) in drafts.iter().enumerate() {
+        let text = format!("{}{};\n{said}", preamble(store, proof, drafts, at), draft.text(store));
+        let answer = last_rows(conn, &text).await;
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) => {
@@ -336,7 +429,7 @@ async fn send<C: Queryable>(
         let Some((Ok(created_at), Ok(session))) = numbers else {
             return Err(Error::Other("the server did not say when it inserted".into()));
         };
-        inserted.born.extend(drafts[at].born(created_at));
+        inserted.born.extend(draft.born(created_at));
         inserted.session = u64::try_from(session).ok();
     }
     Ok(inserted)

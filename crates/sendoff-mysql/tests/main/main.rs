@@ -3,5 +3,22 @@
 //! The tests need a server: `SENDOFF_MARIADB_URL`, and `SENDOFF_MYSQL_URL` for MySQL itself.
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap says less, not more")]
 
+mod commit;
+mod deadlock;
+mod killed;
+mod link;
+mod nodes;
+mod partitions;
 mod place;
+mod plans;
+mod schema;
+#[cfg(feature = "sea-orm")]
+mod sea_orm;
+mod server;
+#[cfg(feature = "sqlx")]
+mod sqlx;
 mod suites;
+mod thorny;
+mod unknown;
+mod values;
+mod zone;

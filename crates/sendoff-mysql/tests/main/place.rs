@@ -107,8 +107,11 @@ impl Drop for Place {
 }
 
 pub(crate) async fn connect(url: &str) -> Conn {
-    let opts = OptsBuilder::from_opts(Opts::from_url(url).unwrap()).prefer_socket(false);
-    Conn::new(opts).await.unwrap()
+    try_connect(url).await.unwrap()
+}
+
+pub(crate) async fn try_connect(url: &str) -> Result<Conn, mysql_async::Error> {
+    Conn::new(OptsBuilder::from_opts(Opts::from_url(url)?).prefer_socket(false)).await
 }
 
 pub(crate) fn event() -> Event {
@@ -125,6 +128,7 @@ pub(crate) fn by(owner: &str) -> Claim<'_> {
         limit: 1_000,
         hold: Duration::from_secs(30),
         skip_recent: Duration::ZERO,
+        window: None,
         suspects: Suspects::Skip,
     }
 }

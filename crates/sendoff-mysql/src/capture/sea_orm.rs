@@ -1,0 +1,135 @@
+//! `sea-orm`: its transactions.
+//!
+//! Only `write`, no guard: handles of nested transactions share the connection without borrowing from
+//! one another. One that is left open turns the outer `commit` into the release of a savepoint, and
+//! one that is dropped in time undoes the insert; both answer `Ok`. What was written is confirmed by
+//! the store after `release`, and that holds whatever the driver said.
+//!
+//! ```no_run
+//! # use sea_orm::{ConnectionTrait, TransactionTrait};
+//! # async fn example(
+//! #     outbox: sendoff_engine::Outbox<sendoff_mysql::MysqlStore>,
+//! #     db: sea_orm::DatabaseConnection,
+//! # ) -> Result<(), Box<dyn std::error::Error>> {
+//! let mut tx = db.begin().await?;
+//! tx.execute_unprepared("insert into orders values (4711)").await?;
+//! let staged = outbox.write(&mut tx, ("order.placed", r#"{"order":4711}"#)).await?;
+//! tx.commit().await?;
+//! staged.release();
+//! # Ok(())
+//! # }
+//! ```
+
+use ::sea_orm::sqlx::mysql::MySqlDatabaseError;
+use ::sea_orm::{
+    ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, RuntimeErr, Statement, Value,
+};
+use sendoff_engine::capture::{Capture, WriteError};
+use sendoff_engine::store::{Born, NewRow};
+
+use super::draft::{Draft, DraftRow, Proof, UNDO, names_our_key, preamble, refused};
+use crate::store::MysqlStore;
+use crate::wire::{micros, time_text};
+
+impl Capture<DatabaseTransaction> for MysqlStore {
+    async fn insert(
+        &self,
+        tx: &mut DatabaseTransaction,
+        rows: &[NewRow],
+    ) -> Result<Vec<Born>, WriteError> {
+        insert_all(self, tx, rows).await
+    }
+}
+
+/// What a closure of sea-orm's `transaction` is given.
+impl<'c> Capture<&'c DatabaseTransaction> for MysqlStore {
+    async fn insert(
+        &self,
+        tx: &mut &'c DatabaseTransaction,
+        rows: &[NewRow],
+    ) -> Result<Vec<Born>, WriteError> {
+        insert_all(self, tx, rows).await
+    }
+}
+
+/// Inserts all rows, all or none.
+async fn insert_all(
+    store: &MysqlStore,
+    tx: &DatabaseTransaction,
+    rows: &[NewRow],
+) -> Result<Vec<Born>, WriteError> {
+    store.check_open().map_err(|_| WriteError::Closed)?;
+    if tx.get_database_backend() != DbBackend::MySql {
+        return Err(WriteError::Driver("the transaction is not one of MySQL or MariaDB".into()));
+    }
+    let drafts = Draft::all(rows)?;
+    let mut born = Vec::with_capacity(rows.len());
+    for (at, draft) in drafts.iter().enumerate() {
+        let preamble = preamble(store, Proof::Open, &drafts, at);
+        match insert_one(store, tx, &preamble, draft).await {
+            Ok(created_at) => born.extend(draft.born(created_at)),
+            Err(error) => {
+                if at > 0 && number(&error).is_some() {
+                    // Fails only where the transaction is gone, and they with it.
+                    let _ = tx.execute_unprepared(UNDO).await;
+                }
+                return Err(write_error(store, error));
+            }
+        }
+    }
+    Ok(born)
+}
+
+/// When it was inserted, in microseconds.
+async fn insert_one(
+    store: &MysqlStore,
+    tx: &DatabaseTransaction,
+    preamble: &str,
+    draft: &Draft<'_>,
+) -> Result<i64, DbErr> {
+    tx.execute_unprepared(preamble.trim_end().trim_end_matches(';')).await?;
+    let insert = Statement::from_sql_and_values(
+        DbBackend::MySql,
+        draft.text_with_marks(store),
+        draft.rows.iter().flat_map(values),
+    );
+    tx.execute_raw(insert).await?;
+    let said = Statement::from_string(DbBackend::MySql, store.sql().inserted.text());
+    let row = tx.query_one_raw(said).await?;
+    row.ok_or_else(|| DbErr::RecordNotFound("the time of the insert".into()))?.try_get_by_index(0)
+}
+
+/// In the order of the statement.
+fn values(row: &DraftRow<'_>) -> Vec<Value> {
+    let mut values: Vec<Value> = vec![row.id.as_bytes().to_vec().into()];
+    values.extend(row.names.map(Value::from));
+    values.extend([
+        row.shard.into(),
+        row.content_type.into(),
+        time_text(row.occurred_at).into(),
+        micros(row.after).into(),
+        row.locked_by.into(),
+        row.headers.clone().into(),
+        row.payload.to_vec().into(),
+    ]);
+    values
+}
+
+fn refusal(error: &DbErr) -> Option<&MySqlDatabaseError> {
+    match error {
+        DbErr::Exec(RuntimeErr::SqlxError(error)) | DbErr::Query(RuntimeErr::SqlxError(error)) => {
+            error.as_database_error()?.try_downcast_ref()
+        }
+        _ => None,
+    }
+}
+
+/// The server's number, where it was the server that refused.
+fn number(error: &DbErr) -> Option<u16> {
+    refusal(error).map(MySqlDatabaseError::number)
+}
+
+fn write_error(store: &MysqlStore, error: DbErr) -> WriteError {
+    let is_our_key = refusal(&error).is_some_and(|refusal| names_our_key(store, refusal.message()));
+    refused(number(&error), is_our_key, error.into())
+}

@@ -1,0 +1,175 @@
+//! The `locked` claim mode: rows kept by a transaction on a connection of its own.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use mysql_async::{Conn, Row};
+use sendoff_core::{EventId, limits};
+use sendoff_engine::store::{Claimed, Lock, LockStore, LockedRows, Outcome, StoreError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::connect::Connector;
+use crate::error::{failed, misconfigured, number};
+use crate::link::last_rows;
+use crate::rows;
+use crate::settle::{Ends, Types};
+use crate::store::MysqlStore;
+use crate::wire::Literal;
+
+/// Connections for locked batches: as many as batches are open, and never more than the limit.
+pub(crate) struct LockSessions {
+    connector: Arc<Connector>,
+    permits: Arc<Semaphore>,
+    idle: Mutex<Vec<Conn>>,
+}
+
+impl LockSessions {
+    pub(crate) fn new(connector: Arc<Connector>, most: usize) -> Self {
+        Self { connector, permits: Arc::new(Semaphore::new(most)), idle: Mutex::default() }
+    }
+
+    /// Begins a transaction with the first text of it; waits until there may be one more.
+    async fn begin(self: &Arc<Self>, text: &str) -> Result<(Transaction, Vec<Row>), StoreError> {
+        let permit = self.permits.clone().acquire_owned().await.map_err(|_| StoreError::Closed)?;
+        // The server may have ended those that lay idle; nothing was done on them yet.
+        while let Some(mut conn) = self.next_idle() {
+            match last_rows(&mut conn, text).await {
+                Ok(rows) => return Ok((self.transaction(conn, permit), rows)),
+                Err(error) if number(&error).is_some() => return Err(failed(error)),
+                Err(_) => {}
+            }
+        }
+        let mut conn = self.connector.open().await?;
+        let rows = last_rows(&mut conn, text).await.map_err(failed)?;
+        Ok((self.transaction(conn, permit), rows))
+    }
+
+    fn transaction(self: &Arc<Self>, conn: Conn, permit: OwnedSemaphorePermit) -> Transaction {
+        Transaction { conn: Some(conn), sessions: Arc::clone(self), _permit: permit }
+    }
+
+    fn next_idle(&self) -> Option<Conn> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    fn put_back(&self, conn: Conn) {
+        if !self.permits.is_closed() {
+            self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(conn);
+        }
+    }
+
+    /// Refuses everything from now on; batches that are open end as they like.
+    pub(crate) fn close(&self) {
+        self.permits.close();
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// A transaction and its connection. Unless it is ended, the connection goes with it, and the server
+/// rolls back: nothing is ever reused half-way.
+struct Transaction {
+    conn: Option<Conn>,
+    sessions: Arc<LockSessions>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Transaction {
+    /// Takes the connection for as long as the text is not answered: a dropped future drops it.
+    async fn run(&mut self, text: &str) -> Result<(), StoreError> {
+        let mut conn = self.conn.take().ok_or(StoreError::Closed)?;
+        last_rows(&mut conn, text).await.map_err(failed)?;
+        self.conn = Some(conn);
+        Ok(())
+    }
+
+    /// Ends the transaction, and keeps the connection for the next one.
+    async fn end(mut self, how: &str) -> Result<(), StoreError> {
+        self.run(how).await?;
+        if let Some(conn) = self.conn.take() {
+            self.sessions.put_back(conn);
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl LockStore for MysqlStore {
+    async fn lock(&self, lock: &Lock) -> Result<Option<Box<dyn LockedRows>>, StoreError> {
+        self.check_open()?;
+        let limit = lock.limit.min(limits::BATCH_ROWS);
+        if limit == 0 {
+            return Ok(None);
+        }
+        let text = self.sql().lock_visible.with(&[
+            ("limit", &Literal::count(limit)),
+            ("skip_recent", &Literal::span(lock.skip_recent)),
+            ("since", &Literal::since(lock.window)),
+        ]);
+        let (transaction, found) = self.locks().begin(&text).await?;
+        if found.is_empty() {
+            transaction.end("rollback").await?;
+            return Ok(None);
+        }
+        let types = found
+            .iter()
+            .map(|row| Ok((rows::id(row, 0)?, rows::name(row, 1)?)))
+            .collect::<Result<Types, StoreError>>()?;
+        let rows = found.into_iter().map(|row| rows::claimed(row, None));
+        let rows = rows.collect::<Result<_, _>>()?;
+        let store = self.clone();
+        Ok(Some(Box::new(MysqlLocked { store, transaction, rows, types, aborted: false })))
+    }
+}
+
+struct MysqlLocked {
+    store: MysqlStore,
+    transaction: Transaction,
+    rows: Vec<Claimed>,
+    /// Of the rows that have not ended yet.
+    types: Types,
+    /// A statement failed: nobody knows which of its parts are there.
+    aborted: bool,
+}
+
+#[async_trait]
+impl LockedRows for MysqlLocked {
+    fn take(&mut self) -> Vec<Claimed> {
+        std::mem::take(&mut self.rows)
+    }
+
+    async fn settle(&mut self, outcomes: &[(EventId, Outcome)]) -> Result<(), StoreError> {
+        let ends = Ends::of(outcomes.iter().map(|(id, outcome)| (*id, outcome)), &self.types);
+        if ends.all.is_empty() {
+            return Ok(());
+        }
+        // Until it is answered nobody knows; a dropped future leaves it so.
+        self.aborted = true;
+        let text = self.store.ends_text(&ends);
+        self.transaction.run(text.trim_end().trim_end_matches(';')).await?;
+        for (id, outcome) in outcomes {
+            if outcome.end().is_some() {
+                self.types.remove(id);
+            }
+        }
+        self.aborted = false;
+        Ok(())
+    }
+
+    async fn commit(self: Box<Self>) -> Result<(), StoreError> {
+        // Here an error undoes a statement, not the transaction: a COMMIT would keep the half of it.
+        if self.aborted {
+            return Err(misconfigured(
+                "a settlement of this batch failed: it can only be rolled back",
+            ));
+        }
+        self.transaction.end("commit").await
+    }
+
+    async fn rollback(self: Box<Self>) -> Result<(), StoreError> {
+        // Where the connection is gone, so is what it had locked.
+        if self.transaction.conn.is_none() {
+            return Ok(());
+        }
+        self.transaction.end("rollback").await
+    }
+}

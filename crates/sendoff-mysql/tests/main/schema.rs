@@ -1,0 +1,171 @@
+//! Tables: installed, brought up to date, printed, named.
+
+use mysql_async::prelude::Queryable;
+use sendoff_core::{Event, Ident, Timestamp};
+use sendoff_engine::store::{InspectStore, StoreError};
+use sendoff_mysql::{Layout, MysqlOptions, MysqlStore, Payloads, Period, migration_sql};
+
+use crate::place::{MARIADB, MYSQL, Place, claim, due, event, write};
+
+fn prefixed(prefix: &str) -> MysqlOptions {
+    MysqlOptions { prefix: Some(Ident::new(prefix).unwrap()), ..MysqlOptions::default() }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nodes_that_start_at_once_migrate_once() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let mut tasks = Vec::new();
+        for _ in 0..4 {
+            let url = place.url.clone();
+            tasks.push(tokio::spawn(async move {
+                let store = MysqlStore::connect(&url).await?;
+                store.migrate().await?;
+                store.counts().await
+            }));
+        }
+        for task in tasks {
+            assert_eq!(task.await.unwrap().unwrap().pending(), 0);
+        }
+        let version = "select max(version) - count(*) from outbox_schema";
+        assert_eq!(place.number(version).await, 0, "each migration once");
+    }
+}
+
+/// Neither server can undo a change of tables: what was interrupted is finished by the next.
+#[tokio::test]
+async fn a_migration_that_stopped_half_way_is_finished_by_the_next() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let script = migration_sql(&MysqlOptions::default()).unwrap();
+        let statements: Vec<_> = script.split(";\n").collect();
+        for end in 1..statements.len() {
+            let mut conn = place.conn().await;
+            let half = statements[..end].join(";\n");
+            conn.query_drop(half).await.unwrap();
+            conn.disconnect().await.unwrap();
+            let store = place.store().await;
+            write(&store, &mut place.conn().await, &[due(event())]).await;
+            assert_eq!(store.counts().await.unwrap().new, 1);
+            let drop = "drop view if exists outbox_event_json; drop table if exists outbox_event;
+                        drop table if exists outbox_tally; drop table if exists outbox_schema";
+            place.run(drop).await;
+            store.close().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_refused_and_left_as_it_is() {
+    let place = Place::new().await;
+    place.store().await;
+    place.run("insert into outbox_schema values (99, utc_timestamp(6))").await;
+    let error = MysqlStore::connect(&place.url).await.unwrap_err();
+    assert!(matches!(error, StoreError::NewerSchema { found: 99, .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn the_printed_migration_is_what_migrate_runs() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let script = migration_sql(&prefixed("Printed_")).unwrap();
+        place.run(&script).await;
+        let store = MysqlStore::connect_with(&place.url, prefixed("Printed_")).await.unwrap();
+        store.migrate().await.unwrap();
+        write(&store, &mut place.conn().await, &[due(event())]).await;
+        assert_eq!(claim(&store, "a").await.len(), 1);
+        place.run(&script).await;
+        assert_eq!(store.counts().await.unwrap().new, 1, "a second time changes nothing");
+    }
+}
+
+/// Holds W6.
+#[tokio::test]
+async fn outboxes_with_different_prefixes_live_side_by_side() {
+    let place = Place::new().await;
+    let plain = place.store().await;
+    let billing = place.store_with(prefixed("billing_")).await;
+    assert_eq!(billing.table(), format!("`{}`.billing_outbox_event", place.database));
+    write(&billing, &mut place.conn().await, &[due(event())]).await;
+    assert_eq!(billing.counts().await.unwrap().new, 1);
+    assert_eq!(plain.counts().await.unwrap().new, 0);
+    for odd in ["select", "_", "outbox_event", "sendoff", "sendoff_outbox_"] {
+        let store = place.store_with(prefixed(odd)).await;
+        write(&store, &mut place.conn().await, &[due(event())]).await;
+        assert_eq!(claim(&store, "a").await.len(), 1, "{odd}");
+    }
+    // As long as a name may be.
+    let store = place.store_with(prefixed(&"p".repeat(40))).await;
+    write(&store, &mut place.conn().await, &[due(event())]).await;
+    assert_eq!(claim(&store, "a").await.len(), 1);
+}
+
+/// Holds L6: rows land by the time they were created, whatever their ids are.
+#[tokio::test]
+async fn a_partitioned_table_has_its_rows_in_the_partition_of_the_day() {
+    for server in [MARIADB, MYSQL] {
+        for (period, name) in [(Period::Day, "p%Y%m%d"), (Period::Month, "p%Y%m")] {
+            let place = Place::on(server).await;
+            let layout = Layout::Partitioned(period);
+            let options = MysqlOptions { layout, payloads: Payloads::Json, ..Default::default() };
+            let store = place.store_with(options).await;
+            let old = sendoff_core::EventId::from_bytes([0; 16]);
+            let odd = Event::builder("t").id(old).json(&1).build().unwrap();
+            let mut conn = place.conn().await;
+            write(&store, &mut conn, &[due(odd)]).await;
+            let today = format!("select date_format(utc_timestamp(), '{name}')");
+            let today: String = conn.query_first(today).await.unwrap().unwrap();
+            let rows = format!("select count(*) from outbox_event partition ({today})");
+            assert_eq!(place.number(&rows).await, 1);
+            assert_eq!(place.number("select count(*) from outbox_event partition (pmax)").await, 0);
+        }
+    }
+}
+
+/// Holds S1: what the columns are called and what they contain.
+#[tokio::test]
+async fn people_can_read_the_table() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let store = place.store().await;
+        let event = Event::builder("order.placed")
+            .aggregate("order", "4711")
+            .tenant_id("acme")
+            .ordering_key("order-4711")
+            .header("source", "shop")
+            .occurred_at(Timestamp::from_micros(-1))
+            .json_text(r#"{"total":"1 €"}"#)
+            .build()
+            .unwrap();
+        let bytes = Event::builder("scan").bytes(vec![0, 0xff]).build().unwrap();
+        let mut conn = place.conn().await;
+        write(&store, &mut conn, &[event.clone(), bytes].map(due)).await;
+        let mut shown = async |column: &str| -> Vec<Option<String>> {
+            let query =
+                format!("select cast({column} as char) from outbox_event_json order by seq");
+            conn.query(query).await.unwrap()
+        };
+        for (column, expected) in [
+            ("event_id", event.id().to_string()),
+            ("event_type", "order.placed".into()),
+            ("aggregate_type", "order".into()),
+            ("aggregate_id", "4711".into()),
+            ("tenant_id", "acme".into()),
+            ("ordering_key", "order-4711".into()),
+            ("shard", event.shard().to_string()),
+            ("status", "NEW".into()),
+            ("attempts", "0".into()),
+            ("occurred_at", "1969-12-31 23:59:59.999999".into()),
+            ("headers", r#"{"source":"shop"}"#.into()),
+            ("content_type", "application/json".into()),
+            ("payload", r#"{"total":"1 €"}"#.into()),
+        ] {
+            assert_eq!(shown(column).await[0].as_deref(), Some(&*expected), "{column}");
+        }
+        for empty in ["done_at", "last_error", "locked_by"] {
+            assert_eq!(shown(empty).await, [None, None], "{empty}");
+        }
+        assert_eq!(shown("payload").await[1].as_deref(), Some("00FF"));
+        assert_eq!(shown("aggregate_type").await[1].as_deref(), Some("__GLOBAL__"));
+    }
+}

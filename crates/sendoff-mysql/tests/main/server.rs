@@ -1,0 +1,126 @@
+//! A server of the test's own, to be killed.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// A MariaDB server on loopback, with its data in a temporary folder.
+pub(crate) struct Server {
+    program: PathBuf,
+    folder: TempDir,
+    port: u16,
+    options: &'static [&'static str],
+    child: Option<Child>,
+}
+
+impl Server {
+    /// `None` where no server is installed, which is a failure in CI.
+    pub(crate) fn start(options: &'static [&'static str]) -> Option<Self> {
+        let Some((program, install)) = programs() else {
+            assert!(std::env::var("CI").is_err(), "no MariaDB server is installed");
+            let _ = writeln!(std::io::stderr(), "SKIPPED: no MariaDB server is installed");
+            return None;
+        };
+        let folder = TempDir::with_prefix("sendoff-mariadb-").unwrap();
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut server = Self { program, folder, port, options, child: None };
+        let init = Command::new(install)
+            .arg("--no-defaults")
+            .arg(format!("--datadir={}", server.data().display()))
+            .args(["--auth-root-authentication-method=normal", "--skip-test-db"])
+            .args(server.account())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        assert!(init.unwrap().success());
+        server.own();
+        server.up();
+        Some(server)
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("mysql://root@127.0.0.1:{}/mysql", self.port)
+    }
+
+    /// Starts it, after a kill as well: it recovers from its log.
+    pub(crate) fn up(&mut self) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let log = std::fs::File::create(self.log()).unwrap();
+        let child = Command::new(&self.program)
+            .arg("--no-defaults")
+            .arg(format!("--datadir={}", self.data().display()))
+            .arg(format!("--socket={}", self.folder.path().join("sock").display()))
+            .arg(format!("--port={}", self.port))
+            .args(["--bind-address=127.0.0.1", "--innodb-buffer-pool-size=64M"])
+            .args(["--skip-name-resolve", "--max-connections=100"])
+            .args(self.options)
+            .args(self.account())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn();
+        let mut child = child.unwrap();
+        let ready = || {
+            let log = std::fs::read_to_string(self.log()).unwrap_or_default();
+            log.contains("ready for connections")
+        };
+        while !ready() {
+            let gone = child.try_wait().unwrap().is_some();
+            let log = std::fs::read_to_string(self.log()).unwrap_or_default();
+            assert!(!gone && Instant::now() < deadline, "the server did not come up: {log}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.child = Some(child);
+    }
+
+    /// Takes the server down without a word.
+    pub(crate) fn kill(&mut self) {
+        let mut child = self.child.take().unwrap();
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
+    /// MariaDB refuses to run as root unless it is told to.
+    fn account(&self) -> &'static [&'static str] {
+        if is_root() { &["--user=mysql"] } else { &[] }
+    }
+
+    fn own(&self) {
+        if is_root() {
+            let folder = self.folder.path();
+            let owned = Command::new("chown").args(["-R", "mysql"]).arg(folder).status();
+            assert!(owned.unwrap().success());
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.child.is_some() {
+            self.kill();
+        }
+    }
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
+}
+
+/// The server, and what makes its first tables.
+fn programs() -> Option<(PathBuf, PathBuf)> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> =
+        std::env::split_paths(&path).chain([Path::new("/usr/sbin").to_owned()]).collect();
+    let find = |name: &str| folders.iter().map(|at| at.join(name)).find(|file| file.exists());
+    Some((find("mariadbd")?, find("mariadb-install-db")?))
+}
