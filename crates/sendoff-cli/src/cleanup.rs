@@ -62,6 +62,7 @@ pub(crate) struct Options {
 pub(crate) async fn run(options: Options, screen: MultiProgress) -> anyhow::Result<ExitCode> {
     let store: Arc<dyn RetainStore> = match options.database.clone().named()? {
         Named::Postgres { url, options } => Arc::new(database::connect(&url, options).await?),
+        Named::Mysql { url, options } => Arc::new(database::connect_mysql(&url, options).await?),
         Named::Sqlite { url, options } => Arc::new(database::open(&url, options).await?),
     };
     let Options { retention, limit, include_dead, every, json, .. } = options;

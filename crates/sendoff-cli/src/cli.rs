@@ -1,6 +1,6 @@
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::{cleanup, demo, migrate, partitions};
+use crate::{cleanup, consume_one, demo, migrate, partitions};
 
 /// A transactional outbox: events leave only after your commit, and always arrive.
 #[derive(Debug, Parser)]
@@ -13,6 +13,7 @@ use crate::{cleanup, demo, migrate, partitions};
         sendoff demo --exit --json    a short run, and its report as one line of JSON\n  \
         sendoff demo --help           everything the demo can be told\n  \
         sendoff migrate --print       the tables, as a script for PostgreSQL\n  \
+        sendoff consume-one -- ./ship the next due event, on a command's standard input\n  \
         sendoff cleanup --once        delete what was kept long enough\n  \
         sendoff partitions --once     make partitions ahead, drop those that are over"
 )]
@@ -39,6 +40,7 @@ pub(crate) enum Command {
     // Described where its options are.
     Demo(demo::Options),
     Migrate(migrate::Options),
+    ConsumeOne(consume_one::Options),
     Cleanup(cleanup::Options),
     Partitions(partitions::Options),
 }
@@ -50,6 +52,8 @@ impl Command {
             // Failed deliveries are warnings, and the demo makes them on purpose.
             Self::Demo(_) => "error",
             Self::Migrate(_) | Self::Cleanup(_) | Self::Partitions(_) => "warn",
+            // What it has to say about the one event it says itself.
+            Self::ConsumeOne(_) => "off",
         }
     }
 }

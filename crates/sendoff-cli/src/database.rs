@@ -2,14 +2,15 @@
 
 use anyhow::{Context, bail};
 use clap::Args;
+use sendoff::mysql::{MysqlOptions, MysqlStore};
 use sendoff::postgres::{PostgresOptions, PostgresStore};
 use sendoff::sqlite::{SqliteOptions, SqliteStore};
 use sendoff::{Ident, InvalidIdent};
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Database {
-    /// The database: `postgres://…` or `sqlite:…`. Better given by the environment, where other users
-    /// of the machine do not see it
+    /// The database: `postgres://…`, `mysql://…`, `mariadb://…` or `sqlite:…`. Better given by the
+    /// environment, where other users of the machine do not see it
     #[arg(long, value_name = "URL", env = "SENDOFF_DATABASE_URL", hide_env_values = true)]
     database_url: Option<String>,
     /// The PostgreSQL schema that everything lives in
@@ -28,6 +29,7 @@ fn ident(name: &str) -> Result<Ident, InvalidIdent> {
 /// it.
 pub(crate) enum Named {
     Postgres { url: String, options: PostgresOptions },
+    Mysql { url: String, options: MysqlOptions },
     Sqlite { url: String, options: SqliteOptions },
 }
 
@@ -45,14 +47,20 @@ impl Database {
         };
         match url.split_once(':').map_or("", |(scheme, _)| scheme) {
             "postgres" | "postgresql" => Ok(Named::Postgres { url, options }),
-            "sqlite" if self.schema.is_some() => {
-                bail!("--schema is for PostgreSQL: an SQLite file has one schema")
+            "mysql" | "mariadb" | "sqlite" if self.schema.is_some() => {
+                bail!("--schema is for PostgreSQL: other databases have one schema")
+            }
+            "mysql" | "mariadb" => {
+                let options = MysqlOptions { prefix: self.prefix, ..MysqlOptions::default() };
+                Ok(Named::Mysql { url, options })
             }
             "sqlite" => {
                 let options = SqliteOptions { prefix: self.prefix, ..SqliteOptions::default() };
                 Ok(Named::Sqlite { url, options })
             }
-            _ => bail!("a database URL begins with `postgres://` or `sqlite:`"),
+            _ => bail!(
+                "a database URL begins with `postgres://`, `mysql://`, `mariadb://` or `sqlite:`"
+            ),
         }
     }
 }
@@ -60,6 +68,14 @@ impl Database {
 /// Connects to an outbox that is there.
 pub(crate) async fn connect(url: &str, options: PostgresOptions) -> anyhow::Result<PostgresStore> {
     let store = PostgresStore::connect_with(url, options).await;
+    let store = store.context("the database cannot be reached")?;
+    store.check_installed().await?;
+    Ok(store)
+}
+
+/// Connects to an outbox that is there.
+pub(crate) async fn connect_mysql(url: &str, options: MysqlOptions) -> anyhow::Result<MysqlStore> {
+    let store = MysqlStore::connect_with(url, options).await;
     let store = store.context("the database cannot be reached")?;
     store.check_installed().await?;
     Ok(store)

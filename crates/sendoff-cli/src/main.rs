@@ -7,6 +7,7 @@
 
 mod cleanup;
 mod cli;
+mod consume_one;
 mod database;
 mod demo;
 mod duration;
@@ -40,6 +41,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let ended = match cli.command {
         Command::Demo(options) => runtime.block_on(demo::run(options, screen)),
         Command::Migrate(options) => runtime.block_on(migrate::run(options)),
+        Command::ConsumeOne(options) => runtime.block_on(consume_one::run(options)),
         Command::Cleanup(options) => runtime.block_on(cleanup::run(options, screen)),
         Command::Partitions(options) => runtime.block_on(partitions::run(options, screen)),
     };

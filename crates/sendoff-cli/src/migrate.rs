@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use sendoff::mysql::MysqlStore;
 use sendoff::postgres::{Layout, PostgresStore, migration_sql};
 use sendoff::sqlite::SqliteStore;
 
@@ -45,6 +46,16 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
         Named::Postgres { url, mut options } => {
             options.layout = layout;
             let store = PostgresStore::connect_with(&url, options).await;
+            let store = store.context("the database cannot be reached")?;
+            store.migrate().await.context("the tables could not be brought up to date")?;
+            output::note(&format!("{} is up to date", store.table()));
+            store.close().await;
+        }
+        Named::Mysql { url, mut options } => {
+            if let Some(period) = partitioned {
+                options.layout = sendoff::mysql::Layout::Partitioned(period.into());
+            }
+            let store = MysqlStore::connect_with(&url, options).await;
             let store = store.context("the database cannot be reached")?;
             store.migrate().await.context("the tables could not be brought up to date")?;
             output::note(&format!("{} is up to date", store.table()));

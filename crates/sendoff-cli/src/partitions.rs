@@ -80,11 +80,13 @@ impl From<PeriodOption> for Period {
     }
 }
 
-const HINT: &str = "making and dropping partitions is for the owner of the table";
+const HINT: &str = "making and dropping partitions is for the owner of the table (MySQL: with ALTER, \
+                    CREATE, DROP, INSERT, SELECT and LOCK TABLES on it)";
 
 pub(crate) async fn run(options: Options, screen: MultiProgress) -> anyhow::Result<ExitCode> {
     let store: Arc<dyn PartitionStore> = match options.database.clone().named()? {
         Named::Postgres { url, options } => Arc::new(database::connect(&url, options).await?),
+        Named::Mysql { url, options } => Arc::new(database::connect_mysql(&url, options).await?),
         Named::Sqlite { .. } => {
             bail!("SQLite has no partitions; `sendoff cleanup` deletes what is over")
         }

@@ -45,6 +45,9 @@ pub enum InvalidEvent {
     /// The payload was declared as JSON and is not.
     #[error("payload is not valid JSON")]
     NotJson(#[source] serde_json::Error),
+    /// The payload of a topic's event is JSON, but no object.
+    #[error("payload must be a JSON object, such as {{\"id\": 1}}")]
+    NotAnObject,
     /// The value could not be turned into JSON.
     #[error("payload could not be serialised")]
     Unserialisable(#[source] serde_json::Error),

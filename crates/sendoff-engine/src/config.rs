@@ -88,25 +88,22 @@ impl Default for OutboxConfig {
 }
 
 /// Lanes and workers beyond this are a mistake of units, not a wish.
-const MOST: usize = 1_000_000;
+pub(crate) const MOST: usize = 1_000_000;
 /// A hold shorter than this cannot be extended in time by a busy database.
-const SHORTEST_HOLD: Duration = Duration::from_millis(100);
+pub(crate) const SHORTEST_HOLD: Duration = Duration::from_millis(100);
 
 impl OutboxConfig {
     /// Checks every field; the error names the first that is out of range.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        let counts = [
+        check_counts(&[
             ("workers", self.workers, MOST),
             ("hot_capacity", self.hot_capacity, MOST),
             ("cold_capacity", self.cold_capacity, MOST),
             ("poll_batch", self.poll_batch, limits::BATCH_ROWS),
             ("max_attempts", usize::try_from(self.max_attempts).unwrap_or(MOST), MOST),
-        ];
-        for (field, value, most) in counts {
-            check_count(field, value, most)?;
-        }
+        ])?;
         let (short, long) = (Duration::from_millis(1), limits::DELAY);
-        let times = [
+        check_times(&[
             ("poll_interval", self.poll_interval, short, long),
             ("retry_base", self.retry_base, Duration::ZERO, long),
             ("retry_max", self.retry_max, Duration::ZERO, long),
@@ -118,38 +115,38 @@ impl OutboxConfig {
             ("store_timeout", self.store_timeout, short, limits::HOLD),
             ("drain_timeout", self.drain_timeout, Duration::ZERO, long),
             ("purge_interval", self.purge_interval, short, long),
-        ];
-        for (field, value, least, most) in times {
-            check_time(field, value, least, most)?;
-        }
-        let chars = self.owner.as_deref().unwrap_or_default().chars().count();
-        let most = limits::OWNER_CHARS - crate::owner::SUFFIX_CHARS;
-        if chars > most {
-            return Err(ConfigError::Count { field: "owner (characters)", value: chars, most });
-        }
-        Ok(())
+        ])?;
+        check_owner(self.owner.as_deref())
     }
 }
 
-pub(crate) fn check_count(
-    field: &'static str,
-    value: usize,
-    most: usize,
-) -> Result<(), ConfigError> {
-    if value == 0 || value > most {
-        return Err(ConfigError::Count { field, value, most });
+/// Each field, its value and the most it may be; the least is 1.
+pub(crate) fn check_counts(counts: &[(&'static str, usize, usize)]) -> Result<(), ConfigError> {
+    for &(field, value, most) in counts {
+        if value == 0 || value > most {
+            return Err(ConfigError::Count { field, value, most });
+        }
     }
     Ok(())
 }
 
-pub(crate) fn check_time(
-    field: &'static str,
-    value: Duration,
-    least: Duration,
-    most: Duration,
+/// Each field, its value, and the least and the most it may be.
+pub(crate) fn check_times(
+    times: &[(&'static str, Duration, Duration, Duration)],
 ) -> Result<(), ConfigError> {
-    if value < least || value > most {
-        return Err(ConfigError::Time { field, value, least, most });
+    for &(field, value, least, most) in times {
+        if value < least || value > most {
+            return Err(ConfigError::Time { field, value, least, most });
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn check_owner(owner: Option<&str>) -> Result<(), ConfigError> {
+    let chars = owner.unwrap_or_default().chars().count();
+    let most = limits::OWNER_CHARS - crate::owner::SUFFIX_CHARS;
+    if chars > most {
+        return Err(ConfigError::Count { field: "owner (characters)", value: chars, most });
     }
     Ok(())
 }

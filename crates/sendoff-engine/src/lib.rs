@@ -17,6 +17,7 @@ pub mod memory;
 mod operate;
 mod outbox;
 mod owner;
+pub mod relay;
 mod settle;
 pub mod store;
 

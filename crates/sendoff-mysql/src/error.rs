@@ -43,8 +43,9 @@ pub(crate) fn fix(code: u16) -> Option<&'static str> {
     Some(match code {
         1044 | 1142 | 1143 | 1227 | 1370 => {
             "grant SELECT, INSERT, UPDATE and DELETE on the outbox's tables to the user of the relay, \
-             INSERT and SELECT to the one who writes, and CREATE, ALTER, DROP, INDEX and CREATE VIEW \
-             to the one who migrates"
+             INSERT and SELECT to the one who writes, CREATE, ALTER, DROP, INDEX and CREATE VIEW to \
+             the one who migrates, and ALTER, CREATE, DROP, INSERT, SELECT and LOCK TABLES to the one \
+             who keeps partitions"
         }
         1045 | 1698 => "check user and password in the database's URL",
         1049 => "create the database, or name another one in the URL",

@@ -27,15 +27,35 @@ const PATIENCE_SECONDS: u32 = 60;
 
 /// Whether this version can work with what is there. Tables that are not there yet are no error.
 pub(crate) async fn check(store: &MysqlStore) -> Result<(), StoreError> {
+    installed(store).await.map(|_| ())
+}
+
+/// Whether everything is there.
+pub(crate) async fn check_installed(store: &MysqlStore) -> Result<(), StoreError> {
+    match installed(store).await? {
+        None => Err(misconfigured(format!(
+            "there is no table {}: migrate first, or mend database or prefix",
+            store.table()
+        ))),
+        Some(missing) if missing > 0 => Err(misconfigured(format!(
+            "the table {} was made by an older version: migrate first",
+            store.table()
+        ))),
+        Some(_) => Ok(()),
+    }
+}
+
+/// How many migrations are missing; `None` where none ever ran.
+async fn installed(store: &MysqlStore) -> Result<Option<usize>, StoreError> {
     let upkeep = &store.links().upkeep;
     let rows = upkeep.query(&known_text(store)).await?;
-    let Some(row) = rows.first() else { return Ok(()) };
+    let Some(row) = rows.first() else { return Ok(None) };
     check_server(&row.get::<String, _>(0).unwrap_or_default())?;
-    if rows::integer(row, 1)? > 0 {
-        let rows = upkeep.query(store.sql().schema_version.text()).await?;
-        missing(rows.first().map_or(Ok(0), |row| rows::integer(row, 0))?)?;
+    if rows::integer(row, 1)? == 0 {
+        return Ok(None);
     }
-    Ok(())
+    let rows = upkeep.query(store.sql().schema_version.text()).await?;
+    missing(rows.first().map_or(Ok(0), |row| rows::integer(row, 0))?).map(Some)
 }
 
 fn known_text(store: &MysqlStore) -> String {

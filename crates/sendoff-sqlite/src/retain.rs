@@ -24,28 +24,16 @@ impl RetainStore for SqliteStore {
 
     async fn purge(&self, purge: &Purge) -> Result<Purged, StoreError> {
         let cutoff = self.now().saturating_sub(purge.older_than);
-        // The next batch goes on where the last one ended: rows that stay are not passed again for
-        // every batch.
-        let walked = self.walked();
-        let Over { done, dead } = self.over(purge, cutoff, walked.load(Ordering::Relaxed)).await?;
-        let full = done.len() == purge.limit;
-        let reached = done.last().copied().filter(|_| full).unwrap_or(0);
-        walked.store(reached, Ordering::Relaxed);
-        if done.is_empty() && dead.is_empty() {
-            return self.check_open().map(|()| Purged::default());
+        let mut purged = Purged::default();
+        loop {
+            let left = purge.limit - usize::try_from(purged.total()).unwrap_or(purge.limit);
+            let (found, gone) = self.purge_found(&Purge { limit: left, ..*purge }, cutoff).await?;
+            purged += gone;
+            // Fewer gone than found: somebody else was quicker, and there may be more.
+            if found < left || gone.total() == left as u64 {
+                return Ok(purged);
+            }
         }
-        self.write(move |tx, sql, _| {
-            let mut delete = tx.prepare_cached(&sql.purge_delete)?;
-            let mut forget = |rows: Vec<i64>, status: Status| -> rusqlite::Result<u64> {
-                let mut purged = 0;
-                for seq in rows {
-                    purged += delete.execute((seq, cutoff.as_micros(), status.code()))? as u64;
-                }
-                Ok(purged)
-            };
-            Ok(Purged { done: forget(done, Status::Done)?, dead: forget(dead, Status::Dead)? })
-        })
-        .await
     }
 
     async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {
@@ -63,6 +51,39 @@ struct Over {
 }
 
 impl SqliteStore {
+    /// Looks, and deletes what it found: how many of each.
+    async fn purge_found(
+        &self,
+        purge: &Purge,
+        cutoff: Timestamp,
+    ) -> Result<(usize, Purged), StoreError> {
+        // The next batch goes on where the last one ended: rows that stay are not passed again for
+        // every batch.
+        let walked = self.walked();
+        let Over { done, dead } = self.over(purge, cutoff, walked.load(Ordering::Relaxed)).await?;
+        let full = done.len() == purge.limit;
+        let reached = done.last().copied().filter(|_| full).unwrap_or(0);
+        walked.store(reached, Ordering::Relaxed);
+        let found = done.len() + dead.len();
+        if found == 0 {
+            return self.check_open().map(|()| (0, Purged::default()));
+        }
+        let gone = self
+            .write(move |tx, sql, _| {
+                let mut delete = tx.prepare_cached(&sql.purge_delete)?;
+                let mut forget = |rows: Vec<i64>, status: Status| -> rusqlite::Result<u64> {
+                    let mut gone = 0;
+                    for seq in rows {
+                        gone += delete.execute((seq, cutoff.as_micros(), status.code()))? as u64;
+                    }
+                    Ok(gone)
+                };
+                Ok(Purged { done: forget(done, Status::Done)?, dead: forget(dead, Status::Dead)? })
+            })
+            .await?;
+        Ok((found, gone))
+    }
+
     /// Found without a lock, in steps, from the row `resumed` on.
     async fn over(
         &self,

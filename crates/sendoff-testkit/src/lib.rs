@@ -3,6 +3,7 @@
 //! - [`history`]: writers, handlers and faults log what happened; one checker judges it.
 //! - [`conformance`]: the suite a store joins by, in a few lines.
 //! - [`acceptance`]: what every outbox does, whatever its store and its driver.
+//! - [`relay`]: what batches, relays and topic workers do, on every store and in both claim modes.
 //! - [`sim`]: worlds of several nodes on virtual time, one for each seed.
 //! - [`proxy`]: a server's door that can be slammed at a chosen moment.
 //! - [`clock`]: a clock that moves when told; [`wait`]: for what has no signal.
@@ -17,5 +18,6 @@ pub mod clock;
 pub mod conformance;
 pub mod history;
 pub mod proxy;
+pub mod relay;
 pub mod sim;
 pub mod wait;

@@ -57,7 +57,7 @@ pub use sendoff_engine::{
     Interceptor, LaneDepths, Listeners, Maintained, Metrics, NoListener, NoMetrics, Outbox,
     OutboxBuilder, OutboxConfig, PartitionError, PartitionMaintainer, PartitionOptions,
     PartitionReport, Skipped, StartError, SystemClock, TokioClock, WhySkipped, blocking, capture,
-    memory, store,
+    memory, relay, store,
 };
 #[cfg(feature = "macros")]
 pub use sendoff_macros::{AggregateType, Event, EventType};
@@ -69,6 +69,10 @@ pub use sendoff_sqlite as sqlite;
 /// The store in a PostgreSQL database.
 #[cfg(feature = "postgres")]
 pub use sendoff_postgres as postgres;
+
+/// The store in a MySQL or MariaDB database.
+#[cfg(feature = "mysql")]
+pub use sendoff_mysql as mysql;
 
 /// Compiles and runs what the README and the guide show.
 #[cfg(all(doctest, feature = "macros", feature = "sqlite", feature = "sqlx"))]

@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap says less, not more")]
 
 mod cleanup;
+mod consume_one;
 mod demo;
 mod migrate;
+mod mysql;
 mod partitions;
 mod postgres;
 mod program;

@@ -1,14 +1,12 @@
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
-use futures_util::FutureExt;
 use sendoff_core::{
     Delivery, Failure, FailureClass, Jitter, Next, RetryPolicy, after_failure, after_unroutable,
-    limits,
 };
 use tracing::{Instrument, debug, error, info_span, warn};
 
-use super::{Handler, Interceptor, Listeners, NoListener};
+use super::attempt::{attempt, error_text, shielded};
+use super::{Interceptor, Listeners, NoListener};
 use crate::config::OutboxConfig;
 use crate::handover::{Handover, Parcel};
 use crate::lock::lock;
@@ -61,11 +59,7 @@ impl Worker {
         };
         self.handover.metrics.failed();
         let failure = missed.failure();
-        // Errors and policies are others' code as well.
-        let error = shielded(|| failure.report()).unwrap_or_else(|panic| panic.report());
-        // NUL cannot be stored as text everywhere, and an error may quote anything.
-        let error = error.replace('\0', "\u{fffd}");
-        let error = limits::truncate(&error, limits::ERROR_CHARS).to_owned();
+        let error = error_text(failure);
         let (id, attempt) = (parcel.delivery.id(), parcel.attempt.number);
         warn!(event.id = %id, attempt, error, "delivery failed");
         let next = shielded(|| self.next(parcel, &missed)).unwrap_or_else(|panic| {
@@ -104,18 +98,8 @@ impl Worker {
                 event_type: event_type.to_owned(),
             })));
         };
-        let run = AssertUnwindSafe(handler.handle(delivery.clone())).catch_unwind();
-        let ended = match self.config.handler_timeout {
-            None => run.await,
-            Some(limit) => match tokio::time::timeout(limit, run).await {
-                Ok(ended) => ended,
-                Err(_) => {
-                    let text = format!("handler did not finish within {limit:?}");
-                    return Err(Missed::Failed(Failure::retry(text)));
-                }
-            },
-        };
-        ended.unwrap_or_else(|panic| Err(panicked(&*panic))).map_err(Missed::Failed)
+        let run = attempt(handler, delivery.clone(), self.config.handler_timeout);
+        run.await.map_err(Missed::Failed)
     }
 
     fn after(&self, delivery: &Delivery, missed: Option<&Missed>) {
@@ -135,19 +119,4 @@ impl Missed {
             Self::Unroutable(failure) | Self::Failed(failure) => failure,
         }
     }
-}
-
-/// Runs code that is not ours.
-fn shielded<T>(code: impl FnOnce() -> T) -> Result<T, Failure> {
-    catch_unwind(AssertUnwindSafe(code)).map_err(|panic| panicked(&*panic))
-}
-
-/// A panic is a failed attempt like any other, and nobody else's problem.
-fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
-    let text = panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message");
-    Failure::retry(format!("panicked: {text}"))
 }

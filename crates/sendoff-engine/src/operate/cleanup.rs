@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use crate::config::{ConfigError, check_count, check_time};
+use crate::config::{ConfigError, check_counts, check_times};
 use crate::store::{Purge, Purged, RetainStore, StoreError};
 
 /// How rows past their retention are deleted.
@@ -46,12 +46,16 @@ const MOST_IN_A_PASS: usize = 10_000_000;
 impl CleanupOptions {
     /// Checks every field; the error names the first that is out of range.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        check_count("limit", self.limit, MOST_IN_A_PASS)?;
-        check_count("batch", self.batch, limits::BATCH_ROWS)?;
+        check_counts(&[
+            ("limit", self.limit, MOST_IN_A_PASS),
+            ("batch", self.batch, limits::BATCH_ROWS),
+        ])?;
         let (short, long) = (Duration::from_millis(1), limits::DELAY);
-        check_time("retention", self.retention, Duration::ZERO, long)?;
-        check_time("check_every", self.check_every, short, long)?;
-        check_time("store_timeout", self.store_timeout, short, limits::HOLD)
+        check_times(&[
+            ("retention", self.retention, Duration::ZERO, long),
+            ("check_every", self.check_every, short, long),
+            ("store_timeout", self.store_timeout, short, limits::HOLD),
+        ])
     }
 }
 

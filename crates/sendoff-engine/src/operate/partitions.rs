@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::config::{ConfigError, check_count, check_time};
+use crate::config::{ConfigError, check_counts, check_times};
 use crate::store::{Bounds, Created, Dropped, PartitionSession, PartitionStore, StoreError};
 
 /// How partitions are kept.
@@ -53,18 +53,18 @@ impl PartitionOptions {
     /// Checks every field; the error names the first that is out of range.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let (short, long) = (Duration::from_millis(1), limits::DELAY);
-        check_count("most_moved", self.most_moved, MOST_MOVED)?;
-        check_time("check_every", self.check_every, short, long)?;
-        check_time("lock_wait", self.lock_wait, short, limits::HOLD)?;
-        if let Some(retention) = self.retention {
-            check_time("retention", retention, Duration::ZERO, long)?;
-        }
-        // Shorter than the time between two looks, and rows would fall into the tail.
-        let most = match self.period {
+        check_counts(&[("most_moved", self.most_moved, MOST_MOVED)])?;
+        let ahead_most = match self.period {
             Period::Day => DAY * 366,
             Period::Month => long,
         };
-        check_time("lookahead", self.lookahead, self.check_every.min(DAY), most)
+        check_times(&[
+            ("check_every", self.check_every, short, long),
+            ("lock_wait", self.lock_wait, short, limits::HOLD),
+            ("retention", self.retention.unwrap_or_default(), Duration::ZERO, long),
+            // Shorter than the time between two looks, and rows would fall into the tail.
+            ("lookahead", self.lookahead, self.check_every.min(DAY), ahead_most),
+        ])
     }
 }
 

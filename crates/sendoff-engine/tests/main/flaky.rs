@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use sendoff_core::EventId;
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::{
-    Claim, ClaimStore, Claimed, Counts, Held, InspectStore, Purge, Purged, RetainStore, Row,
-    SettleStore, Settlement, StoreError, TopicCounts, WakeStore,
+    Claim, ClaimStore, Claimed, Counts, Held, InspectStore, Lock, LockStore, LockedRows, Purge,
+    Purged, RetainStore, Row, SettleStore, Settlement, StoreError, TopicCounts, WakeStore,
 };
 
 /// A store in memory whose statements fail when told.
@@ -130,6 +130,15 @@ impl InspectStore for Flaky {
 }
 
 impl WakeStore for Flaky {}
+
+#[async_trait]
+impl LockStore for Flaky {
+    async fn lock(&self, lock: &Lock) -> Result<Option<Box<dyn LockedRows>>, StoreError> {
+        self.check_up()?;
+        strike(&self.troubles.claims)?;
+        self.table.lock(lock).await
+    }
+}
 
 #[async_trait]
 impl RetainStore for Flaky {

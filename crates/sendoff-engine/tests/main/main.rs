@@ -7,6 +7,7 @@ mod dispatch;
 mod flaky;
 mod handover;
 mod operate;
+mod relay;
 mod settle;
 mod stuck;
 mod upkeep;

@@ -4,10 +4,12 @@ use std::env;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use sendoff_core::{Delivery, Event, EventId, Status};
+use sendoff_engine::relay::{ClaimMode, Consumer, Relay, RelayConfig};
 use sendoff_engine::store::{InspectStore, Row};
 use sendoff_engine::{Counters, Outbox, OutboxConfig};
 use sendoff_postgres::PostgresStore;
@@ -38,6 +40,9 @@ async fn node() {
     let Ok(schema) = env::var("SENDOFF_TEST_NODE") else { return };
     let place = Place { url: env::var("SENDOFF_POSTGRES_URL").unwrap(), schema };
     let waits = env::var("SENDOFF_TEST_WAITS").is_ok();
+    if env::var("SENDOFF_TEST_LOCKED").is_ok() {
+        return locked_relay(place).await;
+    }
     let handler = move |delivery: Delivery| async move {
         say(&format!("began {}", delivery.id()));
         if delivery.read_json::<String>().is_ok_and(|text| text == "killer") {
@@ -63,6 +68,26 @@ async fn node() {
     std::mem::forget(place);
 }
 
+/// The node as a batch relay that keeps its rows locked: it handles one event, and hangs in the next.
+async fn locked_relay(place: Place) {
+    let config = RelayConfig { mode: ClaimMode::Locked, workers: 1, ..RelayConfig::default() };
+    let runs = Arc::new(AtomicUsize::new(0));
+    let handler = move |delivery: Delivery| {
+        let run = runs.fetch_add(1, Ordering::Relaxed);
+        async move {
+            say(&format!("began {}", delivery.id()));
+            if run > 0 {
+                std::future::pending::<()>().await;
+            }
+            Ok(())
+        }
+    };
+    let relay = Relay::builder(place.store().await).config(config).build(handler).unwrap();
+    // The schema is the parent's.
+    std::mem::forget(place);
+    relay.run(std::future::pending()).await;
+}
+
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "node: {line}").and_then(|()| out.flush()).unwrap();
@@ -76,6 +101,10 @@ struct Node {
 
 impl Node {
     fn start(place: &Place, waits: bool) -> Self {
+        Self::with(place, if waits { &["SENDOFF_TEST_WAITS"] } else { &[] })
+    }
+
+    fn with(place: &Place, told: &[&str]) -> Self {
         let mut command = Command::new(env::current_exe().unwrap());
         command
             .args(["--exact", "process::node", "--nocapture"])
@@ -84,8 +113,8 @@ impl Node {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
-        if waits {
-            command.env("SENDOFF_TEST_WAITS", "1");
+        for name in told {
+            command.env(name, "1");
         }
         let mut child = command.spawn().unwrap();
         let (sender, lines) = channel();
@@ -185,4 +214,52 @@ async fn an_event_that_aborts_its_process_ends_dead_alone() {
     for neighbour in &neighbours {
         assert_eq!(row(&store, neighbour.id()).await.status, Status::Done);
     }
+}
+
+/// Holds L4: a process killed with -9 in the middle of a locked batch leaves attempts and due times
+/// exactly as they were, of what it had handled as well, and frees the rows at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_process_leaves_a_locked_batch_exactly_as_it_was() {
+    let place = Place::new();
+    let (store, mut client) = (place.store().await, place.client().await);
+    let events: Vec<_> = (0..5).map(|n| Event::json(EVENT, &n).unwrap()).collect();
+    let rows: Vec<_> = events.iter().cloned().map(due).collect();
+    write(&store, &mut client, &rows).await;
+    place
+        .run(
+            "update outbox_event set status = 2, attempts = 3, last_error = 'before',
+                     due_at = due_at - interval '1.234567 s' where seq % 2 = 0",
+        )
+        .await;
+    let state = async || {
+        let mut state = Vec::new();
+        for event in &events {
+            let row = row(&store, event.id()).await;
+            let error = row.last_error;
+            state.push((row.status, row.attempts, row.losses, row.due_at, row.locked_by, error));
+        }
+        state
+    };
+    let before = state().await;
+
+    let node = Node::with(&place, &["SENDOFF_TEST_LOCKED"]);
+    node.says("began");
+    node.says("began");
+    let config = RelayConfig { mode: ClaimMode::Locked, ..RelayConfig::default() };
+    let consumer = Consumer::new(place.store().await, config).unwrap();
+    assert!(consumer.fetch().await.unwrap().is_none(), "the rows are the other's");
+    node.signal("-KILL");
+    let mut batch = None;
+    within(PLENTY, "the rows", async || {
+        batch = consumer.fetch().await.unwrap();
+        batch.is_some()
+    })
+    .await;
+    let batch = batch.unwrap();
+    assert_eq!(batch.records().len(), 5);
+    let mut attempts: Vec<_> = batch.records().map(|record| record.attempt).collect();
+    attempts.sort_unstable();
+    assert_eq!(attempts, [1, 1, 1, 4, 4], "a killed run was none");
+    batch.rollback().await.unwrap();
+    assert_eq!(state().await, before);
 }

@@ -111,6 +111,26 @@ mod deleting_what_is_done {
     sendoff_testkit::store_suite!(Database::deleting(SERVER).await);
 }
 
+mod relaying {
+    use super::*;
+
+    sendoff_testkit::relay_suite!(Database::keeping(SERVER).await);
+
+    mod deleting_what_is_done {
+        use super::*;
+
+        sendoff_testkit::relay_suite!(Database::deleting(SERVER).await);
+    }
+
+    mod without_session_state {
+        use super::*;
+
+        sendoff_testkit::relay_suite!(
+            Database::with(SERVER, Retention::default(), Doorbell::Off).await
+        );
+    }
+}
+
 mod without_session_state {
     use super::*;
 

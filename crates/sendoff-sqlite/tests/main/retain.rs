@@ -1,7 +1,9 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use sendoff_core::EventId;
 use sendoff_engine::store::{InspectStore, Outcome, Purge, Purged, RetainStore};
+use sendoff_engine::{CleanupMaintainer, CleanupOptions};
 use sendoff_sqlite::{Retention, SqliteOptions};
 
 use crate::outbox::{Outbox, due, held};
@@ -114,4 +116,21 @@ async fn dead_rows_go_by_the_time_they_died_and_along_their_index() {
         .query_row(&format!("explain query plan {statement}"), (1, 1), |row| row.get(3))
         .unwrap();
     assert!(plan.contains("outbox_event_dead"), "{plan}");
+}
+
+/// Holds L7: two processes on one file delete everything between them, and each counts its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_cleanups_of_one_file_leave_nothing() {
+    let outbox = Outbox::new().await;
+    outbox.write(&(0..3_000).map(|_| due()).collect::<Vec<_>>());
+    outbox.execute("update outbox_event set status = 1, done_at = 1");
+    outbox.clock.advance(DAY * 2);
+    let cleanup = |store| {
+        let options = CleanupOptions { batch: 50, retention: DAY, ..CleanupOptions::default() };
+        CleanupMaintainer::new(Arc::new(store), options).unwrap()
+    };
+    let (one, other) = (cleanup(outbox.store.clone()), cleanup(outbox.again().await));
+    let (one, other) = tokio::join!(one.run_once(), other.run_once());
+    assert_eq!(one.unwrap().purged.done + other.unwrap().purged.done, 3_000);
+    assert_eq!(outbox.store.counts().await.unwrap().done, 0);
 }

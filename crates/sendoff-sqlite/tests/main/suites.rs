@@ -85,6 +85,12 @@ mod deleting_what_is_done {
     sendoff_testkit::store_suite!(File::with(Retention::DeleteWhenDone).await);
 }
 
+mod relaying {
+    use super::*;
+
+    sendoff_testkit::relay_suite!(File::with(Retention::Keep(Duration::from_secs(60))).await);
+}
+
 /// A file by the host's clock, and the application's own connection to it.
 struct Shop {
     store: SqliteStore,

@@ -64,7 +64,7 @@
 
 pub mod cases;
 mod harness;
-mod probe;
+pub(crate) mod probe;
 mod suite;
 
 pub use async_trait::async_trait;

@@ -14,7 +14,7 @@ use super::harness::StoreHarness;
 const TOLERANCE: Duration = Duration::from_millis(1);
 
 /// How long the suite's claims hold, in ticks.
-pub(super) const HOLD: u32 = 10;
+pub(crate) const HOLD: u32 = 10;
 
 /// A store in its harness, with the few moves that cases are made of. Every move panics where the
 /// store answers with an error: a case is a test.
@@ -33,43 +33,43 @@ impl<H: StoreHarness> Probe<H> {
         Self(Arc::new(harness))
     }
 
-    pub(super) fn harness(&self) -> &H {
+    pub(crate) fn harness(&self) -> &H {
         &self.0
     }
 
-    pub(super) fn store(&self) -> &H::Store {
+    pub(crate) fn store(&self) -> &H::Store {
         self.0.store()
     }
 
-    pub(super) fn ticks(&self, ticks: u32) -> Duration {
+    pub(crate) fn ticks(&self, ticks: u32) -> Duration {
         self.0.tick() * ticks
     }
 
-    pub(super) async fn pass(&self, ticks: u32) {
+    pub(crate) async fn pass(&self, ticks: u32) {
         self.0.pass(self.ticks(ticks)).await;
     }
 
-    pub(super) async fn commit(&self, rows: &[NewRow]) -> Vec<Born> {
+    pub(crate) async fn commit(&self, rows: &[NewRow]) -> Vec<Born> {
         let born = self.0.commit(rows).await.expect("the rows are good");
         assert_eq!(born.len(), rows.len(), "one answer for each row");
         born
     }
 
     /// Commits so many rows that are due at once, and returns their ids in order.
-    pub(super) async fn commit_due(&self, count: usize) -> Vec<EventId> {
+    pub(crate) async fn commit_due(&self, count: usize) -> Vec<EventId> {
         let rows: Vec<_> = (0..count).map(|_| due(event())).collect();
         self.commit(&rows).await;
         rows.iter().map(|row| row.event.id()).collect()
     }
 
     /// Commits a row held by `owner` for so many ticks.
-    pub(super) async fn commit_held(&self, owner: &str, ticks: u32) -> Held {
+    pub(crate) async fn commit_held(&self, owner: &str, ticks: u32) -> Held {
         let row = held(event(), owner, self.ticks(ticks));
         let born = self.commit(std::slice::from_ref(&row)).await[0];
         Held::row(row.event.id(), born.token.expect("born held"))
     }
 
-    pub(super) fn claim_by<'a>(&self, owner: &'a str) -> Claim<'a> {
+    pub(crate) fn claim_by<'a>(&self, owner: &'a str) -> Claim<'a> {
         Claim {
             owner,
             limit: 100,
@@ -80,12 +80,12 @@ impl<H: StoreHarness> Probe<H> {
         }
     }
 
-    pub(super) async fn claim(&self, claim: &Claim<'_>) -> Vec<Claimed> {
+    pub(crate) async fn claim(&self, claim: &Claim<'_>) -> Vec<Claimed> {
         self.store().claim(claim).await.expect("claim")
     }
 
     /// Everything visible but suspects.
-    pub(super) async fn claim_all(&self, owner: &str) -> Vec<Claimed> {
+    pub(crate) async fn claim_all(&self, owner: &str) -> Vec<Claimed> {
         self.claim(&self.claim_by(owner)).await
     }
 
@@ -127,20 +127,20 @@ impl<H: StoreHarness> Probe<H> {
         self.store().lock(&lock).await.expect("lock")
     }
 
-    pub(super) async fn topics(&self) -> Vec<TopicCounts> {
+    pub(crate) async fn topics(&self) -> Vec<TopicCounts> {
         self.store().topics().await.expect("topics")
     }
 
-    pub(super) async fn find(&self, id: EventId) -> Option<Row> {
+    pub(crate) async fn find(&self, id: EventId) -> Option<Row> {
         self.store().find(id).await.expect("find")
     }
 
-    pub(super) async fn row(&self, id: EventId) -> Row {
+    pub(crate) async fn row(&self, id: EventId) -> Row {
         self.find(id).await.expect("the row is there")
     }
 
     /// Runs `act` and says between which times it did, by the store's clock.
-    pub(super) async fn timed<T>(&self, act: impl Future<Output = T>) -> (T, Window) {
+    pub(crate) async fn timed<T>(&self, act: impl Future<Output = T>) -> (T, Window) {
         let from = self.0.now().await;
         let answer = act.await;
         let to = self.0.now().await;
@@ -151,14 +151,14 @@ impl<H: StoreHarness> Probe<H> {
 /// A span of time on the store's clock. On a clock that stands still it is a point, and what is
 /// compared with it is compared exactly, but for a tolerance.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Window {
+pub(crate) struct Window {
     from: Timestamp,
     to: Timestamp,
 }
 
 impl Window {
     /// The same span, later.
-    pub(super) fn after(self, delay: Duration) -> Self {
+    pub(crate) fn after(self, delay: Duration) -> Self {
         Self { from: self.from.saturating_add(delay), to: self.to.saturating_add(delay) }
     }
 
@@ -174,18 +174,18 @@ impl Window {
     }
 
     #[track_caller]
-    pub(super) fn assert_has(self, time: Timestamp) {
+    pub(crate) fn assert_has(self, time: Timestamp) {
         let early = self.from.saturating_sub(TOLERANCE);
         let late = self.to.saturating_add(TOLERANCE);
         assert!(early <= time && time <= late, "{time} is not in {early} to {late}");
     }
 }
 
-pub(super) fn event() -> Event {
+pub(crate) fn event() -> Event {
     Event::json_text("thing.happened", "{}").expect("a plain event")
 }
 
-pub(super) fn due(event: Event) -> NewRow {
+pub(crate) fn due(event: Event) -> NewRow {
     NewRow { event, birth: Birth::Due }
 }
 

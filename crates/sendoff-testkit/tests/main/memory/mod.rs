@@ -98,3 +98,9 @@ async fn by_default_the_store_follows_paused_time() {
     tokio::time::advance(delay).await;
     assert_eq!(store.claim(&claim).await.unwrap().len(), 1);
 }
+
+mod relaying {
+    use super::InMemory;
+
+    sendoff_testkit::relay_suite!(InMemory::keeping());
+}

@@ -1,0 +1,115 @@
+//! Maintenance of a MariaDB or MySQL database, by the program alone.
+
+use std::process::{Command, Output};
+
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, Opts};
+
+use crate::program::{Running, number, report, sendoff, stderr};
+
+/// A database that is dropped at the end.
+struct Place {
+    server: String,
+    name: String,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Place {
+    /// `None`, said aloud, where no server is named.
+    fn new(name: &str) -> Option<Self> {
+        let Ok(server) = std::env::var("SENDOFF_MARIADB_URL") else {
+            assert!(std::env::var("CI").is_err(), "SENDOFF_MARIADB_URL is not set");
+            eprintln!("SKIPPED: SENDOFF_MARIADB_URL is not set");
+            return None;
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let name = format!("cli_{}_{name}", std::process::id());
+        let place = Self { server, name, runtime };
+        place.on_server(&format!("create database {}", place.name));
+        Some(place)
+    }
+
+    fn url(&self) -> String {
+        let (host, _) = self.server.rsplit_once('/').unwrap();
+        format!("{host}/{}", self.name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = sendoff(arguments);
+        command.env("SENDOFF_DATABASE_URL", self.url());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        Running::start(self.command(arguments)).ended()
+    }
+
+    fn on_server(&self, sql: &str) {
+        self.execute(&self.server, sql);
+    }
+
+    fn sql(&self, sql: &str) {
+        self.execute(&self.url(), sql);
+    }
+
+    fn execute(&self, url: &str, sql: &str) {
+        self.runtime.block_on(async {
+            let mut conn = Conn::new(Opts::from_url(url).unwrap()).await.unwrap();
+            conn.query_drop(sql).await.unwrap();
+            conn.disconnect().await.unwrap();
+        });
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.on_server(&format!("drop database {}", self.name));
+    }
+}
+
+/// Holds L8, L6 and L7.
+#[test]
+fn partitions_and_cleanup_work_on_mariadb() {
+    let Some(place) = Place::new("kept") else { return };
+    let migrated = place.run(&["migrate", "--partitioned", "month"]);
+    assert!(migrated.status.success(), "{}", stderr(&migrated));
+    let month = ["partitions", "--period", "month", "--lookahead", "300d", "--once", "--json"];
+    let done = place.run(&month);
+    assert!(done.status.success(), "{}", stderr(&done));
+    let made = report(&done)["created"].as_array().unwrap().len();
+    assert!((8..=9).contains(&made), "{made}: two are there from the beginning");
+    assert_eq!(report(&place.run(&month))["created"], serde_json::json!([]));
+
+    place.sql(
+        "insert into outbox_event (event_id, shard, event_type, payload, occurred_at, created_at,
+                                   due_at, status, done_at)
+         values (unhex(repeat('01', 16)), 0, 't', '1', utc_timestamp(6), utc_timestamp(6), null, 1,
+                 utc_timestamp(6) - interval 8 day),
+                (unhex(repeat('02', 16)), 0, 't', '1', utc_timestamp(6), utc_timestamp(6), null, 3,
+                 utc_timestamp(6) - interval 8 day),
+                (unhex(repeat('03', 16)), 0, 't', '1', utc_timestamp(6), utc_timestamp(6),
+                 utc_timestamp(6), 0, null)",
+    );
+    let counted = report(&place.run(&["cleanup", "--dry-run", "--json", "--include-dead"]));
+    assert_eq!((number(&counted, "done"), number(&counted, "dead")), (1, 1));
+    let cleaned = report(&place.run(&["cleanup", "--once", "--json", "--include-dead"]));
+    assert_eq!((number(&cleaned, "done"), number(&cleaned, "dead")), (1, 1));
+    let again = report(&place.run(&["cleanup", "--once", "--json", "--include-dead"]));
+    assert_eq!((number(&again, "done"), &again["finished"]), (0, &true.into()));
+}
+
+/// Holds L8.
+#[test]
+fn what_cannot_be_maintained_on_mariadb_is_refused_with_the_reason() {
+    let Some(place) = Place::new("refused") else { return };
+    for command in [&["cleanup", "--once"][..], &["partitions", "--once"]] {
+        let missing = place.run(command);
+        assert_eq!(missing.status.code(), Some(2));
+        assert!(stderr(&missing).contains("migrate first"), "{}", stderr(&missing));
+    }
+    assert!(place.run(&["migrate"]).status.success());
+    let flat = place.run(&["partitions", "--once"]);
+    assert!(stderr(&flat).contains("not partitioned"), "{}", stderr(&flat));
+    let schema = place.run(&["cleanup", "--once", "--schema", "x"]);
+    assert!(stderr(&schema).contains("--schema is for PostgreSQL"), "{}", stderr(&schema));
+}

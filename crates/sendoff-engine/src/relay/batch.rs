@@ -1,0 +1,247 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use sendoff_core::{
+    Attempt, BoxError, Delivery, EventId, Failure, FailureClass, Jitter, Next, RetryPolicy,
+    after_failure,
+};
+use tracing::error;
+
+use super::company::Place;
+use super::leases::{Leases, Settled};
+use crate::dispatch::{error_text, shielded};
+use crate::lock::lock;
+use crate::store::{LockedRows, Outcome, Settlement, StoreError};
+
+/// How failures in a batch are followed up.
+#[derive(Clone)]
+pub(super) struct FollowUp {
+    pub(super) retry: Arc<dyn RetryPolicy>,
+    pub(super) retry_max: Duration,
+    pub(super) max_attempts: u32,
+    pub(super) random: Arc<Mutex<fastrand::Rng>>,
+}
+
+/// Events in this consumer's hands, at least one.
+///
+/// Answer each with [`ack`](Self::ack), [`fail`](Self::fail) or [`dead`](Self::dead), then
+/// [`commit`](Self::commit). What has no answer by then is put back exactly as it was, and so is
+/// everything after [`rollback`](Self::rollback), or when the batch is dropped.
+#[must_use = "a batch that is dropped is rolled back"]
+pub struct Batch {
+    pub(super) records: Arc<[Record]>,
+    pub(super) answers: BTreeMap<EventId, Outcome>,
+    /// Rows that are no event, or that killed too many processes: dead without being seen.
+    pub(super) ends: BTreeMap<EventId, Outcome>,
+    pub(super) source: Source,
+    pub(super) follow_up: FollowUp,
+    /// Given back when the batch is over.
+    pub(super) _place: Place,
+}
+
+/// One event of a batch.
+#[derive(Debug, Clone)]
+pub(super) struct Record {
+    pub(super) delivery: Delivery,
+    pub(super) attempt: Attempt,
+    /// By the database's clock.
+    pub(super) age: Duration,
+}
+
+impl Record {
+    fn is(&self, id: EventId) -> bool {
+        self.delivery.id() == id
+    }
+}
+
+/// What keeps the rows.
+pub(super) enum Source {
+    Leased(Leases),
+    Locked(Box<dyn LockedRows>),
+}
+
+/// How a batch ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BatchReport {
+    /// Delivered.
+    pub done: usize,
+    /// Failed, and to be tried again.
+    pub retried: usize,
+    /// Given up for good.
+    pub dead: usize,
+    /// Not answered, and put back as they were.
+    pub untouched: usize,
+    /// No longer ours: somebody else has them, and nothing was changed.
+    pub fenced: usize,
+}
+
+/// An answer that cannot be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BatchError {
+    /// It is not in this batch.
+    #[error("event {id} is not in this batch; answer the ids of its records")]
+    NotInBatch {
+        /// The event.
+        id: EventId,
+    },
+    /// It was answered before.
+    #[error("event {id} was answered before in this batch; one answer counts")]
+    AnsweredTwice {
+        /// The event.
+        id: EventId,
+    },
+}
+
+impl Batch {
+    /// The events, oldest due first.
+    pub fn records(&self) -> impl ExactSizeIterator<Item = &Delivery> {
+        self.records.iter().map(|record| &record.delivery)
+    }
+
+    /// Whether an event is certainly still this batch's, so that it may be handled. A lease runs
+    /// out unless it is [extended](Self::extend); a lock lasts as long as the batch.
+    pub fn is_held(&self, id: EventId) -> bool {
+        match &self.source {
+            Source::Leased(leases) => leases.is_held(id),
+            Source::Locked(_) => self.record(id).is_ok(),
+        }
+    }
+
+    /// Holds every event for longer, and says how many were lost to others. Await it to its end. In
+    /// mode [`Locked`](super::ClaimMode::Locked) there is nothing to extend.
+    pub async fn extend(&self) -> Result<usize, StoreError> {
+        match &self.source {
+            Source::Leased(leases) => leases.extend().await,
+            Source::Locked(_) => Ok(0),
+        }
+    }
+
+    /// It was delivered.
+    pub fn ack(&mut self, id: EventId) -> Result<(), BatchError> {
+        self.answer(id, |_, _| Outcome::Done)
+    }
+
+    /// It failed: one more attempt, tried again after the retry policy's delay, or dead when that was
+    /// the last one. Any error will do; a [`Failure`] says more.
+    pub fn fail(&mut self, id: EventId, failure: impl Into<Failure>) -> Result<(), BatchError> {
+        let failure = failure.into();
+        self.answer(id, |follow_up, record| follow_up.after(record, &failure, failure.class()))
+    }
+
+    /// It will never succeed.
+    pub fn dead(&mut self, id: EventId, error: impl Into<BoxError>) -> Result<(), BatchError> {
+        self.fail(id, Failure::dead(error))
+    }
+
+    /// Stores the answers, and puts the rest back as it was.
+    ///
+    /// # Errors
+    ///
+    /// After an error nobody knows which answers were stored; what was not is visible again, at once
+    /// or when its hold ends.
+    pub async fn commit(mut self) -> Result<BatchReport, StoreError> {
+        let mut report = BatchReport::default();
+        let mut answers = std::mem::take(&mut self.answers);
+        answers.append(&mut self.ends);
+        for (id, outcome) in &answers {
+            if let Outcome::Dead { attempts, error } = outcome {
+                error!(event.id = %id, attempts, error, "event is dead");
+            }
+        }
+        match self.source {
+            Source::Locked(mut rows) => {
+                report.untouched = self.records.len();
+                let outcomes: Vec<_> = answers.into_iter().collect();
+                rows.settle(&outcomes).await?;
+                rows.commit().await?;
+                for (id, outcome) in &outcomes {
+                    *report.of(outcome) += 1;
+                    report.untouched -= usize::from(self.records.iter().any(|r| r.is(*id)));
+                }
+            }
+            Source::Leased(leases) => {
+                let Settled { settlements, applied, in_doubt, lost } =
+                    leases.settle(answers).await?;
+                report.fenced = lost;
+                for Settlement { held, outcome } in &settlements {
+                    // After a lost reply our own first try may have been carried out.
+                    if in_doubt || applied.contains(&held.id) {
+                        *report.of(outcome) += 1;
+                    } else {
+                        report.fenced += 1;
+                    }
+                }
+            }
+        }
+        Ok(report)
+    }
+
+    /// Puts everything back as it was, whatever was answered.
+    pub async fn rollback(self) -> Result<(), StoreError> {
+        match self.source {
+            Source::Locked(rows) => rows.rollback().await,
+            Source::Leased(leases) => leases.settle(BTreeMap::new()).await.map(drop),
+        }
+    }
+
+    fn record(&self, id: EventId) -> Result<&Record, BatchError> {
+        let found = self.records.iter().find(|record| record.is(id));
+        found.ok_or(BatchError::NotInBatch { id })
+    }
+
+    fn answer(
+        &mut self,
+        id: EventId,
+        outcome: impl FnOnce(&FollowUp, &Record) -> Outcome,
+    ) -> Result<(), BatchError> {
+        let record = self.record(id)?;
+        if self.answers.contains_key(&id) {
+            return Err(BatchError::AnsweredTwice { id });
+        }
+        let outcome = outcome(&self.follow_up, record);
+        self.answers.insert(id, outcome);
+        Ok(())
+    }
+}
+
+impl FollowUp {
+    /// What a failure of this class leads to.
+    pub(super) fn after(&self, record: &Record, failure: &Failure, class: FailureClass) -> Outcome {
+        let error = error_text(failure);
+        let jitter = Jitter::new(lock(&self.random).f64());
+        let follow =
+            |class| after_failure(record.attempt, class, &*self.retry, self.max_attempts, jitter);
+        // Policies are others' code.
+        let next = shielded(|| follow(class)).unwrap_or_else(|panic| {
+            error!(error = panic.report(), "the retry policy failed; waiting for its maximum");
+            follow(FailureClass::RetryAfter { delay: self.retry_max, counted: true })
+        });
+        match next {
+            Next::Retry { delay, attempts } => Outcome::Retry { delay, attempts, error },
+            Next::Dead { attempts } => Outcome::Dead { attempts, error },
+        }
+    }
+}
+
+impl BatchReport {
+    fn of(&mut self, outcome: &Outcome) -> &mut usize {
+        match outcome {
+            Outcome::Done => &mut self.done,
+            Outcome::Retry { .. } => &mut self.retried,
+            Outcome::Dead { .. } => &mut self.dead,
+            Outcome::Released | Outcome::Restored { .. } => &mut self.untouched,
+        }
+    }
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch")
+            .field("records", &self.records.len())
+            .field("answers", &self.answers.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,136 @@
+use std::time::Duration;
+
+use sendoff_core::{Unroutable, limits};
+
+use crate::config::{ConfigError, check_counts, check_owner, check_times};
+
+/// How a batch keeps its rows to itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ClaimMode {
+    /// By a hold on each row, which is extended while handlers run. Handlers may take their time; a
+    /// crash leaves the rows to run out, and counts as a lost attempt.
+    #[default]
+    Lease,
+    /// By locks of a transaction that stays open for the batch. One write less for each event, and a
+    /// crash frees the rows at once, exactly as they were; but handlers run inside the transaction,
+    /// so they must be short, and an event that kills its process is never counted out. On SQLite it
+    /// keeps every other writer of the file waiting.
+    Locked,
+}
+
+/// Every parameter of a [`Relay`](super::Relay) and of a [`Consumer`](super::Consumer), with its
+/// default. A plain value: fill in what differs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RelayConfig {
+    /// How rows are kept. By lease.
+    pub mode: ClaimMode,
+    /// Events in one batch. 50.
+    pub batch: usize,
+    /// Batches in work at once. 4.
+    pub workers: usize,
+    /// Look at rows created within this time first, so that old partitions are not read. Older rows
+    /// are still found: whenever such a look does not fill a batch, and every eighth time. None.
+    pub window: Option<Duration>,
+    /// Leave rows younger than this to others. Zero.
+    pub skip_recent: Duration,
+
+    /// How long a leased row is held; extended while it waits or runs. 30 s.
+    pub hold: Duration,
+    /// How long a handler may run for one event; none by default.
+    pub handler_timeout: Option<Duration>,
+    /// What to do with an event nobody listens for. Dead at once.
+    pub unroutable: Unroutable,
+
+    /// The delay after a first failure, before jitter. 200 ms.
+    pub retry_base: Duration,
+    /// The longest delay after a failure, before jitter. 60 s.
+    pub retry_max: Duration,
+    /// Attempts before an event is dead. 10.
+    pub max_attempts: u32,
+
+    /// How long an idle worker waits before it looks again. 1 s.
+    pub poll_interval: Duration,
+    /// The least time between two counts of what is pending, which cost as much as there is. Off.
+    pub pending_interval: Option<Duration>,
+    /// How long a statement of ours may take before it counts as lost. 10 s.
+    pub store_timeout: Duration,
+    /// How long a stop lets a running handler finish. 5 s.
+    pub drain_timeout: Duration,
+
+    /// The node's name in `locked_by`; generated when not given. Each start adds its own suffix.
+    pub owner: Option<String>,
+}
+
+impl Default for RelayConfig {
+    fn default() -> Self {
+        Self {
+            mode: ClaimMode::Lease,
+            batch: 50,
+            workers: 4,
+            window: None,
+            skip_recent: Duration::ZERO,
+            hold: Duration::from_secs(30),
+            handler_timeout: None,
+            unroutable: Unroutable::Dead,
+            retry_base: Duration::from_millis(200),
+            retry_max: Duration::from_secs(60),
+            max_attempts: 10,
+            poll_interval: Duration::from_secs(1),
+            pending_interval: None,
+            store_timeout: Duration::from_secs(10),
+            drain_timeout: Duration::from_secs(5),
+            owner: None,
+        }
+    }
+}
+
+impl RelayConfig {
+    /// Checks every field; the error names the first that is out of range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        check_counts(&[
+            ("batch", self.batch, limits::BATCH_ROWS),
+            ("workers", self.workers, crate::config::MOST),
+            ("max_attempts", usize::try_from(self.max_attempts).unwrap_or(0), crate::config::MOST),
+        ])?;
+        let (short, long) = (Duration::from_millis(1), limits::DELAY);
+        check_times(&[
+            ("window", self.window.unwrap_or(short), short, long),
+            ("skip_recent", self.skip_recent, Duration::ZERO, long),
+            ("hold", self.hold, crate::config::SHORTEST_HOLD, limits::HOLD),
+            ("handler_timeout", self.handler_timeout.unwrap_or(short), short, long),
+            ("retry_base", self.retry_base, Duration::ZERO, long),
+            ("retry_max", self.retry_max, Duration::ZERO, long),
+            ("poll_interval", self.poll_interval, short, long),
+            ("pending_interval", self.pending_interval.unwrap_or(short), short, long),
+            ("store_timeout", self.store_timeout, short, limits::HOLD),
+            ("drain_timeout", self.drain_timeout, Duration::ZERO, long),
+        ])?;
+        check_owner(self.owner.as_deref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Holds C2.
+    #[test]
+    fn the_defaults_are_those_of_the_rules() {
+        let config = RelayConfig::default();
+        assert_eq!((config.batch, config.max_attempts), (50, 10));
+        assert_eq!((config.handler_timeout, config.pending_interval), (None, None));
+        assert_eq!((config.mode, config.window), (ClaimMode::Lease, None));
+        assert!(config.retry_base > Duration::ZERO, "a retry is never immediate");
+        assert_eq!(config.validate(), Ok(()));
+    }
+
+    /// Holds C2.
+    #[test]
+    fn a_parameter_out_of_range_is_named_with_its_limit() {
+        let config = RelayConfig { batch: 1_001, ..RelayConfig::default() };
+        let error = config.validate().unwrap_err();
+        assert_eq!(error.to_string(), "batch is 1001; it must be from 1 to 1000");
+        let config = RelayConfig { hold: Duration::from_millis(1), ..RelayConfig::default() };
+        assert!(matches!(config.validate(), Err(ConfigError::Time { field: "hold", .. })));
+    }
+}

@@ -1,0 +1,27 @@
+//! Events in batches, for consumers who want to hold them in their own hands.
+//!
+//! [`Consumer::fetch`] takes a [`Batch`] of due events; each is answered (`ack`, `fail`, `dead`) and
+//! the batch is committed or rolled back. [`Relay`] does that in a loop, with workers and a handler,
+//! and [`TopicWorker`] is a relay that routes by topic.
+//!
+//! Built from the engine's own parts: the claims, tokens, retry decisions and handlers are those of
+//! an [`Outbox`](crate::Outbox), which is the better choice for delivery inside the writing process.
+//!
+//! Promise: what was not answered is put back exactly as it was, attempts and due time included. Not
+//! here: the hot lane; order by key.
+
+mod batch;
+mod company;
+mod config;
+mod consumer;
+mod leases;
+mod metrics;
+mod runner;
+mod topic;
+
+pub use batch::{Batch, BatchError, BatchReport};
+pub use config::{ClaimMode, RelayConfig};
+pub use consumer::{Consumer, RelayStore};
+pub use metrics::{NoRelayMetrics, RelayCounterValues, RelayCounters, RelayMetrics};
+pub use runner::{Relay, RelayBuilder};
+pub use topic::{TopicStatus, TopicWorker, TopicWorkerBuilder};

@@ -1,0 +1,493 @@
+use std::fmt;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use sendoff_core::{
+    Delivery, EventId, Exponential, Failure, FailureClass, RetryPolicy, after_unroutable, report,
+};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, debug, error, info_span, warn};
+
+use super::batch::{BatchReport, FollowUp, Record, Source};
+use super::config::RelayConfig;
+use super::consumer::{Consumer, RelayStore};
+use super::leases::Leases;
+use super::metrics::{NoRelayMetrics, RelayMetrics, Shielded};
+use crate::config::ConfigError;
+use crate::dispatch::{AnyHandler, Handler, Listeners, NoListener, attempt, error_text, shielded};
+use crate::handover::Alarm;
+use crate::lock::lock;
+use crate::store::{Outcome, StoreError};
+
+/// Who handles an event.
+pub(super) type Route = Arc<dyn Fn(&Delivery) -> Option<AnyHandler> + Send + Sync>;
+type Classify = Arc<dyn Fn(&Failure) -> FailureClass + Send + Sync>;
+type Hook = Arc<dyn Fn(&Delivery, &Failure) + Send + Sync>;
+
+/// Fetches batches and runs a handler for each event. Cheap to clone; clones are one relay.
+///
+/// An error of the database never ends a worker: it waits, for longer each time, and goes on. A
+/// handler that fails or panics costs its event one attempt, and nobody else anything.
+///
+/// ```
+/// use sendoff_core::Delivery;
+/// use sendoff_engine::HandlerResult;
+/// use sendoff_engine::memory::MemoryStore;
+/// use sendoff_engine::relay::Relay;
+///
+/// async fn publish(delivery: Delivery) -> HandlerResult {
+///     println!("{} {}", delivery.id(), delivery.event_type());
+///     Ok(())
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let relay = Relay::builder(MemoryStore::new()).build(publish)?;
+/// relay.run(async { /* for example a signal */ }).await;
+/// assert_eq!(relay.process_once().await?, None, "nothing is due");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Relay(Arc<Inner>);
+
+struct Inner {
+    consumer: Consumer,
+    route: Route,
+    classify: Option<Classify>,
+    hook: Option<Hook>,
+    metrics: Shielded,
+    alarm: Alarm,
+    /// Whether writers were told to ring.
+    armed: AtomicBool,
+    pending_at: Mutex<Option<Instant>>,
+}
+
+/// The parts of a batch that its delivery is about.
+#[derive(Clone, Copy)]
+struct Work<'b> {
+    records: &'b [Record],
+    /// None where locks last as long as the batch.
+    leases: Option<&'b Leases>,
+    follow_up: &'b FollowUp,
+}
+
+/// Failed fetches in a row wait this long at first, then twice as long each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+impl Relay {
+    /// A relay of this store.
+    pub fn builder(store: impl RelayStore) -> RelayBuilder {
+        RelayBuilder::new(store)
+    }
+
+    /// Works until `stop` is ready. Running handlers then get
+    /// [`drain_timeout`](RelayConfig::drain_timeout) to finish; what was not finished is put back
+    /// exactly as it was, which is no attempt.
+    ///
+    /// Dropped half-way, it rolls back the batches it has open.
+    pub async fn run(&self, stop: impl Future<Output = ()>) {
+        let told = CancellationToken::new();
+        let mut workers = JoinSet::new();
+        for _ in 0..self.0.consumer.config().workers {
+            let (inner, told) = (self.0.clone(), told.clone());
+            workers.spawn(async move { inner.work(&told).await });
+        }
+        stop.await;
+        told.cancel();
+        while let Some(ended) = workers.join_next().await {
+            if let Err(error) = ended {
+                error!(%error, "a worker of the relay ended badly");
+            }
+        }
+    }
+
+    /// One batch: fetched, handled and committed. `None` if nothing was due.
+    ///
+    /// Dropped half-way, the batch is rolled back.
+    pub async fn process_once(&self) -> Result<Option<BatchReport>, StoreError> {
+        self.process_once_until(std::future::pending()).await
+    }
+
+    /// Like [`process_once`](Self::process_once), and ends early, as [`run`](Self::run) does, when
+    /// `stop` is ready.
+    pub async fn process_once_until(
+        &self,
+        stop: impl Future<Output = ()>,
+    ) -> Result<Option<BatchReport>, StoreError> {
+        let told = CancellationToken::new();
+        let mut work = pin!(self.0.process(&told));
+        let processed = tokio::select! {
+            biased;
+            processed = &mut work => processed,
+            () = stop => {
+                told.cancel();
+                work.await
+            }
+        };
+        self.0.sample_pending().await;
+        Ok(processed?.map(|(report, _)| report))
+    }
+
+    pub(super) fn consumer(&self) -> &Consumer {
+        &self.0.consumer
+    }
+}
+
+impl Inner {
+    fn config(&self) -> &RelayConfig {
+        self.consumer.config()
+    }
+
+    async fn work(&self, stop: &CancellationToken) {
+        let mut pause = FIRST_PAUSE;
+        while !stop.is_cancelled() {
+            let processed = self.process(stop).await;
+            if !stop.is_cancelled() {
+                self.sample_pending().await;
+            }
+            let waited = match processed {
+                Ok(Some((_, full))) => {
+                    pause = FIRST_PAUSE;
+                    if full { self.busy().await } else { Ok(()) }
+                }
+                Ok(None) => {
+                    pause = FIRST_PAUSE;
+                    self.idle(stop).await
+                }
+                Err(error) => Err(error),
+            };
+            if let Err(error) = waited {
+                error!(error = report(&error), "the relay could not fetch or commit");
+                self.armed.store(false, Ordering::Relaxed);
+                let wait = sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0));
+                let _ = stop.run_until_cancelled(wait).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        }
+    }
+
+    /// There is more than a batch: nobody has to ring, and nobody has to sleep.
+    async fn busy(&self) -> Result<(), StoreError> {
+        self.alarm.ring();
+        if self.armed.swap(false, Ordering::Relaxed) {
+            self.consumer.bounded(self.consumer.store().disarm()).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until there may be work. The bell is armed before a last look.
+    async fn idle(&self, stop: &CancellationToken) -> Result<(), StoreError> {
+        let store = self.consumer.store();
+        if !self.armed.load(Ordering::Relaxed)
+            && self.consumer.bounded(store.arm()).await?
+            && !self.armed.swap(true, Ordering::Relaxed)
+        {
+            return Ok(());
+        }
+        let wait = async {
+            tokio::select! {
+                biased;
+                () = self.alarm.wait() => {}
+                () = store.rung() => {}
+            }
+        };
+        let _ = stop.run_until_cancelled(wait).await;
+        Ok(())
+    }
+
+    /// One batch, and whether it was a full one.
+    async fn process(
+        &self,
+        stop: &CancellationToken,
+    ) -> Result<Option<(BatchReport, bool)>, StoreError> {
+        let began = Instant::now();
+        let counted = |error| {
+            self.metrics.tell(|metrics| metrics.errors(1));
+            Err(error)
+        };
+        let mut batch = match self.consumer.fetch().await {
+            Ok(Some(batch)) => batch,
+            Ok(None) => return Ok(None),
+            Err(error) => return counted(error),
+        };
+        let full = batch.records.len() >= self.config().batch;
+        let work = Work {
+            records: &batch.records,
+            leases: match &batch.source {
+                Source::Leased(leases) => Some(leases),
+                Source::Locked(_) => None,
+            },
+            follow_up: &batch.follow_up,
+        };
+        let answers = self.deliver_held(work, stop).await;
+        batch.answers.extend(answers);
+        let retries: Vec<Duration> = batch.answers.values().filter_map(retry_of).collect();
+        let report = match batch.commit().await {
+            Ok(report) => report,
+            Err(error) => return counted(error),
+        };
+        retries.into_iter().for_each(|delay| self.alarm.ring_after(delay));
+        self.metrics.tell(|metrics| {
+            metrics.batch_duration(began.elapsed());
+            metrics.processed(report.done as u64);
+            metrics.retries(report.retried as u64);
+            metrics.dead(report.dead as u64);
+        });
+        Ok(Some((report, full)))
+    }
+
+    /// Delivers a batch, and keeps its holds while that takes.
+    async fn deliver_held(
+        &self,
+        batch: Work<'_>,
+        stop: &CancellationToken,
+    ) -> Vec<(EventId, Outcome)> {
+        let mut work = pin!(self.deliver(batch, stop));
+        let Some(leases) = batch.leases else { return work.await };
+        let mut extend_at = leases.next_extension();
+        loop {
+            tokio::select! {
+                biased;
+                answers = &mut work => return answers,
+                () = sleep_until(extend_at) => {}
+            }
+            extend_at = leases.next_extension();
+            // Never dropped half-way: then nobody would know the tokens.
+            let extension = pin!(leases.extend());
+            let extended = match select(work.as_mut(), extension).await {
+                Either::Left((answers, extension)) => {
+                    let _ = extension.await;
+                    return answers;
+                }
+                Either::Right((extended, _)) => extended,
+            };
+            if let Err(error) = extended {
+                warn!(error = report(&error), "holds not extended");
+            }
+        }
+    }
+
+    /// One event after the other. Told to stop, it lets the one in work finish for a while, and
+    /// leaves the rest unanswered.
+    async fn deliver(&self, batch: Work<'_>, stop: &CancellationToken) -> Vec<(EventId, Outcome)> {
+        let mut answers = Vec::with_capacity(batch.records.len());
+        for record in batch.records.iter() {
+            let id = record.delivery.id();
+            if stop.is_cancelled() {
+                break;
+            }
+            // I1: what waited too long may have become somebody else's.
+            if batch.leases.is_some_and(|leases| !leases.is_held(id)) {
+                debug!(event.id = %id, "hold ran out before the delivery began");
+                continue;
+            }
+            let span =
+                info_span!("deliver", event.id = %id, event.r#type = record.delivery.event_type());
+            let mut run = pin!(self.run(batch.follow_up, record).instrument(span));
+            let ended = tokio::select! {
+                biased;
+                outcome = &mut run => Some(outcome),
+                () = stop.cancelled() => {
+                    timeout(self.config().drain_timeout, run).await.ok()
+                }
+            };
+            match ended {
+                Some(outcome) => answers.push((id, outcome)),
+                None => warn!(event.id = %id, "cut off by a stop: put back, and not counted"),
+            }
+        }
+        answers
+    }
+
+    async fn run(&self, follow_up: &FollowUp, record: &Record) -> Outcome {
+        let delivery = &record.delivery;
+        let (failure, class) = match shielded(|| (self.route)(delivery)) {
+            Ok(Some(handler)) => {
+                let limit = self.config().handler_timeout;
+                match attempt(&handler, delivery.clone(), limit).await {
+                    Ok(()) => return Outcome::Done,
+                    Err(failure) => {
+                        let class = self.class_of(&failure);
+                        (failure, class)
+                    }
+                }
+            }
+            Ok(None) => {
+                let class = after_unroutable(self.config().unroutable, record.age);
+                (Failure::dead(unheard(delivery)), class)
+            }
+            Err(panic) => (panic, FailureClass::Retry),
+        };
+        self.metrics.tell(|metrics| metrics.errors(1));
+        let (id, attempt) = (delivery.id(), delivery.attempt);
+        warn!(event.id = %id, attempt, error = error_text(&failure), "delivery failed");
+        if let Some(hook) = &self.hook
+            && let Err(panic) = shielded(|| hook(delivery, &failure))
+        {
+            warn!(error = panic.report(), "the failure hook failed");
+        }
+        follow_up.after(record, &failure, class)
+    }
+
+    fn class_of(&self, failure: &Failure) -> FailureClass {
+        let Some(classify) = &self.classify else { return failure.class() };
+        shielded(|| classify(failure)).unwrap_or_else(|panic| {
+            warn!(error = panic.report(), "the failure classifier failed");
+            failure.class()
+        })
+    }
+
+    /// Counts what is pending, if that was asked for and the last time is long enough ago.
+    async fn sample_pending(&self) {
+        let Some(interval) = self.config().pending_interval else { return };
+        {
+            let mut at = lock(&self.pending_at);
+            if at.is_some_and(|at| at.elapsed() < interval) {
+                return;
+            }
+            *at = Some(Instant::now());
+        }
+        match self.consumer.bounded(self.consumer.store().topics()).await {
+            Ok(topics) => {
+                let pending = topics.iter().map(|topic| topic.counts.pending()).sum();
+                self.metrics.tell(|metrics| metrics.pending(pending));
+            }
+            Err(error) => warn!(error = report(&error), "could not count what is pending"),
+        }
+    }
+}
+
+fn retry_of(outcome: &Outcome) -> Option<Duration> {
+    match outcome {
+        Outcome::Retry { delay, .. } => Some(*delay),
+        _ => None,
+    }
+}
+
+fn unheard(delivery: &Delivery) -> NoListener {
+    NoListener {
+        aggregate_type: delivery.aggregate_type().to_owned(),
+        event_type: delivery.event_type().to_owned(),
+    }
+}
+
+impl fmt::Debug for Relay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Relay").field("consumer", &self.0.consumer).finish_non_exhaustive()
+    }
+}
+
+/// Puts a relay together.
+#[must_use = "there is no relay before `build`"]
+pub struct RelayBuilder {
+    store: Arc<dyn RelayStore>,
+    config: RelayConfig,
+    retry: Option<Arc<dyn RetryPolicy>>,
+    classify: Option<Classify>,
+    hook: Option<Hook>,
+    metrics: Arc<dyn RelayMetrics>,
+}
+
+impl RelayBuilder {
+    fn new(store: impl RelayStore) -> Self {
+        Self::of(Arc::new(store))
+    }
+
+    pub(super) fn of(store: Arc<dyn RelayStore>) -> Self {
+        Self {
+            store,
+            config: RelayConfig::default(),
+            retry: None,
+            classify: None,
+            hook: None,
+            metrics: Arc::new(NoRelayMetrics),
+        }
+    }
+
+    /// Sets every parameter.
+    pub fn config(mut self, config: RelayConfig) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Waits between attempts as `policy` says; the default doubles from
+    /// [`retry_base`](RelayConfig::retry_base) to [`retry_max`](RelayConfig::retry_max).
+    pub fn retry(self, policy: impl RetryPolicy + 'static) -> Self {
+        self.retry_by(Arc::new(policy))
+    }
+
+    pub(super) fn retry_by(mut self, policy: Arc<dyn RetryPolicy>) -> Self {
+        self.retry = Some(policy);
+        self
+    }
+
+    /// Decides what follows a failed attempt, in place of the failure's own class.
+    pub fn classify(
+        mut self,
+        classify: impl Fn(&Failure) -> FailureClass + Send + Sync + 'static,
+    ) -> Self {
+        self.classify = Some(Arc::new(classify));
+        self
+    }
+
+    /// Calls `hook` after every failed attempt, before it is stored.
+    pub fn on_failure(
+        mut self,
+        hook: impl Fn(&Delivery, &Failure) + Send + Sync + 'static,
+    ) -> Self {
+        self.hook = Some(Arc::new(hook));
+        self
+    }
+
+    /// Counts into `metrics`.
+    pub fn metrics(mut self, metrics: Arc<dyn RelayMetrics>) -> Self {
+        self.metrics = metrics;
+        self
+    }
+
+    /// A relay with one handler for every event.
+    pub fn build(self, handler: impl Handler) -> Result<Relay, ConfigError> {
+        let handler = AnyHandler::new(handler);
+        self.build_with(Arc::new(move |_| Some(handler.clone())))
+    }
+
+    /// A relay that gives each event to its listener; what nobody listens for follows
+    /// [`unroutable`](RelayConfig::unroutable).
+    pub fn build_routed(self, listeners: Listeners) -> Result<Relay, ConfigError> {
+        self.build_with(Arc::new(move |delivery| {
+            listeners.find(delivery.aggregate_type(), delivery.event_type()).cloned()
+        }))
+    }
+
+    pub(super) fn build_with(self, route: Route) -> Result<Relay, ConfigError> {
+        let Self { store, config, retry, classify, hook, metrics } = self;
+        let retry = retry.unwrap_or_else(|| {
+            Arc::new(Exponential { base: config.retry_base, max: config.retry_max })
+        });
+        let alarm = Alarm::new(config.poll_interval);
+        let consumer = Consumer::with(store, config, retry)?;
+        Ok(Relay(Arc::new(Inner {
+            consumer,
+            route,
+            classify,
+            hook,
+            metrics: Shielded(metrics),
+            alarm,
+            armed: AtomicBool::new(false),
+            pending_at: Mutex::new(None),
+        })))
+    }
+}
+
+impl fmt::Debug for RelayBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RelayBuilder").field("config", &self.config).finish_non_exhaustive()
+    }
+}

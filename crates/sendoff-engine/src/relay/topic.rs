@@ -1,0 +1,206 @@
+//! The topic worker: topics with handlers, on the relay.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sendoff_core::{
+    Event, EventType, GLOBAL_AGGREGATE, InvalidEvent, Linear, RetryPolicy, Unroutable,
+};
+use serde::Serialize;
+
+use super::batch::BatchReport;
+use super::config::RelayConfig;
+use super::consumer::RelayStore;
+use super::metrics::RelayMetrics;
+use super::runner::{Relay, RelayBuilder};
+use crate::capture::{Capture, Staged, WriteError};
+use crate::dispatch::{AnyHandler, DuplicateListener, Handler};
+use crate::outbox::{Outbox, StartError};
+use crate::store::{StoreError, TopicCounts};
+
+impl<S> Outbox<S> {
+    /// Writes an event for a topic into a transaction the caller holds: `payload` becomes a JSON
+    /// object, and nobody sees it before `delay` is over.
+    ///
+    /// # Errors
+    ///
+    /// [`NotAnObject`](InvalidEvent::NotAnObject) for a payload that is JSON but no object,
+    /// [`Unserialisable`](InvalidEvent::Unserialisable) for one that is not even that; nothing is
+    /// stored then.
+    pub async fn enqueue<Tx: ?Sized>(
+        &self,
+        tx: &mut Tx,
+        topic: impl EventType,
+        payload: &impl Serialize,
+        delay: Duration,
+    ) -> Result<Staged, WriteError>
+    where
+        S: Capture<Tx>,
+    {
+        let event = Event::builder(topic).json(payload).delay(delay).build()?;
+        let first = event.payload().iter().find(|byte| !byte.is_ascii_whitespace());
+        if first != Some(&b'{') {
+            return Err(InvalidEvent::NotAnObject.into());
+        }
+        self.write(tx, event).await
+    }
+}
+
+/// Handles events by topic, which is their type: a [`Relay`] under another name.
+///
+/// A handler that fails, or a missing one where the policy is to retry, puts the event back with one
+/// more attempt, a minute later for each. [`counts`](Self::counts) tells how the topics stand.
+#[derive(Clone)]
+pub struct TopicWorker {
+    relay: Relay,
+    /// The same relay, one event at a time.
+    single: Relay,
+}
+
+/// How a topic stands, in the words of the topic worker.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TopicStatus {
+    /// The topic.
+    pub topic: String,
+    /// Waiting: due, delayed, or to be tried again.
+    pub pending: u64,
+    /// Held by a worker.
+    pub processing: u64,
+    /// Handled, since the counters were made.
+    pub processed: u64,
+    /// Given up, since the counters were made.
+    pub failed: u64,
+}
+
+impl From<TopicCounts> for TopicStatus {
+    fn from(topic: TopicCounts) -> Self {
+        Self {
+            pending: topic.counts.pending().saturating_sub(topic.held),
+            processing: topic.held,
+            processed: topic.counts.done,
+            failed: topic.counts.dead,
+            topic: topic.event_type,
+        }
+    }
+}
+
+impl TopicWorker {
+    /// A worker on this store.
+    pub fn builder(store: impl RelayStore) -> TopicWorkerBuilder {
+        TopicWorkerBuilder::new(store)
+    }
+
+    /// Works until `stop` is ready, as [`Relay::run`].
+    pub async fn run(&self, stop: impl Future<Output = ()>) {
+        self.relay.run(stop).await;
+    }
+
+    /// Handles exactly one due event; `None` if there is none.
+    pub async fn consume_one(&self) -> Result<Option<BatchReport>, StoreError> {
+        self.single.process_once().await
+    }
+
+    /// How every topic stands, without looking at events that are over.
+    pub async fn counts(&self) -> Result<Vec<TopicStatus>, StoreError> {
+        let consumer = self.relay.consumer();
+        let topics = consumer.bounded(consumer.store().topics()).await?;
+        Ok(topics.into_iter().map(TopicStatus::from).collect())
+    }
+}
+
+impl fmt::Debug for TopicWorker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TopicWorker").field("relay", &self.relay).finish_non_exhaustive()
+    }
+}
+
+/// Puts a topic worker together.
+#[must_use = "there is no worker before `build`"]
+pub struct TopicWorkerBuilder {
+    store: Arc<dyn RelayStore>,
+    config: RelayConfig,
+    retry: Arc<dyn RetryPolicy>,
+    metrics: Option<Arc<dyn RelayMetrics>>,
+    handlers: HashMap<String, AnyHandler>,
+    duplicate: Option<DuplicateListener>,
+}
+
+impl TopicWorkerBuilder {
+    fn new(store: impl RelayStore) -> Self {
+        Self {
+            store: Arc::new(store),
+            config: RelayConfig::default(),
+            retry: Arc::new(Linear::default()),
+            metrics: None,
+            handlers: HashMap::new(),
+            duplicate: None,
+        }
+    }
+
+    /// Sets every parameter. The delays between attempts are the [retry policy's](Self::retry).
+    pub fn config(mut self, config: RelayConfig) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Registers the handler of a topic.
+    pub fn on(mut self, topic: impl EventType, handler: impl Handler) -> Self {
+        let topic = topic.name().to_owned();
+        if self.handlers.insert(topic.clone(), AnyHandler::new(handler)).is_some() {
+            let aggregate_type = GLOBAL_AGGREGATE.to_owned();
+            self.duplicate.get_or_insert(DuplicateListener { aggregate_type, event_type: topic });
+        }
+        self
+    }
+
+    /// What becomes of an event whose topic has no handler: dead at once, or tried again.
+    pub fn unroutable(mut self, unroutable: Unroutable) -> Self {
+        self.config.unroutable = unroutable;
+        self
+    }
+
+    /// Waits between attempts as `policy` says; the default waits a minute, and one more after each
+    /// further failure.
+    pub fn retry(mut self, policy: impl RetryPolicy + 'static) -> Self {
+        self.retry = Arc::new(policy);
+        self
+    }
+
+    /// Counts into `metrics`.
+    pub fn metrics(mut self, metrics: Arc<dyn RelayMetrics>) -> Self {
+        self.metrics = Some(metrics);
+        self
+    }
+
+    /// Checks everything.
+    ///
+    /// # Errors
+    ///
+    /// A parameter out of range, or two handlers for one topic.
+    pub fn build(self) -> Result<TopicWorker, StartError> {
+        if let Some(duplicate) = self.duplicate {
+            return Err(duplicate.into());
+        }
+        let handlers = Arc::new(self.handlers);
+        let relay = |config: RelayConfig| {
+            let handlers = handlers.clone();
+            let mut builder =
+                RelayBuilder::of(self.store.clone()).config(config).retry_by(self.retry.clone());
+            if let Some(metrics) = &self.metrics {
+                builder = builder.metrics(metrics.clone());
+            }
+            builder
+                .build_with(Arc::new(move |delivery| handlers.get(delivery.event_type()).cloned()))
+        };
+        let single = relay(RelayConfig { batch: 1, ..self.config.clone() })?;
+        Ok(TopicWorker { relay: relay(self.config)?, single })
+    }
+}
+
+impl fmt::Debug for TopicWorkerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TopicWorkerBuilder").field("config", &self.config).finish_non_exhaustive()
+    }
+}
