@@ -1,4 +1,4 @@
-//! The outbox in MySQL, from version 8.0.1 on, and in MariaDB, from 10.6 on.
+//! The outbox in MySQL, from version 8.0.17 on, and in MariaDB, from 10.6 on.
 //!
 //! Promise: an event exists if and only if the transaction it was written in committed; two claims
 //! never return the same row while its hold lasts; a stale token changes nothing; payloads come back

@@ -22,7 +22,7 @@ impl Resolve for MysqlStore {
         }
         let (upkeep, sql) = (&self.links().upkeep, self.sql());
         let ids = Literal::ids(mark.ids.iter().copied());
-        // Before: what is seen neither by this look nor by the next, in spite of its lock, is absent.
+        let list = Literal::id_list(mark.ids.iter().copied());
         let present = sql.present.with(&[("ids", &ids)]);
         let is_present = async || -> Result<bool, StoreError> {
             let rows = upkeep.query(&present).await?;
@@ -35,7 +35,7 @@ impl Resolve for MysqlStore {
         if mark.xid.is_none() || !kept {
             return Ok(Resolution::NotYetKnown);
         }
-        match is_settled(upkeep, &sql.settled.with(&[("ids", &ids)])).await? {
+        match is_settled(upkeep, &sql.settled.with(&[("list", &list)])).await? {
             Some(true) => Ok(Resolution::Committed),
             Some(false) => Ok(Resolution::RolledBack),
             None => Ok(Resolution::NotYetKnown),

@@ -74,7 +74,7 @@ impl MysqlStore {
         let found = self.find_over(session, purge).await?;
         match found {
             Ok((ids, purged)) if !ids.is_empty() => {
-                let delete = self.sql().settle_delete.with(&[("ids", &Literal::ids(ids))]);
+                let delete = self.sql().settle_delete.with(&[("list", &Literal::id_list(ids))]);
                 session.query(&format!("{delete};\ncommit")).await?;
                 Ok(Ok(purged))
             }

@@ -65,7 +65,8 @@ fn known_text(store: &MysqlStore) -> String {
     ])
 }
 
-/// `SKIP LOCKED` came with MySQL 8.0.1 and with MariaDB 10.6.
+/// `SKIP LOCKED` came with MySQL 8.0.1 and with MariaDB 10.6; names that compare exactly with MySQL
+/// 8.0.17.
 fn check_server(version: &str) -> Result<(), StoreError> {
     let is_mariadb = version.contains("MariaDB");
     let numbers: Vec<u32> = version
@@ -78,6 +79,12 @@ fn check_server(version: &str) -> Result<(), StoreError> {
         return Err(misconfigured(format!(
             "the server is version {version}, which has no SKIP LOCKED: two nodes would wait for each \
              other's rows; MySQL 8.0.1 and MariaDB 10.6 are the oldest that work"
+        )));
+    }
+    if !is_mariadb && numbers.as_slice() < &[8, 0, 17][..] {
+        return Err(misconfigured(format!(
+            "the server is version {version}; of MySQL 8.0 the first releases lack a collation that \
+             compares names exactly: 8.0.17 is the oldest that works"
         )));
     }
     Ok(())
@@ -196,9 +203,10 @@ mod tests {
     /// Holds S6.
     #[test]
     fn a_server_without_skip_locked_is_refused() {
-        for version in ["8.0.1-dmr", "8.0.36", "9.7.4-2", "10.6.0-MariaDB", "11.4.2-MariaDB-log"] {
+        for version in ["8.0.17", "8.0.36", "9.7.4-2", "10.6.0-MariaDB", "11.4.2-MariaDB-log"] {
             check_server(version).unwrap();
         }
+        assert!(check_server("8.0.11").unwrap_err().to_string().contains("8.0.17"));
         for version in ["5.7.44-log", "8.0.0-dmr", "10.5.27-MariaDB-1:10.5", "10.11.2", ""] {
             // A MySQL 10 does not exist; a MariaDB that hides its name is taken for one.
             if version == "10.11.2" {

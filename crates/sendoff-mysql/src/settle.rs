@@ -57,7 +57,7 @@ impl SettleStore for MysqlStore {
 
 impl MysqlStore {
     fn lock_text(&self, ids: impl IntoIterator<Item = EventId>) -> String {
-        self.sql().lock.with(&[("ids", &Literal::ids(ids))])
+        self.sql().lock.with(&[("list", &Literal::id_list(ids))])
     }
 
     async fn write(
@@ -91,7 +91,10 @@ impl MysqlStore {
         let mut text = String::new();
         for (statement, ids) in [(done, &ends.done), (&sql.settle_release, &ends.released)] {
             if !ids.is_empty() {
-                text.push_str(&statement.with(&[("ids", &Literal::ids(ids.iter().copied()))]));
+                text.push_str(&statement.with(&[
+                    ("ids", &Literal::ids(ids.iter().copied())),
+                    ("list", &Literal::id_list(ids.iter().copied())),
+                ]));
                 text.push_str(";\n");
             }
         }

@@ -53,7 +53,7 @@ impl MysqlStore {
     ///
     /// [`Misconfigured`](StoreError::Misconfigured) for what is no such URL, for a user, password or
     /// database that the server does not know, for a server beyond this host without TLS, and for one
-    /// older than MySQL 8.0.1 or MariaDB 10.6; [`NewerSchema`](StoreError::NewerSchema) if a newer
+    /// older than MySQL 8.0.17 or MariaDB 10.6; [`NewerSchema`](StoreError::NewerSchema) if a newer
     /// version made the tables; [`Unavailable`](StoreError::Unavailable) if the server cannot be
     /// reached.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {

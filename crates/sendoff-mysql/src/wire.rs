@@ -63,6 +63,22 @@ impl Literal {
         Self(list)
     }
 
+    /// For `json_table`, in the order of the ids.
+    pub(crate) fn id_list(ids: impl IntoIterator<Item = EventId>) -> Self {
+        let mut ids: Vec<_> = ids.into_iter().collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let mut list = String::with_capacity(ids.len() * 35 + 4);
+        list.push_str("'[");
+        for (at, id) in ids.iter().enumerate() {
+            list.push_str(if at == 0 { "\"" } else { ",\"" });
+            push_digits(&mut list, id.as_bytes());
+            list.push('"');
+        }
+        list.push_str("]'");
+        Self(list)
+    }
+
     /// A point in time; see [`is_storable`].
     pub(crate) fn time(time: Timestamp) -> Self {
         Self(format!("timestamp'{}'", time_text(time)))

@@ -105,6 +105,18 @@ mod mariadb {
         sendoff_testkit::store_suite!(Database::partitioned(MARIADB).await);
     }
 
+    mod relaying {
+        use super::*;
+
+        sendoff_testkit::relay_suite!(Database::keeping(MARIADB).await);
+
+        mod deleting_what_is_done {
+            use super::*;
+
+            sendoff_testkit::relay_suite!(Database::deleting(MARIADB).await);
+        }
+    }
+
     mod through_a_connection {
         use super::*;
 
@@ -138,6 +150,18 @@ mod mysql {
         use super::*;
 
         sendoff_testkit::store_suite!(Database::partitioned(MYSQL).await);
+    }
+
+    mod relaying {
+        use super::*;
+
+        sendoff_testkit::relay_suite!(Database::keeping(MYSQL).await);
+
+        mod deleting_what_is_done {
+            use super::*;
+
+            sendoff_testkit::relay_suite!(Database::deleting(MYSQL).await);
+        }
     }
 
     mod through_a_connection {
