@@ -15,6 +15,7 @@ mod nodes;
 mod place;
 mod plans;
 mod process;
+mod relaying;
 mod schema;
 #[cfg(feature = "sea-orm")]
 mod sea_orm;
