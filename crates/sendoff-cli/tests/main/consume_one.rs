@@ -85,7 +85,7 @@ fn a_command_gets_the_bytes_and_decides() {
     let script = "printf '%s %s ' \"$SENDOFF_EVENT_TYPE\" \"$SENDOFF_ATTEMPT\"; cat; echo";
     let consumed = outbox.consume(&["--", "sh", "-c", script]);
     assert_eq!(consumed.status.code(), Some(0), "{}", stderr(&consumed));
-    let said = String::from_utf8(consumed.stdout.clone()).unwrap();
+    let said = String::from_utf8(consumed.stdout).unwrap();
     assert_eq!(said, "order.placed 1 { \"b\":1.0,\n\"a\" : 2 }\n");
     assert_eq!(outbox.row(1).0, 1);
 }
