@@ -155,6 +155,10 @@ impl LockedRows for PostgresLocked {
         std::mem::take(&mut self.rows)
     }
 
+    fn is_open(&self) -> bool {
+        self.transaction.session().is_ok_and(Session::is_usable)
+    }
+
     async fn settle(&mut self, outcomes: &[(EventId, Outcome)]) -> Result<(), StoreError> {
         if outcomes.is_empty() {
             return Ok(());

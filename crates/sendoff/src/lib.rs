@@ -85,6 +85,8 @@ mod documented {
     struct HandlingEvents;
     #[doc = include_str!("../../../docs/guide/operating.md")]
     struct Operating;
+    #[doc = include_str!("../../../docs/guide/relaying.md")]
+    struct Relaying;
     #[doc = include_str!("../../../docs/guide/testing.md")]
     struct Testing;
     #[doc = include_str!("../../../docs/guide/writing-events.md")]

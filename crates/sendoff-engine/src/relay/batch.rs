@@ -106,7 +106,7 @@ impl Batch {
     pub fn is_held(&self, id: EventId) -> bool {
         match &self.source {
             Source::Leased(leases) => leases.is_held(id),
-            Source::Locked(_) => self.record(id).is_ok(),
+            Source::Locked(rows) => rows.is_open() && self.record(id).is_ok(),
         }
     }
 

@@ -22,7 +22,7 @@ use crate::config::ConfigError;
 use crate::dispatch::{AnyHandler, Handler, Listeners, NoListener, attempt, error_text, shielded};
 use crate::handover::Alarm;
 use crate::lock::lock;
-use crate::store::{Outcome, StoreError};
+use crate::store::{LockedRows, Outcome, StoreError};
 
 /// Who handles an event.
 pub(super) type Route = Arc<dyn Fn(&Delivery) -> Option<AnyHandler> + Send + Sync>;
@@ -69,12 +69,26 @@ struct Inner {
 }
 
 /// The parts of a batch that its delivery is about.
-#[derive(Clone, Copy)]
 struct Work<'b> {
     records: &'b [Record],
-    /// None where locks last as long as the batch.
-    leases: Option<&'b Leases>,
+    hold: Hold<'b>,
     follow_up: &'b FollowUp,
+}
+
+enum Hold<'b> {
+    Leased(&'b Leases),
+    /// Exclusively, so that it can be sent between threads.
+    Locked(&'b mut Box<dyn LockedRows>),
+}
+
+impl Hold<'_> {
+    /// I1: whether the row is ours, as far as we can know.
+    fn keeps(&self, id: EventId) -> bool {
+        match self {
+            Self::Leased(leases) => leases.is_held(id),
+            Self::Locked(rows) => rows.is_open(),
+        }
+    }
 }
 
 /// Failed fetches in a row wait this long at first, then twice as long each time.
@@ -218,15 +232,16 @@ impl Inner {
             Err(error) => return counted(error),
         };
         let full = batch.records.len() >= self.config().batch;
-        let work = Work {
-            records: &batch.records,
-            leases: match &batch.source {
-                Source::Leased(leases) => Some(leases),
-                Source::Locked(_) => None,
-            },
-            follow_up: &batch.follow_up,
+        let (records, follow_up) = (&*batch.records, &batch.follow_up);
+        let answers = match &mut batch.source {
+            Source::Leased(leases) => {
+                let work = Work { records, follow_up, hold: Hold::Leased(leases) };
+                self.deliver_leased(work, leases, stop).await
+            }
+            Source::Locked(rows) => {
+                self.deliver(Work { records, follow_up, hold: Hold::Locked(rows) }, stop).await
+            }
         };
-        let answers = self.deliver_held(work, stop).await;
         batch.answers.extend(answers);
         let retries: Vec<Duration> = batch.answers.values().filter_map(retry_of).collect();
         let report = match batch.commit().await {
@@ -244,13 +259,13 @@ impl Inner {
     }
 
     /// Delivers a batch, and keeps its holds while that takes.
-    async fn deliver_held(
+    async fn deliver_leased(
         &self,
-        batch: Work<'_>,
+        work: Work<'_>,
+        leases: &Leases,
         stop: &CancellationToken,
     ) -> Vec<(EventId, Outcome)> {
-        let mut work = pin!(self.deliver(batch, stop));
-        let Some(leases) = batch.leases else { return work.await };
+        let mut work = pin!(self.deliver(work, stop));
         let mut extend_at = leases.next_extension();
         loop {
             tokio::select! {
@@ -276,21 +291,21 @@ impl Inner {
 
     /// One event after the other. Told to stop, it lets the one in work finish for a while, and
     /// leaves the rest unanswered.
-    async fn deliver(&self, batch: Work<'_>, stop: &CancellationToken) -> Vec<(EventId, Outcome)> {
-        let mut answers = Vec::with_capacity(batch.records.len());
-        for record in batch.records.iter() {
+    async fn deliver(&self, work: Work<'_>, stop: &CancellationToken) -> Vec<(EventId, Outcome)> {
+        let mut answers = Vec::with_capacity(work.records.len());
+        for record in work.records {
             let id = record.delivery.id();
             if stop.is_cancelled() {
                 break;
             }
-            // I1: what waited too long may have become somebody else's.
-            if batch.leases.is_some_and(|leases| !leases.is_held(id)) {
-                debug!(event.id = %id, "hold ran out before the delivery began");
+            // What waited too long may have become somebody else's.
+            if !work.hold.keeps(id) {
+                debug!(event.id = %id, "lost before the delivery began");
                 continue;
             }
             let span =
                 info_span!("deliver", event.id = %id, event.r#type = record.delivery.event_type());
-            let mut run = pin!(self.run(batch.follow_up, record).instrument(span));
+            let mut run = pin!(self.run(work.follow_up, record).instrument(span));
             let ended = tokio::select! {
                 biased;
                 outcome = &mut run => Some(outcome),

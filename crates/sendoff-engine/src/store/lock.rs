@@ -42,6 +42,12 @@ pub trait LockedRows: Send {
     /// stores it.
     fn take(&mut self) -> Vec<Claimed>;
 
+    /// Whether the transaction is still there, as far as this side knows without asking. Where its
+    /// connection is known to be lost, so are the locks, and nothing may be delivered any more.
+    fn is_open(&self) -> bool {
+        true
+    }
+
     /// Writes outcomes into the transaction, in one statement where the database can. What is not
     /// named stays as it was; ids that are not of this batch change nothing. A retry is due by the
     /// clock of this statement, not of the transaction's begin.

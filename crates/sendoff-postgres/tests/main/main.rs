@@ -18,6 +18,7 @@ mod place;
 mod plans;
 mod pooler;
 mod process;
+mod relaying;
 mod schema;
 #[cfg(feature = "sea-orm")]
 mod sea_orm;

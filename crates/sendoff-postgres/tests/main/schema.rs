@@ -199,3 +199,23 @@ async fn people_can_read_the_table() {
     assert_eq!(shown("aggregate_type").await[1].as_deref(), Some("__GLOBAL__"));
     assert_eq!(shown("headers").await[1], None);
 }
+
+/// Tables of the version before are brought up to date, and what died then has an end.
+#[tokio::test]
+async fn the_second_migration_gives_dead_rows_their_end() {
+    let place = Place::new();
+    let store = place.store().await;
+    let row = due(event());
+    let id = row.event.id();
+    write(&store, &mut place.client().await, &[row]).await;
+    place
+        .run(
+            "update outbox_event set status = 3; drop index outbox_event_dead;
+              drop table outbox_tally; delete from outbox_schema where version = 2",
+        )
+        .await;
+    assert!(store.find(id).await.unwrap().unwrap().done_at.is_none());
+    store.migrate().await.unwrap();
+    assert!(store.find(id).await.unwrap().unwrap().done_at.is_some());
+    assert!(store.topics().await.unwrap().is_empty(), "counted from now on");
+}

@@ -151,3 +151,18 @@ async fn people_can_read_the_table() {
     assert_eq!(shown("aggregate_type")[1].as_deref(), Some("__GLOBAL__"));
     assert_eq!(shown("headers")[1], None);
 }
+
+/// Tables of the version before are brought up to date, and what died then has an end.
+#[tokio::test]
+async fn the_second_migration_gives_dead_rows_their_end() {
+    let outbox = Outbox::new().await;
+    let id = outbox.write_due();
+    outbox.execute("update outbox_event set status = 3");
+    outbox.execute("drop index outbox_event_dead");
+    outbox.execute("drop table outbox_tally");
+    outbox.execute("update outbox_schema set version = 1");
+    let store = SqliteStore::open(outbox.store.path()).await.unwrap();
+    let ended = store.find(id).await.unwrap().unwrap().done_at.unwrap();
+    assert!(sendoff_core::Timestamp::now().since(ended) < std::time::Duration::from_secs(60));
+    assert!(store.topics().await.unwrap().is_empty(), "counted from now on");
+}

@@ -4,6 +4,8 @@
 
 #[path = "../../examples/axum_service.rs"]
 mod axum_service;
+#[path = "../../examples/batch_relay.rs"]
+mod batch_relay;
 #[path = "../../examples/quick_start.rs"]
 mod quick_start;
 #[path = "../../examples/retries_and_dead_letters.rs"]
@@ -41,4 +43,10 @@ async fn two_databases() {
 #[tokio::test(flavor = "multi_thread")]
 async fn axum_service() {
     axum_service::run().await.unwrap();
+}
+
+/// Holds L1, L2.
+#[tokio::test(flavor = "multi_thread")]
+async fn batch_relay() {
+    batch_relay::run().await.unwrap();
 }
