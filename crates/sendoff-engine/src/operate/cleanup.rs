@@ -176,11 +176,11 @@ impl CleanupMaintainer {
         cleaned.passes += 1;
         while left > 0 {
             let limit = left.min(self.options.batch);
-            let purged = tokio::select! {
-                biased;
-                () = cancel.cancelled() => return Ok(false),
-                purged = self.purge(limit) => purged?,
-            };
+            if cancel.is_cancelled() {
+                return Ok(false);
+            }
+            // Awaited to its end, which is near: what it deletes must be counted.
+            let purged = self.purge(limit).await?;
             let count = usize::try_from(purged.total()).unwrap_or(limit);
             if count > 0 {
                 cleaned.purged += purged;
