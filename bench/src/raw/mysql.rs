@@ -108,8 +108,8 @@ impl Hand {
             let hold = statement(HOLD)
                 .replace(":owner", "'by hand'")
                 .replace(":until", "utc_timestamp(6) + interval 30 second");
-            self.conn.query_drop(hold.replace(":ids", &list(&ids))).await?;
-            let lock = statement(LOCK).replace(":ids", &list(&ids));
+            self.conn.query_drop(with_ids(&hold, &ids)).await?;
+            let lock = with_ids(&statement(LOCK), &ids);
             let held = self.rows(&lock).await?;
             ensure!(held.len() == ids.len(), "{} of {} rows are held", held.len(), ids.len());
             self.settle(&ids).await?;
@@ -164,7 +164,7 @@ impl Hand {
         let counted = format!("('{}',1,{})", order::EVENT_TYPE, ids.len());
         let text = format!(
             "{};\n{};\ncommit",
-            statement(end).replace(":ids", &list(ids)),
+            with_ids(&statement(end), ids),
             statement(TALLY).replace(":rows", &counted),
         );
         Ok(self.conn.query_drop(text).await?)
@@ -177,14 +177,17 @@ fn statement(sql: &str) -> String {
     lines.collect::<Vec<_>>().join("\n").replace("sendoff.", "").trim_end().to_owned()
 }
 
-fn list(ids: &[Vec<u8>]) -> String {
-    let mut list = String::new();
-    for id in ids {
-        list.push_str(if list.is_empty() { "x'" } else { ",x'" });
-        for byte in id {
-            let _ = write!(list, "{byte:02x}");
-        }
-        list.push('\'');
-    }
-    list
+/// Ids go in as `in (…)` or as a table of JSON, in their order.
+fn with_ids(statement: &str, ids: &[Vec<u8>]) -> String {
+    let hex = |id: &Vec<u8>| {
+        id.iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    };
+    let mut ids: Vec<String> = ids.iter().map(hex).collect();
+    ids.sort_unstable();
+    statement
+        .replace(":ids", &format!("x'{}'", ids.join("',x'")))
+        .replace(":list", &format!("'[\"{}\"]'", ids.join("\",\"")))
 }
