@@ -145,6 +145,9 @@ pub(super) enum Proof {
     Open,
     /// The very one that the guard began, which set a savepoint then.
     Begun,
+    /// The server said so with its last answer, and nobody else uses the connection: it rolls back by
+    /// itself only in place of an answer, with an error.
+    Told,
 }
 
 /// What stands before the insert of a draft: the proof, a savepoint where more than one insert follows
@@ -163,7 +166,9 @@ pub(super) fn preamble(
         text.push_str(";\n");
     };
     if at == 0 {
-        add(proof.text(store));
+        if let Some(proof) = proof.text(store) {
+            add(proof);
+        }
         if drafts.len() > 1 {
             add("savepoint sendoff_write");
         }
@@ -176,10 +181,12 @@ pub(super) fn preamble(
 }
 
 impl Proof {
-    pub(super) fn text(self, store: &MysqlStore) -> &str {
+    /// What fails where it is not so.
+    pub(super) fn text(self, store: &MysqlStore) -> Option<&str> {
         match self {
-            Self::Open => store.sql().in_transaction.text(),
-            Self::Begun => store.sql().still_begun.text(),
+            Self::Open => Some(store.sql().in_transaction.text()),
+            Self::Begun => Some(store.sql().still_begun.text()),
+            Self::Told => None,
         }
     }
 }

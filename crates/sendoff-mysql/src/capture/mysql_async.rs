@@ -165,6 +165,12 @@ fn is_autocommit(conn: &Conn) -> Option<bool> {
     Some(flags.contains(StatusFlags::SERVER_STATUS_AUTOCOMMIT))
 }
 
+/// Whether the server said so with its last answer.
+fn is_in_transaction(conn: &Conn) -> bool {
+    let flags = conn.last_ok_packet().map(|answer| answer.status_flags());
+    flags.is_some_and(|flags| flags.contains(StatusFlags::SERVER_STATUS_IN_TRANS))
+}
+
 impl Commit<MysqlTransaction> for MysqlStore {
     async fn commit(
         &self,
@@ -363,12 +369,17 @@ async fn insert_last(
             return Err(CommitError::RolledBack(Box::new(AutocommitSwitchedOff)));
         }
     }
+    let proof = if proof == Proof::Open && is_in_transaction(tx) { Proof::Told } else { proof };
     let drafts = Draft::all(rows).map_err(CommitError::Refused)?;
     if drafts.is_empty() {
-        tx.query_drop(proof.text(store)).await.map_err(|error| match number(&error) {
-            Some(code::DOES_NOT_EXIST) => CommitError::RolledBack(WriteError::NoTransaction.into()),
-            _ => lost(error),
-        })?;
+        if let Some(proof) = proof.text(store) {
+            tx.query_drop(proof).await.map_err(|error| match number(&error) {
+                Some(code::DOES_NOT_EXIST) => {
+                    CommitError::RolledBack(WriteError::NoTransaction.into())
+                }
+                _ => lost(error),
+            })?;
+        }
         return Ok(Inserted { born: Vec::new(), session: None });
     }
     send(store, tx, proof, &drafts).await.map_err(|error| match number(&error) {

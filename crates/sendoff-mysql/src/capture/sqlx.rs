@@ -181,7 +181,7 @@ async fn insert_last(
     let drafts = Draft::all(rows).map_err(CommitError::Refused)?;
     let lost = |error: Error| CommitError::RolledBack(error.into());
     if drafts.is_empty() {
-        let proof = Proof::Begun.text(store).to_owned();
+        let proof = store.sql().still_begun.text().to_owned();
         // Safe: our own file.
         tx.execute(AssertSqlSafe(proof)).await.map_err(|error| match number(&error) {
             Some(code::DOES_NOT_EXIST) => CommitError::RolledBack(WriteError::NoTransaction.into()),
