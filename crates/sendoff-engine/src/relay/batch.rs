@@ -32,6 +32,8 @@ pub(super) struct FollowUp {
 #[must_use = "a batch that is dropped is rolled back"]
 pub struct Batch {
     pub(super) records: Arc<[Record]>,
+    /// Where among them an event is.
+    pub(super) by_id: BTreeMap<EventId, usize>,
     pub(super) answers: BTreeMap<EventId, Outcome>,
     /// Rows that are no event, or that killed too many processes: dead without being seen.
     pub(super) ends: BTreeMap<EventId, Outcome>,
@@ -48,12 +50,6 @@ pub(super) struct Record {
     pub(super) attempt: Attempt,
     /// By the database's clock.
     pub(super) age: Duration,
-}
-
-impl Record {
-    fn is(&self, id: EventId) -> bool {
-        self.delivery.id() == id
-    }
 }
 
 /// What keeps the rows.
@@ -145,6 +141,7 @@ impl Batch {
     pub async fn commit(mut self) -> Result<BatchReport, StoreError> {
         let mut report = BatchReport::default();
         let mut answers = std::mem::take(&mut self.answers);
+        let unanswered = self.records.len() - answers.len();
         answers.append(&mut self.ends);
         for (id, outcome) in &answers {
             if let Outcome::Dead { attempts, error } = outcome {
@@ -153,13 +150,12 @@ impl Batch {
         }
         match self.source {
             Source::Locked(mut rows) => {
-                report.untouched = self.records.len();
+                report.untouched = unanswered;
                 let outcomes: Vec<_> = answers.into_iter().collect();
                 rows.settle(&outcomes).await?;
                 rows.commit().await?;
-                for (id, outcome) in &outcomes {
+                for (_, outcome) in &outcomes {
                     *report.of(outcome) += 1;
-                    report.untouched -= usize::from(self.records.iter().any(|r| r.is(*id)));
                 }
             }
             Source::Leased(leases) => {
@@ -188,7 +184,7 @@ impl Batch {
     }
 
     fn record(&self, id: EventId) -> Result<&Record, BatchError> {
-        let found = self.records.iter().find(|record| record.is(id));
+        let found = self.by_id.get(&id).and_then(|&at| self.records.get(at));
         found.ok_or(BatchError::NotInBatch { id })
     }
 

@@ -239,9 +239,16 @@ impl Inner {
                 }
             }
         }
-        let (records, answers) = (records.into(), BTreeMap::new());
-        let follow_up = self.follow_up.clone();
-        Batch { records, answers, ends, source, follow_up, _place: place }
+        let by_id = records.iter().enumerate().map(|(at, record)| (record.delivery.id(), at));
+        Batch {
+            by_id: by_id.collect(),
+            records: records.into(),
+            answers: BTreeMap::new(),
+            ends,
+            source,
+            follow_up: self.follow_up.clone(),
+            _place: place,
+        }
     }
 
     /// A row as an event to be handled, or how it ends without that.
