@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls};
 use tracing::debug;
 
-use crate::error::misconfigured;
+use crate::error::{failed, fix, misconfigured};
 use crate::options::{Doorbell, PostgresOptions};
 use crate::tls::{Security, secure};
 
@@ -56,6 +56,20 @@ pub(crate) enum NotOpened {
     Driver(#[from] tokio_postgres::Error),
     #[error("no connection within {0:?}")]
     TooSlow(Duration),
+}
+
+impl From<NotOpened> for StoreError {
+    fn from(error: NotOpened) -> Self {
+        match error {
+            // Some refusals last until somebody changes something, and say what.
+            NotOpened::Driver(refusal)
+                if refusal.code().is_some_and(|code| fix(code).is_some()) =>
+            {
+                failed(refusal)
+            }
+            error => Self::Unavailable(error.into()),
+        }
+    }
 }
 
 impl Connector {

@@ -3,16 +3,67 @@
 use std::error::Error as _;
 use std::io;
 
+use sendoff_core::BoxError;
 use sendoff_engine::store::StoreError;
 use tokio_postgres::Error;
 use tokio_postgres::error::{Severity, SqlState};
 
 /// By the server's code, never by its text.
 pub(crate) fn failed(error: Error) -> StoreError {
-    if passes(&error) {
+    if let (Some(refusal), Some(fix)) = (error.as_db_error(), error.code().and_then(fix)) {
+        misconfigured(format!("{} ({}): {fix}", refusal.message(), refusal.code().code()))
+    } else if passes(&error) {
         StoreError::Unavailable(error.into())
     } else {
         StoreError::Refused(error.into())
+    }
+}
+
+/// What would have to be changed so that the same statement is not refused.
+pub(crate) fn fix(code: &SqlState) -> Option<&'static str> {
+    Some(match *code {
+        SqlState::UNDEFINED_TABLE | SqlState::INVALID_SCHEMA_NAME => {
+            "the outbox's tables are missing: run `sendoff migrate`, or name the schema they are in"
+        }
+        SqlState::UNDEFINED_COLUMN => {
+            "the table is older than this version or was changed by hand: run `sendoff migrate`"
+        }
+        SqlState::UNDEFINED_FUNCTION => {
+            "the outbox's functions are missing: run `sendoff migrate`; the server must be \
+             PostgreSQL 13 or newer"
+        }
+        SqlState::SYNTAX_ERROR => {
+            "the server is too old to know a statement of ours (SKIP LOCKED, for example): it must \
+             be PostgreSQL 13 or newer"
+        }
+        SqlState::INSUFFICIENT_PRIVILEGE => {
+            "grant USAGE on the schema, SELECT, INSERT, UPDATE and DELETE on the outbox's tables and \
+             USAGE, SELECT and UPDATE on its sequences to the role of the relay; SELECT and INSERT on \
+             outbox_event and USAGE and SELECT on the sequences to the one who writes; the tables \
+             belong to the one who migrates and keeps partitions"
+        }
+        SqlState::INVALID_PASSWORD | SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
+            "check user and password in the database's URL"
+        }
+        SqlState::INVALID_CATALOG_NAME => "create the database, or name another one in the URL",
+        _ => return None,
+    })
+}
+
+/// A refusal with what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[error("{fix}")]
+struct Explained {
+    fix: &'static str,
+    source: BoxError,
+}
+
+/// An application's own statement was refused; its driver's error stays the cause.
+pub(crate) fn explained(code: Option<&SqlState>, source: impl Into<BoxError>) -> BoxError {
+    let source = source.into();
+    match code.and_then(fix) {
+        Some(fix) => Explained { fix, source }.into(),
+        None => source,
     }
 }
 

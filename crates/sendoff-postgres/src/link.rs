@@ -115,7 +115,7 @@ impl Link {
                 // Not all at once, when a server comes back to many nodes.
                 state.not_before = Instant::now() + state.pause.mul_f64(0.5 + fastrand::f64());
                 state.pause = (state.pause * 2).min(LONGEST_PAUSE);
-                Err(StoreError::Unavailable(error.into()))
+                Err(error.into())
             }
         }
     }
@@ -133,8 +133,7 @@ impl Link {
         }
         state.session = ours;
         drop(state);
-        let opened = self.connector.open(None).await;
-        let opened = opened.map_err(|error| StoreError::Unavailable(error.into()))?;
+        let opened = self.connector.open(None).await?;
         Ok(Taken { session: Arc::new(Session::new(opened)), kept: false })
     }
 

@@ -37,9 +37,7 @@ impl LockSessions {
         let permit = self.permits.clone().acquire_owned().await.map_err(|_| StoreError::Closed)?;
         let session = match self.next_idle() {
             Some(session) => session,
-            None => Session::new(
-                self.connector.open(None).await.map_err(|e| StoreError::Unavailable(e.into()))?,
-            ),
+            None => Session::new(self.connector.open(None).await?),
         };
         Ok(Transaction { session: Some(session), sessions: Arc::clone(self), _permit: permit })
     }

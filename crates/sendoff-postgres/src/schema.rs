@@ -69,11 +69,7 @@ async fn installed(store: &PostgresStore) -> Result<Option<usize>, StoreError> {
 /// Runs what is missing, in one transaction on a connection of its own: whoever drops the future
 /// drops the connection, and the server undoes it.
 pub(crate) async fn migrate(store: &PostgresStore) -> Result<(), StoreError> {
-    let opened = store
-        .connector()
-        .open(None)
-        .await
-        .map_err(|error| StoreError::Unavailable(error.into()))?;
+    let opened = store.connector().open(None).await?;
     run(&opened.client, store).await.inspect_err(|_| opened.task.abort())?;
     drop(opened);
     first_partitions(store).await

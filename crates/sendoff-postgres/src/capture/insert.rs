@@ -10,6 +10,7 @@ use sendoff_engine::store::{Born, NewRow};
 
 use super::draft::{Draft, Line};
 use super::params::Params;
+use crate::error::explained;
 use crate::link::query_unnamed;
 use crate::options::Doorbell;
 use crate::store::PostgresStore;
@@ -151,7 +152,8 @@ pub(super) fn refused(store: &PostgresStore, error: Error) -> WriteError {
     } else if error.code() == Some(&SqlState::NO_ACTIVE_SQL_TRANSACTION) {
         WriteError::NoTransaction
     } else {
-        WriteError::Driver(error.into())
+        let code = error.code().cloned();
+        WriteError::Driver(explained(code.as_ref(), error))
     }
 }
 

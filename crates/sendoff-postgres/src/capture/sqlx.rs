@@ -29,6 +29,7 @@ use ::sqlx::postgres::{
 use ::sqlx::{
     AssertSqlSafe, Connection, Encode, Error, Executor, Postgres, Row, Transaction, Type,
 };
+use ::tokio_postgres::error::SqlState;
 use ::tokio_postgres::types::{FromSql, Type as Kind};
 use sendoff_core::{BoxError, Token};
 use sendoff_engine::capture::{
@@ -40,6 +41,7 @@ use sendoff_engine::store::{Born, NewRow};
 use super::draft::Draft;
 use super::insert::{Inserted, is_key};
 use super::params::{Encoded, Params};
+use crate::error::explained;
 use crate::options::Doorbell;
 use crate::store::PostgresStore;
 use crate::wire::{At, Xid};
@@ -282,7 +284,11 @@ fn refusal(error: &Error) -> Option<&PgDatabaseError> {
 fn refused(store: &PostgresStore, error: Error) -> WriteError {
     let duplicate = refusal(&error)
         .is_some_and(|refusal| refusal.code() == "23505" && is_key(store, refusal.constraint()));
-    if duplicate { WriteError::DuplicateId } else { WriteError::Driver(error.into()) }
+    if duplicate {
+        return WriteError::DuplicateId;
+    }
+    let code = refusal(&error).map(|refusal| SqlState::from_code(refusal.code()));
+    WriteError::Driver(explained(code.as_ref(), error))
 }
 
 /// Whether the transaction was lost before our insert: it had failed, lost a race, or its connection

@@ -292,7 +292,7 @@ async fn forget(place: &Place, role: &str) {
     place.run(&format!("drop owned by {role} cascade; drop role {role}")).await;
 }
 
-fn as_role(place: &Place, role: &str) -> String {
+pub(crate) fn as_role(place: &Place, role: &str) -> String {
     let (_, rest) = place.url.split_once('@').unwrap();
     format!("postgres://{role}@{rest}")
 }
@@ -434,8 +434,9 @@ async fn what_cannot_be_maintained_is_refused_with_the_reason() {
     let store =
         PostgresStore::connect_with(&as_role(&place, &role), place.options()).await.unwrap();
     let error = maintainer(&store, keeping_more()).run_once().await.unwrap_err();
-    assert!(matches!(error.source, StoreError::Refused(_)), "{error:?}");
-    assert!(sendoff_core::report(&error).contains("must be owner"), "{error:?}");
+    assert!(matches!(error.source, StoreError::Misconfigured { .. }), "{error:?}");
+    let said = sendoff_core::report(&error);
+    assert!(said.contains("must be owner") && said.contains("belong to the one who"), "{said}");
     store.close().await;
     drop(store);
     forget(&place, &role).await;

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use sendoff_core::{Event, EventId, Ident};
 use sendoff_engine::capture::{CommitError, WriteError};
+use sendoff_engine::store::Outcome;
 use sendoff_engine::store::{
     Birth, Born, Claim, ClaimStore, Claimed, Held, NewRow, SettleStore, Settlement, Suspects,
 };
-use sendoff_engine::store::{Outcome, StoreError};
 use sendoff_postgres::{PostgresOptions, PostgresStore};
 use tokio_postgres::{Client, NoTls};
 
@@ -173,8 +173,4 @@ pub(crate) fn refusal(error: CommitError) -> WriteError {
         CommitError::Refused(refused) => refused,
         other => WriteError::Driver(other.into()),
     }
-}
-
-pub(crate) fn is_refused<T>(answer: &Result<T, StoreError>) -> bool {
-    matches!(answer, Err(StoreError::Refused(_)))
 }

@@ -1,10 +1,14 @@
 //! Tables: installed, brought up to date, printed, named.
 
-use sendoff_core::{Event, Ident, Timestamp};
-use sendoff_engine::store::{ClaimStore, InspectStore, StoreError};
+use std::time::Duration;
+
+use sendoff_core::{Event, Ident, Timestamp, report};
+use sendoff_engine::capture::Commit;
+use sendoff_engine::store::{ClaimStore, InspectStore, Lock, LockStore, StoreError};
 use sendoff_postgres::{PostgresOptions, PostgresStore, migration_sql};
 
-use crate::place::{Place, by, claim, due, event, is_refused, write};
+use crate::partitions::as_role;
+use crate::place::{Place, by, claim, due, event, write};
 
 fn prefixed(place: &Place, prefix: &str) -> PostgresOptions {
     PostgresOptions { prefix: Some(Ident::new(prefix).unwrap()), ..place.options() }
@@ -52,12 +56,52 @@ async fn a_newer_schema_is_refused_with_both_versions() {
     assert!(matches!(error, StoreError::NewerSchema { found: 99, known: 2 }), "{error:?}");
 }
 
+/// A missing table, column, user, database or privilege names what is missing and what to do.
 #[tokio::test]
-async fn without_its_tables_a_store_is_refused() {
+async fn what_is_missing_is_named_with_its_remedy() {
     let place = Place::new();
-    let store = PostgresStore::connect_with(&place.url, place.options()).await.unwrap();
-    assert!(is_refused(&store.counts().await));
-    assert!(is_refused(&store.claim(&by("a")).await));
+    let connect = async |url: &str| PostgresStore::connect_with(url, place.options()).await;
+    let store = connect(&place.url).await.unwrap();
+    let lock = Lock { limit: 1, window: None, skip_recent: Duration::ZERO };
+    for error in [
+        store.counts().await.unwrap_err(),
+        store.claim(&by("a")).await.unwrap_err(),
+        store.lock(&lock).await.err().unwrap(),
+    ] {
+        assert!(error.to_string().contains("run `sendoff migrate`"), "{error}");
+    }
+    let mut client = place.client().await;
+    let tx = client.transaction().await.unwrap();
+    let error = store.commit(tx, &[due(event())]).await.unwrap_err();
+    assert!(report(&error).contains("run `sendoff migrate`"), "{}", report(&error));
+
+    store.migrate().await.unwrap();
+    let (schema, role) = (&place.schema, format!("r_{}", place.schema));
+    place
+        .run(&format!(
+            "create role {role} login; grant usage on schema {schema} to {role};
+                        grant select on {schema}.outbox_schema to {role}"
+        ))
+        .await;
+    let stranger = connect(&as_role(&place, &role)).await.unwrap();
+    let error = stranger.claim(&by("a")).await.unwrap_err();
+    assert!(error.to_string().contains("grant USAGE"), "{error}");
+    stranger.close().await;
+    place.run(&format!("drop owned by {role}; drop role {role}")).await;
+
+    place.run("alter table outbox_event drop column tenant_id cascade").await;
+    let error = connect(&place.url).await.unwrap().claim(&by("a")).await.unwrap_err();
+    assert!(error.to_string().contains("tenant_id"), "{error}");
+    assert!(error.to_string().contains("run `sendoff migrate`"), "{error}");
+
+    for (wrong, remedy) in [
+        (as_role(&place, "nobody:s3cret"), "check user and password"),
+        (format!("{}_not_there", place.url), "create the database"),
+    ] {
+        let error = connect(&wrong).await.unwrap_err();
+        assert!(error.to_string().contains(remedy), "{error}");
+        assert!(!format!("{error:?} {}", report(&error)).contains("s3cret"), "{error:?}");
+    }
 }
 
 #[tokio::test]
