@@ -3,6 +3,7 @@
 mod defaults;
 mod delay;
 mod headers;
+mod journal;
 mod payload;
 mod secrecy;
 mod shorthands;
