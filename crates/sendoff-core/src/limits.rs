@@ -47,6 +47,8 @@ pub const TAG_VALUE_CHARS: usize = 128;
 pub const TAGS: usize = 64;
 /// Facts of one append, which is one transaction.
 pub const APPEND_FACTS: usize = 1_000;
+/// Payload bytes of one append, which is one statement: far from where servers refuse a message.
+pub const APPEND_BYTES: usize = 64 * 1024 * 1024;
 /// Items of a query. Each is looked up by itself.
 pub const QUERY_ITEMS: usize = 256;
 /// Types of one item of a query, and of a topic.

@@ -37,6 +37,7 @@ mod claim;
 mod connect;
 mod error;
 mod inspect;
+mod journal;
 mod link;
 mod names;
 mod options;
@@ -52,6 +53,7 @@ mod wake;
 mod wire;
 
 pub use capture::{PreparedClient, PreparedTransaction};
+pub use journal::{JournalOptions, PostgresJournal, journal_migration_sql};
 pub use options::{Doorbell, PostgresOptions, Retention, Tls};
 pub use schema::migration_sql;
 pub use store::PostgresStore;

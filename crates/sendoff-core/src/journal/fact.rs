@@ -1,10 +1,12 @@
 use std::fmt;
 
+use serde::de::DeserializeOwned;
+
 use super::invalid::Invalid;
 use super::position::Position;
 use super::tag::{Tag, Tags};
 use crate::delivery::{Delivery, Lane};
-use crate::event::{Event, IntoEvent, Validation};
+use crate::event::{Event, IntoEvent, TypedEvent, UnreadableJson, Validation};
 use crate::id::EventId;
 use crate::timestamp::Timestamp;
 
@@ -206,6 +208,11 @@ impl Recorded {
     /// What it is about.
     pub fn tags(&self) -> &Tags {
         &self.fact.tags
+    }
+
+    /// The struct it was made of, where it is of that type; `None` where it is of another.
+    pub fn read<T: TypedEvent + DeserializeOwned>(&self) -> Option<Result<T, UnreadableJson>> {
+        (self.event().event_type() == T::EVENT_TYPE).then(|| self.event().read_json())
     }
 
     /// A delivery of it, so that any handler can receive what the journal has.

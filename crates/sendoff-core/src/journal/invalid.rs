@@ -26,6 +26,14 @@ pub enum Invalid {
         /// How many are allowed.
         limit: usize,
     },
+    /// The payloads of one append are too large together.
+    #[error("the payloads of one append are {bytes} bytes together; the limit is {limit}")]
+    TooLarge {
+        /// Bytes given.
+        bytes: usize,
+        /// Bytes allowed.
+        limit: usize,
+    },
     /// An append without a fact.
     #[error("there is nothing to append: an append takes at least one fact")]
     NoFacts,

@@ -8,6 +8,7 @@
 //! exclude one another ([`Locks`]), and when a position that is missing will never be there
 //! ([`Tail`]).
 
+mod append;
 mod fact;
 mod invalid;
 mod lock;
@@ -17,6 +18,7 @@ mod tag;
 mod tail;
 mod topic;
 
+pub use append::Append;
 pub use fact::{Fact, FactBuilder, IntoFact, Recorded};
 pub use invalid::Invalid;
 pub use lock::{Lock, Locks, Mode};

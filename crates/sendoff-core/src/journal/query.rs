@@ -4,6 +4,7 @@ use super::fact::{Fact, Recorded};
 use super::invalid::{Invalid, at_most};
 use super::position::Position;
 use super::tag::{Tag, Tags};
+use crate::event::TypedEvent;
 use crate::limits;
 use crate::name::{self, EventType};
 
@@ -25,6 +26,12 @@ impl Item {
     pub fn of_type(mut self, event_type: impl EventType) -> Self {
         self.types.insert(event_type.name().to_owned());
         self
+    }
+
+    /// Adds the type of a struct with `#[derive(Event)]`.
+    #[must_use]
+    pub fn of_event<T: TypedEvent>(self) -> Self {
+        self.of_type(T::EVENT_TYPE)
     }
 
     /// Adds a tag that must be there.

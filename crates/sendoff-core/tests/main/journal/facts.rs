@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use sendoff_core::journal::{Fact, IntoFact, Invalid, Tag, Tags, Topic};
+use sendoff_core::journal::{Append, Fact, IntoFact, Invalid, Tag, Tags, Topic};
 use sendoff_core::{Event, EventId, InvalidEvent, limits};
 
 use super::tag;
@@ -72,4 +72,16 @@ fn a_topic_is_held_to_the_limits() {
     let keys = |count: usize| (0..count).map(|n| format!("k{n}"));
     assert!(Topic::builder("t").any_of_tags(keys(limits::TAGS)).build().is_ok());
     assert!(Topic::builder("t").any_of_tags(keys(limits::TAGS + 1)).build().is_err());
+}
+
+/// Holds J1: one to a thousand facts, each once.
+#[test]
+fn an_append_is_held_to_its_limits() {
+    let facts = |count: usize| (0..count).map(|_| ("t", "{}").into_fact().unwrap()).collect();
+    let append = |facts: Vec<Fact>| Append::new(facts, None);
+    assert!(matches!(append(Vec::new()), Err(Invalid::NoFacts)));
+    assert!(append(facts(limits::APPEND_FACTS)).is_ok());
+    assert!(matches!(append(facts(limits::APPEND_FACTS + 1)), Err(Invalid::TooMany { .. })));
+    let one: Fact = ("t", "{}").into_fact().unwrap();
+    assert!(matches!(append(vec![one.clone(), one]), Err(Invalid::SameId)));
 }
