@@ -9,6 +9,7 @@ mod deadpool;
 mod diesel_async;
 mod doorbell;
 mod emit;
+mod journal;
 mod killed;
 mod link;
 mod nodes;
