@@ -44,6 +44,7 @@ mod claim;
 mod connect;
 mod error;
 mod inspect;
+mod journal;
 mod options;
 mod retain;
 mod rows;
@@ -53,5 +54,6 @@ mod sql;
 mod store;
 mod writer;
 
+pub use journal::SqliteJournal;
 pub use options::{Retention, SqliteOptions, Synchronous};
 pub use store::SqliteStore;

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use super::error::{AppendError, DecideError};
 use super::model::{Decided, Model};
 use super::pages::pages;
-use super::store::{AppendIn, JournalStore, Receipt};
+use super::store::{AppendIn, AppendInBlocking, JournalStore, Receipt};
 use super::tail::{TailOptions, TailReader};
 use crate::store::StoreError;
 
@@ -90,6 +90,21 @@ impl<S: JournalStore> Journal<S> {
     {
         let append = Append::new(checked(facts)?, condition)?;
         self.0.store.append_in(tx, &append).await
+    }
+
+    /// [`append_in`](Self::append_in) for a driver that blocks.
+    pub fn append_in_blocking<Tx, F: IntoFact>(
+        &self,
+        tx: &Tx,
+        facts: impl IntoIterator<Item = F>,
+        condition: Option<Condition>,
+    ) -> Result<Vec<Receipt>, AppendError>
+    where
+        Tx: ?Sized,
+        S: AppendInBlocking<Tx>,
+    {
+        let append = Append::new(checked(facts)?, condition)?;
+        self.0.store.append_in_blocking(tx, &append)
     }
 
     /// Tells the tails of this process that there may be something new: after the commit of a

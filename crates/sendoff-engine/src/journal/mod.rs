@@ -21,5 +21,7 @@ pub use execute::{Decision, Executed};
 pub use handle::Journal;
 pub use memory::MemoryJournal;
 pub use model::{Decided, Fold, Model, fold};
-pub use store::{AppendIn, JournalStore, Page, Receipt, TailLook, TailRow, TailSource};
+pub use store::{
+    AppendIn, AppendInBlocking, JournalStore, Page, Receipt, TailLook, TailRow, TailSource,
+};
 pub use tail::{Batch, TailOptions, TailReader};

@@ -49,6 +49,12 @@ pub trait AppendIn<Tx: ?Sized>: JournalStore {
     ) -> impl Future<Output = Result<Vec<Receipt>, AppendError>> + Send;
 }
 
+/// [`AppendIn`] for a driver that blocks.
+pub trait AppendInBlocking<Tx: ?Sized>: JournalStore {
+    /// Like [`AppendIn::append_in`].
+    fn append_in_blocking(&self, tx: &Tx, append: &Append) -> Result<Vec<Receipt>, AppendError>;
+}
+
 /// What became of one fact of an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Receipt {

@@ -1,6 +1,6 @@
 use sendoff_core::BoxError;
 use sendoff_core::journal::{Item, Query, Recorded};
-use sendoff_engine::journal::{AppendError, DecideError, Model, fold};
+use sendoff_engine::journal::{DecideError, Model, fold};
 use sendoff_testkit::wait::eventually;
 
 use super::{fact, journal, position, tag, tagged};
@@ -26,28 +26,6 @@ impl Model for Count {
         self.facts.push(fact.position.get());
         Ok(())
     }
-}
-
-/// Holds J2: the query of the models becomes the condition of the append.
-#[tokio::test]
-async fn models_are_read_together_and_what_they_asked_for_is_the_condition() {
-    let place = Place::new();
-    let journal = journal(&place).await;
-    let facts = [fact("a", &["w=1"]), fact("b", &["w=2"]), fact("c", &["w=1", "w=2"])];
-    journal.append(facts).await.unwrap();
-
-    let both = (Count::of(tagged("w=1")), Count::of(tagged("w=2")), Count::of(Query::of_type("x")));
-    let decided = journal.decide(both).await.unwrap();
-    let (one, two, three) = &decided.model;
-    assert_eq!((&*one.facts, &*two.facts, &*three.facts), (&[1, 3][..], &[2, 3][..], &[][..]));
-    assert_eq!(decided.condition.after, position(3));
-    assert_eq!(decided.condition.query.items().len(), 3);
-
-    // What has nothing to do with it does not disturb it.
-    journal.append([fact("d", &["w=3"])]).await.unwrap();
-    journal.append_if([fact("e", &["w=1"])], decided.condition.clone()).await.unwrap();
-    let late = journal.append_if([fact("f", &["w=1"])], decided.condition).await;
-    assert!(matches!(late, Err(AppendError::Conflict(_))), "{late:?}");
 }
 
 /// Holds J2: an append with a lower position is open; the decision waits for it, and for nothing else.

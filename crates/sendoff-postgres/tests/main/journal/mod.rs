@@ -2,13 +2,13 @@
 
 mod append;
 mod busy;
-mod command;
 mod decide;
 mod gaps;
 mod plans;
 mod race;
 mod restart;
 mod schema;
+mod suite;
 mod torture;
 
 use std::time::Duration;
