@@ -13,8 +13,8 @@ use crate::timestamp::Timestamp;
 /// Something that happened, with the tags it can be found by.
 ///
 /// The journal keeps of its event what a log needs: id, type, payload, content type, headers and the
-/// time. Aggregate and tenant of the event become tags (`order=4711`, `tenant_id=acme`), so that a
-/// struct with `#[derive(Event)]` is a fact as it is.
+/// time. Aggregate and tenant of the event become tags (`order=4711`, `tenant_id=acme`), and so do the
+/// fields that a struct with `#[derive(Event)]` has marked: it is a fact as it is.
 ///
 /// ```
 /// use sendoff_core::journal::Fact;
@@ -36,11 +36,14 @@ pub struct Fact {
 impl Fact {
     /// Starts a fact of this event.
     pub fn builder(event: impl IntoEvent) -> FactBuilder {
+        let tags = event.tags();
         let (event, refused) = match event.into_event() {
             Ok(event) => (Some(event), None),
             Err(invalid) => (None, Some(invalid.into())),
         };
-        FactBuilder { event, refused, tags: Vec::new(), correlation_id: None, causation_id: None }
+        let (correlation_id, causation_id) = (None, None);
+        let fact = FactBuilder { event, refused, tags: Vec::new(), correlation_id, causation_id };
+        tags.into_iter().fold(fact, |fact, (key, value)| fact.add(Tag::new(key, value)))
     }
 
     /// The fact a store kept. Limits are not looked at again: they may have been others then.

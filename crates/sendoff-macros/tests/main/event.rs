@@ -1,6 +1,6 @@
 use std::time::{Duration, SystemTime};
 
-use sendoff_core::journal::{IntoFact, Item, Position, Query, Recorded};
+use sendoff_core::journal::{Fact, IntoFact, Item, Position, Query, Recorded, Tag};
 use sendoff_core::{Event, GLOBAL_AGGREGATE, IntoEvent, InvalidEvent, Timestamp, TypedEvent};
 use sendoff_macros::Event;
 use serde::Serialize;
@@ -159,6 +159,32 @@ fn a_struct_is_a_fact_of_the_journal() {
         #[event(aggregate_id)]
         wallet: u64,
     }
+    #[derive(Serialize, Event)]
+    #[event(type = "moved", crate = "sendoff_core")]
+    struct Moved<'a> {
+        #[event(tag = "wallet_id")]
+        from: u64,
+        #[event(tag = "wallet_id", tag = "target")]
+        to: Option<u64>,
+        #[event(tag)]
+        bank: &'a str,
+    }
+    #[derive(Event)]
+    #[event(crate = "sendoff_core")]
+    enum Wallets<'a> {
+        Opened(Opened),
+        Moved(Moved<'a>),
+    }
+    let tags = |fact: Fact| -> Vec<String> { fact.tags().iter().map(Tag::to_string).collect() };
+    let moved = Moved { from: 1, to: Some(2), bank: "x" };
+    let expected = ["bank=x", "target=2", "wallet_id=1", "wallet_id=2"];
+    assert_eq!(tags((&moved).into_fact().unwrap()), expected);
+    let moved = Wallets::Moved(Moved { to: None, ..moved });
+    assert_eq!(tags((&moved).into_fact().unwrap()), ["bank=x", "wallet_id=1"]);
+    assert_eq!(tags(moved.into_fact().unwrap()), ["bank=x", "wallet_id=1"]);
+    let opened = Wallets::Opened(Opened { wallet: 8 });
+    assert_eq!(tags(opened.into_fact().unwrap()), ["wallet_id=8"]);
+
     let fact = Opened { wallet: 7 }.into_fact().unwrap();
     assert_eq!(fact.tags().value("wallet_id"), Some("7"));
     let position = Position::START.next();
