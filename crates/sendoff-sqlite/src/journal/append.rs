@@ -108,17 +108,12 @@ fn known(
     let mut statement = conn.prepare_cached(&sql.known).map_err(refused)?;
     let mut receipts = Vec::new();
     for fact in append.facts() {
-        let event = fact.event();
+        let (id, event) = (fact.id(), fact.event());
         let tags = json(fact.tags().iter().map(Tag::as_str));
-        let params = (
-            fact.id().as_bytes(),
-            event.event_type(),
-            tags,
-            event.content_type(),
-            &event.payload()[..],
-        );
+        let params =
+            (id.as_bytes(), event.event_type(), tags, event.content_type(), &event.payload()[..]);
         let found = statement
-            .query_row(params, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            .query_row(params, |row| Ok((row.get(0)?, row.get(1)?, row.get::<_, bool>(2)?)))
             .optional()
             .map_err(refused)?;
         let Some((number, recorded_at, same)) = found else { continue };
@@ -141,10 +136,10 @@ fn insert(
     fact: &Fact,
     now: Timestamp,
 ) -> Result<Receipt, AppendError> {
-    let event = fact.event();
+    let (id, event) = (fact.id(), fact.event());
     let mut statement = conn.prepare_cached(&sql.insert).map_err(refused)?;
     let params = (
-        fact.id().as_bytes(),
+        id.as_bytes(),
         event.event_type(),
         event.content_type(),
         event.occurred_at().as_micros(),
