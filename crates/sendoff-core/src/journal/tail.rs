@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 
 use super::position::Position;
@@ -26,7 +26,11 @@ pub struct Tail {
     at: Position,
     /// Every number up to here is decided: it is there, or it never will be.
     proved: Position,
-    proof: Option<Proof>,
+    /// Proofs under way, the oldest first. Each look at a gap begins another: what is committed while
+    /// one is waiting must not wait for that one and then for its own.
+    proofs: VecDeque<Proof>,
+    /// All holders of the look before, while there are proofs.
+    before: BTreeSet<HolderId>,
     /// The sequence's last number, as the look before this one found it.
     head: Option<Position>,
     /// Since when the server runs that the looks so far were made on.
@@ -49,9 +53,10 @@ enum State {
 struct Proof {
     up_to: Position,
     awaited: BTreeSet<HolderId>,
-    /// All holders of the look before.
-    before: BTreeSet<HolderId>,
 }
+
+/// Proofs under way at once. More would only be a little sooner.
+const PROOFS: usize = 64;
 
 /// What the next look has to bring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,17 +204,18 @@ pub enum Unsafe {
 
 impl Tail {
     /// Passes on everything above this position.
-    pub const fn after(position: Position) -> Self {
+    pub fn after(position: Position) -> Self {
         Self::new(position, State::Reading)
     }
 
     /// Passes on everything above the head as the first look finds it, once all below is decided.
-    pub const fn from_now() -> Self {
+    pub fn from_now() -> Self {
         Self::new(Position::START, State::Starting)
     }
 
-    const fn new(at: Position, state: State) -> Self {
-        Self { at, proved: at, proof: None, head: None, server: None, state }
+    fn new(at: Position, state: State) -> Self {
+        let (proofs, before) = (VecDeque::new(), BTreeSet::new());
+        Self { at, proved: at, proofs, before, head: None, server: None, state }
     }
 
     /// Everything up to here was passed on, or never will be there.
@@ -227,8 +233,8 @@ impl Tail {
 
     /// Whether somebody else must finish before another look can decide anything. Where not, and
     /// there is a gap, there is no reason to wait with it.
-    pub const fn is_waiting(&self) -> bool {
-        self.proof.is_some()
+    pub fn is_waiting(&self) -> bool {
+        !self.proofs.is_empty()
     }
 
     /// Whether rows are of any use yet.
@@ -244,9 +250,10 @@ impl Tail {
         }
         let seen = match self.state {
             State::Starting => {
-                if self.proved > self.at || (self.proof.is_none() && self.head == Some(self.at)) {
+                let empty = self.head == Some(self.at) && self.proofs.is_empty();
+                if self.proved > self.at || empty {
                     self.at = self.proved;
-                    self.state = State::Reading;
+                    self.read_on();
                 }
                 Seen { deliver: 0, gap: None, waits_for: self.awaited() }
             }
@@ -282,28 +289,29 @@ impl Tail {
     /// Who is left, by a list that was made before the rows of this look were read.
     fn hear(&mut self, holders: &[HolderId]) {
         let now: BTreeSet<_> = holders.iter().cloned().collect();
-        let proof = match (self.proof.take(), self.head) {
-            (Some(mut proof), _) => {
-                let awaited = proof.awaited.len();
-                proof.awaited.retain(|holder| now.contains(holder));
-                if proof.awaited.len() < awaited {
-                    // One that is gone may have been prepared, and go by another name now.
-                    let renamed = now.iter().filter(|id| id.is_given());
-                    let new = renamed.filter(|id| !proof.before.contains(*id)).cloned();
-                    proof.awaited.extend(new);
-                }
-                proof.before = now;
-                proof
+        for proof in &mut self.proofs {
+            let awaited = proof.awaited.len();
+            proof.awaited.retain(|holder| now.contains(holder));
+            if proof.awaited.len() < awaited {
+                // One that is gone may have been prepared, and go by another name now.
+                let renamed = now.iter().filter(|id| id.is_given());
+                let new = renamed.filter(|id| !self.before.contains(*id)).cloned();
+                proof.awaited.extend(new);
             }
-            (None, Some(up_to)) => Proof { up_to, awaited: now.clone(), before: now },
-            // There is no head yet that these holders could be said to be above.
-            (None, None) => return,
-        };
-        if proof.awaited.is_empty() {
-            self.proved = self.proved.max(proof.up_to);
-        } else {
-            self.proof = Some(proof);
         }
+        // Without a head there is nothing yet that these holders could be said to be above.
+        let proving = self.proofs.back().map_or(self.proved, |newest| newest.up_to);
+        if let Some(up_to) = self.head
+            && up_to > proving
+            && self.proofs.len() < PROOFS
+            && (self.state == State::AtGap || self.proofs.is_empty())
+        {
+            self.proofs.push_back(Proof { up_to, awaited: now.clone() });
+        }
+        while let Some(proof) = self.proofs.pop_front_if(|proof| proof.awaited.is_empty()) {
+            self.proved = self.proved.max(proof.up_to);
+        }
+        self.before = now;
     }
 
     /// How many rows are without a gap, or with gaps that are decided.
@@ -323,12 +331,19 @@ impl Tail {
         if look.complete {
             self.at = self.at.max(self.proved);
         }
-        self.state = State::Reading;
-        self.proof = None;
+        self.read_on();
         Seen { deliver, gap: None, waits_for: Vec::new() }
     }
 
+    /// There is nothing to prove any more.
+    fn read_on(&mut self) {
+        self.state = State::Reading;
+        self.proofs.clear();
+        self.before.clear();
+    }
+
+    /// Who the oldest proof waits for.
     fn awaited(&self) -> Vec<HolderId> {
-        self.proof.iter().flat_map(|proof| proof.awaited.iter().cloned()).collect()
+        self.proofs.front().map_or_else(Vec::new, |proof| proof.awaited.iter().cloned().collect())
     }
 }

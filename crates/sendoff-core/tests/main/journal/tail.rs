@@ -69,6 +69,40 @@ fn who_let_go_before_the_list_is_visible_in_the_rows_after_it() {
     assert_eq!((seen.deliver, seen.gap), (2, None));
 }
 
+/// Nothing waits longer than the longest append is open: not for a proof that is under way, and then
+/// for one of its own.
+#[test]
+fn what_is_committed_during_a_proof_waits_only_for_who_was_open_then() {
+    let (mut world, mut reader) = (World::default(), Reader::new(Tail::after(Position::START)));
+    // 1 is open for long, and 2 is there.
+    let (slow, quick) = (world.begin(), world.begin());
+    world.number(slow);
+    world.number(quick);
+    world.commit(1);
+    world.release(0);
+    reader.look(&mut world);
+    reader.look(&mut world);
+    // Meanwhile 3 is rolled back and 4 is there.
+    world.begin();
+    world.number(1);
+    world.roll_back(1);
+    world.begin();
+    world.number(1);
+    world.commit(1);
+    while world.holders().len() > 1 {
+        world.release(0);
+    }
+    reader.look(&mut world);
+    reader.look(&mut world);
+    // Somebody begins before the slow one ends; it has nothing to do with either.
+    world.begin();
+    world.number(1);
+    world.commit(0);
+    world.release(0);
+    reader.look(&mut world);
+    assert_eq!(reader.delivered, [1, 2, 4]);
+}
+
 /// One proof covers every gap below the head it began with.
 #[test]
 fn a_history_full_of_gaps_costs_one_proof() {
