@@ -71,15 +71,6 @@ impl Locks {
     pub fn iter(&self) -> std::slice::Iter<'_, Lock> {
         self.0.iter()
     }
-
-    /// Whether these and `others` cannot be held at the same time.
-    pub fn exclude(&self, others: &Self) -> bool {
-        let theirs: BTreeMap<_, _> = others.iter().map(|lock| (lock.key, lock.mode)).collect();
-        self.iter().any(|lock| {
-            let strongest = theirs.get(&lock.key).map(|mode| lock.mode.max(*mode));
-            strongest == Some(Mode::Exclusive)
-        })
-    }
 }
 
 impl<'a> IntoIterator for &'a Locks {
