@@ -2,6 +2,7 @@
 
 pub(crate) mod drain;
 pub(crate) mod hot;
+pub(crate) mod journal;
 pub(crate) mod memory;
 pub(crate) mod retained;
 pub(crate) mod write_cost;
