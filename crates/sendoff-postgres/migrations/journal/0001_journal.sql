@@ -155,6 +155,45 @@ begin
 end
 $body$;
 
+-- The first fact above `after` that a search finds; see journal_search.
+-- The caller's session is not ours to rely on: the plan is made once, and only along the indexes.
+create function sendoff.journal_clash(kinds smallint[], tags text[], types text[], after bigint)
+returns bigint
+language plpgsql volatile
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $body$
+begin
+    return (select s.found
+              from sendoff.journal_search(kinds, tags, types, after, 9223372036854775807, 1)
+                as s(found));
+end
+$body$;
+
+-- How many of these facts are there, with the same type, tags, content type and payload.
+create function sendoff.journal_known(
+    ids uuid[], types text[], tags text[], content_types text[], payloads bytea[]
+) returns bigint
+language plpgsql volatile
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $body$
+begin
+    return (select count(*)
+              from unnest(ids, types, tags, content_types, payloads)
+                   as i(id, type, tags, content_type, payload)
+              join sendoff.journal_event e
+                on e.event_id = i.id and e.event_type = i.type and e.tags = i.tags::text[]
+               and e.content_type = i.content_type and e.payload = i.payload);
+end
+$body$;
+
 -- Appends facts, all or none, in the caller's transaction; under a condition, if there is one: that a
 -- search above the position `after` finds nothing.
 -- Guarantee: locks, check and insert are statements of their own, each with a snapshot that is younger
@@ -175,40 +214,49 @@ create function sendoff.journal_append(
     kinds smallint[], kind_tags text[], kind_types text[], after bigint
 ) returns table (outcome integer, place bigint, at timestamptz)
 language plpgsql volatile
--- The caller's session is not ours to rely on: plans are made once, and only along the indexes.
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
-set search_path = pg_catalog
+-- What is set below lasts until the function returns.
 set lock_timeout = 0
 as $body$
 declare
-    clash    bigint;
-    counted  bigint := 0;
-    recorded constant timestamptz := clock_timestamp();
+    clash   bigint;
+    counted bigint := 0;
 begin
     if kinds is not null
        and current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
-        return query select 3, null::bigint, null::timestamptz;
+        outcome := 3;
+        return next;
         return;
     end if;
     perform set_config('lock_timeout', patience::text, true);
     perform sendoff.journal_lock(keys, alone);
     if kinds is not null then
-        select s.found into clash
-          from sendoff.journal_search(kinds, kind_tags, kind_types, after, 9223372036854775807, 1)
-            as s(found);
+        clash := sendoff.journal_clash(kinds, kind_tags, kind_types, after);
     end if;
-    if clash is null then
+    outcome := 0;
+    at := clock_timestamp();
+    if clash is null and cardinality(new_ids) = 1 then
+        -- The usual append, in statements that cost little more than by hand.
+        insert into sendoff.journal_event as e
+               (event_id, event_type, tags, content_type, occurred_at, recorded_at, headers,
+                payload, correlation_id, causation_id)
+        values (new_ids[1], new_types[1], new_tags[1]::text[], new_content_types[1],
+                new_occurred[1], at, new_headers[1], new_payloads[1], new_correlations[1],
+                new_causations[1])
+        on conflict (event_id) do nothing
+        returning e.position into place;
+        if place is not null then
+            insert into sendoff.journal_tag (tag, position)
+            select t.tag, place from unnest(new_tags[1]::text[]) as t(tag);
+            return next;
+            return;
+        end if;
+    elsif clash is null then
         return query
         with new as (
             insert into sendoff.journal_event as e
                    (event_id, event_type, tags, content_type, occurred_at, recorded_at, headers,
                     payload, correlation_id, causation_id)
-            select i.id, i.type, i.tags::text[], i.content_type, i.occurred_at, recorded, i.headers,
+            select i.id, i.type, i.tags::text[], i.content_type, i.occurred_at, at, i.headers,
                    i.payload, i.correlation, i.causation
               from unnest(new_ids, new_types, new_tags, new_content_types, new_occurred,
                           new_headers, new_payloads, new_correlations, new_causations)
@@ -220,7 +268,7 @@ begin
             insert into sendoff.journal_tag (tag, position)
             select t.tag, new.position from new cross join unnest(new.tags) as t(tag)
         )
-        select 0, new.position, recorded from new order by new.position;
+        select 0, new.position, at from new order by new.position;
         get diagnostics counted = row_count;
         if counted = cardinality(new_ids) then
             return;
@@ -231,12 +279,7 @@ begin
         end if;
     end if;
     -- What was appended before by the same call, whose answer was lost, is no conflict with itself.
-    select count(*) into counted
-      from unnest(new_ids, new_types, new_tags, new_content_types, new_payloads)
-           as i(id, type, tags, content_type, payload)
-      join sendoff.journal_event e
-        on e.event_id = i.id and e.event_type = i.type and e.tags = i.tags::text[]
-       and e.content_type = i.content_type and e.payload = i.payload;
+    counted := sendoff.journal_known(new_ids, new_types, new_tags, new_content_types, new_payloads);
     if counted = cardinality(new_ids) then
         return query
         select 1, e.position, e.recorded_at
@@ -244,7 +287,10 @@ begin
           join sendoff.journal_event e on e.event_id = i.id
          order by i.nth;
     else
-        return query select case when clash is null then 4 else 2 end, clash, null::timestamptz;
+        outcome := case when clash is null then 4 else 2 end;
+        place := clash;
+        at := null;
+        return next;
     end if;
 end
 $body$;

@@ -15,7 +15,7 @@ use crate::error::failed;
 use crate::rows::{get, time};
 use crate::wire::{At, Id, Json, Payload, array_text};
 
-/// What `journal_append` is given.
+/// What `journal_append` and `journal_append_in` are given.
 pub(super) struct Params<'a> {
     keys: Vec<i32>,
     alone: Vec<bool>,
@@ -33,16 +33,10 @@ pub(super) struct Params<'a> {
     kind_tags: Option<Vec<Option<String>>>,
     kind_types: Option<Vec<Option<String>>>,
     after: i64,
-    own: bool,
 }
 
 impl<'a> Params<'a> {
-    /// `own`: whether the statement may be a transaction of its own.
-    pub(super) fn new(
-        journal: &PostgresJournal,
-        append: &'a Append,
-        own: bool,
-    ) -> Result<Self, AppendError> {
+    pub(super) fn new(journal: &PostgresJournal, append: &'a Append) -> Result<Self, AppendError> {
         let (keys, alone) = columns(&append.locks());
         let search = append.condition().map(|condition| Search::of(&condition.query));
         let (kinds, kind_tags, kind_types) = match search {
@@ -66,7 +60,6 @@ impl<'a> Params<'a> {
             kind_tags,
             kind_types,
             after: append.condition().map_or(0, |condition| condition.after.into()),
-            own,
         };
         for fact in append.facts() {
             let event = fact.event();
@@ -88,7 +81,7 @@ impl<'a> Params<'a> {
         Ok(params)
     }
 
-    pub(super) fn in_order(&self) -> [&(dyn ToSql + Sync); 17] {
+    pub(super) fn in_order(&self) -> [&(dyn ToSql + Sync); 16] {
         [
             &self.keys,
             &self.alone,
@@ -106,7 +99,6 @@ impl<'a> Params<'a> {
             &self.kind_tags,
             &self.kind_types,
             &self.after,
-            &self.own,
         ]
     }
 }

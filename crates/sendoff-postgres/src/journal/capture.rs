@@ -62,10 +62,10 @@ async fn append_on(
 ) -> Result<Vec<Receipt>, AppendError> {
     journal.check_open()?;
     let sql = journal.sql();
-    let params = Params::new(journal, append, false)?;
+    let params = Params::new(journal, append)?;
     let params = params.in_order();
     let mark = client.batch_execute(&sql.in_transaction.text);
-    let (marked, rows) = join(mark, query_unnamed(client, &sql.journal_append, &params)).await;
+    let (marked, rows) = join(mark, query_unnamed(client, &sql.journal_append_in, &params)).await;
     marked.map_err(refused_by_driver)?;
     receipts(append, &rows.map_err(refused_by_driver)?)
 }

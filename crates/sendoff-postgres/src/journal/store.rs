@@ -122,7 +122,7 @@ impl PostgresJournal {
 impl JournalStore for PostgresJournal {
     async fn append(&self, append: &Append) -> Result<Vec<Receipt>, AppendError> {
         self.check_open()?;
-        let params = Params::new(self, append, true)?;
+        let params = Params::new(self, append)?;
         let rows = self.connections().query(&self.sql().journal_append, &params.in_order()).await;
         receipts(append, &rows.map_err(refused)?)
     }
