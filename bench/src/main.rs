@@ -134,6 +134,24 @@ enum Command {
         #[arg(long, default_value_t = 1_000)]
         batch: usize,
     },
+    /// Appends to a journal, alone and several at once on tags of their own.
+    Append {
+        /// Clients that append at once.
+        #[arg(long, default_value_t = 8)]
+        clients: usize,
+        /// How long a round appends.
+        #[arg(long, default_value_t = 4.0, value_parser = seconds, value_name = "SECONDS")]
+        seconds: f64,
+    },
+    /// Follows a journal from its beginning.
+    Tail {
+        /// Facts in it.
+        #[arg(long, default_value_t = 200_000)]
+        facts: u64,
+        /// Facts in one look.
+        #[arg(long, default_value_t = 100)]
+        batch: usize,
+    },
     /// Delivers the backlog of a database that is there, and prints the memory it took.
     #[command(hide = true)]
     MemoryChild {
@@ -210,6 +228,13 @@ async fn measure_one(
         }
         Command::Memory { few, many, batch } => {
             scenario::memory::run(server, rounds, few, many, batch).await
+        }
+        Command::Append { clients, seconds } => {
+            let time = Duration::from_secs_f64(seconds);
+            scenario::journal::append(server, rounds, clients, time).await
+        }
+        Command::Tail { facts, batch } => {
+            scenario::journal::tail(server, rounds, facts, batch).await
         }
         Command::MemoryChild { .. } => Ok(Vec::new()),
     }

@@ -3,6 +3,7 @@
 pub(crate) mod cleanup;
 pub(crate) mod drain;
 pub(crate) mod hot;
+pub(crate) mod journal;
 pub(crate) mod memory;
 pub(crate) mod relay_batch;
 pub(crate) mod retained;

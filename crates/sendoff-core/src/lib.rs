@@ -15,6 +15,7 @@ mod hold;
 mod id;
 mod ident;
 mod invalid;
+pub mod journal;
 pub mod limits;
 mod name;
 pub mod partition;

@@ -42,6 +42,25 @@ pub const BATCH_ROWS: usize = 1_000;
 /// Partitions that one pass of maintenance makes. More than a year of days ahead is a mistake of
 /// units, and every one of them costs each poll a little.
 pub const PARTITIONS_PER_PASS: usize = 400;
+/// Characters of a tag's key; as long as an aggregate's type, which may be one.
+pub const TAG_KEY_CHARS: usize = 64;
+/// Characters of a tag's value; as long as an aggregate's id, which may be one.
+pub const TAG_VALUE_CHARS: usize = 128;
+/// Tags of one fact, and of one item of a query. Each is a row of an index.
+pub const TAGS: usize = 64;
+/// Facts of one append, which is one transaction.
+pub const APPEND_FACTS: usize = 1_000;
+/// Payload bytes of one append, which is one statement: far from where servers refuse a message.
+pub const APPEND_BYTES: usize = 64 * 1024 * 1024;
+/// Items of a query. Each is looked up by itself.
+pub const QUERY_ITEMS: usize = 256;
+/// Types of one item of a query, and of a topic.
+pub const QUERY_TYPES: usize = 256;
+/// Characters of the name of a topic or a publisher.
+pub const TOPIC_CHARS: usize = 128;
+/// Locks of one append. A server has room for a few thousand in all, 64 for each connection by
+/// default in PostgreSQL; whoever needs more locks the whole journal.
+pub const JOURNAL_LOCKS: usize = 64;
 
 /// Cuts `text` to at most `chars` characters, on a character boundary.
 ///

@@ -12,6 +12,7 @@ mod config;
 mod dispatch;
 mod engine;
 mod handover;
+pub mod journal;
 mod lock;
 pub mod memory;
 mod operate;

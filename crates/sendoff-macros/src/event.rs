@@ -3,7 +3,10 @@
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
-use syn::{Data, DeriveInput, Error, Field, Fields, LitStr, Member, Path, Type, parse_quote};
+use syn::meta::ParseNestedMeta;
+use syn::{
+    Data, DeriveInput, Error, Field, Fields, LitStr, Member, Path, Token, Type, parse_quote,
+};
 
 use crate::attribute::{self, also};
 use crate::name::{self, Name};
@@ -48,7 +51,7 @@ fn from_struct(input: &DeriveInput, fields: &Fields) -> syn::Result<TokenStream>
     let aggregate = Name::new("the aggregate type", text, span, name::AGGREGATE_TYPE_CHARS)?;
     let aggregate = aggregate.literal();
 
-    let setters = setters(fields)?;
+    let (setters, tags) = (setters(fields)?, tags(fields)?);
     let root = attribute::root(container.krate);
     let (ident, vis) = (&input.ident, &input.vis);
     let (generics, arguments, bounds) = input.generics.split_for_impl();
@@ -60,7 +63,8 @@ fn from_struct(input: &DeriveInput, fields: &Fields) -> syn::Result<TokenStream>
         #(#setters)*
         #payload.build()
     };
-    let event = implementation(input, &root, &quote!(self.__sendoff_event()));
+    let into = quote!(self.__sendoff_event());
+    let event = implementation(input, &root, &into, &quote!(self.__sendoff_tags()));
     Ok(quote! {
         #[automatically_derived]
         #[allow(dead_code)]
@@ -75,6 +79,13 @@ fn from_struct(input: &DeriveInput, fields: &Fields) -> syn::Result<TokenStream>
                 &self,
             ) -> ::core::result::Result<#root::Event, #root::InvalidEvent> {
                 #into_event
+            }
+
+            #[doc(hidden)]
+            fn __sendoff_tags(&self) -> ::std::vec::Vec<(&'static str, ::std::string::String)> {
+                let mut tags = ::std::vec::Vec::new();
+                #(#tags)*
+                tags
             }
         }
         #[automatically_derived]
@@ -113,17 +124,30 @@ fn from_enum(input: &DeriveInput, data: &syn::DataEnum) -> syn::Result<TokenStre
         return Err(errors);
     }
     let root = attribute::root(krate);
-    let variants = data.variants.iter().map(|variant| &variant.ident);
+    let variants: Vec<_> = data.variants.iter().map(|variant| &variant.ident).collect();
     let ident = &input.ident;
     let held = quote! {
         match self { #(#ident::#variants(event) => #root::IntoEvent::into_event(event),)* }
     };
-    Ok(implementation(input, &root, &held))
+    let tags = quote! {
+        match self { #(#ident::#variants(event) => #root::IntoEvent::tags(event),)* }
+    };
+    Ok(implementation(input, &root, &held, &tags))
 }
 
 /// `IntoEvent` for the type and for a reference to it.
-fn implementation(input: &DeriveInput, root: &TokenStream, body: &TokenStream) -> TokenStream {
+fn implementation(
+    input: &DeriveInput,
+    root: &TokenStream,
+    body: &TokenStream,
+    tags: &TokenStream,
+) -> TokenStream {
     let ident = &input.ident;
+    let tags = quote! {
+        fn tags(&self) -> ::std::vec::Vec<(&'static str, ::std::string::String)> {
+            #tags
+        }
+    };
     let (generics, arguments, bounds) = input.generics.split_for_impl();
     let mut borrowed = input.generics.clone();
     borrowed.params.insert(0, parse_quote!('__sendoff));
@@ -134,6 +158,8 @@ fn implementation(input: &DeriveInput, root: &TokenStream, body: &TokenStream) -
             fn into_event(self) -> ::core::result::Result<#root::Event, #root::InvalidEvent> {
                 #body
             }
+
+            #tags
         }
 
         #[automatically_derived]
@@ -141,17 +167,25 @@ fn implementation(input: &DeriveInput, root: &TokenStream, body: &TokenStream) -
             fn into_event(self) -> ::core::result::Result<#root::Event, #root::InvalidEvent> {
                 #body
             }
+
+            #tags
         }
     }
 }
 
+/// What a field can be marked with.
+const KNOWN: &str = "`aggregate_id`, `tenant_id`, `ordering_key`, `occurred_at` and `tag`";
+
 /// One statement for each purpose a field serves.
 fn setters(fields: &Fields) -> syn::Result<Vec<TokenStream>> {
-    const KNOWN: &str = "`aggregate_id`, `tenant_id`, `ordering_key` and `occurred_at`";
     let mut taken = Vec::new();
     let mut setters = Vec::new();
     for (member, field) in fields.members().zip(fields) {
         attribute::read(&field.attrs, "event", KNOWN, |key, meta| {
+            if key == "tag" {
+                // Read by `tags`; here it is only passed over.
+                return tag_key(meta, &member).map(|_| true);
+            }
             if !matches!(key, "aggregate_id" | "tenant_id" | "ordering_key" | "occurred_at") {
                 return Ok(false);
             }
@@ -183,6 +217,55 @@ fn setter(purpose: &Path, member: &Member, field: &Field) -> TokenStream {
         quote! {
             let value = &self.#member;
             let builder = builder.#purpose(#value);
+        }
+    }
+}
+
+/// One statement for each field that is a tag.
+fn tags(fields: &Fields) -> syn::Result<Vec<TokenStream>> {
+    let mut tags = Vec::new();
+    for (member, field) in fields.members().zip(fields) {
+        attribute::read(&field.attrs, "event", KNOWN, |key, meta| {
+            if key == "tag" {
+                tags.push(tag(&tag_key(meta, &member)?, &member, field));
+            }
+            Ok(true)
+        })?;
+    }
+    Ok(tags)
+}
+
+/// The key of `tag = "key"`, or the name of the field.
+fn tag_key(meta: &ParseNestedMeta<'_>, member: &Member) -> syn::Result<LitStr> {
+    let (text, span) = if meta.input.peek(Token![=]) {
+        let literal = attribute::text(meta)?;
+        (literal.value(), literal.span())
+    } else {
+        match member {
+            Member::Named(name) => (name.unraw().to_string(), name.span()),
+            Member::Unnamed(_) => {
+                return Err(meta.error("a field without a name needs a key: `tag = \"...\"`"));
+            }
+        }
+    };
+    if text.contains('=') {
+        return Err(Error::new(span, "a tag's key must not contain '=': the first one ends it"));
+    }
+    Ok(Name::new("the tag's key", text, span, name::TAG_KEY_CHARS)?.literal())
+}
+
+fn tag(key: &LitStr, member: &Member, field: &Field) -> TokenStream {
+    let push = quote!(tags.push((#key, ::std::string::ToString::to_string(value))));
+    if is_option(&field.ty) {
+        quote! {
+            if let ::core::option::Option::Some(value) = &self.#member {
+                #push;
+            }
+        }
+    } else {
+        quote! {
+            let value = &self.#member;
+            #push;
         }
     }
 }
@@ -238,7 +321,19 @@ mod tests {
             (
                 parse_quote! { struct S { #[event(payload)] a: u8 } },
                 "`payload` is not known here; \
-                 known is `aggregate_id`, `tenant_id`, `ordering_key` and `occurred_at`",
+                 known is `aggregate_id`, `tenant_id`, `ordering_key`, `occurred_at` and `tag`",
+            ),
+            (
+                parse_quote! { struct S { #[event(tag = "a=b")] a: u8 } },
+                "a tag's key must not contain '=': the first one ends it",
+            ),
+            (
+                parse_quote! { struct S { #[event(tag = "")] a: u8 } },
+                "the tag's key must not be empty",
+            ),
+            (
+                parse_quote! { struct S(#[event(tag)] u8); },
+                "a field without a name needs a key: `tag = \"...\"`",
             ),
             (
                 parse_quote! { #[event(type = "x")] enum E { A(S) } },

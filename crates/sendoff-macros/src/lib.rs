@@ -136,6 +136,7 @@ pub fn aggregate_type(input: TokenStream) -> TokenStream {
 /// | `#[event(tenant_id)]` | field | is the tenant |
 /// | `#[event(ordering_key)]` | field | is the key within which order matters |
 /// | `#[event(occurred_at)]` | field | is when it happened: a `Timestamp` or `SystemTime` |
+/// | `#[event(tag)]`, `#[event(tag = "...")]` | any field | is a tag in a journal; its key is the field's name by default |
 ///
 /// A field may have several of them. Fields are turned to text with `ToString`; a field written as
 /// `Option<...>` sets nothing where it is `None`. Fields stay part of the payload; to leave one out,

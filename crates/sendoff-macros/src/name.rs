@@ -7,6 +7,7 @@ use syn::{Error, LitStr};
 // make every user build the core twice, once for the compiler.
 pub(crate) const EVENT_TYPE_CHARS: usize = 128;
 pub(crate) const AGGREGATE_TYPE_CHARS: usize = 64;
+pub(crate) const TAG_KEY_CHARS: usize = 64;
 /// `sendoff_core::GLOBAL_AGGREGATE`.
 pub(crate) const GLOBAL_AGGREGATE: &str = "__GLOBAL__";
 

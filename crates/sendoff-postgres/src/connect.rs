@@ -22,19 +22,31 @@ const KEEPALIVE_RETRIES: u32 = 3;
 /// Unanswered data counts as a dead peer after this long.
 const TCP_USER_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// A claim or settlement that a crash of the server takes back only causes another delivery, so
+/// they need not wait for the disk.
+const RELAXED: &str = "-c synchronous_commit=off";
+
 /// What our sessions are set to, whatever the defaults of the database or the role are.
 ///
-/// A claim or settlement that a crash of the server takes back only causes another delivery, so
-/// they need not wait for the disk. The plans never depend on values, and the table may be large
+/// The plans never depend on values, and the table may be large
 /// before anybody counted it: so plans are made once, and only along the indexes. With scans
 /// forbidden their estimates are absurd, and would have every statement compiled. A table in many
 /// partitions would rather be read once and kept than probed for each row.
-const SETTINGS: &str = "-c synchronous_commit=off -c plan_cache_mode=force_generic_plan \
+const SETTINGS: &str = "-c plan_cache_mode=force_generic_plan \
                         -c enable_seqscan=off -c enable_bitmapscan=off -c enable_hashjoin=off \
                         -c enable_mergejoin=off -c enable_material=off -c jit=off \
                         -c default_transaction_isolation=read\\ committed \
                         -c default_transaction_read_only=off -c lock_timeout=0 \
                         -c search_path=pg_catalog -c timezone=UTC";
+
+/// What a commit of ours is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Commits {
+    /// A crash of the server may take it back.
+    Relaxed,
+    /// As much as the server's, the database's or the role's default makes it.
+    Durable,
+}
 
 /// Opens connections, all alike.
 pub(crate) struct Connector {
@@ -73,7 +85,11 @@ impl From<NotOpened> for StoreError {
 }
 
 impl Connector {
-    pub(crate) fn new(url: &str, options: &PostgresOptions) -> Result<Self, StoreError> {
+    pub(crate) fn new(
+        url: &str,
+        options: &PostgresOptions,
+        commits: Commits,
+    ) -> Result<Self, StoreError> {
         // What libpq calls verify-full is what we always do.
         let url = url.replace("sslmode=verify-full", "sslmode=require");
         // The parser's words do not repeat the URL, which may hold a password.
@@ -98,7 +114,8 @@ impl Connector {
         if options.doorbell == Doorbell::On {
             let asked = config.get_options().unwrap_or_default();
             let timeout = options.statement_timeout.as_millis();
-            config.options(format!("{asked} {SETTINGS} -c statement_timeout={timeout}"));
+            let commits = if commits == Commits::Relaxed { RELAXED } else { "" };
+            config.options(format!("{asked} {commits} {SETTINGS} -c statement_timeout={timeout}"));
         }
         Ok(Self { config, security, timeout: options.connect_timeout })
     }

@@ -37,6 +37,7 @@ mod claim;
 mod connect;
 mod error;
 mod inspect;
+mod journal;
 mod layout;
 mod link;
 mod locked;
@@ -55,6 +56,7 @@ mod wake;
 mod wire;
 
 pub use capture::{PreparedClient, PreparedTransaction};
+pub use journal::{JournalOptions, PostgresJournal, journal_migration_sql};
 pub use options::{Doorbell, Layout, PostgresOptions, Retention, Tls};
 pub use schema::migration_sql;
 pub use sendoff_core::partition::Period;

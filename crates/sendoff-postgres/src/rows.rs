@@ -91,16 +91,22 @@ fn attempts(row: &Row) -> Result<u32, StoreError> {
     get::<i32>(row, column::ATTEMPTS).map(|stored| u32::try_from(stored).unwrap_or(0))
 }
 
+/// The headers of a row.
+pub(crate) fn headers(row: &Row, column: usize) -> Result<Headers, Undecodable> {
+    let headers: Option<Json> = field(row, column, "headers")?;
+    Headers::from_json(headers.as_ref().map(|Json(text)| text.as_str()))
+        // Not the parser's own words, which may quote a header's value.
+        .map_err(|error| undecodable("headers", NotHeaders { column: error.column() }))
+}
+
+/// When the event of a row happened.
+pub(crate) fn occurred_at(row: &Row, column: usize) -> Result<Timestamp, Undecodable> {
+    let at: At = field(row, column, "occurred_at")?;
+    if at.is_finite() { Ok(at.0) } else { Err(Undecodable { field: "occurred_at", source: None }) }
+}
+
 fn event(row: &Row) -> Result<Event, Undecodable> {
     let Id(id) = field(row, column::EVENT_ID, "event_id")?;
-    let headers: Option<Json> = field(row, column::HEADERS, "headers")?;
-    let headers = Headers::from_json(headers.as_ref().map(|Json(text)| text.as_str()))
-        // Not the parser's own words, which may quote a header's value.
-        .map_err(|error| undecodable("headers", NotHeaders { column: error.column() }))?;
-    let occurred_at: At = field(row, column::OCCURRED_AT, "occurred_at")?;
-    if !occurred_at.is_finite() {
-        return Err(Undecodable { field: "occurred_at", source: None });
-    }
     let Payload(payload) = field(row, column::PAYLOAD, "payload")?;
     Event::restore(StoredEvent {
         id,
@@ -109,10 +115,10 @@ fn event(row: &Row) -> Result<Event, Undecodable> {
         aggregate_id: field(row, column::AGGREGATE_ID, "aggregate_id")?,
         tenant_id: field(row, column::TENANT_ID, "tenant_id")?,
         ordering_key: field(row, column::ORDERING_KEY, "ordering_key")?,
-        headers,
+        headers: headers(row, column::HEADERS)?,
         content_type: Cow::Owned(field(row, column::CONTENT_TYPE, "content_type")?),
         payload: Bytes::copy_from_slice(payload),
-        occurred_at: occurred_at.0,
+        occurred_at: occurred_at(row, column::OCCURRED_AT)?,
     })
 }
 
@@ -122,11 +128,11 @@ struct NotHeaders {
     column: usize,
 }
 
-fn undecodable(field: &'static str, source: impl Into<BoxError>) -> Undecodable {
+pub(crate) fn undecodable(field: &'static str, source: impl Into<BoxError>) -> Undecodable {
     Undecodable { field, source: Some(source.into()) }
 }
 
-fn field<'r, T: FromSql<'r>>(
+pub(crate) fn field<'r, T: FromSql<'r>>(
     row: &'r Row,
     column: usize,
     field: &'static str,

@@ -72,6 +72,24 @@ statements!(
     ],
     is_in_transaction: [],
     lock: [INT8, INTERVAL, INTERVAL],
+    journal_append: [
+        INT4_ARRAY, BOOL_ARRAY, INT4, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY,
+        TIMESTAMPTZ_ARRAY, JSONB_ARRAY, BYTEA_ARRAY, UUID_ARRAY, UUID_ARRAY, INT2_ARRAY,
+        TEXT_ARRAY, TEXT_ARRAY, INT8
+    ],
+    journal_append_in: [
+        INT4_ARRAY, BOOL_ARRAY, INT4, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY,
+        TIMESTAMPTZ_ARRAY, JSONB_ARRAY, BYTEA_ARRAY, UUID_ARRAY, UUID_ARRAY, INT2_ARRAY,
+        TEXT_ARRAY, TEXT_ARRAY, INT8
+    ],
+    journal_decide: [INT4_ARRAY, BOOL_ARRAY, INT4],
+    journal_head: [],
+    journal_holders: [],
+    journal_read: [INT2_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8, INT8, INT8],
+    journal_schema_known: [],
+    journal_schema_version: [],
+    journal_tail: [INT8, INT8],
+    journal_who: [],
     oldest_lag: [],
     partition_layout: [],
     partition_list: [],

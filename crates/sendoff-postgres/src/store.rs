@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use sendoff_engine::store::StoreError;
 
-use crate::connect::Connector;
+use crate::connect::{Commits, Connector};
 use crate::link::{Kept, Link};
 use crate::locked::LockSessions;
 use crate::names::Names;
@@ -68,7 +68,7 @@ impl PostgresStore {
     /// Like [`connect`](Self::connect), with options.
     pub async fn connect_with(url: &str, options: PostgresOptions) -> Result<Self, StoreError> {
         options.check()?;
-        let connector = Arc::new(Connector::new(url, &options)?);
+        let connector = Arc::new(Connector::new(url, &options, Commits::Relaxed)?);
         let names = Names::new(options.schema.as_ref(), options.prefix.as_ref());
         let link = || Link::new(Arc::clone(&connector), Kept::from(options.doorbell));
         let links = Links { claims: link(), settlements: link(), upkeep: link() };

@@ -197,6 +197,24 @@ impl fmt::Debug for ErrorText<'_> {
     }
 }
 
+/// Texts as the text form of an array: where arrays of arrays are wanted, which the server only has in
+/// rectangles.
+pub(crate) fn array_text<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
+    let mut array = String::from("{");
+    for text in texts {
+        array.push_str(if array.len() > 1 { ",\"" } else { "\"" });
+        for character in text.chars() {
+            if matches!(character, '"' | '\\') {
+                array.push('\\');
+            }
+            array.push(character);
+        }
+        array.push('"');
+    }
+    array.push('}');
+    array
+}
+
 /// A transaction's number, as `xid8`, or from its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Xid(pub(crate) u64);

@@ -44,6 +44,7 @@ mod claim;
 mod connect;
 mod error;
 mod inspect;
+mod journal;
 mod locked;
 mod options;
 mod retain;
@@ -54,5 +55,6 @@ mod sql;
 mod store;
 mod writer;
 
+pub use journal::SqliteJournal;
 pub use options::{Retention, SqliteOptions, Synchronous};
 pub use store::SqliteStore;

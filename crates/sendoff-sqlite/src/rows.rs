@@ -134,14 +134,6 @@ pub(crate) fn row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Result<Row, Undec
 /// The event of a row, or which column is none. Never fails the statement: one bad row must not keep
 /// its neighbours from being delivered.
 fn event(row: &rusqlite::Row<'_>) -> Result<Event, Undecodable> {
-    let headers = optional_text(row, column::HEADERS, "headers")?;
-    let headers = Headers::from_json(headers.as_deref()).map_err(|error| {
-        // Not the error itself: its text may quote a header's value.
-        undecodable("headers", NotHeaders { line: error.line(), column: error.column() })
-    })?;
-    let ValueRef::Blob(payload) = value(row, column::PAYLOAD, "payload")? else {
-        return Err(Undecodable { field: "payload", source: None });
-    };
     Event::restore(StoredEvent {
         id: id(row).map_err(|error| undecodable("event_id", error))?,
         event_type: text(row, column::EVENT_TYPE, "event_type")?,
@@ -149,12 +141,29 @@ fn event(row: &rusqlite::Row<'_>) -> Result<Event, Undecodable> {
         aggregate_id: optional_text(row, column::AGGREGATE_ID, "aggregate_id")?,
         tenant_id: optional_text(row, column::TENANT_ID, "tenant_id")?,
         ordering_key: optional_text(row, column::ORDERING_KEY, "ordering_key")?,
-        headers,
+        headers: headers(row, column::HEADERS)?,
         content_type: Cow::Owned(text(row, column::CONTENT_TYPE, "content_type")?),
-        payload: Bytes::copy_from_slice(payload),
+        payload: payload(row, column::PAYLOAD)?,
         occurred_at: time(row, column::OCCURRED_AT)
             .map_err(|error| undecodable("occurred_at", error))?,
     })
+}
+
+/// The headers of a row.
+pub(crate) fn headers(row: &rusqlite::Row<'_>, column: usize) -> Result<Headers, Undecodable> {
+    let headers = optional_text(row, column, "headers")?;
+    Headers::from_json(headers.as_deref()).map_err(|error| {
+        // Not the error itself: its text may quote a header's value.
+        undecodable("headers", NotHeaders { line: error.line(), column: error.column() })
+    })
+}
+
+/// The payload of a row.
+pub(crate) fn payload(row: &rusqlite::Row<'_>, column: usize) -> Result<Bytes, Undecodable> {
+    match value(row, column, "payload")? {
+        ValueRef::Blob(payload) => Ok(Bytes::copy_from_slice(payload)),
+        _ => Err(Undecodable { field: "payload", source: None }),
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -164,7 +173,7 @@ struct NotHeaders {
     column: usize,
 }
 
-fn undecodable(field: &'static str, source: impl Into<BoxError>) -> Undecodable {
+pub(crate) fn undecodable(field: &'static str, source: impl Into<BoxError>) -> Undecodable {
     Undecodable { field, source: Some(source.into()) }
 }
 
@@ -177,7 +186,7 @@ fn count(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<u32> {
     Ok(u32::try_from(stored).unwrap_or(u32::MAX))
 }
 
-fn time(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<Timestamp> {
+pub(crate) fn time(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<Timestamp> {
     row.get(column).map(Timestamp::from_micros)
 }
 
@@ -189,7 +198,7 @@ fn value<'r>(
     row.get_ref(column).map_err(|error| undecodable(field, error))
 }
 
-fn text(
+pub(crate) fn text(
     row: &rusqlite::Row<'_>,
     column: usize,
     field: &'static str,

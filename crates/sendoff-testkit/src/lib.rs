@@ -4,6 +4,7 @@
 //! - [`conformance`]: the suite a store joins by, in a few lines.
 //! - [`acceptance`]: what every outbox does, whatever its store and its driver.
 //! - [`relay`]: what batches, relays and topic workers do, on every store and in both claim modes.
+//! - [`journal`]: the suite a journal joins by.
 //! - [`sim`]: worlds of several nodes on virtual time, one for each seed.
 //! - [`proxy`]: a server's door that can be slammed at a chosen moment.
 //! - [`clock`]: a clock that moves when told; [`wait`]: for what has no signal.
@@ -17,6 +18,7 @@ pub mod acceptance;
 pub mod clock;
 pub mod conformance;
 pub mod history;
+pub mod journal;
 pub mod proxy;
 pub mod relay;
 pub mod sim;

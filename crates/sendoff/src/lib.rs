@@ -62,6 +62,12 @@ pub use sendoff_engine::{
 #[cfg(feature = "macros")]
 pub use sendoff_macros::{AggregateType, Event, EventType};
 
+/// The journal: facts that are appended under conditions and read in order.
+pub mod journal {
+    pub use sendoff_core::journal::*;
+    pub use sendoff_engine::journal::*;
+}
+
 /// The embedded store: an SQLite file.
 #[cfg(feature = "sqlite")]
 pub use sendoff_sqlite as sqlite;
@@ -83,6 +89,8 @@ mod documented {
     struct Configuration;
     #[doc = include_str!("../../../docs/guide/handling-events.md")]
     struct HandlingEvents;
+    #[doc = include_str!("../../../docs/guide/journal.md")]
+    struct Journal;
     #[doc = include_str!("../../../docs/guide/operating.md")]
     struct Operating;
     #[doc = include_str!("../../../docs/guide/relaying.md")]

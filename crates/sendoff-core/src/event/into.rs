@@ -7,6 +7,11 @@ use crate::name::EventType;
 pub trait IntoEvent {
     /// The event, checked.
     fn into_event(self) -> Result<Event, InvalidEvent>;
+
+    /// Keys and values of the tags it has in a [journal](crate::journal); an outbox has none.
+    fn tags(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
 }
 
 impl IntoEvent for Event {

@@ -6,6 +6,7 @@ mod close;
 mod dispatch;
 mod flaky;
 mod handover;
+mod journal;
 mod operate;
 mod relay;
 mod settle;

@@ -1,5 +1,6 @@
 use std::time::{Duration, SystemTime};
 
+use sendoff_core::journal::{Fact, IntoFact, Item, Position, Query, Recorded, Tag};
 use sendoff_core::{Event, GLOBAL_AGGREGATE, IntoEvent, InvalidEvent, Timestamp, TypedEvent};
 use sendoff_macros::Event;
 use serde::Serialize;
@@ -147,4 +148,52 @@ fn a_field_past_its_limit_is_refused_like_any_other() {
         refused,
         Err(InvalidEvent::TooLong { field: "tenant_id", chars: 65, limit: 64 })
     ));
+}
+
+/// Holds J2: its aggregate and its tenant are tags, and it is read back as it was.
+#[test]
+fn a_struct_is_a_fact_of_the_journal() {
+    #[derive(Debug, PartialEq, Serialize, serde::Deserialize, Event)]
+    #[event(type = "wallet.opened", aggregate = "wallet_id", crate = "sendoff_core")]
+    struct Opened {
+        #[event(aggregate_id)]
+        wallet: u64,
+    }
+    #[derive(Serialize, Event)]
+    #[event(type = "moved", crate = "sendoff_core")]
+    struct Moved<'a> {
+        #[event(tag = "wallet_id")]
+        from: u64,
+        #[event(tag = "wallet_id", tag = "target")]
+        to: Option<u64>,
+        #[event(tag)]
+        bank: &'a str,
+    }
+    #[derive(Event)]
+    #[event(crate = "sendoff_core")]
+    enum Wallets<'a> {
+        Opened(Opened),
+        Moved(Moved<'a>),
+    }
+    let tags = |fact: Fact| -> Vec<String> { fact.tags().iter().map(Tag::to_string).collect() };
+    let moved = Moved { from: 1, to: Some(2), bank: "x" };
+    let expected = ["bank=x", "target=2", "wallet_id=1", "wallet_id=2"];
+    assert_eq!(tags((&moved).into_fact().unwrap()), expected);
+    let moved = Wallets::Moved(Moved { to: None, ..moved });
+    assert_eq!(tags((&moved).into_fact().unwrap()), ["bank=x", "wallet_id=1"]);
+    assert_eq!(tags(moved.into_fact().unwrap()), ["bank=x", "wallet_id=1"]);
+    let opened = Wallets::Opened(Opened { wallet: 8 });
+    assert_eq!(tags(opened.into_fact().unwrap()), ["wallet_id=8"]);
+
+    let fact = Opened { wallet: 7 }.into_fact().unwrap();
+    assert_eq!(fact.tags().value("wallet_id"), Some("7"));
+    let position = Position::START.next();
+    let recorded = Recorded { position, recorded_at: Timestamp::now(), fact };
+    assert_eq!(recorded.read::<Opened>().unwrap().unwrap(), Opened { wallet: 7 });
+    let query = Query::of(Item::any().of_event::<Opened>());
+    assert!(query.selects(&recorded));
+    let fact = placed().into_fact().unwrap();
+    assert_eq!(fact.tags().value("tenant_id"), Some("berlin"));
+    let other = Recorded { fact, ..recorded };
+    assert!(other.read::<Opened>().is_none() && !query.selects(&other));
 }

@@ -10,6 +10,7 @@ mod deadpool;
 mod diesel_async;
 mod doorbell;
 mod emit;
+mod journal;
 mod killed;
 mod link;
 mod nodes;

@@ -109,7 +109,12 @@ impl Drop for Place {
                 tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let client = connect(&url).await?;
-                client.batch_execute(&format!("drop schema if exists {schema} cascade")).await
+                client
+                    .batch_execute(&format!(
+                        // A test that failed may have left a lock behind; its own word matters more.
+                        "set lock_timeout = '10s'; drop schema if exists {schema} cascade"
+                    ))
+                    .await
             })
         });
         let _ = clean.join();

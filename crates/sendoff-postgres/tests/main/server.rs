@@ -41,6 +41,23 @@ impl Server {
         Some(server)
     }
 
+    /// A standby that follows this one, begun with a copy of it.
+    pub(crate) fn standby(&self) -> Self {
+        let folder = TempDir::with_prefix("sendoff-pg-").unwrap();
+        own(folder.path());
+        let (programs, port) = (self.programs.clone(), free_port());
+        let mut standby = Self { programs, settings: Vec::new(), folder, port, child: None };
+        let copied = standby
+            .command("pg_basebackup")
+            .args(["-h", "127.0.0.1", "-U", "postgres", "-p", &self.port.to_string()])
+            .args(["--checkpoint=fast", "--write-recovery-conf", "-D"])
+            .arg(standby.data())
+            .status();
+        assert!(copied.unwrap().success());
+        standby.up();
+        standby
+    }
+
     pub(crate) fn url(&self) -> String {
         self.url_at("127.0.0.1")
     }
@@ -126,9 +143,9 @@ impl Drop for Server {
     }
 }
 
-/// Line 8 of the file says how far the server is.
+/// Line 8 of the file says how far the server is; a standby never gets further than that.
 fn is_ready(pid_file: &str) -> bool {
-    pid_file.lines().nth(7).is_some_and(|line| line.trim() == "ready")
+    pid_file.lines().nth(7).is_some_and(|line| ["ready", "standby"].contains(&line.trim()))
 }
 
 pub(crate) fn free_port() -> u16 {

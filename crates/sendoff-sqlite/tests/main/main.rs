@@ -3,6 +3,7 @@
 
 mod capture;
 mod claim;
+mod journal;
 mod open;
 mod outbox;
 mod retain;

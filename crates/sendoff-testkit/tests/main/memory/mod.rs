@@ -1,6 +1,7 @@
 //! The store in memory passes the suite, whether it keeps what is done or not.
 
 mod acceptance;
+mod journal;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,0 +1,102 @@
+use sendoff_core::BoxError;
+use sendoff_core::journal::{Invalid, Position, Unsafe};
+
+use crate::store::StoreError;
+
+/// The condition of an append does not hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the condition does not hold: there is a fact at position {position}; decide again")]
+pub struct Conflict {
+    /// Where the first fact is that it excludes.
+    pub position: Position,
+}
+
+/// Why nothing was appended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AppendError {
+    /// A fact or the condition is not acceptable; no SQL was sent.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The condition does not hold.
+    #[error(transparent)]
+    Conflict(#[from] Conflict),
+    /// Somebody else has an append open that this one excludes, for longer than it was to wait. The
+    /// caller's transaction, where there is one, cannot go on.
+    #[error("another append on the same tags or types is open; try again")]
+    Busy(#[source] BoxError),
+    /// The caller's transaction cannot see what it would have to check.
+    #[error(
+        "an append with a condition needs a transaction at READ COMMITTED: with a snapshot from \
+         its beginning it is blind for what it has to look for"
+    )]
+    Isolation,
+    /// A fact with one of these ids is there, and it is another.
+    #[error("a fact with the same id is there already, with another content")]
+    IdTaken,
+    /// There is no transaction of the caller's to append in.
+    #[error("no transaction is open on this connection")]
+    NoTransaction,
+    /// The store failed. With a transaction of its own the append may or may not be there; appended
+    /// again with the same ids it is there once.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why a decision could not be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecideError {
+    /// The model asks for what is not acceptable.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// Somebody has an append open that the decision would have to know, for longer than it was to
+    /// wait.
+    #[error("an append that the decision depends on is open; try again")]
+    Busy(#[source] BoxError),
+    /// The model could not make sense of a fact.
+    #[error("the model could not apply the fact at position {position}")]
+    Model {
+        /// Where the fact is.
+        position: Position,
+        /// What was wrong.
+        #[source]
+        source: BoxError,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why a command was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecuteError<E> {
+    /// Its handler refused.
+    #[error("the handler refused the command")]
+    Handler(#[source] E),
+    /// Others were quicker, every time.
+    #[error("the command lost against others {tries} times")]
+    Contended {
+        /// How often it was tried.
+        tries: u32,
+        /// What the last try ran into: [`Conflict`](AppendError::Conflict) or
+        /// [`Busy`](AppendError::Busy).
+        #[source]
+        last: AppendError,
+    },
+    /// What the handler decided could not be appended.
+    #[error("the facts could not be appended")]
+    Append(#[source] AppendError),
+}
+
+/// Why a tail is over. Positions in memory are worth nothing then: open another from the stored one.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TailError {
+    /// Nobody could be sure that nothing is skipped.
+    #[error(transparent)]
+    Unsafe(#[from] Unsafe),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

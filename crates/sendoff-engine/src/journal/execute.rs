@@ -1,0 +1,136 @@
+//! Carrying out commands.
+
+use std::future::Future;
+use std::time::Duration;
+
+use sendoff_core::journal::{Append, Condition, Fact, IntoFact, Invalid};
+
+use super::error::{AppendError, ExecuteError};
+use super::handle::Journal;
+use super::store::{JournalStore, Receipt};
+use crate::store::StoreError;
+
+/// How often a command is tried. Who loses that often would lose again.
+const TRIES: u32 = 8;
+/// The pause after losing once; it doubles, and is spread so that the losers do not meet again.
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+
+/// What a command's handler decided: facts, and the condition they rely on.
+#[derive(Debug, Clone, Default)]
+pub struct Decision {
+    facts: Vec<Fact>,
+    condition: Option<Condition>,
+}
+
+impl Decision {
+    /// That nothing is to happen.
+    pub fn nothing() -> Self {
+        Self::default()
+    }
+
+    /// That these facts happen if the condition still holds.
+    pub fn given(condition: Condition) -> Self {
+        Self { facts: Vec::new(), condition: Some(condition) }
+    }
+
+    /// Adds a fact.
+    pub fn fact(mut self, fact: impl IntoFact) -> Result<Self, Invalid> {
+        self.facts.push(fact.into_fact()?);
+        Ok(self)
+    }
+}
+
+/// A command that was carried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Executed {
+    /// What became of each fact; none where the handler decided on none.
+    pub receipts: Vec<Receipt>,
+    /// How often the handler ran.
+    pub tries: u32,
+}
+
+impl<S: JournalStore> Journal<S> {
+    /// Runs a handler that reads the journal and decides, and appends what it decided on. If others
+    /// were quicker (the condition does not hold any more, or they have it locked), the handler runs
+    /// again, with the journal as it is then; eight times at most.
+    ///
+    /// An append whose answer was lost is repeated with the same facts, and so is there once.
+    ///
+    /// ```
+    /// use sendoff_core::journal::{Fact, Item, Query, Tag};
+    /// use sendoff_engine::journal::{Decision, Journal, MemoryJournal, fold};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    /// let journal = Journal::new(MemoryJournal::new());
+    /// let open = |wallet: &'static str| {
+    ///     let journal = journal.clone();
+    ///     async move {
+    ///         let opened = Query::of(Item::any().of_type("opened").tagged(Tag::new("id", wallet)?));
+    ///         let exists = fold(opened, false, |exists, _| { *exists = true; Ok(()) });
+    ///         let decided = journal.decide(exists).await?;
+    ///         if decided.model.state {
+    ///             return Err("it is open already".into());
+    ///         }
+    ///         let fact = Fact::builder(("opened", "{}")).tag("id", wallet);
+    ///         Ok::<_, sendoff_core::BoxError>(Decision::given(decided.condition).fact(fact)?)
+    ///     }
+    /// };
+    /// assert_eq!(journal.execute(|| open("w1")).await?.receipts.len(), 1);
+    /// assert!(journal.execute(|| open("w1")).await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// What the handler answers; [`Contended`](ExecuteError::Contended) when it lost every time.
+    pub async fn execute<F, Fut, E>(&self, mut handler: F) -> Result<Executed, ExecuteError<E>>
+    where
+        F: FnMut() -> Fut,
+        Fut: Future<Output = Result<Decision, E>>,
+    {
+        let mut pause = FIRST_PAUSE;
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let Decision { facts, condition } = handler().await.map_err(ExecuteError::Handler)?;
+            if facts.is_empty() {
+                return Ok(Executed { receipts: Vec::new(), tries });
+            }
+            let append = Append::new(facts, condition)
+                .map_err(|invalid| ExecuteError::Append(invalid.into()))?;
+            match self.append_surely(&append).await {
+                Ok(receipts) => return Ok(Executed { receipts, tries }),
+                Err(last @ (AppendError::Conflict(_) | AppendError::Busy(_))) => {
+                    if tries >= TRIES {
+                        return Err(ExecuteError::Contended { tries, last });
+                    }
+                }
+                Err(error) => return Err(ExecuteError::Append(error)),
+            }
+            pause = rest(pause).await;
+        }
+    }
+
+    /// Repeats an append whose end nobody knows.
+    async fn append_surely(&self, append: &Append) -> Result<Vec<Receipt>, AppendError> {
+        let mut pause = FIRST_PAUSE;
+        for _ in 1..TRIES {
+            match self.append_as(append).await {
+                Err(AppendError::Store(StoreError::Unavailable(_) | StoreError::Timeout)) => {
+                    pause = rest(pause).await;
+                }
+                answer => return answer,
+            }
+        }
+        self.append_as(append).await
+    }
+}
+
+/// Waits, and says how long to wait the next time.
+async fn rest(pause: Duration) -> Duration {
+    tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
+    (pause * 2).min(LONGEST_PAUSE)
+}

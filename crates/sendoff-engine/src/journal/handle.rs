@@ -1,0 +1,190 @@
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::stream::{Stream, TryStreamExt};
+use sendoff_core::journal::{
+    Append, Condition, Fact, Holder, IntoFact, Invalid, Position, Query, Recorded, Tail,
+};
+use tokio::sync::Notify;
+
+use super::error::{AppendError, DecideError};
+use super::model::{Decided, Model};
+use super::pages::pages;
+use super::store::{AppendIn, AppendInBlocking, JournalStore, Receipt};
+use super::tail::{TailOptions, TailReader};
+use crate::store::StoreError;
+
+/// A journal. Cheap to clone.
+pub struct Journal<S>(Arc<Shared<S>>);
+
+struct Shared<S> {
+    store: S,
+    appended: Arc<Notify>,
+}
+
+impl<S: JournalStore> Journal<S> {
+    /// The journal in this store.
+    pub fn new(store: S) -> Self {
+        Self(Arc::new(Shared { store, appended: Arc::new(Notify::new()) }))
+    }
+
+    /// Its store.
+    pub fn store(&self) -> &S {
+        &self.0.store
+    }
+
+    /// Appends facts together, in a transaction of their own.
+    ///
+    /// ```
+    /// use sendoff_core::journal::Fact;
+    /// use sendoff_engine::journal::{Journal, MemoryJournal};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let journal = Journal::new(MemoryJournal::new());
+    /// let opened = Fact::builder(("wallet.opened", "{}")).tag("wallet_id", "w1");
+    /// let receipts = journal.append([opened]).await?;
+    /// assert_eq!(receipts[0].position.get(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn append<F: IntoFact>(
+        &self,
+        facts: impl IntoIterator<Item = F>,
+    ) -> Result<Vec<Receipt>, AppendError> {
+        self.append_as(&Append::new(checked(facts)?, None)?).await
+    }
+
+    /// Appends facts together if the condition holds, in a transaction of their own.
+    pub async fn append_if<F: IntoFact>(
+        &self,
+        facts: impl IntoIterator<Item = F>,
+        condition: Condition,
+    ) -> Result<Vec<Receipt>, AppendError> {
+        self.append_as(&Append::new(checked(facts)?, Some(condition))?).await
+    }
+
+    /// Appends what was checked before, in a transaction of its own.
+    pub async fn append_as(&self, append: &Append) -> Result<Vec<Receipt>, AppendError> {
+        let receipts = self.0.store.append(append).await?;
+        self.wake();
+        Ok(receipts)
+    }
+
+    /// Appends facts in a transaction of the caller's, under a condition or none. They are there when
+    /// it commits.
+    ///
+    /// Their tags and types stay locked until then, so keep it short: decisions about them wait.
+    /// Two appends in one transaction take two sets of locks, and may deadlock with another
+    /// transaction's; the database ends one of them, and the answer is
+    /// [`Busy`](AppendError::Busy).
+    pub async fn append_in<Tx, F: IntoFact>(
+        &self,
+        tx: &mut Tx,
+        facts: impl IntoIterator<Item = F>,
+        condition: Option<Condition>,
+    ) -> Result<Vec<Receipt>, AppendError>
+    where
+        Tx: ?Sized,
+        S: AppendIn<Tx>,
+    {
+        let append = Append::new(checked(facts)?, condition)?;
+        self.0.store.append_in(tx, &append).await
+    }
+
+    /// [`append_in`](Self::append_in) for a driver that blocks.
+    pub fn append_in_blocking<Tx, F: IntoFact>(
+        &self,
+        tx: &Tx,
+        facts: impl IntoIterator<Item = F>,
+        condition: Option<Condition>,
+    ) -> Result<Vec<Receipt>, AppendError>
+    where
+        Tx: ?Sized,
+        S: AppendInBlocking<Tx>,
+    {
+        let append = Append::new(checked(facts)?, condition)?;
+        self.0.store.append_in_blocking(tx, &append)
+    }
+
+    /// Tells the tails of this process that there may be something new: after the commit of a
+    /// transaction that was appended in. Without it they find it at their next look.
+    pub fn wake(&self) {
+        self.0.appended.notify_waiters();
+    }
+
+    /// What the query means above a position, as far as it is visible now.
+    ///
+    /// For looking, not for deciding: something with a lower position may still commit. A decision is
+    /// read by [`decide`](Self::decide), and what must see everything reads a
+    /// [`tail`](Self::tail).
+    pub fn read(
+        &self,
+        query: Query,
+        after: Position,
+    ) -> impl Stream<Item = Result<Recorded, StoreError>> + Send {
+        pages(&self.0.store, query, after, Position::END)
+    }
+
+    /// Reads everything a model asks for, and the condition under which it stays true.
+    ///
+    /// Nothing is missed: appends that are open and could matter are waited for, and whatever is
+    /// appended afterwards does not fit the condition.
+    pub async fn decide<M: Model>(&self, mut model: M) -> Result<Decided<M>, DecideError> {
+        let query = model.query();
+        query.check()?;
+        let mark = self.0.store.mark(&query).await?;
+        let facts = pages(&self.0.store, query.clone(), Position::START, mark);
+        let mut facts = std::pin::pin!(facts);
+        while let Some(fact) = facts.try_next().await? {
+            let position = fact.position;
+            model.apply(&fact).map_err(|source| DecideError::Model { position, source })?;
+        }
+        Ok(Decided { model, condition: query.none_after(mark) })
+    }
+
+    /// Everything above a position, in order, as it becomes certain.
+    pub async fn tail(
+        &self,
+        after: Position,
+        options: TailOptions,
+    ) -> Result<TailReader, StoreError> {
+        self.open(Tail::after(after), options).await
+    }
+
+    /// Everything that is appended from now on.
+    pub async fn tail_from_now(&self, options: TailOptions) -> Result<TailReader, StoreError> {
+        self.open(Tail::from_now(), options).await
+    }
+
+    async fn open(&self, tail: Tail, options: TailOptions) -> Result<TailReader, StoreError> {
+        let source = self.0.store.tail().await?;
+        Ok(TailReader::new(source, tail, options, Arc::clone(&self.0.appended)))
+    }
+
+    /// The highest position that was taken.
+    pub async fn head(&self) -> Result<Position, StoreError> {
+        self.0.store.head().await
+    }
+
+    /// Whoever may hold a tail back at this moment: transactions that have appended and are not over.
+    pub async fn holders(&self) -> Result<Vec<Holder>, StoreError> {
+        self.0.store.holders().await
+    }
+}
+
+fn checked<F: IntoFact>(facts: impl IntoIterator<Item = F>) -> Result<Vec<Fact>, Invalid> {
+    facts.into_iter().map(IntoFact::into_fact).collect()
+}
+
+impl<S> Clone for Journal<S> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for Journal<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Journal").field("store", &self.0.store).finish_non_exhaustive()
+    }
+}

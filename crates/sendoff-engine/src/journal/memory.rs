@@ -1,0 +1,121 @@
+//! A journal in memory, for tests.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use sendoff_core::Timestamp;
+use sendoff_core::journal::{Append, Ask, Holder, Position, Query, Recorded, Sequence, Server};
+
+use super::error::{AppendError, Conflict, DecideError};
+use super::store::{JournalStore, Page, Receipt, TailLook, TailRow, TailSource};
+use crate::lock::lock;
+use crate::store::StoreError;
+
+/// A journal that lasts as long as its last clone. One append is made after another.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryJournal(Arc<Mutex<Vec<Recorded>>>);
+
+impl MemoryJournal {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn page(&self, query: &Query, page: Page) -> Vec<Recorded> {
+        let facts = lock(&self.0);
+        let range = facts.iter().filter(|f| f.position > page.after && f.position <= page.up_to);
+        range.filter(|fact| query.selects(fact)).take(page.limit).cloned().collect()
+    }
+}
+
+#[async_trait]
+impl JournalStore for MemoryJournal {
+    async fn append(&self, append: &Append) -> Result<Vec<Receipt>, AppendError> {
+        let mut facts = lock(&self.0);
+        let receipt = |known: &Recorded, fresh| Receipt {
+            position: known.position,
+            recorded_at: known.recorded_at,
+            fresh,
+        };
+        let known: Vec<_> = append
+            .facts()
+            .iter()
+            .filter_map(|new| facts.iter().find(|known| known.fact.id() == new.id()))
+            .collect();
+        if !known.is_empty() {
+            let same = append.facts().iter().zip(&known).all(|(new, known)| {
+                let (new_event, event) = (new.event(), known.event());
+                new.tags() == known.tags()
+                    && new_event.event_type() == event.event_type()
+                    && new_event.content_type() == event.content_type()
+                    && new_event.payload() == event.payload()
+            });
+            if same && known.len() == append.facts().len() {
+                return Ok(known.into_iter().map(|known| receipt(known, false)).collect());
+            }
+            return Err(AppendError::IdTaken);
+        }
+        if let Some(condition) = append.condition() {
+            let excluded =
+                |fact: &&Recorded| fact.position > condition.after && condition.query.selects(fact);
+            if let Some(fact) = facts.iter().find(excluded) {
+                return Err(Conflict { position: fact.position }.into());
+            }
+        }
+        let recorded_at = Timestamp::now();
+        let mut receipts = Vec::new();
+        for fact in append.facts() {
+            let position = facts.last().map_or(Position::START, |last| last.position).next();
+            let recorded = Recorded { position, recorded_at, fact: fact.clone() };
+            receipts.push(receipt(&recorded, true));
+            facts.push(recorded);
+        }
+        Ok(receipts)
+    }
+
+    async fn mark(&self, _: &Query) -> Result<Position, DecideError> {
+        Ok(self.head().await?)
+    }
+
+    async fn read(&self, query: &Query, page: Page) -> Result<Vec<Recorded>, StoreError> {
+        Ok(self.page(query, page))
+    }
+
+    async fn head(&self) -> Result<Position, StoreError> {
+        Ok(lock(&self.0).last().map_or(Position::START, |last| last.position))
+    }
+
+    async fn holders(&self) -> Result<Vec<Holder>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn tail(&self) -> Result<Box<dyn TailSource>, StoreError> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+#[async_trait]
+impl TailSource for MemoryJournal {
+    async fn look(
+        &mut self,
+        ask: Ask,
+        after: Position,
+        limit: usize,
+    ) -> Result<TailLook, StoreError> {
+        let rows = self.page(&Query::all(), Page { after, up_to: Position::END, limit });
+        let head = self.head().await?;
+        let complete = rows.last().is_none_or(|last| last.position == head);
+        Ok(TailLook {
+            server: Server { started_at: Timestamp::from_micros(0), in_recovery: false },
+            sequence: Sequence::ONE_BY_ONE,
+            head,
+            // Nobody has an append open while somebody else looks.
+            holders: (ask == Ask::HoldersThenRows).then(Vec::new),
+            rows: rows
+                .into_iter()
+                .map(|fact| TailRow { position: fact.position, recorded: Ok(fact) })
+                .collect(),
+            complete,
+        })
+    }
+}

@@ -1,0 +1,27 @@
+//! The journal: facts are appended, never changed, and read in the order of their positions.
+//!
+//! Promise: an append stores all of its facts or none, and none where its condition does not hold; of
+//! appends that exclude one another one succeeds. A decision misses nothing that its condition would
+//! not find. A tail skips nothing, however late it commits.
+//!
+//! Not here: SQL (see the store crates); which locks, and when a gap is one (see
+//! [`sendoff_core::journal`]).
+
+mod error;
+mod execute;
+mod handle;
+mod memory;
+mod model;
+mod pages;
+mod store;
+mod tail;
+
+pub use error::{AppendError, Conflict, DecideError, ExecuteError, TailError};
+pub use execute::{Decision, Executed};
+pub use handle::Journal;
+pub use memory::MemoryJournal;
+pub use model::{Decided, Fold, Model, fold};
+pub use store::{
+    AppendIn, AppendInBlocking, JournalStore, Page, Receipt, TailLook, TailRow, TailSource,
+};
+pub use tail::{Batch, TailOptions, TailReader};

@@ -1,0 +1,117 @@
+//! What the journal asks of a database.
+
+use std::future::Future;
+
+use async_trait::async_trait;
+use sendoff_core::journal::{
+    Append, Ask, Holder, HolderId, Position, Query, Recorded, Sequence, Server,
+};
+use sendoff_core::{Timestamp, Undecodable};
+
+use super::error::{AppendError, DecideError};
+use crate::store::StoreError;
+
+/// A log of facts in a database.
+#[async_trait]
+pub trait JournalStore: Send + Sync + 'static {
+    /// Appends in a transaction of its own, and returns what became of each fact, in order.
+    ///
+    /// Carried out again with the same ids and the same content it changes nothing and answers with
+    /// the positions of the first time, so that an append whose answer was lost can be repeated.
+    async fn append(&self, append: &Append) -> Result<Vec<Receipt>, AppendError>;
+
+    /// A position such that all facts the query means, up to it, are visible to whatever is read from
+    /// now on, and any that are appended from now on are above it.
+    async fn mark(&self, query: &Query) -> Result<Position, DecideError>;
+
+    /// Facts that the query means, in the order of their positions.
+    ///
+    /// Without a mark as its end a page may miss what commits later with a lower position.
+    async fn read(&self, query: &Query, page: Page) -> Result<Vec<Recorded>, StoreError>;
+
+    /// The highest position that was taken, by whatever is or will be there.
+    async fn head(&self) -> Result<Position, StoreError>;
+
+    /// Whoever may hold a tail back.
+    async fn holders(&self) -> Result<Vec<Holder>, StoreError>;
+
+    /// A way of looking at the journal's end, on one connection from its beginning to its end.
+    async fn tail(&self) -> Result<Box<dyn TailSource>, StoreError>;
+}
+
+/// Appending in a transaction the caller holds.
+pub trait AppendIn<Tx: ?Sized>: JournalStore {
+    /// Appends on `tx`. Never commits, rolls back or closes what it does not own.
+    fn append_in(
+        &self,
+        tx: &mut Tx,
+        append: &Append,
+    ) -> impl Future<Output = Result<Vec<Receipt>, AppendError>> + Send;
+}
+
+/// [`AppendIn`] for a driver that blocks.
+pub trait AppendInBlocking<Tx: ?Sized>: JournalStore {
+    /// Like [`AppendIn::append_in`].
+    fn append_in_blocking(&self, tx: &Tx, append: &Append) -> Result<Vec<Receipt>, AppendError>;
+}
+
+/// What became of one fact of an append.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Receipt {
+    /// Where it is.
+    pub position: Position,
+    /// Since when.
+    pub recorded_at: Timestamp,
+    /// Whether this append put it there. If not an earlier one did, of the same fact.
+    pub fresh: bool,
+}
+
+/// Which part of what a query means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Page {
+    /// Above this position.
+    pub after: Position,
+    /// Up to this one, which is included.
+    pub up_to: Position,
+    /// Not more than this.
+    pub limit: usize,
+}
+
+/// Looks at the end of a journal, always on the same connection.
+#[async_trait]
+pub trait TailSource: Send + 'static {
+    /// One look: the holders, if they are asked for, and then the rows above `after`, at most
+    /// `limit`.
+    async fn look(
+        &mut self,
+        ask: Ask,
+        after: Position,
+        limit: usize,
+    ) -> Result<TailLook, StoreError>;
+}
+
+/// What was seen at the end of a journal.
+#[derive(Debug)]
+pub struct TailLook {
+    /// The server the rows were read on, by the same statement.
+    pub server: Server,
+    /// How the sequence counts.
+    pub sequence: Sequence,
+    /// The last number taken.
+    pub head: Position,
+    /// Who held the sequence or the table, before the rows were read; none if nobody asked.
+    pub holders: Option<Vec<HolderId>>,
+    /// The rows, in order.
+    pub rows: Vec<TailRow>,
+    /// Whether there was nothing above the last of them.
+    pub complete: bool,
+}
+
+/// A row of the journal, also one that is no fact any more: its position counts all the same.
+#[derive(Debug)]
+pub struct TailRow {
+    /// Where.
+    pub position: Position,
+    /// What.
+    pub recorded: Result<Recorded, Undecodable>,
+}

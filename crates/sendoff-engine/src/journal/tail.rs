@@ -1,0 +1,125 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sendoff_core::journal::{HolderId, Look, Position, Tail};
+use sendoff_core::limits;
+use tokio::sync::Notify;
+
+use super::error::TailError;
+use super::store::{TailRow, TailSource};
+
+/// How a tail waits. Nothing here decides what it passes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TailOptions {
+    /// How many rows a batch has at most.
+    pub batch: usize,
+    /// How long after a look in vain the next one is made, if nobody in this process appends.
+    pub interval: Duration,
+    /// The same while it waits for somebody to finish.
+    pub gap_interval: Duration,
+}
+
+impl Default for TailOptions {
+    /// Batches of 100, a look every second, and every 10 ms at a gap.
+    fn default() -> Self {
+        Self {
+            batch: 100,
+            interval: Duration::from_secs(1),
+            gap_interval: Duration::from_millis(10),
+        }
+    }
+}
+
+/// Reads the journal's end. Skips nothing, passes nothing on twice, in the order of positions.
+///
+/// It lives on one connection. An error is its end: open another from the position you stored, not
+/// from one in memory, because a database that lost its last commits gives their positions again.
+pub struct TailReader {
+    source: Box<dyn TailSource>,
+    tail: Tail,
+    options: TailOptions,
+    appended: Arc<Notify>,
+}
+
+/// What a look passed on.
+#[derive(Debug)]
+pub struct Batch {
+    /// The rows, in order.
+    pub rows: Vec<TailRow>,
+    /// Everything up to here was passed on, or never will be there.
+    pub up_to: Position,
+    /// The numbers that hold the rest back, the first and the last, where there is a gap.
+    pub gap: Option<(Position, Position)>,
+    /// Who is waited for; [`Journal::holders`](super::Journal::holders) says more of them.
+    pub waits_for: Vec<HolderId>,
+}
+
+impl TailReader {
+    pub(super) fn new(
+        source: Box<dyn TailSource>,
+        tail: Tail,
+        options: TailOptions,
+        appended: Arc<Notify>,
+    ) -> Self {
+        Self { source, tail, options, appended }
+    }
+
+    /// The next rows, as soon as there are some.
+    ///
+    /// Cancel-safe: what was not returned is read again.
+    pub async fn next(&mut self) -> Result<Batch, TailError> {
+        loop {
+            let appended = Arc::clone(&self.appended);
+            let appended = appended.notified();
+            let mut appended = std::pin::pin!(appended);
+            // Before the look, so that whatever it comes too early for is heard of.
+            appended.as_mut().enable();
+            let batch = self.look().await?;
+            if !batch.rows.is_empty() {
+                return Ok(batch);
+            }
+            let pause = match (batch.gap, self.tail.is_waiting()) {
+                (_, true) => self.options.gap_interval,
+                (Some(_), false) => continue,
+                (None, false) if !self.tail.wants_rows() => continue,
+                (None, false) => self.options.interval,
+            };
+            tokio::select! {
+                biased;
+                () = appended => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    /// One look, whatever comes of it.
+    pub async fn look(&mut self) -> Result<Batch, TailError> {
+        let most = self.options.batch.clamp(1, limits::BATCH_ROWS);
+        let limit = if self.tail.wants_rows() { most } else { 1 };
+        let mut look = self.source.look(self.tail.ask(), self.tail.at(), limit).await?;
+        let positions: Vec<_> = look.rows.iter().map(|row| row.position).collect();
+        let seen = self.tail.take(&Look {
+            server: look.server,
+            sequence: look.sequence,
+            head: look.head,
+            holders: look.holders.as_deref(),
+            rows: &positions,
+            complete: look.complete,
+        })?;
+        look.rows.truncate(seen.deliver);
+        let (up_to, gap) = (self.tail.at(), seen.gap);
+        Ok(Batch { rows: look.rows, up_to, gap, waits_for: seen.waits_for })
+    }
+
+    /// Everything up to here was passed on, or never will be there.
+    pub fn at(&self) -> Position {
+        self.tail.at()
+    }
+}
+
+impl fmt::Debug for TailReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TailReader").field("tail", &self.tail).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,296 @@
+-- journal migration 1: the log, its tags, where publishers are, and how to append.
+-- Guarantee: runs once, in the transaction that also writes journal_schema.
+
+create table sendoff.journal_event (
+    -- Taken one by one, so that whoever has a lower number took it earlier. The tail relies on it.
+    position       bigint      not null generated always as identity
+                               (sequence name sendoff.journal_position cache 1 no cycle),
+    event_id       uuid        not null unique,
+    occurred_at    timestamptz not null,
+    recorded_at    timestamptz not null,
+    correlation_id uuid,
+    causation_id   uuid,
+    event_type     text        not null collate "C",
+    content_type   text        not null,
+    tags           text[]      not null,
+    headers        jsonb,
+    payload        bytea       not null,
+    primary key (position)
+);
+
+-- Written once and read as it is: compressing it is work for nothing.
+alter table sendoff.journal_event alter column payload set storage external;
+
+-- Nothing is ever updated, so what vacuum has to do is to freeze, early and in small pieces.
+alter table sendoff.journal_event set (autovacuum_vacuum_insert_scale_factor = 0.05);
+
+create index on sendoff.journal_event (event_type, position);
+
+-- A row for each tag of each fact. Its key is all it has: what a condition asks of a tag's history
+-- since a position is one step down this tree, however long the history is.
+create table sendoff.journal_tag (
+    tag      text   not null collate "C",
+    position bigint not null,
+    primary key (tag, position)
+);
+
+alter table sendoff.journal_tag set (autovacuum_vacuum_insert_scale_factor = 0.05);
+
+-- How far each publisher is with each topic.
+create table sendoff.journal_cursor (
+    topic         text        not null,
+    publisher     text        not null,
+    last_position bigint      not null default 0,
+    status        text        not null default 'ACTIVE',
+    error_count   integer     not null default 0,
+    last_error    text,
+    leader        text,
+    epoch         bigint      not null default 0,
+    heartbeat_at  timestamptz,
+    published_at  timestamptz,
+    updated_at    timestamptz not null default now(),
+    primary key (topic, publisher),
+    check (last_position >= 0),
+    check (status in ('ACTIVE', 'PAUSED', 'FAILED')),
+    check (error_count >= 0)
+);
+
+-- What a publisher could not deliver and was set aside.
+create table sendoff.journal_parked (
+    topic     text        not null,
+    publisher text        not null,
+    position  bigint      not null,
+    parked_at timestamptz not null default now(),
+    next_at   timestamptz,
+    attempts  integer     not null default 0,
+    error     text,
+    primary key (topic, publisher, position),
+    check (attempts >= 0)
+);
+
+-- Which facts a query means, the lowest first. A query is a list of searches, each for one item or,
+-- where an item has types and no tag, for one of its types:
+--   kind 1: facts with all of `tags`, of one of `types` or of any; searched by the tag that is
+--           rarest, as far as a hundred of each tell
+--   kind 2: facts of the type `types[1]`
+--   kind 3: all facts
+-- `tags` and `types` are arrays in text form, because arrays of arrays must be rectangular.
+-- Guarantee: each position once. Cost: grows with what is found between the two positions, not with
+-- what is before. Index: primary key of journal_tag; (event_type, position); primary key.
+create function sendoff.journal_search(
+    kinds smallint[], tags text[], types text[], above bigint, up_to bigint, most bigint
+) returns table (found bigint)
+language sql stable as $body$
+    select distinct hit.position
+      from unnest(kinds, tags, types) as s(kind, tags, types)
+     cross join lateral (
+        (select t.position
+           from sendoff.journal_tag t
+           join sendoff.journal_event e on e.position = t.position
+          where s.kind = 1
+            and t.tag = case when cardinality(s.tags::text[]) = 1 then (s.tags::text[])[1] else (
+                select candidate.tag
+                  from unnest(s.tags::text[]) as candidate(tag)
+                 order by (select count(*)
+                             from (select from sendoff.journal_tag probe
+                                    where probe.tag = candidate.tag
+                                      and probe.position > above and probe.position <= up_to
+                                    limit 100) as counted)
+                 limit 1) end
+            and t.position > above and t.position <= up_to
+            and e.tags @> s.tags::text[]
+            and (s.types is null or e.event_type = any (s.types::text[]))
+          order by t.position
+          limit most)
+        union all
+        (select e.position
+           from sendoff.journal_event e
+          where s.kind = 2
+            and e.event_type = (s.types::text[])[1]
+            and e.position > above and e.position <= up_to
+          order by e.position
+          limit most)
+        union all
+        (select e.position
+           from sendoff.journal_event e
+          where s.kind = 3
+            and e.position > above and e.position <= up_to
+          order by e.position
+          limit most)
+     ) as hit
+     order by hit.position
+     limit most
+$body$;
+
+-- Takes locks in the order given. They are advisory, in the space of two integers, of which the first
+-- is this journal's; they end with the transaction.
+create function sendoff.journal_lock(keys integer[], alone boolean[]) returns void
+language plpgsql volatile as $body$
+declare
+    journal constant integer := 'sendoff.journal_event'::regclass::oid::integer;
+begin
+    for at in 1 .. cardinality(keys) loop
+        if alone[at] then
+            perform pg_catalog.pg_advisory_xact_lock(journal, keys[at]);
+        else
+            perform pg_catalog.pg_advisory_xact_lock_shared(journal, keys[at]);
+        end if;
+    end loop;
+end
+$body$;
+
+-- The last position that was taken, once nobody has an append open that these locks exclude: whatever
+-- they exclude and comes later has a higher one. `patience` is how long to wait, in milliseconds.
+-- Guarantee: facts that the locks exclude, up to this position, are all visible to the next statement.
+create function sendoff.journal_decide(keys integer[], alone boolean[], patience integer)
+returns bigint
+language plpgsql volatile
+set lock_timeout = 0
+as $body$
+begin
+    perform pg_catalog.set_config('lock_timeout', patience::text, true);
+    perform sendoff.journal_lock(keys, alone);
+    -- Not by pg_sequence_last_value, which locks the sequence as an append does.
+    return (select case when is_called then last_value else 0 end from sendoff.journal_position);
+end
+$body$;
+
+-- The first fact above `after` that a search finds; see journal_search.
+-- The caller's session is not ours to rely on: the plan is made once, and only along the indexes.
+create function sendoff.journal_clash(kinds smallint[], tags text[], types text[], after bigint)
+returns bigint
+language plpgsql volatile
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $body$
+begin
+    return (select s.found
+              from sendoff.journal_search(kinds, tags, types, after, 9223372036854775807, 1)
+                as s(found));
+end
+$body$;
+
+-- How many of these facts are there, with the same type, tags, content type and payload.
+create function sendoff.journal_known(
+    ids uuid[], types text[], tags text[], content_types text[], payloads bytea[]
+) returns bigint
+language plpgsql volatile
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $body$
+begin
+    return (select count(*)
+              from unnest(ids, types, tags, content_types, payloads)
+                   as i(id, type, tags, content_type, payload)
+              join sendoff.journal_event e
+                on e.event_id = i.id and e.event_type = i.type and e.tags = i.tags::text[]
+               and e.content_type = i.content_type and e.payload = i.payload);
+end
+$body$;
+
+-- Appends facts, all or none, in the caller's transaction; under a condition, if there is one: that a
+-- search above the position `after` finds nothing.
+-- Guarantee: locks, check and insert are statements of their own, each with a snapshot that is younger
+-- than what came before, which is so only at READ COMMITTED. Answers one row for each fact, in order:
+--   0  appended at `place`
+--   1  it was there already, at `place`, with the same type, tags, content type and payload
+-- or one row for all of them, and nothing was changed:
+--   2  the condition does not hold: there is a fact at `place`
+--   3  the transaction is not at READ COMMITTED, and there is a condition
+--   4  an id is there already, with something else
+-- A mixture of new and known ids is an error (unique_violation).
+-- Index: as journal_search; unique (event_id).
+create function sendoff.journal_append(
+    keys integer[], alone boolean[], patience integer,
+    new_ids uuid[], new_types text[], new_tags text[], new_content_types text[],
+    new_occurred timestamptz[], new_headers jsonb[], new_payloads bytea[],
+    new_correlations uuid[], new_causations uuid[],
+    kinds smallint[], kind_tags text[], kind_types text[], after bigint
+) returns table (outcome integer, place bigint, at timestamptz)
+language plpgsql volatile
+-- What is set below lasts until the function returns.
+set lock_timeout = 0
+as $body$
+declare
+    clash   bigint;
+    counted bigint := 0;
+begin
+    if kinds is not null
+       and current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
+        outcome := 3;
+        return next;
+        return;
+    end if;
+    perform set_config('lock_timeout', patience::text, true);
+    perform sendoff.journal_lock(keys, alone);
+    if kinds is not null then
+        clash := sendoff.journal_clash(kinds, kind_tags, kind_types, after);
+    end if;
+    outcome := 0;
+    at := clock_timestamp();
+    if clash is null and cardinality(new_ids) = 1 then
+        -- The usual append, in statements that cost little more than by hand.
+        insert into sendoff.journal_event as e
+               (event_id, event_type, tags, content_type, occurred_at, recorded_at, headers,
+                payload, correlation_id, causation_id)
+        values (new_ids[1], new_types[1], new_tags[1]::text[], new_content_types[1],
+                new_occurred[1], at, new_headers[1], new_payloads[1], new_correlations[1],
+                new_causations[1])
+        on conflict (event_id) do nothing
+        returning e.position into place;
+        if place is not null then
+            insert into sendoff.journal_tag (tag, position)
+            select t.tag, place from unnest(new_tags[1]::text[]) as t(tag);
+            return next;
+            return;
+        end if;
+    elsif clash is null then
+        return query
+        with new as (
+            insert into sendoff.journal_event as e
+                   (event_id, event_type, tags, content_type, occurred_at, recorded_at, headers,
+                    payload, correlation_id, causation_id)
+            select i.id, i.type, i.tags::text[], i.content_type, i.occurred_at, at, i.headers,
+                   i.payload, i.correlation, i.causation
+              from unnest(new_ids, new_types, new_tags, new_content_types, new_occurred,
+                          new_headers, new_payloads, new_correlations, new_causations)
+                   as i(id, type, tags, content_type, occurred_at, headers, payload, correlation,
+                        causation)
+            on conflict (event_id) do nothing
+            returning e.position, e.tags
+        ), tagged as (
+            insert into sendoff.journal_tag (tag, position)
+            select t.tag, new.position from new cross join unnest(new.tags) as t(tag)
+        )
+        select 0, new.position, at from new order by new.position;
+        get diagnostics counted = row_count;
+        if counted = cardinality(new_ids) then
+            return;
+        end if;
+        if counted > 0 then
+            raise exception 'some of the facts were appended before, and some were not'
+                using errcode = 'unique_violation', constraint = 'journal_append_ids';
+        end if;
+    end if;
+    -- What was appended before by the same call, whose answer was lost, is no conflict with itself.
+    counted := sendoff.journal_known(new_ids, new_types, new_tags, new_content_types, new_payloads);
+    if counted = cardinality(new_ids) then
+        return query
+        select 1, e.position, e.recorded_at
+          from unnest(new_ids) with ordinality as i(id, nth)
+          join sendoff.journal_event e on e.event_id = i.id
+         order by i.nth;
+    else
+        outcome := case when clash is null then 4 else 2 end;
+        place := clash;
+        at := null;
+        return next;
+    end if;
+end
+$body$;

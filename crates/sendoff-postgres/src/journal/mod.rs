@@ -1,0 +1,18 @@
+//! The journal in PostgreSQL.
+//!
+//! Appending and deciding are functions in the database, so that locks, check and insert are one round
+//! trip from any driver, each with a snapshot of its own. The tail has a connection of its own.
+
+mod append;
+mod capture;
+mod connections;
+mod facts;
+mod options;
+mod schema;
+mod search;
+mod store;
+mod tail;
+
+pub use options::JournalOptions;
+pub use schema::journal_migration_sql;
+pub use store::PostgresJournal;

@@ -1,0 +1,201 @@
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use sendoff_core::Timestamp;
+use sendoff_core::journal::{Append, Holder, HolderId, Locks, Position, Query, Recorded};
+use sendoff_core::limits;
+use sendoff_engine::journal::{AppendError, DecideError, JournalStore, Page, Receipt, TailSource};
+use sendoff_engine::store::StoreError;
+
+use super::append::{Params, is_busy, receipts, refused};
+use super::connections::Connections;
+use super::facts;
+use super::options::JournalOptions;
+use super::schema;
+use super::search::Search;
+use super::tail::PostgresTail;
+use crate::connect::{Commits, Connector};
+use crate::link::Kept;
+use crate::names::Names;
+use crate::rows::get;
+use crate::sql::Sql;
+use crate::wire::At;
+
+/// A journal in a PostgreSQL database. Cheap to clone.
+///
+/// It needs no outbox, and has tables and versions of its own. Every call is one statement, and
+/// cancel-safe: a dropped future either never reached the server or is carried out whole. What it
+/// appends is as durable as the server's default makes it.
+#[derive(Clone)]
+pub struct PostgresJournal(Arc<Shared>);
+
+struct Shared {
+    connector: Arc<Connector>,
+    options: JournalOptions,
+    names: Names,
+    sql: Sql,
+    connections: Connections,
+    closed: AtomicBool,
+}
+
+impl PostgresJournal {
+    /// Connects to the database that `url` names. [`migrate`](Self::migrate) installs the tables.
+    ///
+    /// # Errors
+    ///
+    /// As [`PostgresStore::connect`](crate::PostgresStore::connect).
+    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        Self::connect_with(url, JournalOptions::default()).await
+    }
+
+    /// Like [`connect`](Self::connect), with options.
+    pub async fn connect_with(url: &str, options: JournalOptions) -> Result<Self, StoreError> {
+        options.check()?;
+        let server = &options.server;
+        let connector = Arc::new(Connector::new(url, server, Commits::Durable)?);
+        let names = Names::new(server.schema.as_ref(), server.prefix.as_ref());
+        let kept = Kept::from(server.doorbell);
+        let journal = Self(Arc::new(Shared {
+            sql: Sql::load(&names),
+            connections: Connections::new(&connector, kept, options.connections),
+            connector,
+            options,
+            names,
+            closed: AtomicBool::new(false),
+        }));
+        schema::check(&journal).await?;
+        Ok(journal)
+    }
+
+    /// Installs the tables, or brings them up to date. Safe from several nodes at once: one migrates,
+    /// and the others find it done.
+    ///
+    /// # Errors
+    ///
+    /// [`NewerSchema`](StoreError::NewerSchema) if a newer version made the tables;
+    /// [`Refused`](StoreError::Refused) if the role may not make them: then print
+    /// [`journal_migration_sql`](crate::journal_migration_sql) for somebody who may.
+    pub async fn migrate(&self) -> Result<(), StoreError> {
+        self.check_open()?;
+        schema::migrate(self).await
+    }
+
+    /// The name of the table, with schema and prefix, ready to be put into SQL.
+    pub fn table(&self) -> String {
+        self.0.names.qualified("journal_event")
+    }
+
+    /// Closes the journal for all its clones. Every later call answers [`StoreError::Closed`].
+    pub async fn close(&self) {
+        self.0.closed.store(true, Ordering::Relaxed);
+        self.0.connections.close().await;
+    }
+
+    pub(super) fn check_open(&self) -> Result<(), StoreError> {
+        if self.0.closed.load(Ordering::Relaxed) { Err(StoreError::Closed) } else { Ok(()) }
+    }
+
+    pub(super) fn connector(&self) -> &Arc<Connector> {
+        &self.0.connector
+    }
+
+    pub(super) fn connections(&self) -> &Connections {
+        &self.0.connections
+    }
+
+    pub(super) fn names(&self) -> &Names {
+        &self.0.names
+    }
+
+    pub(super) fn options(&self) -> &JournalOptions {
+        &self.0.options
+    }
+
+    pub(super) fn sql(&self) -> &Sql {
+        &self.0.sql
+    }
+}
+
+#[async_trait]
+impl JournalStore for PostgresJournal {
+    async fn append(&self, append: &Append) -> Result<Vec<Receipt>, AppendError> {
+        self.check_open()?;
+        let params = Params::new(self, append)?;
+        let rows = self.connections().query(&self.sql().journal_append, &params.in_order()).await;
+        receipts(append, &rows.map_err(refused)?)
+    }
+
+    async fn mark(&self, query: &Query) -> Result<Position, DecideError> {
+        self.check_open()?;
+        let (keys, alone) = columns(&Locks::of_decision(query));
+        let patience = self.options().patience();
+        let rows = self
+            .connections()
+            .query(&self.sql().journal_decide, &[&keys, &alone, &patience])
+            .await
+            .map_err(|error| {
+                if is_busy(&error) { DecideError::Busy(error.into()) } else { error.into() }
+            })?;
+        let row = rows.first().ok_or_else(|| StoreError::Refused(Nothing.into()))?;
+        Ok(facts::position(row, 0)?)
+    }
+
+    async fn read(&self, query: &Query, page: Page) -> Result<Vec<Recorded>, StoreError> {
+        self.check_open()?;
+        let Search { kinds, tags, types } = Search::of(query);
+        let (after, up_to) = (i64::from(page.after), i64::from(page.up_to));
+        let most = page.limit.min(limits::BATCH_ROWS) as i64;
+        let rows = self
+            .connections()
+            .query(&self.sql().journal_read, &[&kinds, &tags, &types, &after, &up_to, &most])
+            .await?;
+        let recorded = rows.iter().map(|row| facts::recorded(row, 0));
+        recorded.collect::<Result<_, _>>().map_err(|error| StoreError::Refused(error.into()))
+    }
+
+    async fn head(&self) -> Result<Position, StoreError> {
+        self.check_open()?;
+        let rows = self.connections().query(&self.sql().journal_head, &[]).await?;
+        rows.first().map_or(Ok(Position::START), |row| facts::position(row, 0))
+    }
+
+    async fn holders(&self) -> Result<Vec<Holder>, StoreError> {
+        self.check_open()?;
+        let rows = self.connections().query(&self.sql().journal_who, &[]).await?;
+        let holder = |row| {
+            Ok(Holder {
+                id: HolderId::new(get::<String>(row, 0)?),
+                pid: get(row, 1)?,
+                gid: get(row, 2)?,
+                since: get::<Option<At>>(row, 3)?.map(|At(time): At| -> Timestamp { time }),
+                application: get(row, 4)?,
+            })
+        };
+        rows.iter().map(holder).collect()
+    }
+
+    async fn tail(&self) -> Result<Box<dyn TailSource>, StoreError> {
+        self.check_open()?;
+        Ok(Box::new(PostgresTail::open(self.clone()).await?))
+    }
+}
+
+/// A function that always answers did not.
+#[derive(Debug, thiserror::Error)]
+#[error("the function journal_decide answered nothing")]
+struct Nothing;
+
+/// Locks as two arrays.
+pub(super) fn columns(locks: &Locks) -> (Vec<i32>, Vec<bool>) {
+    let alone = |mode| mode == sendoff_core::journal::Mode::Exclusive;
+    locks.iter().map(|lock| (lock.key, alone(lock.mode))).unzip()
+}
+
+impl fmt::Debug for PostgresJournal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the URL: it may hold a password.
+        f.debug_struct("PostgresJournal").field("table", &self.table()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,142 @@
+//! Looking at the journal's end, on a connection of one's own.
+
+use async_trait::async_trait;
+use futures_util::future::join;
+use sendoff_core::Timestamp;
+use sendoff_core::journal::{Ask, HolderId, Position, Sequence, Server};
+use sendoff_engine::journal::{TailLook, TailRow, TailSource};
+use sendoff_engine::store::StoreError;
+use tokio_postgres::{Error, Row, Statement as Prepared};
+
+use super::facts;
+use super::store::PostgresJournal;
+use crate::connect::Opened;
+use crate::error::failed;
+use crate::link::{Kept, Params, query_unnamed};
+use crate::rows::get;
+use crate::sql::Statement;
+
+/// One connection, until it is lost: whoever has a tail must not be given another server unawares.
+pub(super) struct PostgresTail {
+    journal: PostgresJournal,
+    opened: Opened,
+    prepared: Option<Statements>,
+}
+
+struct Statements {
+    holders: Prepared,
+    rows: Prepared,
+}
+
+impl PostgresTail {
+    pub(super) async fn open(journal: PostgresJournal) -> Result<Self, StoreError> {
+        let opened = journal.connector().open(None).await;
+        let opened = opened.map_err(|error| StoreError::Unavailable(error.into()))?;
+        let prepare = async |statement: &Statement| {
+            opened.client.prepare_typed(&statement.text, statement.types).await.map_err(failed)
+        };
+        let sql = journal.sql();
+        let prepared = match Kept::from(journal.options().server.doorbell) {
+            Kept::Unnamed => None,
+            Kept::Prepared => Some(Statements {
+                holders: prepare(&sql.journal_holders).await?,
+                rows: prepare(&sql.journal_tail).await?,
+            }),
+        };
+        Ok(Self { journal, opened, prepared })
+    }
+
+    /// Either statement leaves with the first poll of its future, so that the order in which they are
+    /// polled is the order in which they are carried out.
+    async fn query(
+        &self,
+        statement: &Statement,
+        prepared: Option<&Prepared>,
+        params: Params<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        let client = &self.opened.client;
+        match prepared {
+            Some(prepared) => client.query(prepared, params).await,
+            None => query_unnamed(client, statement, params).await,
+        }
+    }
+
+    async fn rows(&self, after: i64, limit: i64) -> Result<Vec<Row>, Error> {
+        let prepared = self.prepared.as_ref().map(|known| &known.rows);
+        self.query(&self.journal.sql().journal_tail, prepared, &[&after, &limit]).await
+    }
+
+    async fn holders(&self) -> Result<Vec<Row>, Error> {
+        let prepared = self.prepared.as_ref().map(|known| &known.holders);
+        self.query(&self.journal.sql().journal_holders, prepared, &[]).await
+    }
+}
+
+#[async_trait]
+impl TailSource for PostgresTail {
+    async fn look(
+        &mut self,
+        ask: Ask,
+        after: Position,
+        limit: usize,
+    ) -> Result<TailLook, StoreError> {
+        self.journal.check_open()?;
+        let most = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = self.rows(after.into(), most);
+        let (holders, rows) = match ask {
+            Ask::Rows => (None, rows.await.map_err(failed)?),
+            Ask::HoldersThenRows => {
+                // Statements of their own, each with its own snapshot: the second begins when the
+                // first is over.
+                let (holders, rows) = join(self.holders(), rows).await;
+                (Some(names(&holders.map_err(failed)?)?), rows.map_err(failed)?)
+            }
+        };
+        let (state, facts) = rows.split_first().ok_or_else(|| StoreError::Refused(Gone.into()))?;
+        let state = State::of(state)?;
+        let facts: Vec<_> = facts.iter().map(tail_row).collect::<Result<_, _>>()?;
+        Ok(TailLook {
+            server: state.server,
+            sequence: state.sequence,
+            head: state.head,
+            holders,
+            complete: facts.len() < limit,
+            rows: facts,
+        })
+    }
+}
+
+fn names(rows: &[Row]) -> Result<Vec<HolderId>, StoreError> {
+    rows.iter().map(|row| get::<String>(row, 0).map(HolderId::new)).collect()
+}
+
+fn tail_row(row: &Row) -> Result<TailRow, StoreError> {
+    Ok(TailRow { position: facts::position(row, 1)?, recorded: facts::recorded(row, 1) })
+}
+
+/// The first row of `journal_tail`.
+struct State {
+    server: Server,
+    sequence: Sequence,
+    head: Position,
+}
+
+impl State {
+    fn of(row: &Row) -> Result<Self, StoreError> {
+        let state: Vec<i64> = get(row, 0)?;
+        let &[started_at, in_recovery, cache, increment, cycles, head] = &*state else {
+            return Err(StoreError::Refused(Gone.into()));
+        };
+        let started_at = Timestamp::from_micros(started_at);
+        Ok(Self {
+            server: Server { started_at, in_recovery: in_recovery != 0 },
+            sequence: Sequence { cache, increment, cycles: cycles != 0 },
+            head: Position::try_from(head).map_err(|error| StoreError::Refused(error.into()))?,
+        })
+    }
+}
+
+/// The journal's sequence is gone.
+#[derive(Debug, thiserror::Error)]
+#[error("the journal's sequence is not there: migrate first")]
+struct Gone;

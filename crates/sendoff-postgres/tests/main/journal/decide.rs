@@ -1,0 +1,68 @@
+use sendoff_core::BoxError;
+use sendoff_core::journal::{Item, Query, Recorded};
+use sendoff_engine::journal::{DecideError, Model, fold};
+use sendoff_testkit::wait::eventually;
+
+use super::{fact, journal, position, tag, tagged};
+use crate::place::Place;
+
+struct Count {
+    query: Query,
+    facts: Vec<u64>,
+}
+
+impl Count {
+    fn of(query: Query) -> Self {
+        Self { query, facts: Vec::new() }
+    }
+}
+
+impl Model for Count {
+    fn query(&self) -> Query {
+        self.query.clone()
+    }
+
+    fn apply(&mut self, fact: &Recorded) -> Result<(), BoxError> {
+        self.facts.push(fact.position.get());
+        Ok(())
+    }
+}
+
+/// Holds J2: an append with a lower position is open; the decision waits for it, and for nothing else.
+#[tokio::test]
+async fn a_decision_never_misses_an_open_lower_position() {
+    let place = Place::new();
+    let journal = journal(&place).await;
+    let mut client = place.client().await;
+    let mut low = client.transaction().await.unwrap();
+    journal.append_in(&mut low, [fact("low", &["w=1"])], None).await.unwrap();
+    journal.append([fact("high", &["w=2"])]).await.unwrap();
+
+    let item = Item::any().tagged(tag("w=1")).of_type("low");
+    let deciding = tokio::spawn({
+        let journal = journal.clone();
+        async move { journal.decide(Count::of(Query::of(item))).await.unwrap() }
+    });
+    let waiting = "select count(*) from pg_locks where locktype = 'advisory' and not granted
+                      and classid = 'journal_event'::regclass::oid";
+    eventually("the decision to wait", async || place.number(waiting).await == 1).await;
+    low.commit().await.unwrap();
+    let decided = deciding.await.unwrap();
+    assert_eq!(decided.model.facts, [1]);
+    assert_eq!(decided.condition.after, position(2));
+    journal.append_if([fact("next", &["w=1"])], decided.condition).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_model_that_fails_says_where() {
+    let place = Place::new();
+    let journal = journal(&place).await;
+    journal.append([fact("a", &["w=1"]), fact("b", &["w=1"])]).await.unwrap();
+    let picky = fold(tagged("w=1"), (), |(), fact| match fact.event().event_type() {
+        "a" => Ok(()),
+        other => Err(format!("what is {other}?").into()),
+    });
+    let answer = journal.decide(picky).await.map(|_| ());
+    let Err(DecideError::Model { position: at, .. }) = answer else { panic!("{answer:?}") };
+    assert_eq!(at, position(2));
+}

@@ -1,0 +1,131 @@
+//! The journal on a real server.
+
+mod append;
+mod busy;
+mod decide;
+mod gaps;
+mod plans;
+mod race;
+mod restart;
+mod schema;
+mod suite;
+mod torture;
+
+use std::time::Duration;
+
+use sendoff_core::EventId;
+use sendoff_core::journal::{Fact, Position, Query, Tag};
+use sendoff_engine::journal::{Batch, Journal, TailOptions, TailReader};
+use sendoff_postgres::{JournalOptions, PostgresJournal};
+use tokio_postgres::Client;
+
+use crate::place::{Place, connect};
+
+pub(crate) type Log = Journal<PostgresJournal>;
+
+pub(crate) fn options(place: &Place) -> JournalOptions {
+    JournalOptions { server: place.options(), ..JournalOptions::default() }
+}
+
+/// A journal in this place.
+pub(crate) async fn journal(place: &Place) -> Log {
+    journal_with(place, options(place)).await
+}
+
+pub(crate) async fn journal_with(place: &Place, options: JournalOptions) -> Log {
+    let store = PostgresJournal::connect_with(&place.url, options).await.unwrap();
+    store.migrate().await.unwrap();
+    Journal::new(store)
+}
+
+pub(crate) fn tag(text: &str) -> Tag {
+    text.parse().unwrap()
+}
+
+pub(crate) fn tagged(text: &str) -> Query {
+    Query::tagged(tag(text))
+}
+
+/// A fact of this type with these tags.
+pub(crate) fn fact(event_type: &str, tags: &[&str]) -> Fact {
+    Fact::builder((event_type, "{}")).tags(tags.iter().map(|text| tag(text))).build().unwrap()
+}
+
+pub(crate) fn position(number: u64) -> Position {
+    Position::new(number).unwrap()
+}
+
+/// Looks that follow one another quickly.
+pub(crate) const QUICK: TailOptions = TailOptions {
+    batch: 100,
+    interval: Duration::from_millis(5),
+    gap_interval: Duration::from_millis(2),
+};
+
+pub(crate) async fn tail(journal: &Log) -> TailReader {
+    journal.tail(Position::START, QUICK).await.unwrap()
+}
+
+pub(crate) fn positions(batch: &Batch) -> Vec<u64> {
+    batch.rows.iter().map(|row| row.position.get()).collect()
+}
+
+/// As many looks as it takes to know what can be known now.
+pub(crate) async fn settled(reader: &mut TailReader) -> (Vec<u64>, Batch) {
+    let mut passed = Vec::new();
+    loop {
+        let batch = reader.look().await.unwrap();
+        passed.extend(positions(&batch));
+        let waits = !batch.waits_for.is_empty();
+        if waits || (batch.rows.is_empty() && batch.gap.is_none()) {
+            return (passed, batch);
+        }
+    }
+}
+
+/// A name for a transaction that is prepared; whatever is left of it is rolled back at the end.
+pub(crate) struct Gid {
+    url: String,
+    name: String,
+}
+
+impl Gid {
+    pub(crate) fn new(place: &Place) -> Self {
+        Self { url: place.url.clone(), name: format!("t_{}", EventId::generate()) }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) async fn prepare(&self, client: &Client) {
+        client.batch_execute(&format!("prepare transaction '{}'", self.name)).await.unwrap();
+    }
+
+    pub(crate) async fn commit(&self, client: &Client) {
+        client.batch_execute(&format!("commit prepared '{}'", self.name)).await.unwrap();
+    }
+
+    pub(crate) async fn roll_back(&self, client: &Client) {
+        client.batch_execute(&format!("rollback prepared '{}'", self.name)).await.unwrap();
+    }
+}
+
+impl Drop for Gid {
+    fn drop(&mut self) {
+        let (url, name) = (self.url.clone(), self.name.clone());
+        // What a failed test leaves prepared would keep its schema from being dropped.
+        if !std::thread::panicking() {
+            return;
+        }
+        let clean = std::thread::spawn(move || {
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let client = connect(&url).await?;
+                client.batch_execute(&format!("rollback prepared '{name}'")).await
+            })
+        });
+        let _ = clean.join();
+    }
+}

@@ -1,0 +1,93 @@
+//! What an append, a decision and a look cost: as much as what they are about.
+
+use sendoff_core::journal::{Item, Query};
+use sendoff_engine::journal::{JournalStore, Page as ReadPage};
+use tokio_postgres::Client;
+
+use super::{fact, journal, position, tag, tagged};
+use crate::place::Place;
+
+/// Ten thousand facts, of which every one has a tag that all have.
+const CROWD: &str = "
+    insert into journal_event (event_id, occurred_at, recorded_at, event_type, content_type, tags,
+                               payload)
+    select gen_random_uuid(), now(), now(), 't' || n % 5, 'text/plain',
+           array['all=1', 'w=' || n % 1000], 'x'
+      from generate_series(1, 10000) n;
+    insert into journal_tag select t, position from journal_event, unnest(tags) t";
+
+/// Rows that this transaction's scans came by, and how many scans read a whole table.
+async fn touched(client: &Client, schema: &str) -> (i64, i64) {
+    let rows = "select (sum(seq_scan)::bigint, sum(idx_tup_fetch + seq_tup_read)::bigint)::text,
+                       coalesce(sum(seq_scan), 0)::bigint,
+                       coalesce(sum(idx_tup_fetch + seq_tup_read), 0)::bigint
+                  from pg_stat_xact_user_tables where schemaname = $1";
+    let row = client.query_one(rows, &[&schema]).await.unwrap();
+    (row.get(1), row.get(2))
+}
+
+/// In a session that nobody configured, on tables that nobody analysed.
+#[tokio::test]
+async fn an_append_never_reads_what_it_is_not_about() {
+    let place = Place::new();
+    let journal = journal(&place).await;
+    place.run(CROWD).await;
+    let mut client = place.client().await;
+    let recent = position(9_990);
+    for condition in [
+        None,
+        Some(tagged("w=7").none_after(recent)),
+        Some(tagged("all=1").none_after(position(10_000))),
+        Some(Query::of(Item::any().tagged(tag("all=1")).tagged(tag("w=5"))).none_after(recent)),
+        Some(Query::of(Item::any().tagged(tag("w=5")).of_type("t9")).none_after(position(0))),
+        Some(Query::of_type("t9").none_after(position(0))),
+        Some(Query::all().none_after(position(10_000))),
+    ] {
+        let mut tx = client.transaction().await.unwrap();
+        let shown = format!("{condition:?}");
+        journal.append_in(&mut tx, [fact("x", &["w=1"])], condition).await.unwrap();
+        let (scans, rows) = touched(tx.client(), &place.schema).await;
+        assert_eq!(scans, 0, "{shown}");
+        assert!(rows <= 300, "{rows} rows for {shown}");
+        tx.rollback().await.unwrap();
+    }
+}
+
+/// A page is found by the rarest of the tags, and ends where it is full.
+#[tokio::test]
+async fn a_read_is_found_by_its_rarest_tag() {
+    let place = Place::new();
+    let journal = journal(&place).await;
+    place.run(CROWD).await;
+    let item = Item::any().tagged(tag("all=1")).tagged(tag("w=5"));
+    let page = ReadPage { after: position(0), up_to: position(10_000), limit: 100 };
+    let found = journal.store().read(&Query::of(item), page).await.unwrap();
+    assert_eq!(found.len(), 10);
+    let statement = include_str!("../../../sql/journal_read.sql").replace("sendoff.", "");
+    let client = place.client().await;
+    client.batch_execute(&format!("set search_path = {}", place.schema)).await.unwrap();
+    let settings = "set plan_cache_mode = force_generic_plan; set enable_seqscan = off;
+        set enable_bitmapscan = off; set enable_hashjoin = off; set enable_mergejoin = off";
+    client.batch_execute(settings).await.unwrap();
+    client.batch_execute(&format!("prepare r as {statement}")).await.unwrap();
+    let explain = "explain (analyze, costs off, timing off)
+        execute r('{1}', array['{all=1,w=5}'], array[null], 0, 10000, 100)";
+    let plan: Vec<String> = client
+        .simple_query(explain)
+        .await
+        .unwrap()
+        .iter()
+        .filter_map(|message| match message {
+            tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            _ => None,
+        })
+        .collect();
+    let shown = plan.join("\n");
+    assert!(!shown.contains("Seq Scan"), "{shown}");
+    for line in &plan {
+        let rows = line.split_once("actual rows=").and_then(|(_, rest)| {
+            rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u64>().ok()
+        });
+        assert!(rows.unwrap_or(0) <= 100, "{line}\n{shown}");
+    }
+}

@@ -1,0 +1,141 @@
+//! Servers that go down, come back, and are not what they were.
+
+use std::io::Write;
+use std::process::Command;
+use std::time::Duration;
+
+use sendoff_core::journal::{Position, Unsafe};
+use sendoff_engine::journal::{Journal, TailError};
+use sendoff_postgres::{JournalOptions, PostgresJournal};
+
+use super::{Gid, Log, QUICK, fact, position, positions, settled, tail};
+use crate::place::{Place, connect};
+use crate::server::Server;
+
+/// `None` where there is no server to start; a test fails for that in CI only.
+fn server(settings: &[&str]) -> Option<(Server, Place)> {
+    let started = Server::start_with(|_| settings.iter().map(|&text| text.to_owned()).collect());
+    let Some(server) = started else {
+        assert!(std::env::var("CI").is_err(), "no PostgreSQL server is installed");
+        let _ = writeln!(std::io::stderr(), "SKIPPED: no PostgreSQL server is installed");
+        return None;
+    };
+    let place = Place::in_schema(server.url(), "public".to_owned());
+    Some((server, place))
+}
+
+async fn journal(server: &Server) -> Log {
+    let store = PostgresJournal::connect_with(&server.url(), JournalOptions::default()).await;
+    let store = store.unwrap();
+    store.migrate().await.unwrap();
+    Journal::new(store)
+}
+
+/// Holds J6: its locks are there again, under another name, and so is what it holds back.
+#[tokio::test]
+async fn a_prepared_append_survives_a_restart_and_is_still_waited_for() {
+    let Some((mut server, place)) = server(&["max_prepared_transactions=4"]) else { return };
+    let journal = journal(&server).await;
+    let gid = Gid::new(&place);
+    let mut client = connect(&server.url()).await.unwrap();
+    client.batch_execute("begin").await.unwrap();
+    journal.append_in(&mut client, [fact("prepared", &[])], None).await.unwrap();
+    gid.prepare(&client).await;
+    journal.append([fact("second", &[])]).await.unwrap();
+    let mut reader = tail(&journal).await;
+    assert_eq!(settled(&mut reader).await.1.waits_for.len(), 1);
+
+    server.kill();
+    server.up();
+    let gone = reader.look().await.map(|_| ());
+    assert!(matches!(gone, Err(TailError::Store(_))), "{gone:?}");
+    // The store's connections mend themselves.
+    let mut reader = loop {
+        if let Ok(reader) = journal.tail(Position::START, QUICK).await {
+            break reader;
+        }
+    };
+    for _ in 0..10 {
+        assert!(positions(&reader.look().await.unwrap()).is_empty());
+    }
+    let holders = loop {
+        if let Ok(holders) = journal.holders().await {
+            break holders;
+        }
+    };
+    assert_eq!(holders.len(), 1);
+    assert_eq!(holders[0].gid.as_deref(), Some(gid.name()));
+    let client = connect(&server.url()).await.unwrap();
+    gid.commit(&client).await;
+    assert_eq!(settled(&mut reader).await.0, [1, 2]);
+    std::mem::forget(place);
+}
+
+/// Holds J6: a server that lost its last commits gives their positions again. Whoever goes on from
+/// the position that is stored with them loses nothing, and who goes on from memory is refused.
+#[tokio::test]
+async fn positions_that_went_back_with_a_crash_hide_no_fact() {
+    let settings = ["synchronous_commit=off", "wal_buffers=16MB", "bgwriter_lru_maxpages=0"];
+    let Some((mut server, place)) = server(&settings) else { return };
+    let journal = journal(&server).await;
+    journal.append([fact("durable", &[])]).await.unwrap();
+    let client = connect(&server.url()).await.unwrap();
+    let stored =
+        "insert into journal_cursor (topic, publisher, last_position) values ('t', 'p', 1)";
+    client.batch_execute(stored).await.unwrap();
+    client.batch_execute("checkpoint").await.unwrap();
+    // Nobody writes the log from here on, and a commit does not wait for it.
+    let walwriter = "select pid from pg_stat_activity where backend_type = 'walwriter'";
+    let walwriter: i32 = client.query_one(walwriter, &[]).await.unwrap().get(0);
+    let stopped = Command::new("kill").args(["-STOP", &walwriter.to_string()]).status();
+    assert!(stopped.unwrap().success());
+    // More than the sequence writes ahead.
+    for _ in 0..60 {
+        journal.append([fact("lost", &[])]).await.unwrap();
+    }
+    let mut reader = tail(&journal).await;
+    let (passed, _) = settled(&mut reader).await;
+    assert_eq!(passed.len(), 61);
+    let at = reader.at();
+    let moved = format!("update journal_cursor set last_position = {at}");
+    client.batch_execute(&moved).await.unwrap();
+
+    server.kill();
+    server.up();
+    let client = connect(&server.url()).await.unwrap();
+    let row = client.query_one("select last_position from journal_cursor", &[]).await.unwrap();
+    let cursor: i64 = row.get(0);
+    let new = loop {
+        match journal.append([fact("new", &[])]).await {
+            Ok(receipts) => break receipts[0].position,
+            Err(error) => {
+                drop(error);
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        }
+    };
+    assert!(new < at, "{new}: the crash took nothing back, and so nothing was tested");
+
+    let stored = Position::try_from(cursor).unwrap();
+    let mut reader = journal.tail(stored, QUICK).await.unwrap();
+    assert_eq!(settled(&mut reader).await.0, [new.get()]);
+    let mut from_memory = journal.tail(at, QUICK).await.unwrap();
+    let refused = from_memory.look().await.map(|_| ());
+    assert!(matches!(refused, Err(TailError::Unsafe(Unsafe::WentBack { .. }))), "{refused:?}");
+    std::mem::forget(place);
+}
+
+/// A standby knows no locks of the primary.
+#[tokio::test]
+async fn a_standby_is_refused() {
+    let Some((primary, place)) = server(&[]) else { return };
+    let journal = journal(&primary).await;
+    journal.append([fact("a", &[])]).await.unwrap();
+    let standby = primary.standby();
+    let there = PostgresJournal::connect_with(&standby.url(), JournalOptions::default()).await;
+    let there = Journal::new(there.unwrap());
+    assert!(there.head().await.unwrap() >= position(1));
+    let refused = tail(&there).await.look().await.map(|_| ());
+    assert!(matches!(refused, Err(TailError::Unsafe(Unsafe::Standby))), "{refused:?}");
+    std::mem::forget(place);
+}

@@ -1,0 +1,81 @@
+use sendoff_core::Ident;
+use sendoff_engine::store::StoreError;
+use sendoff_postgres::{JournalOptions, PostgresJournal, PostgresOptions, journal_migration_sql};
+
+use super::{fact, journal, journal_with, options, settled, tail};
+use crate::place::Place;
+
+/// Several at once, and again: one migrates.
+#[tokio::test]
+async fn migrating_is_done_once_and_needs_no_outbox() {
+    let place = Place::new();
+    let store = PostgresJournal::connect_with(&place.url, options(&place)).await.unwrap();
+    let (a, b, c) = tokio::join!(store.migrate(), store.migrate(), store.migrate());
+    a.and(b).and(c).unwrap();
+    store.migrate().await.unwrap();
+    assert_eq!(place.number("select count(*) from journal_schema").await, 1);
+    let tables = format!(
+        "select count(*) from pg_tables where schemaname = '{}' and tablename like 'outbox%'",
+        place.schema
+    );
+    assert_eq!(place.number(&tables).await, 0);
+
+    place.run("insert into journal_schema (version) values (99)").await;
+    let refused = PostgresJournal::connect_with(&place.url, options(&place)).await;
+    assert!(matches!(refused, Err(StoreError::NewerSchema { found: 99, .. })));
+}
+
+/// Names of any length, and words that mean something to PostgreSQL.
+#[tokio::test]
+async fn journals_with_different_prefixes_live_side_by_side() {
+    let place = Place::new();
+    let with_prefix = |prefix: &str| JournalOptions {
+        server: PostgresOptions { prefix: Some(Ident::new(prefix).unwrap()), ..place.options() },
+        ..JournalOptions::default()
+    };
+    let plain = journal(&place).await;
+    let long = journal_with(&place, with_prefix(&"p".repeat(40))).await;
+    let word = journal_with(&place, with_prefix("select_")).await;
+    for (journal, count) in [(&plain, 1), (&long, 2), (&word, 3)] {
+        for _ in 0..count {
+            journal.append([fact("a", &["w=1"])]).await.unwrap();
+        }
+    }
+    for (journal, count) in [(&plain, 1), (&long, 2), (&word, 3)] {
+        assert_eq!(settled(&mut tail(journal).await).await.0.len(), count);
+    }
+}
+
+#[tokio::test]
+async fn the_script_does_what_migrating_does() {
+    let place = Place::new();
+    let script = journal_migration_sql(&options(&place)).unwrap();
+    let client = place.client().await;
+    client.batch_execute(&script).await.unwrap();
+    let journal = journal(&place).await;
+    journal.append([fact("a", &["w=1"])]).await.unwrap();
+    assert!(client.batch_execute(&script).await.is_err());
+}
+
+#[tokio::test]
+async fn options_are_checked_when_it_connects() {
+    let place = Place::new();
+    for wrong in [
+        JournalOptions { connections: 0, ..options(&place) },
+        JournalOptions { patience: std::time::Duration::ZERO, ..options(&place) },
+    ] {
+        let refused = PostgresJournal::connect_with(&place.url, wrong).await;
+        assert!(matches!(refused, Err(StoreError::Misconfigured { .. })), "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_closed_journal_says_so() {
+    let place = Place::new();
+    let journal = journal(&place).await;
+    let mut reader = tail(&journal).await;
+    journal.store().close().await;
+    assert!(journal.append([fact("a", &[])]).await.is_err());
+    assert!(reader.look().await.is_err());
+    assert!(matches!(journal.head().await, Err(StoreError::Closed)));
+}

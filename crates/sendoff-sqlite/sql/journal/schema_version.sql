@@ -1,0 +1,2 @@
+-- schema_version: the newest version that ran here. Index: primary key.
+select coalesce(max(version), 0) from journal_schema

@@ -1,0 +1,14 @@
+//! The journal in an SQLite file.
+//!
+//! There is one writer at a time, so an append needs no locks of its own: who writes has seen
+//! everything that was committed. Positions are in the order of commits, and what is rolled back gives
+//! its position back, so a tail never meets a gap that is not one for good.
+
+mod append;
+mod facts;
+mod schema;
+mod search;
+mod sql;
+mod store;
+
+pub use store::SqliteJournal;

@@ -1,0 +1,52 @@
+//! The statements, as text.
+
+use sendoff_core::Ident;
+
+/// What all names begin with.
+const NAMES: &str = "journal_";
+
+macro_rules! statements {
+    ($($name:ident),* $(,)?) => {
+        /// Every statement, with the prefix put before its names.
+        #[derive(Debug)]
+        pub(super) struct Sql {
+            $(pub(super) $name: String,)*
+        }
+
+        impl Sql {
+            /// Puts the checked prefix in. Nothing else is ever spliced.
+            pub(super) fn load(prefix: Option<&Ident>) -> Self {
+                let names = format!("{}{NAMES}", prefix.map_or("", Ident::as_str));
+                Self {
+                    $($name: named(
+                        include_str!(concat!("../../sql/journal/", stringify!($name), ".sql")),
+                        &names,
+                    ),)*
+                }
+            }
+        }
+    };
+}
+
+statements!(
+    count_tag,
+    fetch,
+    head,
+    insert,
+    insert_tag,
+    known,
+    migration_0001,
+    schema_known,
+    schema_set,
+    schema_table,
+    schema_version,
+    search_all,
+    search_tag,
+    search_type,
+);
+
+/// A file's statement, without its comments: statements are cached by their text.
+fn named(file: &str, names: &str) -> String {
+    let lines: Vec<_> = file.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
+    lines.join("\n").trim().replace(NAMES, names)
+}

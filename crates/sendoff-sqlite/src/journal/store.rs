@@ -1,0 +1,217 @@
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rusqlite::{Connection, TransactionBehavior};
+use sendoff_core::Timestamp;
+use sendoff_core::journal::{Append, Ask, Holder, Position, Query, Recorded, Sequence, Server};
+use sendoff_core::limits;
+use sendoff_engine::journal::{
+    AppendError, DecideError, JournalStore, Page, Receipt, TailLook, TailRow, TailSource,
+};
+use sendoff_engine::store::StoreError;
+
+use super::append::append_all;
+use super::facts;
+use super::schema;
+use super::search::search;
+use super::sql::Sql;
+use crate::connect::{Missing, connect};
+use crate::error::failed;
+use crate::options::{self, SqliteOptions};
+use crate::writer::Writer;
+
+/// A journal in an SQLite file. Cheap to clone; its threads end with the last clone.
+///
+/// It needs no outbox, and has tables and versions of its own. Every call is cancel-safe: a dropped
+/// future either never began or ran whole, in one transaction.
+#[derive(Clone)]
+pub struct SqliteJournal(Arc<Shared>);
+
+struct Shared {
+    path: PathBuf,
+    options: SqliteOptions,
+    sql: Arc<Sql>,
+    /// Appends.
+    writer: Writer,
+    /// Everything else, so that reading does not wait for whoever writes.
+    reader: Writer,
+}
+
+impl SqliteJournal {
+    /// Opens the file, creating it if need be, and brings its tables up to date.
+    ///
+    /// # Errors
+    ///
+    /// As [`SqliteStore::open`](crate::SqliteStore::open).
+    pub async fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        Self::open_with(path, SqliteOptions::default()).await
+    }
+
+    /// Like [`open`](Self::open), with options. Appends are as durable as `synchronous` says.
+    pub async fn open_with(
+        path: impl AsRef<Path>,
+        options: SqliteOptions,
+    ) -> Result<Self, StoreError> {
+        let path = path.as_ref().to_owned();
+        options::check_path(&path)?;
+        options.check()?;
+        let sql = Arc::new(Sql::load(options.prefix.as_ref()));
+        let opened = |missing| {
+            let (path, sql) = (path.clone(), Arc::clone(&sql));
+            let (busy_timeout, synchronous) = (options.busy_timeout, options.synchronous);
+            move || {
+                let mut conn = connect(&path, missing, busy_timeout, synchronous)?;
+                schema::migrate(&mut conn, &sql)?;
+                Ok(conn)
+            }
+        };
+        let writer = Writer::start(opened(Missing::Create)).await?;
+        let reader = Writer::start(opened(Missing::Refuse)).await?;
+        Ok(Self(Arc::new(Shared { path, options, sql, writer, reader })))
+    }
+
+    /// A connection of the application's own to the same file.
+    pub fn connect(&self) -> Result<Connection, StoreError> {
+        self.check_open()?;
+        let SqliteOptions { busy_timeout, synchronous, .. } = self.0.options;
+        connect(&self.0.path, Missing::Refuse, busy_timeout, synchronous)
+    }
+
+    /// Closes the journal for all its clones, and returns when what was begun is done.
+    pub async fn close(&self) {
+        self.0.writer.close().await;
+        self.0.reader.close().await;
+    }
+
+    pub(super) fn check_open(&self) -> Result<(), StoreError> {
+        if self.0.writer.is_closed() { Err(StoreError::Closed) } else { Ok(()) }
+    }
+
+    pub(super) fn sql(&self) -> &Sql {
+        &self.0.sql
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.0.options.clock.now()
+    }
+
+    /// Reads in one snapshot.
+    async fn look<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection, &Sql) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let sql = Arc::clone(&self.0.sql);
+        let call = move |conn: &mut Connection| {
+            let tx = conn.transaction_with_behavior(TransactionBehavior::Deferred);
+            let tx = tx.map_err(failed)?;
+            let answer = work(&tx, &sql)?;
+            tx.commit().map_err(failed)?;
+            Ok(answer)
+        };
+        self.0.reader.call(call).await
+    }
+}
+
+#[async_trait]
+impl JournalStore for SqliteJournal {
+    async fn append(&self, append: &Append) -> Result<Vec<Receipt>, AppendError> {
+        let (journal, append) = (self.clone(), append.clone());
+        let call = move |conn: &mut Connection| {
+            let run = |conn: &mut Connection| -> Result<Vec<Receipt>, AppendError> {
+                let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate);
+                let tx = tx.map_err(failed)?;
+                let receipts = append_all(&tx, journal.sql(), &append, journal.now())?;
+                tx.commit().map_err(failed)?;
+                Ok(receipts)
+            };
+            Ok(run(conn))
+        };
+        self.0.writer.call(call).await?
+    }
+
+    /// Who reads sees every commit up to its snapshot, and positions are in the order of commits.
+    async fn mark(&self, _: &Query) -> Result<Position, DecideError> {
+        Ok(self.head().await?)
+    }
+
+    async fn read(&self, query: &Query, page: Page) -> Result<Vec<Recorded>, StoreError> {
+        let query = query.clone();
+        let page = Page { limit: page.limit.min(limits::BATCH_ROWS), ..page };
+        self.look(move |conn, sql| {
+            let rows = rows(conn, sql, &query, page)?;
+            let recorded = rows.into_iter().map(|row| row.recorded);
+            recorded.collect::<Result<_, _>>().map_err(|error| StoreError::Refused(error.into()))
+        })
+        .await
+    }
+
+    async fn head(&self) -> Result<Position, StoreError> {
+        self.look(head).await
+    }
+
+    /// Whoever writes is seen when it has committed, and holds nobody back until then.
+    async fn holders(&self) -> Result<Vec<Holder>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn tail(&self) -> Result<Box<dyn TailSource>, StoreError> {
+        self.check_open()?;
+        Ok(Box::new(self.clone()))
+    }
+}
+
+#[async_trait]
+impl TailSource for SqliteJournal {
+    async fn look(
+        &mut self,
+        ask: Ask,
+        after: Position,
+        limit: usize,
+    ) -> Result<TailLook, StoreError> {
+        let page = Page { after, up_to: Position::END, limit };
+        let (head, rows) = Self::look(self, move |conn, sql| {
+            Ok((head(conn, sql)?, rows(conn, sql, &Query::all(), page)?))
+        })
+        .await?;
+        Ok(TailLook {
+            // A file has no server that could be another.
+            server: Server { started_at: Timestamp::from_micros(0), in_recovery: false },
+            sequence: Sequence::ONE_BY_ONE,
+            head,
+            holders: (ask == Ask::HoldersThenRows).then(Vec::new),
+            complete: rows.len() < limit,
+            rows,
+        })
+    }
+}
+
+fn head(conn: &Connection, sql: &Sql) -> Result<Position, StoreError> {
+    let mut statement = conn.prepare_cached(&sql.head).map_err(failed)?;
+    let number: i64 = statement.query_row([], |row| row.get(0)).map_err(failed)?;
+    Position::try_from(number).map_err(|invalid| StoreError::Refused(invalid.into()))
+}
+
+fn rows(
+    conn: &Connection,
+    sql: &Sql,
+    query: &Query,
+    page: Page,
+) -> Result<Vec<TailRow>, StoreError> {
+    let mut fetch = conn.prepare_cached(&sql.fetch).map_err(failed)?;
+    let mut rows = Vec::new();
+    for number in search(conn, sql, query, page).map_err(failed)? {
+        let position =
+            Position::try_from(number).map_err(|invalid| StoreError::Refused(invalid.into()))?;
+        let recorded = fetch.query_row([number], |row| Ok(facts::recorded(row))).map_err(failed)?;
+        rows.push(TailRow { position, recorded });
+    }
+    Ok(rows)
+}
+
+impl fmt::Debug for SqliteJournal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteJournal").field("path", &self.0.path).finish_non_exhaustive()
+    }
+}

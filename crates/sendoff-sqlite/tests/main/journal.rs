@@ -1,0 +1,144 @@
+//! The journal in a file.
+
+use std::time::Duration;
+
+use rusqlite::TransactionBehavior;
+use sendoff_core::Ident;
+use sendoff_core::journal::{Append, Fact, Position, Query, Unsafe};
+use sendoff_engine::journal::{
+    AppendError, AppendInBlocking, Journal, Receipt, TailError, TailOptions,
+};
+use sendoff_engine::store::StoreError;
+use sendoff_sqlite::{SqliteJournal, SqliteOptions};
+use sendoff_testkit::journal::{Ending, JournalHarness, async_trait};
+use tempfile::TempDir;
+
+struct File {
+    journal: Journal<SqliteJournal>,
+    folder: TempDir,
+}
+
+impl File {
+    async fn open() -> Self {
+        let folder = TempDir::new().unwrap();
+        let store = SqliteJournal::open(folder.path().join("a.db")).await.unwrap();
+        Self { journal: Journal::new(store), folder }
+    }
+}
+
+#[async_trait]
+impl JournalHarness for File {
+    type Store = SqliteJournal;
+
+    fn journal(&self) -> &Journal<SqliteJournal> {
+        &self.journal
+    }
+
+    async fn append_in(
+        &self,
+        append: &Append,
+        open: Duration,
+        ending: Ending,
+    ) -> Result<Vec<Receipt>, AppendError> {
+        let (store, append) = (self.journal.store().clone(), append.clone());
+        let appending = move || {
+            let mut conn = store.connect().unwrap();
+            let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+            let receipts = store.append_in_blocking(&tx, &append)?;
+            std::thread::sleep(open);
+            match ending {
+                Ending::Commit => tx.commit().unwrap(),
+                Ending::RollBack => tx.rollback().unwrap(),
+            }
+            Ok(receipts)
+        };
+        tokio::task::spawn_blocking(appending).await.unwrap()
+    }
+}
+
+/// Holds J1, J2, J6 and J13.
+mod suite {
+    use super::*;
+
+    sendoff_testkit::journal_suite!(File::open().await);
+}
+
+fn fact(event_type: &str) -> Fact {
+    Fact::builder((event_type, "{}")).tag("w", 1).build().unwrap()
+}
+
+async fn tail(file: &File) -> Vec<u64> {
+    let mut tail = file.journal.tail(Position::START, TailOptions::default()).await.unwrap();
+    let batch = tail.look().await.unwrap();
+    batch.rows.iter().map(|row| row.position.get()).collect()
+}
+
+/// Savepoints end as the caller ends them, and leave no gap.
+#[tokio::test]
+async fn what_is_undone_to_a_savepoint_was_never_there() {
+    let file = File::open().await;
+    let mut conn = file.journal.store().connect().unwrap();
+    let mut tx = conn.transaction().unwrap();
+    file.journal.append_in_blocking(&tx, [fact("a")], None).unwrap();
+    let mut savepoint = tx.savepoint().unwrap();
+    file.journal.append_in_blocking(&savepoint, [fact("b")], None).unwrap();
+    savepoint.rollback().unwrap();
+    savepoint.commit().unwrap();
+    file.journal.append_in_blocking(&tx, [fact("c")], None).unwrap();
+    tx.commit().unwrap();
+    assert_eq!(tail(&file).await, [1, 2]);
+}
+
+#[tokio::test]
+async fn without_a_transaction_nothing_is_appended() {
+    let file = File::open().await;
+    let conn = file.journal.store().connect().unwrap();
+    let answer = file.journal.append_in_blocking(&conn, [fact("a")], None);
+    assert!(matches!(answer, Err(AppendError::NoTransaction)), "{answer:?}");
+    assert!(tail(&file).await.is_empty());
+}
+
+/// Holds J1: a transaction that began by reading cannot write what it could not check.
+#[tokio::test]
+async fn an_old_snapshot_cannot_append() {
+    let file = File::open().await;
+    let mut conn = file.journal.store().connect().unwrap();
+    let tx = conn.transaction_with_behavior(TransactionBehavior::Deferred).unwrap();
+    tx.query_row("select count(*) from journal_event", [], |row| row.get::<_, i64>(0)).unwrap();
+    file.journal.append([fact("a")]).await.unwrap();
+    let condition = Query::of_type("a").none_after(Position::START);
+    let answer = file.journal.append_in_blocking(&tx, [fact("b")], Some(condition));
+    assert!(matches!(answer, Err(AppendError::Busy(_))), "{answer:?}");
+}
+
+/// A file that was replaced by an older copy of itself is not read as if nothing had happened.
+#[tokio::test]
+async fn positions_that_went_back_are_noticed() {
+    let file = File::open().await;
+    file.journal.append([fact("a"), fact("b")]).await.unwrap();
+    let mut tail = file.journal.tail(Position::START, TailOptions::default()).await.unwrap();
+    tail.look().await.unwrap();
+    let conn = file.journal.store().connect().unwrap();
+    conn.execute_batch(
+        "delete from journal_event where position = 2; update sqlite_sequence set seq = 1
+          where name = 'journal_event'",
+    )
+    .unwrap();
+    let refused = tail.look().await.map(|_| ());
+    assert!(matches!(refused, Err(TailError::Unsafe(Unsafe::WentBack { .. }))), "{refused:?}");
+}
+
+#[tokio::test]
+async fn journals_with_different_prefixes_live_side_by_side() {
+    let file = File::open().await;
+    let path = file.folder.path().join("a.db");
+    let prefix = Some(Ident::new("billing_").unwrap());
+    let options = SqliteOptions { prefix, ..SqliteOptions::default() };
+    let other = Journal::new(SqliteJournal::open_with(&path, options).await.unwrap());
+    other.append([fact("a")]).await.unwrap();
+    assert!(tail(&file).await.is_empty());
+    let again = SqliteJournal::open(&path).await.unwrap();
+    again.close().await;
+    let closed = Journal::new(again).append([fact("a")]).await;
+    assert!(matches!(closed, Err(AppendError::Store(StoreError::Closed))), "{closed:?}");
+}

@@ -1,0 +1,34 @@
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sendoff_core::journal::Append;
+use sendoff_engine::journal::{AppendError, Journal, JournalStore, Receipt};
+
+/// What the suite needs to put a journal through its cases: an empty one, and transactions.
+///
+/// Make a fresh one for each case; cases run side by side.
+#[async_trait]
+pub trait JournalHarness: Send + Sync + 'static {
+    /// The store.
+    type Store: JournalStore;
+
+    /// The journal under test.
+    fn journal(&self) -> &Journal<Self::Store>;
+
+    /// Appends in a transaction of the application's, leaves it open for so long, and ends it.
+    async fn append_in(
+        &self,
+        append: &Append,
+        open: Duration,
+        ending: Ending,
+    ) -> Result<Vec<Receipt>, AppendError>;
+}
+
+/// How a transaction ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// With what was done in it.
+    Commit,
+    /// As if it had never been.
+    RollBack,
+}

@@ -1,0 +1,53 @@
+use std::future::Future;
+
+use super::harness::JournalHarness;
+
+/// Runs one case on a fresh harness, on threads of its own.
+///
+/// # Panics
+///
+/// Where the journal does not do what the case says.
+pub fn run<H, F>(harness: impl Future<Output = H>, case: impl FnOnce(H) -> F)
+where
+    H: JournalHarness,
+    F: Future<Output = ()>,
+{
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime can be built");
+    runtime.block_on(async { case(harness.await).await });
+}
+
+/// Makes one test of every case in [`journal`](crate::journal), each with a harness of its own. The
+/// expression makes it, and may await; it is evaluated once for each case.
+#[macro_export]
+macro_rules! journal_suite {
+    ($harness:expr) => {
+        $crate::journal_suite! { @cases $harness;
+            facts_come_back_as_they_were_appended
+            facts_are_found_by_types_and_tags_above_a_position
+            a_read_goes_on_over_its_pages
+            what_is_appended_in_a_transaction_ends_with_it
+            a_conflict_is_typed_names_the_position_and_stores_nothing
+            an_append_that_is_repeated_is_there_once
+            another_fact_under_the_same_id_is_refused
+            the_same_append_twice_at_once_is_there_once
+            models_are_read_together_and_what_they_asked_for_is_the_condition
+            of_two_conflicting_appends_exactly_one_wins
+            commands_run_again_when_others_were_quicker
+            a_tail_passes_on_everything_in_order
+            a_tail_from_now_sees_what_comes
+            nothing_is_lost_nothing_comes_twice_and_all_is_in_order
+        }
+    };
+    (@cases $harness:expr; $($case:ident)*) => {
+        $(
+            #[test]
+            fn $case() {
+                $crate::journal::run(async { $harness }, $crate::journal::cases::$case);
+            }
+        )*
+    };
+}
