@@ -20,7 +20,7 @@ update sendoff.outbox_event e
        attempts = e.attempts + case when v.locked_by <> $1::text then 1 else 0 end,
        losses = least(e.losses, 32766) + case when v.locked_by <> $1::text then 1 else 0 end
   from visible v
- where e.event_id = v.event_id and e.created_at = v.created_at
+ where e.event_id = any (array[v.event_id]) and e.created_at = v.created_at
 returning e.event_id, e.event_type, e.aggregate_type, e.aggregate_id, e.tenant_id, e.ordering_key,
           e.content_type, e.occurred_at, e.headers, e.payload,
           e.attempts, e.due_at, e.created_at,

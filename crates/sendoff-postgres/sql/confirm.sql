@@ -5,6 +5,6 @@
 -- and in many partitions all pending rows would rather be read than one key be probed in each.
 select e.event_id
   from unnest($1::uuid[], $2::timestamptz[]) as s(id, token)
-  join sendoff.outbox_event e on e.event_id = s.id
+  join sendoff.outbox_event e on e.event_id = any (array[s.id])
  where e.due_at is not distinct from s.token
    and e.status % 2 = 0 and e.locked_by is not null

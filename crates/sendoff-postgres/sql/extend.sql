@@ -16,6 +16,6 @@ update sendoff.outbox_event e
                      else interval '0' end
   from unnest($1::uuid[], $2::timestamptz[]) as s(id, token)
  where (select count(*) from mine) > 0
-   and e.event_id = s.id and e.due_at is not distinct from s.token
+   and e.event_id = any (array[s.id]) and e.due_at is not distinct from s.token
    and e.status % 2 = 0 and e.locked_by is not null
 returning e.event_id, e.due_at

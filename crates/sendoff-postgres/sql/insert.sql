@@ -1,12 +1,12 @@
 -- insert: new rows, in the caller's transaction.
 -- Guarantee: all of a statement's rows or none; nothing at all outside a transaction. One that wrote
 -- something has its number before these rows give it one, as no statement on its own has; another is
--- known by the mark of `in_transaction`, sent just before and gone with its transaction. Times are the statement's: those of a
--- long transaction would be past before anybody could see the row. Rings the bell only when rows are
--- due at once ($14) and the relay said that it sleeps: in a function, or the planner, which sees
--- through a subquery, would find each plan for $14 = false cheaper than the one it has, and plan
--- every insert anew. The xid is text: some drivers would ask the server what an xid8 is. Index:
--- primary key.
+-- known by the mark of `in_transaction`, sent just before and gone with its transaction. Times are
+-- the statement's: those of a long transaction would be past before anybody could see the row. Rings
+-- the bell only when rows are due at once ($14) and the relay said that it sleeps: in a function, or
+-- the planner, which sees through a subquery, would find each plan for $14 = false cheaper than the
+-- one it has, and plan every insert anew. The xid is text: some drivers would ask the server what an
+-- xid8 is. Index: primary key.
 insert into sendoff.outbox_event
        (event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key, shard,
         content_type, occurred_at, due_at, created_at, locked_by, headers, payload)

@@ -18,5 +18,6 @@ with done as materialized (
 )
 delete from sendoff.outbox_event e
  using old
- where e.event_id = old.event_id and e.created_at = old.created_at and e.status in (1, 3)
+ where e.event_id = any (array[old.event_id]) and e.created_at = old.created_at
+   and e.status in (1, 3)
 returning e.status

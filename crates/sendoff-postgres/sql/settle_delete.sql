@@ -17,7 +17,8 @@ with mine as materialized (
     delete from sendoff.outbox_event e
      using batch s
      where (select count(*) from mine) > 0
-       and e.event_id = s.id and e.due_at is not distinct from s.token and s.outcome = 1
+       and e.event_id = any (array[s.id]) and e.due_at is not distinct from s.token
+       and s.outcome = 1
        and e.status % 2 = 0 and e.locked_by is not null
     returning e.event_id, e.event_type, s.outcome as status
 ), changed as (
@@ -32,7 +33,8 @@ with mine as materialized (
            locked_by = null
       from batch s
      where (select count(*) from mine) > 0
-       and e.event_id = s.id and e.due_at is not distinct from s.token and s.outcome <> 1
+       and e.event_id = any (array[s.id]) and e.due_at is not distinct from s.token
+       and s.outcome <> 1
        and e.status % 2 = 0 and e.locked_by is not null
     returning e.event_id, e.event_type, e.status
 ), settled as (

@@ -25,7 +25,7 @@ with mine as materialized (
                   $6::text[], $7::timestamptz[])
            as s(id, token, outcome, after, attempts, error, due)
      where (select count(*) from mine) > 0
-       and e.event_id = s.id and e.due_at is not distinct from s.token
+       and e.event_id = any (array[s.id]) and e.due_at is not distinct from s.token
        and e.status % 2 = 0 and e.locked_by is not null
     returning e.event_id, e.event_type, e.status
 ), counted as (

@@ -9,7 +9,7 @@ with batch as materialized (
 ), deleted as (
     delete from sendoff.outbox_event e
      using batch s
-     where e.event_id = s.id and s.outcome = 1 and e.status % 2 = 0
+     where e.event_id = any (array[s.id]) and s.outcome = 1 and e.status % 2 = 0
     returning e.event_type, s.outcome as status
 ), changed as (
     update sendoff.outbox_event e
@@ -22,7 +22,7 @@ with batch as materialized (
            done_at = case s.outcome when 3 then statement_timestamp() end,
            locked_by = null
       from batch s
-     where e.event_id = s.id and s.outcome <> 1 and e.status % 2 = 0
+     where e.event_id = any (array[s.id]) and s.outcome <> 1 and e.status % 2 = 0
     returning e.event_type, e.status
 ), settled as (
     select event_type, status from deleted union all select event_type, status from changed

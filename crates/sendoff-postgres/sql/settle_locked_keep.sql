@@ -16,7 +16,7 @@ with settled as (
       from unnest($1::uuid[], $2::smallint[], $3::interval[], $4::integer[], $5::text[],
                   $6::timestamptz[])
            as s(id, outcome, after, attempts, error, due)
-     where e.event_id = s.id and e.status % 2 = 0
+     where e.event_id = any (array[s.id]) and e.status % 2 = 0
     returning e.event_type, e.status
 )
 insert into sendoff.outbox_tally as t (event_type, status, count)
