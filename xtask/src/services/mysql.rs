@@ -68,8 +68,9 @@ impl Service for MySql {
         "mysql"
     }
 
+    /// Unpacked packages make no account of their own.
     fn account(&self) -> &'static str {
-        "mysql"
+        "nobody"
     }
 
     /// The folder of a whole small system: the server is newer than the C library of this one.
