@@ -71,9 +71,9 @@ pub enum DecideError {
 /// Why a command was not carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecuteError<E> {
-    /// Its handler refused.
-    #[error("the handler refused the command")]
-    Handler(#[source] E),
+    /// Its handler refused. In the text and not as a source, so that a boxed error will do.
+    #[error("the handler refused the command: {0}")]
+    Handler(E),
     /// Others were quicker, every time.
     #[error("the command lost against others {tries} times")]
     Contended {
