@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use sendoff_core::Ident;
 use sendoff_core::partition::Period;
+pub use sendoff_engine::store::Retention;
 use sendoff_engine::store::StoreError;
 
 use crate::error::misconfigured;
@@ -76,27 +77,6 @@ const LOCKED_CONNECTIONS: usize = 1_000;
 
 /// Longer is not patience but a failure nobody sees.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(10 * 60);
-
-/// What becomes of delivered rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Retention {
-    /// They are deleted by the settlement itself: fastest, and the table does not grow.
-    DeleteWhenDone,
-    /// They are kept this long, and then purged by maintenance.
-    Keep(Duration),
-}
-
-impl Retention {
-    /// They are kept until their partition is dropped, or somebody cleans up.
-    pub const FOREVER: Self = Self::Keep(Duration::MAX);
-}
-
-impl Default for Retention {
-    /// Seven days.
-    fn default() -> Self {
-        Self::Keep(Duration::from_secs(7 * 24 * 60 * 60))
-    }
-}
 
 /// How the table is laid out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

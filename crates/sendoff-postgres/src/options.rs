@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use sendoff_core::Ident;
 use sendoff_core::partition::Period;
+pub use sendoff_engine::store::Retention;
 use sendoff_engine::store::StoreError;
 
 use crate::error::misconfigured;
@@ -105,27 +106,6 @@ pub enum Layout {
     /// id that is written twice is refused within one statement; one that comes again later is not
     /// noticed. Who brings ids keeps them unique.
     Partitioned(Period),
-}
-
-/// What becomes of delivered rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Retention {
-    /// They are deleted by the settlement itself: fastest, and the table does not grow.
-    DeleteWhenDone,
-    /// They are kept this long, and then purged by maintenance.
-    Keep(Duration),
-}
-
-impl Retention {
-    /// They are kept until their partition is dropped, or somebody cleans up.
-    pub const FOREVER: Self = Self::Keep(Duration::MAX);
-}
-
-impl Default for Retention {
-    /// Seven days.
-    fn default() -> Self {
-        Self::Keep(Duration::from_secs(7 * 24 * 60 * 60))
-    }
 }
 
 /// Whether a relay that found nothing to do is woken by whoever writes.

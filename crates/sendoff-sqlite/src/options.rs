@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sendoff_core::Ident;
+pub use sendoff_engine::store::Retention;
 use sendoff_engine::store::StoreError;
 use sendoff_engine::{Clock, SystemClock};
 
@@ -60,22 +61,6 @@ impl SqliteOptions {
             )));
         }
         Ok(())
-    }
-}
-
-/// What becomes of delivered rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Retention {
-    /// They are deleted by the settlement itself: fastest, and the file does not grow.
-    DeleteWhenDone,
-    /// They are kept this long, and then purged by maintenance.
-    Keep(Duration),
-}
-
-impl Default for Retention {
-    /// Seven days.
-    fn default() -> Self {
-        Self::Keep(Duration::from_secs(7 * 24 * 60 * 60))
     }
 }
 

@@ -15,6 +15,20 @@ pub async fn eventually(what: &str, condition: impl AsyncFnMut() -> bool) {
     within(DEADLINE, what, condition).await;
 }
 
+/// Asks until there is an answer.
+///
+/// # Panics
+/// With `what`, if there is none in time.
+pub async fn answer<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let mut found = None;
+    eventually(what, async || {
+        found = ask().await;
+        found.is_some()
+    })
+    .await;
+    found.expect("it was there")
+}
+
 /// Polls a condition until it holds, for at most `time`, which may be paused.
 ///
 /// # Panics

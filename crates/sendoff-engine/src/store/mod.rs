@@ -12,6 +12,7 @@ mod inspect;
 mod lock;
 mod partition;
 mod retain;
+mod retention;
 mod settle;
 mod wake;
 
@@ -26,6 +27,7 @@ pub use inspect::{Counts, InspectStore, Row, TopicCounts};
 pub use lock::{Lock, LockStore, LockedRows};
 pub use partition::{Bounds, Created, Dropped, PartitionSession, PartitionStore};
 pub use retain::{Purge, Purged, RetainStore};
+pub use retention::Retention;
 pub use settle::{Held, Outcome, SettleStore, Settlement};
 pub use wake::WakeStore;
 

@@ -2,11 +2,11 @@
 
 use std::io::Write;
 use std::process::Command;
-use std::time::Duration;
 
 use sendoff_core::journal::{Position, Unsafe};
 use sendoff_engine::journal::{Journal, TailError};
 use sendoff_postgres::{JournalOptions, PostgresJournal};
+use sendoff_testkit::wait::answer;
 
 use super::{Gid, Log, QUICK, fact, position, positions, settled, tail};
 use crate::place::{Place, connect};
@@ -105,15 +105,8 @@ async fn positions_that_went_back_with_a_crash_hide_no_fact() {
     let client = connect(&server.url()).await.unwrap();
     let row = client.query_one("select last_position from journal_cursor", &[]).await.unwrap();
     let cursor: i64 = row.get(0);
-    let new = loop {
-        match journal.append([fact("new", &[])]).await {
-            Ok(receipts) => break receipts[0].position,
-            Err(error) => {
-                drop(error);
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        }
-    };
+    let append = async || journal.append([fact("new", &[])]).await.ok();
+    let new = answer("an append after the crash", append).await[0].position;
     assert!(new < at, "{new}: the crash took nothing back, and so nothing was tested");
 
     let stored = Position::try_from(cursor).unwrap();

@@ -6,6 +6,7 @@ use sendoff_engine::store::{Counts, InspectStore, Lock, LockStore, Outcome, Reta
 
 use crate::conformance::probe::{HOLD, ids};
 use crate::conformance::{Probe, StoreHarness};
+use crate::wait::answer;
 
 /// All that a batch must leave alone.
 type Content = (Status, u32, u32, sendoff_core::Timestamp, Option<String>, Option<String>);
@@ -152,26 +153,15 @@ pub async fn a_dropped_batch_leaves_everything_as_it_was<H: StoreHarness>(probe:
     let before = content(probe, written[0]).await;
     for _ in 0..3 {
         // The rollback reaches the server by itself, and soon.
-        let mut batch = eventually("the rows are free again", || probe.lock(10)).await;
+        let mut batch = answer("the rows are free again", async || probe.lock(10).await).await;
         assert_eq!(batch.take().len(), 3);
         batch.settle(&[(written[0], Outcome::Done)]).await.expect("settle");
         drop(batch);
     }
-    let mut batch = eventually("the rows are free again", || probe.lock(10)).await;
+    let mut batch = answer("the rows are free again", async || probe.lock(10).await).await;
     assert_eq!(batch.take().len(), 3);
     batch.rollback().await.expect("rollback");
     assert_eq!(content(probe, written[0]).await, before);
-}
-
-/// Polls until there is an answer.
-async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, ask: impl Fn() -> F) -> T {
-    for _ in 0..2_000 {
-        if let Some(answer) = ask().await {
-            return answer;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    panic!("never: {what}");
 }
 
 /// A commit stores each outcome and leaves the rest alone. Holds L2.
@@ -270,7 +260,7 @@ pub async fn a_lock_that_is_not_awaited_to_its_end_keeps_nothing<H: StoreHarness
         let lock = probe.lock(3);
         let _ = tokio::time::timeout(Duration::from_micros(patience), lock).await;
     }
-    let mut batch = eventually("the rows are free again", || async {
+    let mut batch = answer("the rows are free again", async || {
         let mut batch = probe.lock(3).await?;
         let rows = batch.take();
         (rows.len() == 3).then_some(batch)
