@@ -63,22 +63,27 @@ async fn node() {
     std::mem::forget(place);
 }
 
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "node: {line}").and_then(|()| out.flush()).unwrap();
 }
 
 /// A node in another process.
-struct Node {
-    child: Child,
+pub(crate) struct Node {
+    pub(crate) child: Child,
     lines: Receiver<String>,
 }
 
 impl Node {
     fn start(place: &Place, waits: bool) -> Self {
+        Self::of("process::node", place, waits)
+    }
+
+    /// One that runs the given test of this program.
+    pub(crate) fn of(test: &str, place: &Place, waits: bool) -> Self {
         let mut command = Command::new(env::current_exe().unwrap());
         command
-            .args(["--exact", "process::node", "--nocapture"])
+            .args(["--exact", test, "--nocapture"])
             .env("SENDOFF_TEST_NODE", &place.schema)
             .env("SENDOFF_POSTGRES_URL", &place.url)
             .stdin(Stdio::piped())
@@ -100,7 +105,7 @@ impl Node {
         Self { child, lines }
     }
 
-    fn says(&self, what: &str) {
+    pub(crate) fn says(&self, what: &str) {
         loop {
             let line = self.lines.recv_timeout(PLENTY).unwrap_or_else(|_| panic!("no `{what}`"));
             if line.starts_with(what) {
@@ -109,7 +114,7 @@ impl Node {
         }
     }
 
-    fn signal(&self, signal: &str) {
+    pub(crate) fn signal(&self, signal: &str) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
     }
