@@ -60,6 +60,20 @@ pub(crate) async fn stored(journal: &Log, publisher: &str, position: u64) {
     eventually(&what, async || at(journal, publisher).await == position).await;
 }
 
+/// Waits until the only node has seen what is in the tables now: of its rounds one waits to be taken
+/// in at most, so that the third beat from now on comes after the first of them was.
+pub(crate) async fn seen(place: &Place) {
+    let beat = "select (extract(epoch from max(heartbeat_at)) * 1000000)::bigint from journal_node";
+    let mut last = place.number(beat).await;
+    for _ in 0..4 {
+        eventually("a beat", async || {
+            let next = place.number(beat).await;
+            std::mem::replace(&mut last, next) != next
+        })
+        .await;
+    }
+}
+
 /// Holds J3, J6 and J12: beside appends that are rolled back, and with nodes that share.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_nodes_publish_everything_once_and_in_order() {

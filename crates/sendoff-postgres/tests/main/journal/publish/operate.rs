@@ -3,7 +3,7 @@ use sendoff_engine::journal::publish::{To, Which};
 use sendoff_testkit::journal::Latch;
 use sendoff_testkit::wait::eventually;
 
-use super::{append, builder, everything, journal, often, pair, stored};
+use super::{append, builder, everything, journal, often, pair, seen, stored};
 use crate::journal::position;
 use crate::place::Place;
 
@@ -22,13 +22,7 @@ async fn pairs_are_paused_resumed_reset_and_put_back_by_plain_sql() {
     append(&journal, 10).await;
     stored(&journal, "one", 10).await;
     place.run("update journal_cursor set status = 'PAUSED' where publisher = 'one'").await;
-    eventually("the pause is seen", async || {
-        append(&journal, 1).await;
-        let head = journal.head().await.unwrap().get();
-        stored(&journal, "other", head).await;
-        super::at(&journal, "one").await < head
-    })
-    .await;
+    seen(&place).await;
     let paused_at = one.positions().len();
     append(&journal, 10).await;
     let head = journal.head().await.unwrap().get();
