@@ -36,6 +36,8 @@ const PAGE: usize = 100;
 const DUE_INTERVAL: Duration = Duration::from_secs(1);
 /// The pause after a statement failed.
 const FAILED_PAUSE: Duration = Duration::from_millis(200);
+/// The longest pause before the journal's end is read again; some errors need somebody to mend them.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// When to look for something new where no pair waits for it.
 const NOBODY_WAITS: Duration = Duration::from_secs(60);
 /// The pause of a pair whose target refuses everything.
@@ -66,6 +68,7 @@ pub(super) struct Node<S> {
     events: JoinSet<Event>,
     feed: Option<Feeding>,
     feed_not_before: Instant,
+    feed_pause: Duration,
     look_at: watch::Sender<Instant>,
     /// Until when others believe that this node is alive; none until it joined.
     fit_until: Option<Instant>,
@@ -111,6 +114,7 @@ impl<S: PublishStore> Node<S> {
             events: JoinSet::new(),
             feed: None,
             feed_not_before: now,
+            feed_pause: FAILED_PAUSE,
             look_at: watch::Sender::new(now),
             fit_until: None,
             writing: false,
@@ -275,6 +279,7 @@ impl<S: PublishStore> Node<S> {
         match fed {
             Some(Fed::From(position)) => {
                 self.window.begin(position);
+                self.feed_pause = FAILED_PAUSE;
                 if let Some(feed) = &mut self.feed {
                     feed.begun = true;
                 }
@@ -299,7 +304,8 @@ impl<S: PublishStore> Node<S> {
     /// last commits, and give their positions again.
     fn lose_feed(&mut self) {
         self.feed = None;
-        self.feed_not_before = Instant::now() + FAILED_PAUSE;
+        self.feed_not_before = Instant::now() + self.feed_pause;
+        self.feed_pause = (self.feed_pause * 2).min(LONGEST_PAUSE);
         for held in self.pairs.iter_mut().filter_map(|pair| pair.held.as_mut()) {
             held.stale = true;
         }

@@ -180,7 +180,33 @@ async fn proved_head<S: PublishStore>(
     Ok(reader.at())
 }
 
-/// A node that publishes. Dropping it stops it where it is; what was under way is published again,
+/// A node that publishes.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use sendoff_core::journal::{Fact, Topic};
+/// use sendoff_engine::journal::publish::{Publishing, StatisticsPublisher};
+/// use sendoff_engine::journal::{Journal, MemoryJournal};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let journal = Journal::new(MemoryJournal::new());
+/// let wallets = Topic::builder("wallets").required_tags(["wallet_id"]).build()?;
+/// let statistics = StatisticsPublisher::default();
+/// let publishing =
+///     Publishing::builder(&journal).pair(&wallets, Arc::new(statistics.clone())).start().await?;
+///
+/// journal.append([Fact::builder(("opened", "{}")).tag("wallet_id", "w1")]).await?;
+/// while statistics.seen().facts < 1 {
+///     tokio::task::yield_now().await;
+/// }
+/// publishing.close().await;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Dropping it stops it where it is; what was under way is published again,
 /// by whoever leads next, when the lease has run out. [`close`](Self::close) ends it in order.
 pub struct Publishing {
     owner: Arc<str>,

@@ -121,3 +121,53 @@ async fn two_nodes_publish_everything_once_and_in_order() {
     assert_eq!(place.number("select count(*) from journal_node").await, 0);
     assert_eq!(place.number("select count(*) from journal_cursor where leader is null").await, 8);
 }
+
+/// Holds J6: with every connection of it cut, again and again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_skipped_when_connections_are_cut() {
+    let place = Place::new();
+    let writer = journal(&place).await;
+    let name = place.schema.clone();
+    let url = format!("{}{}application_name={name}", place.url, joint(&place.url));
+    let store = PostgresJournal::connect_with(&url, super::options(&place)).await.unwrap();
+    let (log, latch) = (Log::new(store), Latch::new("p"));
+    let pair = builder(&log).pair_with(&everything(), latch.publisher(), often());
+    let node = pair.start().await.unwrap();
+    for round in 1..=5_u64 {
+        append(&writer, 20).await;
+        eventually("some of it", async || latch.distinct().len() as u64 > (round - 1) * 20).await;
+        let cut = "select count(pg_terminate_backend(pid)) from pg_stat_activity";
+        assert!(place.number(&format!("{cut} where application_name = '{name}'")).await > 0);
+    }
+    stored(&writer, "p", 100).await;
+    let mut first: Vec<u64> = Vec::new();
+    for position in latch.positions() {
+        if !first.contains(&position) {
+            first.push(position);
+        }
+    }
+    assert_eq!(first, (1..=100).collect::<Vec<_>>(), "first deliveries in order, none missing");
+    node.close().await;
+}
+
+/// Behind a transaction pooler there is no session of one's own: the lease alone decides.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_works_without_a_session() {
+    let place = Place::new();
+    let mut options = super::options(&place);
+    options.server.doorbell = sendoff_postgres::Doorbell::Off;
+    let journal = super::journal_with(&place, options).await;
+    let latch = Latch::new("p");
+    let pair = builder(&journal).pair_with(&everything(), latch.publisher(), often());
+    let node = pair.start().await.unwrap();
+    append(&journal, 30).await;
+    latch.wait_for(30).await;
+    stored(&journal, "p", 30).await;
+    assert_eq!(place.number("select count(*) from journal_node where lock_key is null").await, 1);
+    node.close().await;
+    assert_eq!(latch.positions(), (1..=30).collect::<Vec<_>>());
+}
+
+fn joint(url: &str) -> char {
+    if url.contains('?') { '&' } else { '?' }
+}
