@@ -5,9 +5,9 @@
 //! operator's SQL wins. A publisher that fails touches no other pair, and an outage of its target
 //! ends by itself.
 //!
-//! The way of a fact: [`feed`] reads the journal's end once for all pairs into a [`window`]; [`node`]
-//! decides which pair works when, and writes their cursors together; [`work`] is one pair's batch.
-//! [`member`] is the node's place among the nodes.
+//! The way of a fact: `feed` reads the journal's end once for all pairs into a `window`; `node`
+//! decides which pair works when, and writes their cursors together; `work` is one pair's batch.
+//! `member` is the node's place among the nodes.
 //!
 //! Not here: SQL (see the store crates), who should lead what, when a fact is poison and how idle
 //! pairs slow down (see [`sendoff_core::journal::publish`]).
