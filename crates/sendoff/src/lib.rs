@@ -66,6 +66,12 @@ pub use sendoff_macros::{AggregateType, Event, EventType};
 pub mod journal {
     pub use sendoff_core::journal::*;
     pub use sendoff_engine::journal::*;
+
+    /// Carrying it to publishers.
+    pub mod publish {
+        pub use sendoff_core::journal::publish::*;
+        pub use sendoff_engine::journal::publish::*;
+    }
 }
 
 /// The embedded store: an SQLite file.

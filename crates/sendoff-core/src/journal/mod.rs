@@ -6,13 +6,14 @@
 //!
 //! Two decisions are made here and carried out by stores: which locks keep appends apart that
 //! exclude one another ([`Locks`]), and when a position that is missing will never be there
-//! ([`Tail`]).
+//! ([`Tail`]). What concerns publishers is in [`publish`].
 
 mod append;
 mod fact;
 mod invalid;
 mod lock;
 mod position;
+pub mod publish;
 mod query;
 mod tag;
 mod tail;

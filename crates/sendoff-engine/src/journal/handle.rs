@@ -113,6 +113,11 @@ impl<S: JournalStore> Journal<S> {
         self.0.appended.notify_waiters();
     }
 
+    /// What [`wake`](Self::wake) tells.
+    pub(super) fn appended(&self) -> &Arc<Notify> {
+        &self.0.appended
+    }
+
     /// What the query means above a position, as far as it is visible now.
     ///
     /// For looking, not for deciding: something with a lower position may still commit. A decision is

@@ -1,19 +1,26 @@
 //! A journal in memory, for tests.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use sendoff_core::Timestamp;
 use sendoff_core::journal::{Append, Ask, Holder, Position, Query, Recorded, Sequence, Server};
 
 use super::error::{AppendError, Conflict, DecideError};
+use super::publish::Desk;
 use super::store::{JournalStore, Page, Receipt, TailLook, TailRow, TailSource};
 use crate::lock::lock;
 use crate::store::StoreError;
 
 /// A journal that lasts as long as its last clone. One append is made after another.
 #[derive(Debug, Clone, Default)]
-pub struct MemoryJournal(Arc<Mutex<Vec<Recorded>>>);
+pub struct MemoryJournal(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    facts: Mutex<Vec<Recorded>>,
+    desk: Mutex<Desk>,
+}
 
 impl MemoryJournal {
     /// An empty one.
@@ -21,8 +28,13 @@ impl MemoryJournal {
         Self::default()
     }
 
+    /// Its cursors.
+    pub(super) fn desk(&self) -> MutexGuard<'_, Desk> {
+        lock(&self.0.desk)
+    }
+
     fn page(&self, query: &Query, page: Page) -> Vec<Recorded> {
-        let facts = lock(&self.0);
+        let facts = lock(&self.0.facts);
         let range = facts.iter().filter(|f| f.position > page.after && f.position <= page.up_to);
         range.filter(|fact| query.selects(fact)).take(page.limit).cloned().collect()
     }
@@ -31,7 +43,7 @@ impl MemoryJournal {
 #[async_trait]
 impl JournalStore for MemoryJournal {
     async fn append(&self, append: &Append) -> Result<Vec<Receipt>, AppendError> {
-        let mut facts = lock(&self.0);
+        let mut facts = lock(&self.0.facts);
         let receipt = |known: &Recorded, fresh| Receipt {
             position: known.position,
             recorded_at: known.recorded_at,
@@ -82,7 +94,7 @@ impl JournalStore for MemoryJournal {
     }
 
     async fn head(&self) -> Result<Position, StoreError> {
-        Ok(lock(&self.0).last().map_or(Position::START, |last| last.position))
+        Ok(lock(&self.0.facts).last().map_or(Position::START, |last| last.position))
     }
 
     async fn holders(&self) -> Result<Vec<Holder>, StoreError> {

@@ -2,7 +2,7 @@
 //!
 //! Promise: an append stores all of its facts or none, and none where its condition does not hold; of
 //! appends that exclude one another one succeeds. A decision misses nothing that its condition would
-//! not find. A tail skips nothing, however late it commits.
+//! not find. A tail skips nothing, however late it commits. [`publish`] carries it to publishers.
 //!
 //! Not here: SQL (see the store crates); which locks, and when a gap is one (see
 //! [`sendoff_core::journal`]).
@@ -13,6 +13,7 @@ mod handle;
 mod memory;
 mod model;
 mod pages;
+pub mod publish;
 mod store;
 mod tail;
 

@@ -42,6 +42,17 @@ pub struct TailReader {
     appended: Arc<Notify>,
 }
 
+/// What a reader waits for before it looks again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// For nothing: there may be more.
+    None,
+    /// For somebody to finish.
+    AtGap,
+    /// For something new.
+    Idle,
+}
+
 /// What a look passed on.
 #[derive(Debug)]
 pub struct Batch {
@@ -79,11 +90,10 @@ impl TailReader {
             if !batch.rows.is_empty() {
                 return Ok(batch);
             }
-            let pause = match (batch.gap, self.tail.is_waiting()) {
-                (_, true) => self.options.gap_interval,
-                (Some(_), false) => continue,
-                (None, false) if !self.tail.wants_rows() => continue,
-                (None, false) => self.options.interval,
+            let pause = match self.rest_after(&batch) {
+                Rest::None => continue,
+                Rest::AtGap => self.options.gap_interval,
+                Rest::Idle => self.options.interval,
             };
             tokio::select! {
                 biased;
@@ -91,6 +101,22 @@ impl TailReader {
                 () = tokio::time::sleep(pause) => {}
             }
         }
+    }
+
+    /// What to wait for after a look that brought this.
+    pub(super) fn rest_after(&self, batch: &Batch) -> Rest {
+        match (batch.gap, self.tail.is_waiting()) {
+            _ if !batch.rows.is_empty() => Rest::None,
+            (_, true) => Rest::AtGap,
+            (Some(_), false) => Rest::None,
+            (None, false) if self.is_starting() => Rest::None,
+            (None, false) => Rest::Idle,
+        }
+    }
+
+    /// Whether it is still finding out where now is.
+    pub(super) fn is_starting(&self) -> bool {
+        !self.tail.wants_rows()
     }
 
     /// One look, whatever comes of it.

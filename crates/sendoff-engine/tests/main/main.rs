@@ -8,6 +8,7 @@ mod flaky;
 mod handover;
 mod journal;
 mod operate;
+mod publish;
 mod relay;
 mod settle;
 mod stuck;

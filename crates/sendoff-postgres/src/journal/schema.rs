@@ -13,7 +13,10 @@ use crate::error::{failed, misconfigured};
 use crate::names::Names;
 
 /// Every migration, the oldest first. A published one never changes.
-const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/journal/0001_journal.sql")];
+const MIGRATIONS: [&str; 2] = [
+    include_str!("../../migrations/journal/0001_journal.sql"),
+    include_str!("../../migrations/journal/0002_publish.sql"),
+];
 
 const KNOWN: i64 = MIGRATIONS.len() as i64;
 

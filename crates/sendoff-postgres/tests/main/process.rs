@@ -88,26 +88,27 @@ async fn locked_relay(place: Place) {
     relay.run(std::future::pending()).await;
 }
 
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "node: {line}").and_then(|()| out.flush()).unwrap();
 }
 
 /// A node in another process.
-struct Node {
-    child: Child,
+pub(crate) struct Node {
+    pub(crate) child: Child,
     lines: Receiver<String>,
 }
 
 impl Node {
     fn start(place: &Place, waits: bool) -> Self {
-        Self::with(place, if waits { &["SENDOFF_TEST_WAITS"] } else { &[] })
+        Self::of("process::node", place, if waits { &["SENDOFF_TEST_WAITS"] } else { &[] })
     }
 
-    fn with(place: &Place, told: &[&str]) -> Self {
+    /// One that runs the given test of this program, told these things by its environment.
+    pub(crate) fn of(test: &str, place: &Place, told: &[&str]) -> Self {
         let mut command = Command::new(env::current_exe().unwrap());
         command
-            .args(["--exact", "process::node", "--nocapture"])
+            .args(["--exact", test, "--nocapture"])
             .env("SENDOFF_TEST_NODE", &place.schema)
             .env("SENDOFF_POSTGRES_URL", &place.url)
             .stdin(Stdio::piped())
@@ -129,7 +130,7 @@ impl Node {
         Self { child, lines }
     }
 
-    fn says(&self, what: &str) {
+    pub(crate) fn says(&self, what: &str) {
         loop {
             let line = self.lines.recv_timeout(PLENTY).unwrap_or_else(|_| panic!("no `{what}`"));
             if line.starts_with(what) {
@@ -138,7 +139,7 @@ impl Node {
         }
     }
 
-    fn signal(&self, signal: &str) {
+    pub(crate) fn signal(&self, signal: &str) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
     }
@@ -242,7 +243,7 @@ async fn a_killed_process_leaves_a_locked_batch_exactly_as_it_was() {
     };
     let before = state().await;
 
-    let node = Node::with(&place, &["SENDOFF_TEST_LOCKED"]);
+    let node = Node::of("process::node", &place, &["SENDOFF_TEST_LOCKED"]);
     node.says("began");
     node.says("began");
     let config = RelayConfig { mode: ClaimMode::Locked, ..RelayConfig::default() };

@@ -94,6 +94,7 @@ mod relaying {
 /// A file by the host's clock, and the application's own connection to it.
 struct Shop {
     store: SqliteStore,
+    #[cfg_attr(not(feature = "sqlx"), expect(dead_code, reason = "only sqlx asks where it is"))]
     folder: TempDir,
 }
 

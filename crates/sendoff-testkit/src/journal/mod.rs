@@ -38,8 +38,10 @@
 
 pub mod cases;
 mod harness;
+mod latch;
 mod suite;
 
 pub use async_trait::async_trait;
 pub use harness::{Ending, JournalHarness};
+pub use latch::Latch;
 pub use suite::run;

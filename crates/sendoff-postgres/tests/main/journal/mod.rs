@@ -5,6 +5,7 @@ mod busy;
 mod decide;
 mod gaps;
 mod plans;
+mod publish;
 mod race;
 mod restart;
 mod schema;

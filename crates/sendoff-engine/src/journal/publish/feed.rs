@@ -1,0 +1,134 @@
+//! Reads the journal's end once for all pairs of a node.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sendoff_core::journal::Position;
+use sendoff_core::limits;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::options::PublishOptions;
+use super::store::PublishStore;
+use crate::journal::error::TailError;
+use crate::journal::handle::Journal;
+use crate::journal::store::TailRow;
+use crate::journal::tail::{Rest, TailOptions, TailReader};
+use crate::store::StoreError;
+
+/// What the feed tells.
+#[derive(Debug)]
+pub(super) enum Fed {
+    /// It reads from here on; everything up to it is decided.
+    From(Position),
+    /// Rows, and how far everything is decided with them.
+    Rows(Vec<TailRow>, Position),
+    /// It is over. Nothing of what it told can be relied on any more.
+    Lost(TailError),
+}
+
+/// A feed, until its link is lost.
+pub(super) struct Feed<S> {
+    pub(super) journal: Journal<S>,
+    pub(super) options: Arc<PublishOptions>,
+    /// Where the pairs are that it is for.
+    pub(super) pairs_at: Vec<Position>,
+    pub(super) tell: mpsc::Sender<Fed>,
+    /// When somebody wants to know whether there is something new.
+    pub(super) look_at: watch::Receiver<Instant>,
+    /// Nobody wants it more often than that.
+    pub(super) interval: Duration,
+}
+
+impl<S: PublishStore> Feed<S> {
+    pub(super) async fn run(mut self) {
+        if let Err(error) = self.read().await {
+            let _ = self.tell.send(Fed::Lost(error)).await;
+        }
+    }
+
+    /// Ends with an error, or when nobody listens any more.
+    async fn read(&mut self) -> Result<(), TailError> {
+        let mut reader = self.open().await?;
+        let mut begun = false;
+        loop {
+            let appended = Arc::clone(self.journal.appended());
+            let mut appended = std::pin::pin!(appended.notified());
+            // Before the look, so that whatever it comes too early for is heard of.
+            appended.as_mut().enable();
+            if !begun && !reader.is_starting() {
+                begun = true;
+                if self.tell.send(Fed::From(reader.at())).await.is_err() {
+                    return Ok(());
+                }
+            }
+            let (from, looked) = (reader.at(), Instant::now());
+            let limit = self.options.store_timeout;
+            let batch = timeout(limit, reader.look()).await.unwrap_or(Err(timed_out()))?;
+            let rest = reader.rest_after(&batch);
+            if begun && batch.up_to > from {
+                let rows = Fed::Rows(batch.rows, batch.up_to);
+                if self.tell.send(rows).await.is_err() {
+                    return Ok(());
+                }
+            }
+            match rest {
+                Rest::None => {}
+                Rest::AtGap => tokio::select! {
+                    biased;
+                    () = appended => {}
+                    () = sleep(self.options.gap_interval) => {}
+                },
+                Rest::Idle => tokio::select! {
+                    biased;
+                    () = appended => {}
+                    () = wanted(&mut self.look_at, looked + self.interval) => {}
+                },
+            }
+        }
+    }
+
+    /// From the lowest pair that a window reaches back to; from now, where there is none.
+    async fn open(&self) -> Result<TailReader, TailError> {
+        let head = self.journal.head();
+        let head =
+            timeout(self.options.store_timeout, head).await.unwrap_or(Err(StoreError::Timeout))?;
+        let reach = self.options.window_rows as u64;
+        let near =
+            self.pairs_at.iter().copied().filter(|at| *at <= head && head.since(*at) <= reach);
+        let options = TailOptions {
+            batch: limits::BATCH_ROWS.min(self.options.window_rows),
+            gap_interval: self.options.gap_interval,
+            ..TailOptions::default()
+        };
+        Ok(match near.min() {
+            Some(lowest) => self.journal.tail(lowest, options).await?,
+            None => self.journal.tail_from_now(options).await?,
+        })
+    }
+}
+
+fn timed_out() -> TailError {
+    StoreError::Timeout.into()
+}
+
+/// Until somebody wants a look, but not before it makes sense. The time may be moved while it is waited
+/// for.
+async fn wanted(look_at: &mut watch::Receiver<Instant>, not_before: Instant) {
+    loop {
+        let at = (*look_at.borrow_and_update()).max(not_before);
+        tokio::select! {
+            biased;
+            changed = look_at.changed() => {
+                if changed.is_err() {
+                    return sleep_until(at).await;
+                }
+                // Whoever wanted it may have been told already that there was nothing.
+                if Instant::now() >= at {
+                    return;
+                }
+            }
+            () = sleep_until(at) => return,
+        }
+    }
+}

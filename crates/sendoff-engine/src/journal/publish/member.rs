@@ -1,0 +1,104 @@
+//! A node's place among the nodes: it says that it is alive, and looks at what stands in the tables.
+
+use std::sync::Arc;
+
+use sendoff_core::report;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use super::options::PublishOptions;
+use super::store::{Membership, NodeCard, PublishStore, Survey};
+use crate::journal::handle::Journal;
+use crate::store::StoreError;
+
+/// What a round brought.
+#[derive(Debug)]
+pub(super) struct Round {
+    /// When the beat was sent; from then on others count.
+    pub(super) beat_sent: Instant,
+    /// When the survey was sent.
+    pub(super) survey_sent: Instant,
+    /// Whether the node has joined since the last round.
+    pub(super) joined: bool,
+    /// What it saw.
+    pub(super) survey: Survey,
+}
+
+pub(super) struct Member<S> {
+    pub(super) journal: Journal<S>,
+    pub(super) options: Arc<PublishOptions>,
+    pub(super) card: NodeCard,
+    pub(super) tell: mpsc::Sender<Round>,
+    pub(super) stop: CancellationToken,
+}
+
+impl<S: PublishStore> Member<S> {
+    /// Until it is told to stop; then it says goodbye.
+    pub(super) async fn run(self) {
+        let mut membership = None;
+        let mut joined = false;
+        loop {
+            let next = Instant::now() + self.options.renew;
+            let round = tokio::select! {
+                biased;
+                () = self.stop.cancelled() => break,
+                round = self.round(&mut membership, &mut joined) => round,
+            };
+            match round {
+                Ok(round) => {
+                    if self.tell.send(round).await.is_err() {
+                        break;
+                    }
+                    joined = false;
+                }
+                Err(error) => {
+                    // Whoever lost its session starts nothing until it has joined again.
+                    membership = None;
+                    warn!(error = report(&error), "this node could not say that it is alive");
+                }
+            }
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => break,
+                () = sleep_until(next) => {}
+            }
+        }
+        if let Some(membership) = membership {
+            let gone = self.bounded(membership.leave()).await;
+            debug!(gone = gone.is_ok(), "left the nodes");
+        }
+    }
+
+    async fn round(
+        &self,
+        membership: &mut Option<Box<dyn Membership>>,
+        joined: &mut bool,
+    ) -> Result<Round, StoreError> {
+        let store = self.journal.store();
+        let beat_sent = Instant::now();
+        match membership {
+            None => {
+                *membership = Some(self.bounded(store.join(&self.card)).await?);
+                *joined = true;
+            }
+            Some(known) => {
+                // It must be answered before others may think that this node is gone.
+                let answer = timeout(self.options.lease / 2, known.beat()).await;
+                answer.unwrap_or(Err(StoreError::Timeout))?;
+            }
+        }
+        let survey_sent = Instant::now();
+        let survey = self.bounded(store.survey()).await?;
+        Ok(Round { beat_sent, survey_sent, joined: *joined, survey })
+    }
+
+    async fn bounded<T>(
+        &self,
+        statement: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let limit = self.options.store_timeout;
+        timeout(limit, statement).await.unwrap_or(Err(StoreError::Timeout))
+    }
+}

@@ -1,0 +1,299 @@
+//! Cursors in memory, for tests. Its clock follows tokio's, and can be paused.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sendoff_core::Timestamp;
+use sendoff_core::journal::Position;
+use sendoff_core::journal::publish::{CursorStatus, PairId};
+
+use super::store::{
+    Change, Cursor, Membership, Move, NodeCard, NodeSeen, Parked, ParkedChange, PublishStore,
+    Retried, Seen, Survey, Which,
+};
+use crate::clock::{Clock, TokioClock};
+use crate::journal::memory::MemoryJournal;
+use crate::store::StoreError;
+
+/// Nodes, cursors and what was set aside.
+#[derive(Debug, Default)]
+pub(in crate::journal) struct Desk {
+    clock: Option<TokioClock>,
+    joined: u64,
+    nodes: BTreeMap<u64, Node>,
+    cursors: BTreeMap<PairId, Cursor>,
+    parked: BTreeMap<(PairId, Position), Parked>,
+}
+
+#[derive(Debug)]
+struct Node {
+    card: NodeCard,
+    beat_at: Timestamp,
+    /// Whether its session is there.
+    session: bool,
+}
+
+impl Desk {
+    fn now(&mut self) -> Timestamp {
+        self.clock.get_or_insert_default().now()
+    }
+
+    fn is_alive(&mut self, owner: &str) -> bool {
+        let now = self.now();
+        self.nodes.values().any(|node| &*node.card.owner == owner && node.is_alive(now))
+    }
+
+    fn led(&mut self, owner: &str, pair: &PairId, epoch: i64) -> Option<&mut Cursor> {
+        let cursor = self.cursors.get_mut(pair)?;
+        (cursor.leader.as_deref() == Some(owner) && cursor.epoch == epoch).then_some(cursor)
+    }
+}
+
+impl Node {
+    fn is_alive(&self, now: Timestamp) -> bool {
+        let silent = now.since(self.beat_at);
+        silent < self.card.lease && (self.session || silent < self.card.renew * 2)
+    }
+}
+
+fn after(now: Timestamp, delay: Option<Duration>) -> Option<Timestamp> {
+    delay.map(|delay| now.saturating_add(delay))
+}
+
+#[async_trait]
+impl PublishStore for MemoryJournal {
+    async fn register(&self, pairs: &[(PairId, Position)]) -> Result<(), StoreError> {
+        let mut desk = self.desk();
+        for (pair, position) in pairs {
+            desk.cursors.entry(pair.clone()).or_insert_with(|| Cursor {
+                pair: pair.clone(),
+                position: *position,
+                status: CursorStatus::Active,
+                errors: 0,
+                last_error: None,
+                leader: None,
+                epoch: 0,
+                published_at: None,
+            });
+        }
+        Ok(())
+    }
+
+    async fn join(&self, card: &NodeCard) -> Result<Box<dyn Membership>, StoreError> {
+        let mut desk = self.desk();
+        let beat_at = desk.now();
+        desk.nodes.retain(|_, node| node.card.owner != card.owner);
+        desk.joined += 1;
+        let number = desk.joined;
+        desk.nodes.insert(number, Node { card: card.clone(), beat_at, session: true });
+        Ok(Box::new(MemoryMember { journal: self.clone(), number }))
+    }
+
+    async fn survey(&self) -> Result<Survey, StoreError> {
+        let mut desk = self.desk();
+        let now = desk.now();
+        let alive = desk.nodes.values().filter(|node| node.is_alive(now));
+        let seen = |node: &Node| NodeSeen {
+            owner: node.card.owner.to_string(),
+            knows: node.card.knows.clone(),
+        };
+        Ok(Survey {
+            nodes: alive.map(seen).collect(),
+            cursors: desk.cursors.values().cloned().collect(),
+        })
+    }
+
+    async fn take(&self, owner: &str, wanted: &[Seen]) -> Result<Vec<Cursor>, StoreError> {
+        let mut desk = self.desk();
+        let mut taken = Vec::new();
+        for seen in wanted {
+            let led = seen.leader.as_deref().is_some_and(|leader| desk.is_alive(leader));
+            let Some(cursor) = desk.cursors.get_mut(&*seen.pair).filter(|_| !led) else { continue };
+            if cursor.leader == seen.leader && cursor.epoch == seen.epoch {
+                cursor.leader = Some(owner.to_owned());
+                cursor.epoch += 1;
+                taken.push(cursor.clone());
+            }
+        }
+        Ok(taken)
+    }
+
+    async fn give(&self, owner: &str, pairs: &[(Arc<PairId>, i64)]) -> Result<(), StoreError> {
+        let mut desk = self.desk();
+        for (pair, epoch) in pairs {
+            if let Some(cursor) = desk.led(owner, pair, *epoch) {
+                cursor.leader = None;
+            }
+        }
+        Ok(())
+    }
+
+    async fn advance(&self, owner: &str, moves: &[Move]) -> Result<Vec<bool>, StoreError> {
+        let mut desk = self.desk();
+        let now = desk.now();
+        let mut made = Vec::new();
+        for next in moves {
+            let cursor = desk.led(owner, &next.pair, next.epoch);
+            let Some(cursor) = cursor.filter(|cursor| cursor.position == next.from) else {
+                made.push(false);
+                continue;
+            };
+            cursor.position = next.to;
+            cursor.errors = next.errors;
+            if next.errors == 0 || next.last_error.is_some() {
+                cursor.last_error.clone_from(&next.last_error);
+            }
+            if next.published {
+                cursor.published_at = Some(now);
+            }
+            if next.fails && cursor.status == CursorStatus::Active {
+                cursor.status = CursorStatus::Failed;
+            }
+            for park in &next.parked {
+                let parked = Parked {
+                    pair: (*next.pair).clone(),
+                    position: park.position,
+                    attempts: park.attempts,
+                    parked_at: now,
+                    next_at: after(now, Some(park.delay)),
+                    error: Some(park.error.clone()),
+                };
+                desk.parked.insert((parked.pair.clone(), parked.position), parked);
+            }
+            made.push(true);
+        }
+        Ok(made)
+    }
+
+    async fn due(&self, owner: &str, each: usize) -> Result<Vec<Parked>, StoreError> {
+        let mut desk = self.desk();
+        let now = desk.now();
+        let led = desk.cursors.values().filter(|cursor| {
+            cursor.status == CursorStatus::Active && cursor.leader.as_deref() == Some(owner)
+        });
+        let of_pair = |cursor: &Cursor| {
+            let parked = desk.parked.values().filter(|parked| parked.pair == cursor.pair);
+            let mut due: Vec<_> =
+                parked.filter(|p| p.next_at.is_some_and(|at| at <= now)).cloned().collect();
+            due.sort_by_key(|parked| parked.next_at);
+            due.truncate(each);
+            due
+        };
+        Ok(led.flat_map(of_pair).collect())
+    }
+
+    async fn settle_parked(
+        &self,
+        owner: &str,
+        epoch: i64,
+        parked: &Parked,
+        outcome: &Retried,
+    ) -> Result<bool, StoreError> {
+        let mut desk = self.desk();
+        let now = desk.now();
+        if desk.led(owner, &parked.pair, epoch).is_none() {
+            return Ok(false);
+        }
+        let key = (parked.pair.clone(), parked.position);
+        match outcome {
+            Retried::Published => drop(desk.parked.remove(&key)),
+            Retried::Failed { attempts, delay, error } => {
+                if let Some(known) = desk.parked.get_mut(&key) {
+                    known.attempts = *attempts;
+                    known.next_at = after(now, *delay);
+                    known.error = Some(error.clone());
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    async fn change(&self, which: &Which, change: Change) -> Result<u64, StoreError> {
+        let mut desk = self.desk();
+        let mut count = 0;
+        for cursor in desk.cursors.values_mut().filter(|cursor| which.means(&cursor.pair)) {
+            count += 1;
+            match change {
+                Change::Pause => cursor.status = CursorStatus::Paused,
+                Change::Resume if cursor.status == CursorStatus::Paused => {
+                    cursor.status = CursorStatus::Active;
+                }
+                Change::Resume => {}
+                Change::Reset => {
+                    cursor.status = CursorStatus::Active;
+                    (cursor.errors, cursor.last_error) = (0, None);
+                }
+                Change::MoveTo(position) => cursor.position = position,
+            }
+        }
+        Ok(count)
+    }
+
+    async fn parked(
+        &self,
+        which: &Which,
+        after: Option<(&PairId, Position)>,
+        limit: usize,
+    ) -> Result<Vec<Parked>, StoreError> {
+        let desk = self.desk();
+        let behind = |parked: &&Parked| {
+            after.is_none_or(|(pair, at)| (&parked.pair, parked.position) > (pair, at))
+        };
+        let meant = desk.parked.values().filter(|parked| which.means(&parked.pair));
+        Ok(meant.filter(behind).take(limit).cloned().collect())
+    }
+
+    async fn change_parked(
+        &self,
+        which: &Which,
+        position: Option<Position>,
+        change: ParkedChange,
+    ) -> Result<u64, StoreError> {
+        let mut desk = self.desk();
+        let now = desk.now();
+        let meant = |parked: &Parked| {
+            which.means(&parked.pair) && position.is_none_or(|at| at == parked.position)
+        };
+        let count = desk.parked.values().filter(|parked| meant(parked)).count();
+        match change {
+            ParkedChange::Discard => desk.parked.retain(|_, parked| !meant(parked)),
+            ParkedChange::Retry => {
+                let parked = desk.parked.values_mut().filter(|parked| meant(parked));
+                parked.for_each(|parked| parked.next_at = Some(now));
+            }
+        }
+        Ok(count as u64)
+    }
+}
+
+/// A node in memory. Dropping it is its death.
+struct MemoryMember {
+    journal: MemoryJournal,
+    number: u64,
+}
+
+#[async_trait]
+impl Membership for MemoryMember {
+    async fn beat(&mut self) -> Result<(), StoreError> {
+        let mut desk = self.journal.desk();
+        let now = desk.now();
+        let node = desk.nodes.get_mut(&self.number).ok_or(StoreError::Closed)?;
+        node.beat_at = now;
+        Ok(())
+    }
+
+    async fn leave(self: Box<Self>) -> Result<(), StoreError> {
+        self.journal.desk().nodes.remove(&self.number);
+        Ok(())
+    }
+}
+
+impl Drop for MemoryMember {
+    fn drop(&mut self) {
+        if let Some(node) = self.journal.desk().nodes.get_mut(&self.number) {
+            node.session = false;
+        }
+    }
+}

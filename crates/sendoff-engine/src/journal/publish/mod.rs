@@ -1,0 +1,41 @@
+//! Publishing: every (topic, publisher) pair gets what its topic selects, in the order of positions.
+//!
+//! Promise: nothing is skipped; a pair is worked by one node at a time, as far as nodes can know, and
+//! its cursor is moved only by who leads it, from where it is: an old leader moves nothing, and an
+//! operator's SQL wins. A publisher that fails touches no other pair, and an outage of its target
+//! ends by itself.
+//!
+//! The way of a fact: `feed` reads the journal's end once for all pairs into a `window`; `node`
+//! decides which pair works when, and writes their cursors together; `work` is one pair's batch.
+//! `member` is the node's place among the nodes.
+//!
+//! Not here: SQL (see the store crates), who should lead what, when a fact is poison and how idle
+//! pairs slow down (see [`sendoff_core::journal::publish`]).
+
+mod feed;
+mod included;
+mod member;
+mod memory;
+mod metrics;
+mod node;
+mod operate;
+mod options;
+mod pair;
+mod publisher;
+mod service;
+mod store;
+mod window;
+mod work;
+
+pub(super) use memory::Desk;
+
+pub use included::{LogPublisher, Seen as FactsSeen, StatisticsPublisher};
+pub use metrics::{CountedPair, CountedPairs, NoPublishMetrics, PublishCounters, PublishMetrics};
+pub use operate::{Publishers, To};
+pub use options::{Mode, PairOptions, PublishOptions, Start};
+pub use publisher::{FnPublisher, HandlerPublisher, Publisher, Stopped};
+pub use service::{PublishConfigError, Publishing, PublishingBuilder, Statistics};
+pub use store::{
+    Change, Cursor, Membership, Move, NodeCard, NodeSeen, Park, Parked, ParkedChange, PublishStore,
+    Retried, Seen, Survey, Which,
+};

@@ -1,0 +1,133 @@
+//! What an operator can see and change. The same can be done by plain SQL on the table of cursors.
+
+use sendoff_core::journal::publish::PairId;
+use sendoff_core::journal::{Position, Query};
+use sendoff_core::{Timestamp, limits};
+
+use super::store::{Change, Cursor, Parked, ParkedChange, PublishStore, Which};
+use crate::journal::handle::Journal;
+use crate::journal::store::Page;
+use crate::store::StoreError;
+use std::time::Duration;
+
+/// Facts are recorded a little before they have their positions, so times are not quite in the order
+/// of positions. Going back a little further only repeats.
+const MARGIN: Duration = Duration::from_secs(1);
+
+/// Where a cursor is put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum To {
+    /// Behind this position; its next fact is the one after it.
+    Position(Position),
+    /// Before whatever was recorded at this time or later, give or take a second too early.
+    Time(Timestamp),
+}
+
+/// The publishers of a journal, wherever they run.
+#[derive(Debug, Clone)]
+pub struct Publishers<S> {
+    journal: Journal<S>,
+}
+
+impl<S: PublishStore> Journal<S> {
+    /// Its publishers, to be looked at and operated.
+    pub fn publishers(&self) -> Publishers<S> {
+        Publishers { journal: self.clone() }
+    }
+}
+
+impl<S: PublishStore> Publishers<S> {
+    fn store(&self) -> &S {
+        self.journal.store()
+    }
+
+    /// Where these pairs are.
+    pub async fn cursors(&self, which: &Which) -> Result<Vec<Cursor>, StoreError> {
+        let mut cursors = self.store().survey().await?.cursors;
+        cursors.retain(|cursor| which.means(&cursor.pair));
+        Ok(cursors)
+    }
+
+    /// How many positions each of these pairs is behind the last one that was taken.
+    pub async fn lag(&self, which: &Which) -> Result<Vec<(PairId, u64)>, StoreError> {
+        // First where they are: what comes between is lag, never less than none.
+        let cursors = self.cursors(which).await?;
+        let head = self.journal.head().await?;
+        Ok(cursors.into_iter().map(|c| (c.pair, head.since(c.position))).collect())
+    }
+
+    /// Stops these pairs after the batch they are at. Answers how many there are.
+    pub async fn pause(&self, which: &Which) -> Result<u64, StoreError> {
+        self.store().change(which, Change::Pause).await
+    }
+
+    /// Lets pairs go on that were paused, where they were. One that failed has to be
+    /// [`reset`](Self::reset).
+    pub async fn resume(&self, which: &Which) -> Result<u64, StoreError> {
+        self.store().change(which, Change::Resume).await
+    }
+
+    /// Lets pairs go on that were paused or had failed, and forgets their errors.
+    pub async fn reset(&self, which: &Which) -> Result<u64, StoreError> {
+        self.store().change(which, Change::Reset).await
+    }
+
+    /// Puts their cursors somewhere else, back or ahead. Whoever leads them goes on from there.
+    pub async fn rewind(&self, which: &Which, to: To) -> Result<u64, StoreError> {
+        let position = match to {
+            To::Position(position) => position,
+            To::Time(time) => self.position_before(time).await?,
+        };
+        self.store().change(which, Change::MoveTo(position)).await
+    }
+
+    /// What is set aside, behind the given one: page by page, in the order of pairs and positions.
+    pub async fn parked(
+        &self,
+        which: &Which,
+        after: Option<(&PairId, Position)>,
+        limit: usize,
+    ) -> Result<Vec<Parked>, StoreError> {
+        self.store().parked(which, after, limit.min(limits::BATCH_ROWS)).await
+    }
+
+    /// Makes what is set aside due now, one position or all. Answers how many.
+    pub async fn retry_parked(
+        &self,
+        which: &Which,
+        position: Option<Position>,
+    ) -> Result<u64, StoreError> {
+        self.store().change_parked(which, position, ParkedChange::Retry).await
+    }
+
+    /// Forgets what is set aside, one position or all. It will not be published. Answers how many.
+    pub async fn discard_parked(
+        &self,
+        which: &Which,
+        position: Option<Position>,
+    ) -> Result<u64, StoreError> {
+        self.store().change_parked(which, position, ParkedChange::Discard).await
+    }
+
+    /// A position that everything recorded at `time` or later is behind. A search by halves: there is
+    /// no index of times, and need not be.
+    async fn position_before(&self, time: Timestamp) -> Result<Position, StoreError> {
+        let time = time.saturating_sub(MARGIN);
+        let (mut low, mut high) = (0, self.journal.head().await?.get());
+        // Everything up to `low` is older; the first fact behind `high` is not.
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let page = Page { after: place(middle), up_to: place(high), limit: 1 };
+            let next = self.store().read(&Query::all(), page).await?;
+            match next.first() {
+                Some(fact) if fact.recorded_at < time => low = fact.position.get(),
+                _ => high = middle,
+            }
+        }
+        Ok(place(low))
+    }
+}
+
+fn place(number: u64) -> Position {
+    Position::new(number).unwrap_or(Position::END)
+}

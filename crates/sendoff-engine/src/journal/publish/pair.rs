@@ -1,0 +1,216 @@
+//! A pair on this node: what it has published, what of that is stored, and when it is next.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sendoff_core::journal::publish::{CursorStatus, PairId};
+use sendoff_core::journal::{Position, Topic};
+use tokio::time::Instant;
+
+use super::options::PairOptions;
+use super::publisher::Publisher;
+use super::store::{Cursor, Move};
+
+/// Batches that may be published before their cursor is stored. A database that answers slowly must
+/// not cost more repetitions than that after a crash.
+const UNSTORED: u32 = 8;
+/// How long a cursor that passed only what is not for it may be stored late.
+const IDLE_STORE: Duration = Duration::from_secs(5);
+
+pub(super) struct Pair {
+    pub(super) id: Arc<PairId>,
+    pub(super) key: i64,
+    pub(super) topic: Arc<Topic>,
+    pub(super) publisher: Arc<dyn Publisher>,
+    pub(super) options: PairOptions,
+    pub(super) held: Option<Held>,
+    /// Whether something of it is under way: one thing at a time.
+    pub(super) busy: bool,
+    pub(super) due: Instant,
+    /// Whether it waits after a failure; then nothing new makes it go on earlier.
+    pub(super) resting: bool,
+    /// Polls in vain, one after the other.
+    pub(super) empty: u32,
+    pub(super) trouble: Trouble,
+}
+
+/// What is known of a failure that lasts.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Trouble {
+    /// How often the fact behind the cursor has failed by itself.
+    pub(super) attempts: u32,
+    /// Since when nothing was published.
+    pub(super) since: Option<Instant>,
+    /// Facts up to here are published one by one, to find the one that fails.
+    pub(super) alone_up_to: Position,
+    /// How many were set aside since something was published.
+    pub(super) parked_in_a_row: u32,
+}
+
+/// A pair that this node leads.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) epoch: i64,
+    pub(super) taken: Instant,
+    /// What is stored, as far as anybody here knows.
+    pub(super) stored: Position,
+    /// Everything up to here was published, set aside, or is not for it.
+    pub(super) at: Position,
+    pub(super) status: CursorStatus,
+    /// Failures since something was published.
+    pub(super) errors: u32,
+    /// What is to be stored next.
+    pub(super) pending: Option<Move>,
+    pub(super) writing: bool,
+    /// Batches that are not stored.
+    pub(super) unstored: u32,
+    pub(super) wrote: Instant,
+    /// What is known of it cannot be relied on: nothing begins until it was read again.
+    pub(super) stale: bool,
+    /// It is to be given up as soon as nothing is under way.
+    pub(super) leaving: bool,
+    /// It is being given up.
+    pub(super) giving: bool,
+}
+
+impl Held {
+    pub(super) fn new(cursor: &Cursor, now: Instant) -> Self {
+        Self {
+            epoch: cursor.epoch,
+            taken: now,
+            stored: cursor.position,
+            at: cursor.position,
+            status: cursor.status,
+            errors: cursor.errors,
+            pending: None,
+            writing: false,
+            unstored: 0,
+            wrote: now,
+            stale: false,
+            leaving: false,
+            giving: false,
+        }
+    }
+
+    /// Whether nothing of it is on its way to the table.
+    pub(super) fn is_stored(&self) -> bool {
+        !self.writing && self.pending.is_none()
+    }
+}
+
+impl Pair {
+    /// Whether a run of it may begin.
+    pub(super) fn is_ready(&self, now: Instant) -> bool {
+        !self.busy && self.due <= now && self.workable()
+    }
+
+    /// Whether it is this node's to work, and active.
+    pub(super) fn workable(&self) -> bool {
+        self.held.as_ref().is_some_and(|held| {
+            held.status == CursorStatus::Active
+                && !held.stale
+                && !held.leaving
+                && !held.giving
+                && held.unstored < UNSTORED
+        })
+    }
+
+    /// Forgets what it knew of failures: the past is another leader's, or an operator's wish.
+    pub(super) fn begin_afresh(&mut self, now: Instant) {
+        self.due = now;
+        self.resting = false;
+        self.empty = 0;
+        self.trouble = Trouble::default();
+    }
+
+    /// Puts a move behind what is to be stored already.
+    pub(super) fn store(&mut self, change: impl FnOnce(&mut Move)) {
+        let Some(held) = &mut self.held else { return };
+        let (from, to) = (held.stored, held.at);
+        let pending = held.pending.get_or_insert_with(|| Move {
+            pair: Arc::clone(&self.id),
+            epoch: held.epoch,
+            from,
+            to,
+            published: false,
+            errors: held.errors,
+            last_error: None,
+            fails: false,
+            parked: Vec::new(),
+        });
+        pending.to = to;
+        pending.errors = held.errors;
+        change(pending);
+    }
+
+    /// Takes what is to be stored, from where the cursor is by then.
+    pub(super) fn take_move(&mut self) -> Option<Move> {
+        let held = self.held.as_mut()?;
+        // Also where it is stale: the comparison with where the cursor is decides.
+        if held.writing {
+            return None;
+        }
+        let mut next = held.pending.take()?;
+        next.from = held.stored;
+        held.writing = true;
+        Some(next)
+    }
+
+    /// What a write made of a move.
+    pub(super) fn wrote(&mut self, moved: &Move, made: bool, now: Instant) {
+        let Some(held) = self.held.as_mut().filter(|held| held.epoch == moved.epoch) else {
+            return;
+        };
+        held.writing = false;
+        held.wrote = now;
+        if made {
+            held.stored = moved.to;
+            held.unstored = u32::from(held.pending.is_some());
+        } else {
+            held.stale = true;
+            held.pending = None;
+            held.unstored = 0;
+        }
+    }
+
+    /// A write that nobody knows the end of: it is made again, with what has come since.
+    pub(super) fn not_wrote(&mut self, mut moved: Move) {
+        let Some(held) = self.held.as_mut().filter(|held| held.epoch == moved.epoch) else {
+            return;
+        };
+        held.writing = false;
+        if let Some(later) = held.pending.take() {
+            moved.to = later.to;
+            moved.published |= later.published;
+            moved.fails |= later.fails;
+            moved.errors = later.errors;
+            moved.last_error = later.last_error.or(moved.last_error);
+            moved.parked.extend(later.parked);
+        }
+        held.pending = Some(moved);
+    }
+
+    /// Stores a position that passed only what is not for the pair, once it is old enough.
+    pub(super) fn store_idle(&mut self, now: Instant) {
+        let late = self.held.as_ref().is_some_and(|held| {
+            held.at > held.stored
+                && held.is_stored()
+                && !held.stale
+                && (held.leaving || now.duration_since(held.wrote) >= IDLE_STORE)
+        });
+        if late && !self.busy {
+            self.store(|_| {});
+        }
+    }
+
+    /// When it is next, after a poll in vain. All pairs of an interval poll together, so that one look
+    /// serves them all.
+    pub(super) fn idle_until(&self, now: Instant, origin: Instant) -> Instant {
+        let delay = self.options.idle.delay(self.options.interval, self.empty);
+        let since = now.duration_since(origin).as_nanos();
+        let step = delay.as_nanos().max(1);
+        let next = (since / step + 1).saturating_mul(step);
+        let next = u64::try_from(next).map_or(Duration::MAX, Duration::from_nanos);
+        origin.checked_add(next).unwrap_or(now + delay)
+    }
+}

@@ -1,0 +1,267 @@
+//! What publishing asks of a database.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sendoff_core::Timestamp;
+use sendoff_core::journal::Position;
+use sendoff_core::journal::publish::{CursorStatus, PairId};
+
+use crate::journal::store::JournalStore;
+use crate::store::StoreError;
+
+/// Cursors, who leads them, and what was set aside. Times are the database's.
+#[async_trait]
+pub trait PublishStore: JournalStore {
+    /// Makes the cursors that are not there yet. One that is there stays as it is.
+    async fn register(&self, pairs: &[(PairId, Position)]) -> Result<(), StoreError>;
+
+    /// Joins the nodes, on a session of its own where the database has sessions.
+    async fn join(&self, card: &NodeCard) -> Result<Box<dyn Membership>, StoreError>;
+
+    /// Everything there is to know: nodes and cursors, in the order of their names.
+    async fn survey(&self) -> Result<Survey, StoreError>;
+
+    /// Takes pairs, each only if it still stands as it was seen and whoever had it is not alive. The
+    /// epoch of what was taken is a new one.
+    async fn take(&self, owner: &str, wanted: &[Seen]) -> Result<Vec<Cursor>, StoreError>;
+
+    /// Gives pairs up, each only if this owner has it under this epoch.
+    async fn give(&self, owner: &str, pairs: &[(Arc<PairId>, i64)]) -> Result<(), StoreError>;
+
+    /// Moves cursors and sets facts aside, in one statement: each move only if this owner has the
+    /// pair under this epoch and its cursor is where it came from. Says of each move whether it was
+    /// made. A status that an operator set stays.
+    async fn advance(&self, owner: &str, moves: &[Move]) -> Result<Vec<bool>, StoreError>;
+
+    /// What this owner's active pairs have set aside that is due, the longest due first, and so many of
+    /// each pair at most: one whose target is away must not hide the others.
+    async fn due(&self, owner: &str, each: usize) -> Result<Vec<Parked>, StoreError>;
+
+    /// What became of a fact that was set aside and tried again; only if this owner has the pair
+    /// under this epoch. Says whether it was written.
+    async fn settle_parked(
+        &self,
+        owner: &str,
+        epoch: i64,
+        parked: &Parked,
+        outcome: &Retried,
+    ) -> Result<bool, StoreError>;
+
+    /// An operator's change; answers how many pairs there are that it means.
+    async fn change(&self, which: &Which, change: Change) -> Result<u64, StoreError>;
+
+    /// What is set aside, in the order of pairs and positions, behind the given one.
+    async fn parked(
+        &self,
+        which: &Which,
+        after: Option<(&PairId, Position)>,
+        limit: usize,
+    ) -> Result<Vec<Parked>, StoreError>;
+
+    /// Makes what is set aside due now, or forgets it; one position or all. Answers how many.
+    async fn change_parked(
+        &self,
+        which: &Which,
+        position: Option<Position>,
+        change: ParkedChange,
+    ) -> Result<u64, StoreError>;
+}
+
+/// A node's place among the nodes.
+#[async_trait]
+pub trait Membership: Send + 'static {
+    /// Says that the node is alive. An error is the end of this membership: join again.
+    async fn beat(&mut self) -> Result<(), StoreError>;
+
+    /// Says goodbye, so that nobody has to wait for anything.
+    async fn leave(self: Box<Self>) -> Result<(), StoreError>;
+}
+
+/// How a node presents itself.
+#[derive(Debug, Clone)]
+pub struct NodeCard {
+    /// Its name, and an incarnation that is new at every start.
+    pub owner: Arc<str>,
+    /// The keys of the pairs it has publishers for.
+    pub knows: BTreeSet<i64>,
+    /// How often it says that it is alive.
+    pub renew: Duration,
+    /// After what silence it counts as dead, where nothing tells earlier.
+    pub lease: Duration,
+}
+
+/// Nodes and cursors at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Survey {
+    /// Those that are alive, the oldest first.
+    pub nodes: Vec<NodeSeen>,
+    /// All there are.
+    pub cursors: Vec<Cursor>,
+}
+
+/// A node that is alive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeSeen {
+    /// Its name and incarnation.
+    pub owner: String,
+    /// The keys of the pairs it knows.
+    pub knows: BTreeSet<i64>,
+}
+
+/// Where a pair is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cursor {
+    /// The pair.
+    pub pair: PairId,
+    /// Everything up to here was published, set aside, or is not for it.
+    pub position: Position,
+    /// Whether it is worked.
+    pub status: CursorStatus,
+    /// How often it failed since it last succeeded.
+    pub errors: u32,
+    /// Why, the last time.
+    pub last_error: Option<String>,
+    /// Who has it, dead or alive.
+    pub leader: Option<String>,
+    /// Which time of having it this is.
+    pub epoch: i64,
+    /// When something was published last.
+    pub published_at: Option<Timestamp>,
+}
+
+/// A pair as it was seen before it is taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// The pair.
+    pub pair: Arc<PairId>,
+    /// Who had it.
+    pub leader: Option<String>,
+    /// Under which epoch.
+    pub epoch: i64,
+}
+
+/// A cursor's way from one position to another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Move {
+    /// The pair.
+    pub pair: Arc<PairId>,
+    /// Under which epoch it is had.
+    pub epoch: i64,
+    /// Where it is.
+    pub from: Position,
+    /// Where it goes.
+    pub to: Position,
+    /// Whether anything was published.
+    pub published: bool,
+    /// How often it has failed since it last succeeded.
+    pub errors: u32,
+    /// Why, the last time.
+    pub last_error: Option<String>,
+    /// Whether it stops as FAILED.
+    pub fails: bool,
+    /// What it leaves behind.
+    pub parked: Vec<Park>,
+}
+
+/// A fact to be set aside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Park {
+    /// Where it is.
+    pub position: Position,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// When it is to be tried again, from now.
+    pub delay: Duration,
+    /// Why.
+    pub error: String,
+}
+
+/// A fact that was set aside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parked {
+    /// By whom.
+    pub pair: PairId,
+    /// Where it is.
+    pub position: Position,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// Since when it is set aside.
+    pub parked_at: Timestamp,
+    /// When it is tried again; never by itself where there is none.
+    pub next_at: Option<Timestamp>,
+    /// Why.
+    pub error: Option<String>,
+}
+
+/// What became of a fact that was set aside and tried again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Retried {
+    /// It is published, and forgotten.
+    Published,
+    /// It is tried again after so long, or not by itself any more.
+    Failed {
+        /// How often it was tried by now.
+        attempts: u32,
+        /// From now.
+        delay: Option<Duration>,
+        /// Why.
+        error: String,
+    },
+}
+
+/// Which pairs are meant. Nothing said means all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Which {
+    /// Those of this topic.
+    pub topic: Option<String>,
+    /// Those of this publisher.
+    pub publisher: Option<String>,
+}
+
+impl Which {
+    /// All pairs.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// A publisher, in all its topics.
+    pub fn publisher(name: impl Into<String>) -> Self {
+        Self { topic: None, publisher: Some(name.into()) }
+    }
+
+    /// One pair.
+    pub fn pair(pair: &PairId) -> Self {
+        Self { topic: Some(pair.topic().into()), publisher: Some(pair.publisher().into()) }
+    }
+
+    /// Whether it means this one.
+    pub fn means(&self, pair: &PairId) -> bool {
+        self.topic.as_deref().is_none_or(|topic| topic == pair.topic())
+            && self.publisher.as_deref().is_none_or(|publisher| publisher == pair.publisher())
+    }
+}
+
+/// What an operator changes about pairs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// They stop after what they are at.
+    Pause,
+    /// They go on where they were; what had failed has to be reset.
+    Resume,
+    /// They go on where they were, and their errors are forgotten.
+    Reset,
+    /// They go on behind this position, whatever their status is.
+    MoveTo(Position),
+}
+
+/// What an operator changes about facts that were set aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParkedChange {
+    /// They are due now.
+    Retry,
+    /// They are forgotten.
+    Discard,
+}

@@ -1,0 +1,177 @@
+//! The journal's end, in memory, for all pairs.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use sendoff_core::journal::{Position, Recorded, Topic};
+use sendoff_core::report;
+
+use crate::journal::store::TailRow;
+
+/// A row, also one that is no fact any more.
+#[derive(Debug, Clone)]
+pub(super) struct Row {
+    pub(super) position: Position,
+    pub(super) fact: Result<Arc<Recorded>, String>,
+}
+
+impl From<TailRow> for Row {
+    fn from(row: TailRow) -> Self {
+        let fact = row.recorded.map(Arc::new).map_err(|error| report(&error));
+        Self { position: row.position, fact }
+    }
+}
+
+impl Row {
+    fn bytes(&self) -> usize {
+        self.fact.as_ref().map_or(0, |fact| fact.event().payload().len())
+    }
+}
+
+/// Everything between `floor` and `head`; all of it is decided. Bounded: the oldest goes first.
+#[derive(Debug)]
+pub(super) struct Window {
+    rows: VecDeque<Row>,
+    floor: Position,
+    head: Position,
+    bytes: usize,
+    rows_max: usize,
+    bytes_max: usize,
+}
+
+/// What a pair finds behind its position.
+#[derive(Debug, Default)]
+pub(super) struct Cut {
+    /// What is to be published.
+    pub(super) facts: Vec<Arc<Recorded>>,
+    /// Everything up to here is in it, or not for the pair.
+    pub(super) up_to: Position,
+    /// The row at `up_to` is nothing that could be published, and why.
+    pub(super) broken: Option<String>,
+}
+
+impl Window {
+    pub(super) fn new(rows_max: usize, bytes_max: usize) -> Self {
+        let (rows, start) = (VecDeque::new(), Position::START);
+        Self { rows, floor: start, head: start, bytes: 0, rows_max, bytes_max }
+    }
+
+    /// Begins again, empty, behind a position up to which everything is decided.
+    pub(super) fn begin(&mut self, floor: Position) {
+        self.rows.clear();
+        (self.floor, self.head, self.bytes) = (floor, floor, 0);
+    }
+
+    pub(super) fn head(&self) -> Position {
+        self.head
+    }
+
+    pub(super) fn floor(&self) -> Position {
+        self.floor
+    }
+
+    /// Adds what a look passed on.
+    pub(super) fn extend(&mut self, rows: Vec<TailRow>, up_to: Position) {
+        for row in rows.into_iter().map(Row::from) {
+            self.bytes += row.bytes();
+            self.rows.push_back(row);
+        }
+        self.head = self.head.max(up_to);
+        while self.rows.len() > self.rows_max
+            || (self.bytes > self.bytes_max && self.rows.len() > 1)
+        {
+            let Some(row) = self.rows.pop_front() else { break };
+            self.bytes -= row.bytes();
+            self.floor = row.position;
+        }
+    }
+
+    /// How many rows lie behind a position.
+    pub(super) fn rows_behind(&self, position: Position) -> usize {
+        self.rows.len() - self.rows.partition_point(|row| row.position <= position)
+    }
+
+    /// What a topic selects behind a position; none where the window does not reach back so far.
+    pub(super) fn cut(&self, after: Position, topic: &Topic, most: usize) -> Option<Cut> {
+        if after < self.floor {
+            return None;
+        }
+        let from = self.rows.partition_point(|row| row.position <= after);
+        Some(cut(self.rows.range(from..), self.head.max(after), topic, most))
+    }
+}
+
+/// Cuts rows where the pair's run ends: it is full, or something is broken, or there are no more.
+pub(super) fn cut<'r>(
+    rows: impl Iterator<Item = &'r Row>,
+    end: Position,
+    topic: &Topic,
+    most: usize,
+) -> Cut {
+    let mut cut = Cut { up_to: end, ..Cut::default() };
+    let mut before = None;
+    for row in rows {
+        match &row.fact {
+            Ok(fact) if !topic.selects(&fact.fact) => {}
+            Ok(fact) if cut.facts.len() < most => cut.facts.push(Arc::clone(fact)),
+            Err(error) if cut.facts.is_empty() => {
+                cut.up_to = row.position;
+                cut.broken = Some(error.clone());
+                return cut;
+            }
+            // Not this time. What is between is not for the pair.
+            Ok(_) | Err(_) => {
+                cut.up_to = before.unwrap_or(cut.up_to);
+                return cut;
+            }
+        }
+        before = Some(row.position);
+    }
+    cut
+}
+
+#[cfg(test)]
+mod tests {
+    use sendoff_core::Timestamp;
+    use sendoff_core::journal::Fact;
+
+    use super::*;
+
+    fn position(number: u64) -> Position {
+        Position::new(number).unwrap()
+    }
+
+    fn row(number: u64, event_type: &str) -> TailRow {
+        let fact = Fact::builder((event_type, "{}")).build().unwrap();
+        let recorded_at = Timestamp::from_micros(0);
+        let recorded = Recorded { position: position(number), recorded_at, fact };
+        TailRow { position: position(number), recorded: Ok(recorded) }
+    }
+
+    fn found(cut: &Cut) -> (Vec<u64>, u64) {
+        (cut.facts.iter().map(|fact| fact.position.get()).collect(), cut.up_to.get())
+    }
+
+    #[test]
+    fn a_cut_ends_where_it_is_full_and_passes_what_is_not_for_it() {
+        let topic = Topic::builder("t").types(["a"]).build().unwrap();
+        let mut window = Window::new(10, 1_000);
+        window.begin(position(3));
+        window.extend(vec![row(5, "a"), row(6, "b"), row(7, "a"), row(8, "b")], position(9));
+        let cut = |after, most| window.cut(position(after), &topic, most);
+        assert!(cut(2, 5).is_none(), "before the window");
+        assert_eq!(found(&cut(3, 5).unwrap()), (vec![5, 7], 9));
+        assert_eq!(found(&cut(3, 1).unwrap()), (vec![5], 6));
+        assert_eq!(found(&cut(5, 1).unwrap()), (vec![7], 9));
+        assert_eq!(found(&cut(9, 1).unwrap()), (vec![], 9));
+        assert_eq!(found(&cut(20, 1).unwrap()), (vec![], 20));
+    }
+
+    #[test]
+    fn it_is_bounded_by_rows_and_by_bytes() {
+        let mut window = Window::new(3, 5);
+        window.extend((1..=4).map(|number| row(number, "a")).collect(), position(4));
+        // Two bytes each.
+        assert_eq!((window.floor().get(), window.rows_behind(Position::START)), (2, 2));
+    }
+}

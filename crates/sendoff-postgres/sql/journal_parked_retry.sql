@@ -1,0 +1,7 @@
+-- journal_parked_retry: makes what is set aside due now. Index: primary key.
+update sendoff.journal_parked
+   set next_at = clock_timestamp()
+ where ($1::text is null or topic = $1::text)
+   and ($2::text is null or publisher = $2::text)
+   and ($3::bigint is null or position = $3::bigint)
+returning true

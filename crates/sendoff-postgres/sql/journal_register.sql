@@ -1,0 +1,7 @@
+-- journal_register: makes cursors that are not there yet; those that are stay as they are.
+-- Index: primary key.
+insert into sendoff.journal_cursor (topic, publisher, last_position)
+select p.topic, p.publisher, p.position
+  from unnest($1::text[], $2::text[], $3::bigint[]) as p(topic, publisher, position)
+ order by 1, 2
+on conflict do nothing

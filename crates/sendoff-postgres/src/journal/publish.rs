@@ -1,0 +1,230 @@
+//! Cursors, who leads them, and what was set aside.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sendoff_core::journal::Position;
+use sendoff_core::journal::publish::PairId;
+use sendoff_engine::journal::publish::{
+    Change, Cursor, Membership, Move, NodeCard, NodeSeen, Parked, ParkedChange, PublishStore,
+    Retried, Seen, Survey, Which,
+};
+use sendoff_engine::store::StoreError;
+use tokio_postgres::Row;
+
+use super::facts::position;
+use super::member::PostgresMember;
+use super::store::PostgresJournal;
+use crate::link::Params;
+use crate::rows::{get, time};
+use crate::sql::Statement;
+use crate::wire::{At, ErrorText, Span};
+
+impl PostgresJournal {
+    async fn ask(&self, statement: &Statement, params: Params<'_>) -> Result<Vec<Row>, StoreError> {
+        self.check_open()?;
+        self.connections().query(statement, params).await
+    }
+}
+
+#[async_trait]
+impl PublishStore for PostgresJournal {
+    async fn register(&self, pairs: &[(PairId, Position)]) -> Result<(), StoreError> {
+        let (topics, publishers) = names(pairs.iter().map(|(pair, _)| pair));
+        let positions: Vec<_> = pairs.iter().map(|(_, position)| i64::from(*position)).collect();
+        let register = &self.sql().journal_register;
+        self.ask(register, &[&topics, &publishers, &positions]).await.map(drop)
+    }
+
+    async fn join(&self, card: &NodeCard) -> Result<Box<dyn Membership>, StoreError> {
+        self.check_open()?;
+        Ok(Box::new(PostgresMember::join(self.clone(), card).await?))
+    }
+
+    async fn survey(&self) -> Result<Survey, StoreError> {
+        // Nodes first: who led a pair by then and is not among them is found to be alive when the
+        // pair is to be taken.
+        let nodes = self.ask(&self.sql().journal_nodes, &[]).await?;
+        let cursors = self.ask(&self.sql().journal_cursors, &[]).await?;
+        let node = |row| {
+            let knows: Vec<i64> = get(row, 1)?;
+            Ok(NodeSeen { owner: get(row, 0)?, knows: knows.into_iter().collect::<BTreeSet<_>>() })
+        };
+        Ok(Survey {
+            nodes: nodes.iter().map(node).collect::<Result<_, StoreError>>()?,
+            cursors: cursors.iter().map(cursor).collect::<Result<_, _>>()?,
+        })
+    }
+
+    async fn take(&self, owner: &str, wanted: &[Seen]) -> Result<Vec<Cursor>, StoreError> {
+        let (topics, publishers) = names(wanted.iter().map(|seen| &*seen.pair));
+        let leaders: Vec<_> = wanted.iter().map(|seen| seen.leader.as_deref()).collect();
+        let epochs: Vec<_> = wanted.iter().map(|seen| seen.epoch).collect();
+        let take = &self.sql().journal_take;
+        let rows = self.ask(take, &[&owner, &topics, &publishers, &leaders, &epochs]).await?;
+        rows.iter().map(cursor).collect()
+    }
+
+    async fn give(&self, owner: &str, pairs: &[(Arc<PairId>, i64)]) -> Result<(), StoreError> {
+        let (topics, publishers) = names(pairs.iter().map(|(pair, _)| &**pair));
+        let epochs: Vec<_> = pairs.iter().map(|(_, epoch)| *epoch).collect();
+        let give = &self.sql().journal_give;
+        self.ask(give, &[&owner, &topics, &publishers, &epochs]).await.map(drop)
+    }
+
+    async fn advance(&self, owner: &str, moves: &[Move]) -> Result<Vec<bool>, StoreError> {
+        let (topics, publishers) = names(moves.iter().map(|next| &*next.pair));
+        let epochs: Vec<_> = moves.iter().map(|next| next.epoch).collect();
+        let from: Vec<_> = moves.iter().map(|next| i64::from(next.from)).collect();
+        let to: Vec<_> = moves.iter().map(|next| i64::from(next.to)).collect();
+        let published: Vec<_> = moves.iter().map(|next| next.published).collect();
+        let errors: Vec<_> = moves.iter().map(|next| count(next.errors)).collect();
+        let texts: Vec<_> =
+            moves.iter().map(|next| next.last_error.as_deref().map(ErrorText)).collect();
+        let fails: Vec<_> = moves.iter().map(|next| next.fails).collect();
+        let parked = || moves.iter().flat_map(|next| next.parked.iter().map(move |p| (next, p)));
+        let (park_topics, park_publishers) = names(parked().map(|(next, _)| &*next.pair));
+        let positions: Vec<_> = parked().map(|(_, park)| i64::from(park.position)).collect();
+        let attempts: Vec<_> = parked().map(|(_, park)| count(park.attempts)).collect();
+        let delays: Vec<_> = parked().map(|(_, park)| Span(park.delay)).collect();
+        let why: Vec<_> = parked().map(|(_, park)| ErrorText(&park.error)).collect();
+        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 16] = [
+            &owner,
+            &topics,
+            &publishers,
+            &epochs,
+            &from,
+            &to,
+            &published,
+            &errors,
+            &texts,
+            &fails,
+            &park_topics,
+            &park_publishers,
+            &positions,
+            &attempts,
+            &delays,
+            &why,
+        ];
+        let rows = self.ask(&self.sql().journal_advance, &params).await?;
+        let moved: BTreeSet<_> = rows.iter().map(pair).collect::<Result<_, _>>()?;
+        Ok(moves.iter().map(|next| moved.contains(&*next.pair)).collect())
+    }
+
+    async fn due(&self, owner: &str, each: usize) -> Result<Vec<Parked>, StoreError> {
+        let most = i64::try_from(each).unwrap_or(i64::MAX);
+        let rows = self.ask(&self.sql().journal_due, &[&owner, &most]).await?;
+        rows.iter().map(parked).collect()
+    }
+
+    async fn settle_parked(
+        &self,
+        owner: &str,
+        epoch: i64,
+        parked: &Parked,
+        outcome: &Retried,
+    ) -> Result<bool, StoreError> {
+        let (attempts, delay, error) = match outcome {
+            Retried::Published => (None, None, None),
+            Retried::Failed { attempts, delay, error } => {
+                (Some(count(*attempts)), delay.map(Span), Some(ErrorText(error)))
+            }
+        };
+        let (topic, publisher) = (parked.pair.topic(), parked.pair.publisher());
+        let position = i64::from(parked.position);
+        let settle = &self.sql().journal_settle_parked;
+        let params: Params<'_> =
+            &[&owner, &topic, &publisher, &epoch, &position, &attempts, &delay, &error];
+        let rows = self.ask(settle, params).await?;
+        Ok(rows.first().map_or(Ok(0), |row| get::<i64>(row, 0))? > 0)
+    }
+
+    async fn change(&self, which: &Which, change: Change) -> Result<u64, StoreError> {
+        let (word, to) = match change {
+            Change::Pause => ("PAUSE", None),
+            Change::Resume => ("RESUME", None),
+            Change::Reset => ("RESET", None),
+            Change::MoveTo(position) => ("MOVE", Some(i64::from(position))),
+        };
+        let change = &self.sql().journal_change;
+        let rows = self.ask(change, &[&which.topic, &which.publisher, &word, &to]).await?;
+        Ok(rows.len() as u64)
+    }
+
+    async fn parked(
+        &self,
+        which: &Which,
+        after: Option<(&PairId, Position)>,
+        limit: usize,
+    ) -> Result<Vec<Parked>, StoreError> {
+        let (topic, publisher) = after.map(|(pair, _)| (pair.topic(), pair.publisher())).unzip();
+        let position = after.map(|(_, position)| i64::from(position));
+        let most = i64::try_from(limit).unwrap_or(i64::MAX);
+        let params: Params<'_> =
+            &[&which.topic, &which.publisher, &topic, &publisher, &position, &most];
+        let rows = self.ask(&self.sql().journal_parked_list, params).await?;
+        rows.iter().map(parked).collect()
+    }
+
+    async fn change_parked(
+        &self,
+        which: &Which,
+        position: Option<Position>,
+        change: ParkedChange,
+    ) -> Result<u64, StoreError> {
+        let statement = match change {
+            ParkedChange::Retry => &self.sql().journal_parked_retry,
+            ParkedChange::Discard => &self.sql().journal_parked_discard,
+        };
+        let position = position.map(i64::from);
+        let rows = self.ask(statement, &[&which.topic, &which.publisher, &position]).await?;
+        Ok(rows.len() as u64)
+    }
+}
+
+fn names<'p>(pairs: impl Iterator<Item = &'p PairId>) -> (Vec<&'p str>, Vec<&'p str>) {
+    pairs.map(|pair| (pair.topic(), pair.publisher())).unzip()
+}
+
+fn count(number: u32) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+fn number(row: &Row, column: usize) -> Result<u32, StoreError> {
+    Ok(u32::try_from(get::<i32>(row, column)?).unwrap_or(0))
+}
+
+fn pair(row: &Row) -> Result<PairId, StoreError> {
+    Ok(PairId::restore(get(row, 0)?, get(row, 1)?))
+}
+
+/// Columns of `journal_cursors` and `journal_take`.
+fn cursor(row: &Row) -> Result<Cursor, StoreError> {
+    let status: String = get(row, 3)?;
+    Ok(Cursor {
+        pair: pair(row)?,
+        position: position(row, 2)?,
+        status: status.parse().map_err(|error| {
+            let error: sendoff_core::journal::publish::UnknownCursorStatus = error;
+            StoreError::Refused(error.into())
+        })?,
+        errors: number(row, 4)?,
+        last_error: get(row, 5)?,
+        leader: get(row, 6)?,
+        epoch: get(row, 7)?,
+        published_at: get::<Option<At>>(row, 8)?.map(|At(time)| time),
+    })
+}
+
+/// Columns of `journal_due` and `journal_parked_list`.
+fn parked(row: &Row) -> Result<Parked, StoreError> {
+    Ok(Parked {
+        pair: pair(row)?,
+        position: position(row, 2)?,
+        attempts: number(row, 3)?,
+        parked_at: time(row, 4)?,
+        next_at: get::<Option<At>>(row, 5)?.map(|At(time)| time),
+        error: get(row, 6)?,
+    })
+}

@@ -1,0 +1,173 @@
+//! Publishing, on a real server.
+
+mod failover;
+mod fence;
+mod operate;
+
+use std::time::Duration;
+
+use sendoff_core::journal::Topic;
+use sendoff_core::journal::publish::PairId;
+use sendoff_engine::journal::publish::{
+    PairOptions, PublishOptions, Publishing, PublishingBuilder, Which,
+};
+use sendoff_postgres::PostgresJournal;
+use sendoff_testkit::journal::Latch;
+use sendoff_testkit::wait::eventually;
+
+use super::{Log, fact, journal};
+use crate::place::Place;
+
+pub(crate) fn everything() -> Topic {
+    Topic::builder("everything").build().unwrap()
+}
+
+pub(crate) fn pair(publisher: &str) -> PairId {
+    PairId::new("everything", publisher).unwrap()
+}
+
+/// Rounds that follow one another quickly.
+pub(crate) fn quick() -> PublishOptions {
+    PublishOptions {
+        renew: Duration::from_millis(200),
+        lease: Duration::from_secs(5),
+        gap_interval: Duration::from_millis(2),
+        ..PublishOptions::default()
+    }
+}
+
+pub(crate) fn often() -> PairOptions {
+    PairOptions { interval: Duration::from_millis(20), ..PairOptions::default() }
+}
+
+pub(crate) fn builder(journal: &Log) -> PublishingBuilder<PostgresJournal> {
+    Publishing::builder(journal).options(quick())
+}
+
+pub(crate) async fn append(journal: &Log, count: usize) {
+    for number in 0..count {
+        journal.append([fact("moved", &[&format!("wallet={}", number % 3)])]).await.unwrap();
+    }
+}
+
+pub(crate) async fn at(journal: &Log, publisher: &str) -> u64 {
+    let pair = Which::pair(&pair(publisher));
+    journal.publishers().cursors(&pair).await.unwrap()[0].position.get()
+}
+
+pub(crate) async fn stored(journal: &Log, publisher: &str, position: u64) {
+    let what = format!("{publisher} at {position}");
+    eventually(&what, async || at(journal, publisher).await == position).await;
+}
+
+/// Waits until the only node has seen what is in the tables now: of its rounds one waits to be taken
+/// in at most, so that the third beat from now on comes after the first of them was.
+pub(crate) async fn seen(place: &Place) {
+    let beat = "select (extract(epoch from max(heartbeat_at)) * 1000000)::bigint from journal_node";
+    let mut last = place.number(beat).await;
+    for _ in 0..4 {
+        eventually("a beat", async || {
+            let next = place.number(beat).await;
+            std::mem::replace(&mut last, next) != next
+        })
+        .await;
+    }
+}
+
+/// Holds J3, J6 and J12: beside appends that are rolled back, and with nodes that share.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_nodes_publish_everything_once_and_in_order() {
+    let place = Place::new();
+    let journal = journal(&place).await;
+    let latches: Vec<_> = (0..8).map(|number| Latch::new(format!("p{number}"))).collect();
+    let start = async |journal: &Log| {
+        let pairs = latches.iter().fold(builder(journal), |builder, latch| {
+            builder.pair_with(&everything(), latch.publisher(), often())
+        });
+        pairs.start().await.unwrap()
+    };
+    let first = start(&journal).await;
+    append(&journal, 40).await;
+    let other = super::journal(&place).await;
+    let second = start(&other).await;
+    eventually("both lead four", async || {
+        first.statistics().leading == 4 && second.statistics().leading == 4
+    })
+    .await;
+    let mut client = place.client().await;
+    for number in 0..40 {
+        let mut tx = client.transaction().await.unwrap();
+        journal.append_in(&mut tx, [fact("moved", &["wallet=1"])], None).await.unwrap();
+        if number % 4 == 0 {
+            tx.rollback().await.unwrap();
+        } else {
+            tx.commit().await.unwrap();
+        }
+    }
+    for latch in &latches {
+        latch.wait_for(70).await;
+    }
+    first.close().await;
+    append(&journal, 30).await;
+    let head = journal.head().await.unwrap().get();
+    for (number, latch) in latches.iter().enumerate() {
+        latch.wait_for(100).await;
+        let positions = latch.positions();
+        assert_eq!(positions.len(), 100, "each once");
+        assert!(positions.is_sorted_by(|a, b| a < b), "in order");
+        stored(&journal, &format!("p{number}"), head).await;
+    }
+    second.close().await;
+    assert_eq!(place.number("select count(*) from journal_node").await, 0);
+    assert_eq!(place.number("select count(*) from journal_cursor where leader is null").await, 8);
+}
+
+/// Holds J6: with every connection of it cut, again and again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_skipped_when_connections_are_cut() {
+    let place = Place::new();
+    let writer = journal(&place).await;
+    let name = place.schema.clone();
+    let url = format!("{}{}application_name={name}", place.url, joint(&place.url));
+    let store = PostgresJournal::connect_with(&url, super::options(&place)).await.unwrap();
+    let (log, latch) = (Log::new(store), Latch::new("p"));
+    let pair = builder(&log).pair_with(&everything(), latch.publisher(), often());
+    let node = pair.start().await.unwrap();
+    for round in 1..=5_u64 {
+        append(&writer, 20).await;
+        eventually("some of it", async || latch.distinct().len() as u64 > (round - 1) * 20).await;
+        let cut = "select count(pg_terminate_backend(pid)) from pg_stat_activity";
+        assert!(place.number(&format!("{cut} where application_name = '{name}'")).await > 0);
+    }
+    stored(&writer, "p", 100).await;
+    let mut first: Vec<u64> = Vec::new();
+    for position in latch.positions() {
+        if !first.contains(&position) {
+            first.push(position);
+        }
+    }
+    assert_eq!(first, (1..=100).collect::<Vec<_>>(), "first deliveries in order, none missing");
+    node.close().await;
+}
+
+/// Behind a transaction pooler there is no session of one's own: the lease alone decides.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_works_without_a_session() {
+    let place = Place::new();
+    let mut options = super::options(&place);
+    options.server.doorbell = sendoff_postgres::Doorbell::Off;
+    let journal = super::journal_with(&place, options).await;
+    let latch = Latch::new("p");
+    let pair = builder(&journal).pair_with(&everything(), latch.publisher(), often());
+    let node = pair.start().await.unwrap();
+    append(&journal, 30).await;
+    latch.wait_for(30).await;
+    stored(&journal, "p", 30).await;
+    assert_eq!(place.number("select count(*) from journal_node where lock_key is null").await, 1);
+    node.close().await;
+    assert_eq!(latch.positions(), (1..=30).collect::<Vec<_>>());
+}
+
+fn joint(url: &str) -> char {
+    if url.contains('?') { '&' } else { '?' }
+}

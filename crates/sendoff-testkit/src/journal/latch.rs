@@ -1,0 +1,128 @@
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use sendoff_core::Failure;
+use sendoff_core::journal::{Position, Recorded};
+use sendoff_engine::journal::publish::{Publisher, Stopped};
+use tokio::sync::Notify;
+
+/// A publisher that keeps what it is given, and lets a test wait for it. It can be told to refuse
+/// facts, and to be unwell. Cheap to clone; clones are the same.
+#[derive(Clone)]
+pub struct Latch(Arc<Shared>);
+
+type Refusal = dyn Fn(&Recorded) -> Option<Failure> + Send + Sync;
+
+struct Shared {
+    name: String,
+    facts: Mutex<Vec<Arc<Recorded>>>,
+    batches: AtomicUsize,
+    calls: AtomicUsize,
+    healthy: AtomicBool,
+    refusal: Mutex<Option<Arc<Refusal>>>,
+    published: Notify,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Latch {
+    /// A publisher of this name.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self(Arc::new(Shared {
+            name: name.into(),
+            facts: Mutex::default(),
+            batches: AtomicUsize::new(0),
+            calls: AtomicUsize::new(0),
+            healthy: AtomicBool::new(true),
+            refusal: Mutex::new(None),
+            published: Notify::new(),
+        }))
+    }
+
+    /// As a pair wants it.
+    pub fn publisher(&self) -> Arc<dyn Publisher> {
+        Arc::new(self.clone())
+    }
+
+    /// From now on it refuses what the function has a failure for, and with it the whole batch.
+    pub fn refuse(&self, refusal: impl Fn(&Recorded) -> Option<Failure> + Send + Sync + 'static) {
+        *lock(&self.0.refusal) = Some(Arc::new(refusal));
+    }
+
+    /// From now on it takes everything.
+    pub fn accept(&self) {
+        *lock(&self.0.refusal) = None;
+    }
+
+    /// Says from now on that it is well, or not.
+    pub fn set_healthy(&self, healthy: bool) {
+        self.0.healthy.store(healthy, Ordering::Relaxed);
+    }
+
+    /// Everything that was published, in order.
+    pub fn positions(&self) -> Vec<u64> {
+        lock(&self.0.facts).iter().map(|fact| fact.position.get()).collect()
+    }
+
+    /// Everything that was published, each once.
+    pub fn distinct(&self) -> BTreeSet<Position> {
+        lock(&self.0.facts).iter().map(|fact| fact.position).collect()
+    }
+
+    /// Batches that were published.
+    pub fn batches(&self) -> usize {
+        self.0.batches.load(Ordering::Relaxed)
+    }
+
+    /// How often anything was to be published, with or without success.
+    pub fn calls(&self) -> usize {
+        self.0.calls.load(Ordering::Relaxed)
+    }
+
+    /// Waits until so many facts were published.
+    pub async fn wait_for(&self, count: usize) {
+        loop {
+            let published = self.0.published.notified();
+            let mut published = std::pin::pin!(published);
+            published.as_mut().enable();
+            if lock(&self.0.facts).len() >= count {
+                return;
+            }
+            published.await;
+        }
+    }
+}
+
+#[async_trait]
+impl Publisher for Latch {
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    async fn publish_batch(&self, facts: &[Arc<Recorded>]) -> Result<(), Stopped> {
+        self.0.calls.fetch_add(1, Ordering::Relaxed);
+        let refusal = lock(&self.0.refusal).clone();
+        if let Some(failure) = facts.iter().find_map(|fact| refusal.as_ref()?(fact)) {
+            return Err(failure.into());
+        }
+        lock(&self.0.facts).extend(facts.iter().cloned());
+        self.0.batches.fetch_add(1, Ordering::Relaxed);
+        self.0.published.notify_waiters();
+        Ok(())
+    }
+
+    async fn is_healthy(&self) -> bool {
+        self.0.healthy.load(Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for Latch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Latch").field("name", &self.0.name).finish_non_exhaustive()
+    }
+}
