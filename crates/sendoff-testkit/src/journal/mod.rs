@@ -40,8 +40,10 @@ pub mod cases;
 mod harness;
 mod latch;
 mod suite;
+mod torture;
 
 pub use async_trait::async_trait;
 pub use harness::{Ending, JournalHarness};
 pub use latch::Latch;
 pub use suite::run;
+pub use torture::{Script, Step, Torture, TortureHarness, Tortured, Writer, torture};

@@ -1,5 +1,7 @@
 //! The journal in a file.
 
+mod torture;
+
 use std::time::Duration;
 
 use rusqlite::TransactionBehavior;
@@ -13,13 +15,13 @@ use sendoff_sqlite::{SqliteJournal, SqliteOptions};
 use sendoff_testkit::journal::{Ending, JournalHarness, async_trait};
 use tempfile::TempDir;
 
-struct File {
-    journal: Journal<SqliteJournal>,
+pub(crate) struct File {
+    pub(crate) journal: Journal<SqliteJournal>,
     folder: TempDir,
 }
 
 impl File {
-    async fn open() -> Self {
+    pub(crate) async fn open() -> Self {
         let folder = TempDir::new().unwrap();
         let store = SqliteJournal::open(folder.path().join("a.db")).await.unwrap();
         Self { journal: Journal::new(store), folder }
