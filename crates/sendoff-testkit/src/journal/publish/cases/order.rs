@@ -130,6 +130,7 @@ pub async fn everything_is_published_once_and_in_order_while_nodes_come_and_go(
     judge(journal, &history, written).await;
     let cursors = journal.publishers().cursors(&Which::all()).await.unwrap();
     assert!(cursors.iter().all(|cursor| cursor.leader.is_none()), "{cursors:?}");
+    assert_eq!(journal.store().survey().await.unwrap().nodes, [], "they said goodbye");
 }
 
 /// J6 and J8: nodes that die repeat a little, and neither lose nor disorder anything.
