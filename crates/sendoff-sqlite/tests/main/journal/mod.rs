@@ -12,7 +12,7 @@ use sendoff_engine::journal::{
 };
 use sendoff_engine::store::StoreError;
 use sendoff_sqlite::{SqliteJournal, SqliteOptions};
-use sendoff_testkit::journal::{Ending, JournalHarness, async_trait};
+use sendoff_testkit::journal::{Ending, JournalHarness, PublishHarness, async_trait};
 use tempfile::TempDir;
 
 pub(crate) struct File {
@@ -58,11 +58,42 @@ impl JournalHarness for File {
     }
 }
 
+#[async_trait]
+impl PublishHarness for File {
+    async fn elsewhere(&self) -> Journal<SqliteJournal> {
+        Journal::new(SqliteJournal::open(self.folder.path().join("a.db")).await.unwrap())
+    }
+
+    async fn sql(&self, statement: &str) -> bool {
+        self.journal.store().connect().unwrap().execute_batch(statement).unwrap();
+        true
+    }
+
+    async fn lose_after(&self, position: Position) {
+        let lose = format!(
+            "begin immediate;
+             delete from journal_event where position > {position};
+             delete from journal_tag where position > {position};
+             update journal_cursor set last_position = {position} where last_position > {position};
+             update sqlite_sequence set seq = {position} where name = 'journal_event';
+             commit"
+        );
+        self.sql(&lose).await;
+    }
+}
+
 /// Holds J1, J2, J6 and J13.
 mod suite {
     use super::*;
 
     sendoff_testkit::journal_suite!(File::open().await);
+
+    /// Holds J3 to J9, J11 and J12.
+    mod publish {
+        use super::*;
+
+        sendoff_testkit::publish_suite!(File::open().await);
+    }
 }
 
 fn fact(event_type: &str) -> Fact {
