@@ -6,7 +6,7 @@
 //!
 //! Two decisions are made here and carried out by stores: which locks keep appends apart that
 //! exclude one another ([`Locks`]), and when a position that is missing will never be there
-//! ([`Tail`]). What concerns publishers is in [`publish`].
+//! ([`Tail`]). What concerns publishers is in [`publish`], and what may go in [`retain`].
 
 mod append;
 mod fact;
@@ -15,6 +15,7 @@ mod lock;
 mod position;
 pub mod publish;
 mod query;
+pub mod retain;
 mod tag;
 mod tail;
 mod topic;
