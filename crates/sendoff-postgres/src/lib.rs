@@ -41,6 +41,7 @@ mod journal;
 mod layout;
 mod link;
 mod locked;
+mod migrations;
 mod names;
 mod options;
 mod partition;

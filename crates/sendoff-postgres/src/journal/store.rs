@@ -82,6 +82,17 @@ impl PostgresJournal {
         schema::migrate(self).await
     }
 
+    /// Whether the tables are there and up to date, for tools that look after a journal and make
+    /// nothing themselves.
+    ///
+    /// # Errors
+    ///
+    /// [`Misconfigured`](StoreError::Misconfigured) where they are not, with what to do.
+    pub async fn check_installed(&self) -> Result<(), StoreError> {
+        self.check_open()?;
+        schema::check_installed(self).await
+    }
+
     /// The name of the table, with schema and prefix, ready to be put into SQL.
     pub fn table(&self) -> String {
         self.0.names.qualified("journal_event")
