@@ -52,7 +52,9 @@ async fn run(client: &Client, store: &PostgresStore) -> Result<(), StoreError> {
     let migrations = migrations(store.names());
     let missing = migrations.begin(client, versions(store)).await?;
     let layout = layout(client, store).await?;
-    migrations.finish(client, missing, |migration| for_layout(migration, layout).into()).await
+    migrations
+        .finish(client, missing, |migration| for_layout(migration, layout.into()).into())
+        .await
 }
 
 /// Rows should find their partition from the first one on.
@@ -94,5 +96,5 @@ async fn layout(client: &Client, store: &PostgresStore) -> Result<Layout, StoreE
 pub fn migration_sql(options: &PostgresOptions) -> Result<String, StoreError> {
     options.check()?;
     let names = Names::new(options.schema.as_ref(), options.prefix.as_ref());
-    Ok(migrations(&names).script(|migration| for_layout(migration, options.layout).into()))
+    Ok(migrations(&names).script(|migration| for_layout(migration, options.layout.into()).into()))
 }

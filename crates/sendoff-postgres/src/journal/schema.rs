@@ -2,15 +2,20 @@
 //! journal, and the other way round.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
+use sendoff_engine::journal::retain::{JournalMaintainer, RetainOptions};
 use sendoff_engine::store::StoreError;
-use tokio_postgres::Row;
+use tokio_postgres::{Client, Row};
 
 use super::connections::Connections;
-use super::options::JournalOptions;
+use super::options::{JournalLayout, JournalOptions};
 use super::store::PostgresJournal;
+use crate::error::{failed, misconfigured};
+use crate::layout::{Lines, for_layout};
 use crate::migrations::{Ask, Migrations, Versions};
 use crate::names::Names;
+use crate::options::Doorbell;
 use crate::sql::Statement;
 
 /// Every migration, the oldest first. What a published one does never changes.
@@ -18,6 +23,19 @@ const MIGRATIONS: [&str; 2] = [
     include_str!("../../migrations/journal/0001_journal.sql"),
     include_str!("../../migrations/journal/0002_publish.sql"),
 ];
+
+/// What the first of them has besides, in partitions.
+const PARTITIONS: &str = include_str!("../../migrations/journal/0001_partitions.sql");
+
+/// A migration as this layout has it.
+fn shaped(migration: &'static str, lines: Lines) -> Cow<'static, str> {
+    let mut text = for_layout(migration, lines);
+    if lines == Lines::Partitioned && migration == MIGRATIONS[0] {
+        text.push('\n');
+        text.push_str(PARTITIONS);
+    }
+    text.into()
+}
 
 fn migrations(names: &Names) -> Migrations<'_> {
     Migrations { all: &MIGRATIONS, names, versions: "journal_schema", table: "journal_event" }
@@ -53,16 +71,53 @@ pub(super) async fn migrate(journal: &PostgresJournal) -> Result<(), StoreError>
     let (client, migrations) = (&opened.client, migrations(journal.names()));
     let run = async {
         let missing = migrations.begin(client, versions(journal)).await?;
-        migrations.finish(client, missing, Cow::Borrowed).await
+        let lines = layout(client, journal).await?;
+        migrations.finish(client, missing, |migration| shaped(migration, lines)).await
     };
-    run.await.inspect_err(|_| opened.task.abort())
+    run.await.inspect_err(|_| opened.task.abort())?;
+    drop(opened);
+    first_partitions(journal).await
+}
+
+/// The layout of the tables that are there, or the one they are to have.
+async fn layout(client: &Client, journal: &PostgresJournal) -> Result<Lines, StoreError> {
+    let wanted = journal.options().layout.into();
+    let found = client.query_typed(&journal.sql().journal_layout.text, &[]).await;
+    let found = match found.map_err(failed)?.first() {
+        None => return Ok(wanted),
+        Some(row) if row.try_get::<_, &str>(0).map_err(failed)? == "p" => Lines::Partitioned,
+        Some(_) => Lines::Flat,
+    };
+    if found == Lines::Flat && wanted == Lines::Partitioned {
+        return Err(misconfigured(format!(
+            "the table {} is there and not partitioned, and PostgreSQL cannot change that: choose \
+             the flat layout, or another prefix or schema for a new journal",
+            journal.table()
+        )));
+    }
+    Ok(found)
+}
+
+/// Facts should find their partition from the first one on.
+async fn first_partitions(journal: &PostgresJournal) -> Result<(), StoreError> {
+    let JournalLayout::Partitioned(ranges) = journal.options().layout else { return Ok(()) };
+    if journal.options().server.doorbell == Doorbell::Off {
+        // No session to hold the lock on; until the maintainer comes, the tails take every row.
+        return Ok(());
+    }
+    let options = RetainOptions { ranges, ..RetainOptions::default() };
+    let maintainer = JournalMaintainer::new(Arc::new(journal.clone()), options)
+        .map_err(|error| misconfigured(error.to_string()))?;
+    maintainer.run_once().await.map(drop).map_err(|error| error.source)
 }
 
 /// Everything that [`PostgresJournal::migrate`] would run on an empty database, as a script.
 ///
-/// Running it a second time fails and changes nothing.
+/// Running it a second time fails and changes nothing. A journal in partitions begins with its tails,
+/// which take every row until partitions are made.
 pub fn journal_migration_sql(options: &JournalOptions) -> Result<String, StoreError> {
     options.check()?;
     let names = Names::new(options.server.schema.as_ref(), options.server.prefix.as_ref());
-    Ok(migrations(&names).script(Cow::Borrowed))
+    let lines = options.layout.into();
+    Ok(migrations(&names).script(|migration| shaped(migration, lines)))
 }

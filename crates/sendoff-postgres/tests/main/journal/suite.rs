@@ -7,7 +7,7 @@ use sendoff_engine::journal::{AppendError, AppendIn, Journal, Receipt};
 use sendoff_postgres::PostgresJournal;
 use sendoff_testkit::journal::{Ending, JournalHarness, async_trait};
 
-use super::{Log, journal};
+use super::{Log, journal, journal_with, partitioned};
 use crate::place::{NEWER_SERVER, Place, SERVER};
 
 struct OnServer {
@@ -19,6 +19,12 @@ impl OnServer {
     async fn open(server: &str) -> Self {
         let place = Place::on(server);
         Self { journal: journal(&place).await, place }
+    }
+
+    /// In partitions of ten positions, and a tail behind the third.
+    async fn in_partitions(server: &str) -> Self {
+        let place = Place::on(server);
+        Self { journal: journal_with(&place, partitioned(&place, 10)).await, place }
     }
 }
 
@@ -60,4 +66,18 @@ mod newest {
     use super::*;
 
     sendoff_testkit::journal_suite!(OnServer::open(NEWER_SERVER).await);
+}
+
+/// Holds J1, J2, J6 and J13: in partitions, over their boundaries and in the tail.
+mod in_partitions {
+    use super::*;
+
+    sendoff_testkit::journal_suite!(OnServer::in_partitions(SERVER).await);
+}
+
+/// The same on the newest version.
+mod newest_in_partitions {
+    use super::*;
+
+    sendoff_testkit::journal_suite!(OnServer::in_partitions(NEWER_SERVER).await);
 }
