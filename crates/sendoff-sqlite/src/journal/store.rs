@@ -129,8 +129,12 @@ impl SqliteJournal {
         self.0.options.clock.now()
     }
 
+    pub(super) fn writer(&self) -> &Writer {
+        &self.0.writer
+    }
+
     /// Reads in one snapshot.
-    async fn look<T: Send + 'static>(
+    pub(super) async fn look<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection, &Sql) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
@@ -219,7 +223,7 @@ impl TailSource for SqliteJournal {
     }
 }
 
-fn head(conn: &Connection, sql: &Sql) -> Result<Position, StoreError> {
+pub(super) fn head(conn: &Connection, sql: &Sql) -> Result<Position, StoreError> {
     let mut statement = conn.prepare_cached(&sql.head).map_err(failed)?;
     let number: i64 = statement.query_row([], |row| row.get(0)).map_err(failed)?;
     Position::try_from(number).map_err(|invalid| StoreError::Refused(invalid.into()))

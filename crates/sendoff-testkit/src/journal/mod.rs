@@ -42,6 +42,6 @@ mod latch;
 mod suite;
 
 pub use async_trait::async_trait;
-pub use harness::{Ending, JournalHarness};
+pub use harness::{Ending, JournalHarness, RetainHarness};
 pub use latch::Latch;
 pub use suite::run;

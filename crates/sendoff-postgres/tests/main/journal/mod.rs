@@ -41,6 +41,11 @@ pub(crate) fn partitioned(place: &Place, size: u64) -> JournalOptions {
     JournalOptions { layout: JournalLayout::Partitioned(ranges(size)), ..options(place) }
 }
 
+/// A journal in this place, laid out like this.
+pub(crate) async fn journal_in(place: &Place, layout: JournalLayout) -> Log {
+    journal_with(place, JournalOptions { layout, ..options(place) }).await
+}
+
 /// A journal in this place.
 pub(crate) async fn journal(place: &Place) -> Log {
     journal_with(place, options(place)).await

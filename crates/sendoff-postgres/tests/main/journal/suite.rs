@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use sendoff_core::journal::Append;
+use sendoff_core::journal::publish::{CursorStatus, PairId};
+use sendoff_core::journal::{Append, Position};
 use sendoff_engine::journal::{AppendError, AppendIn, Journal, Receipt};
 use sendoff_postgres::PostgresJournal;
-use sendoff_testkit::journal::{Ending, JournalHarness, async_trait};
+use sendoff_testkit::journal::{Ending, JournalHarness, RetainHarness, async_trait};
 
 use super::{Log, journal, journal_with, partitioned};
 use crate::place::{NEWER_SERVER, Place, SERVER};
@@ -52,6 +53,52 @@ impl JournalHarness for OnServer {
         }
         Ok(receipts)
     }
+}
+
+#[async_trait]
+impl RetainHarness for OnServer {
+    async fn put_cursor(&self, pair: &PairId, position: Position, status: CursorStatus) {
+        let (topic, publisher) = (pair.topic(), pair.publisher());
+        self.place
+            .run(&format!(
+                "insert into journal_cursor (topic, publisher, last_position, status)
+                 values ('{topic}', '{publisher}', {position}, '{status}')
+                 on conflict (topic, publisher)
+                 do update set last_position = {position}, status = '{status}'"
+            ))
+            .await;
+    }
+
+    async fn set_aside(&self, pair: &PairId, position: Position, aside: bool) {
+        let (topic, publisher) = (pair.topic(), pair.publisher());
+        let change = if aside {
+            format!(
+                "insert into journal_parked (topic, publisher, position)
+                 values ('{topic}', '{publisher}', {position})"
+            )
+        } else {
+            format!("delete from journal_parked where position = {position}")
+        };
+        self.place.run(&change).await;
+    }
+}
+
+mod retention {
+    use super::*;
+
+    sendoff_testkit::journal_retain_suite!(OnServer::open(SERVER).await);
+}
+
+mod retention_in_partitions {
+    use super::*;
+
+    sendoff_testkit::journal_retain_suite!(OnServer::in_partitions(SERVER).await);
+}
+
+mod newest_retention_in_partitions {
+    use super::*;
+
+    sendoff_testkit::journal_retain_suite!(OnServer::in_partitions(NEWER_SERVER).await);
 }
 
 /// Holds J1, J2, J6 and J13.
