@@ -15,8 +15,8 @@ const CONNECTIONS: usize = 1_000;
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
 
 /// Characters of a prefix, where partitions are named after the positions in them: PostgreSQL cuts
-/// names at 63 bytes, and 17 of them are ours, and 20 the position's.
-const PARTITIONED_PREFIX: usize = 26;
+/// names at 63 bytes, and the longest of ours has 38.
+const PARTITIONED_PREFIX: usize = 25;
 
 /// How a journal's tables are laid out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

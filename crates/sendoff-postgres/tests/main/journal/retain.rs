@@ -447,11 +447,11 @@ async fn what_cannot_work_is_refused_with_its_remedy() {
     assert!(refused.contains("not partitioned"), "{refused}");
     assert!(matches!(flat.store().keeping().await.unwrap(), Keeping::Rows));
 
-    let long = Ident::new("p".repeat(27)).unwrap();
+    let long = Ident::new("p".repeat(26)).unwrap();
     let server = PostgresOptions { prefix: Some(long), ..place.options() };
     let long = JournalOptions { server, ..partitioned(&place, 10) };
     let refused = journal_migration_sql(&long).unwrap_err().to_string();
-    assert!(refused.contains("26 at most"), "{refused}");
+    assert!(refused.contains("25 at most"), "{refused}");
 
     // Its tables are made, and every row goes to the tails until a maintainer comes.
     let pooled = Place::new();
@@ -483,9 +483,9 @@ async fn what_cannot_work_is_refused_with_its_remedy() {
 async fn partitions_have_room_for_their_names() {
     let place = Place::new();
     let server =
-        PostgresOptions { prefix: Some(Ident::new("p".repeat(26)).unwrap()), ..place.options() };
+        PostgresOptions { prefix: Some(Ident::new("p".repeat(25)).unwrap()), ..place.options() };
     let journal = journal_with(&place, JournalOptions { server, ..partitioned(&place, 10) }).await;
-    let prefix = "p".repeat(26);
+    let prefix = "p".repeat(25);
     place
         .run(&format!("alter sequence {prefix}journal_position restart 9000000000000000001"))
         .await;
