@@ -256,9 +256,6 @@ fn what_is_to_be_changed_has_to_be_said() {
         assert!(stderr(&refused).contains(part), "{arguments:?}: {}", stderr(&refused));
         assert!(refused.stdout.is_empty());
     }
-    let folder = tempfile::tempdir().unwrap();
-    let url = format!("sqlite:{}", folder.path().join("shop.db").display());
-    assert!(run(&["journal", "migrate", "--database-url", &url]).status.success());
     let mysql = run(&["journal", "tail", "--database-url", "mysql://app:tiger@db/shop"]);
     assert_eq!(mysql.status.code(), Some(2));
     assert!(!stderr(&mysql).contains("tiger"));
