@@ -4,6 +4,8 @@
 mod cleanup;
 mod consume_one;
 mod demo;
+mod doctor;
+mod journal;
 mod migrate;
 mod mysql;
 mod partitions;

@@ -6,9 +6,11 @@
 //!
 //! Two decisions are made here and carried out by stores: which locks keep appends apart that
 //! exclude one another ([`Locks`]), and when a position that is missing will never be there
-//! ([`Tail`]). What concerns publishers is in [`publish`], and what may go in [`retain`].
+//! ([`Tail`]). What concerns publishers is in [`publish`], what may go in [`retain`], and when
+//! something is wrong in [`doctor`].
 
 mod append;
+pub mod doctor;
 mod fact;
 mod invalid;
 mod lock;

@@ -8,6 +8,7 @@
 //! Not here: SQL (see the store crates); which locks, and when a gap is one (see
 //! [`sendoff_core::journal`]).
 
+mod doctor;
 mod error;
 mod execute;
 mod handle;

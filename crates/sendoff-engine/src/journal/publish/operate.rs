@@ -32,8 +32,12 @@ impl<S: PublishStore> Journal<S> {
 }
 
 impl<S: PublishStore> Publishers<S> {
-    fn store(&self) -> &S {
+    pub(in crate::journal) fn store(&self) -> &S {
         self.journal.store()
+    }
+
+    pub(in crate::journal) fn journal(&self) -> &Journal<S> {
+        &self.journal
     }
 
     /// Where these pairs are.
