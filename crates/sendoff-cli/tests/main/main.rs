@@ -12,3 +12,4 @@ mod partitions;
 mod postgres;
 mod program;
 mod refusals;
+mod retain;

@@ -59,8 +59,10 @@ const NAMED: usize = 3;
 pub struct JournalMaintainer {
     store: Arc<dyn RetainJournalStore>,
     options: RetainOptions,
-    progress: Option<Arc<dyn Fn(&RetainReport) + Send + Sync>>,
+    progress: Option<Progress>,
 }
+
+type Progress = Arc<dyn Fn(&RetainReport) + Send + Sync>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Doing {
@@ -193,7 +195,7 @@ impl JournalMaintainer {
             report.finished = true;
             return Ok(());
         }
-        while up_to > Position::START {
+        loop {
             if cancel.is_cancelled() {
                 return Ok(());
             }

@@ -1,5 +1,6 @@
 //! A journal in partitions: made ahead, taken out when everybody has passed them, and nothing lost.
 
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -397,7 +398,8 @@ async fn under_load(options: impl Fn(&Place, u64) -> JournalOptions, lock_wait: 
     assert!(verdict.is_clean(), "{verdict}");
     let longest = Duration::from_millis(longest.load(Ordering::Relaxed));
     let (facts, dropped, moved) = *totals.lock().unwrap();
-    println!(
+    let _ = writeln!(
+        std::io::stdout(),
         "{all} committed and delivered, {} rolled back; {facts} facts and {dropped} partitions gone, \
          {moved} rows moved; longest append {longest:?}",
         verdict.rolled_back
