@@ -47,9 +47,9 @@
 pub use sendoff_core::{
     AggregateType, Attempt, BoxError, Delivery, Event, EventBuilder, EventId, EventType,
     Exponential, Failure, FailureClass, GLOBAL_AGGREGATE, Headers, Holding, Ident, IntoEvent,
-    InvalidEvent, InvalidId, InvalidIdent, Jitter, Lane, Linear, RetryPolicy, Status, StoredEvent,
-    Timestamp, Token, TypedEvent, Undecodable, UnreadableJson, Unroutable, Validation, limits,
-    partition,
+    InvalidEvent, InvalidId, InvalidIdent, InvalidTimestamp, Jitter, Lane, Linear, RetryPolicy,
+    Status, StoredEvent, Timestamp, Token, TypedEvent, Undecodable, UnreadableJson, Unroutable,
+    Validation, limits, partition,
 };
 pub use sendoff_engine::{
     After, AnyHandler, Before, Blocking, Cleaned, CleanupError, CleanupMaintainer, CleanupOptions,
@@ -71,6 +71,12 @@ pub mod journal {
     pub mod publish {
         pub use sendoff_core::journal::publish::*;
         pub use sendoff_engine::journal::publish::*;
+    }
+
+    /// Letting go what everybody has passed.
+    pub mod retain {
+        pub use sendoff_core::journal::retain::*;
+        pub use sendoff_engine::journal::retain::*;
     }
 }
 

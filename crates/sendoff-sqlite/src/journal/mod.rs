@@ -7,6 +7,7 @@
 mod append;
 mod facts;
 mod publish;
+mod retain;
 mod schema;
 mod search;
 mod sql;

@@ -1,7 +1,9 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_core::journal::Append;
+use sendoff_core::journal::publish::{CursorStatus, PairId};
+use sendoff_core::journal::{Append, Position};
+use sendoff_engine::journal::retain::RetainJournalStore;
 use sendoff_engine::journal::{AppendError, Journal, JournalStore, Receipt};
 
 /// What the suite needs to put a journal through its cases: an empty one, and transactions.
@@ -31,4 +33,14 @@ pub enum Ending {
     Commit,
     /// As if it had never been.
     RollBack,
+}
+
+/// What the cases of retention need besides: somebody who follows the journal.
+#[async_trait]
+pub trait RetainHarness: JournalHarness<Store: RetainJournalStore + Clone> {
+    /// Puts a pair's cursor somewhere, whether it is there already or not.
+    async fn put_cursor(&self, pair: &PairId, position: Position, status: CursorStatus);
+
+    /// Has a pair set a position aside, or take it back.
+    async fn set_aside(&self, pair: &PairId, position: Position, aside: bool);
 }

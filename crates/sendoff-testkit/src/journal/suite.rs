@@ -51,3 +51,19 @@ macro_rules! journal_suite {
         )*
     };
 }
+
+/// Makes one test of every case of retention, as [`journal_suite!`] does.
+#[macro_export]
+macro_rules! journal_retain_suite {
+    ($harness:expr) => {
+        $crate::journal_suite! { @cases $harness;
+            nothing_goes_that_a_cursor_has_not_passed_whatever_its_status
+            what_was_set_aside_stays_until_it_is_settled
+            the_newest_and_the_young_stay
+            a_dry_run_changes_nothing
+            what_is_left_is_found_and_positions_go_on
+            without_a_bound_nothing_goes
+            a_pass_that_is_cancelled_says_so
+        }
+    };
+}

@@ -7,6 +7,7 @@ mod append;
 mod command;
 mod decide;
 mod load;
+mod retain;
 mod tail;
 
 use std::time::Duration;
@@ -21,6 +22,7 @@ pub use append::*;
 pub use command::*;
 pub use decide::*;
 pub use load::*;
+pub use retain::*;
 pub use tail::*;
 
 fn tag(text: &str) -> Tag {
