@@ -133,8 +133,10 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
 /// here.
 fn is_local(headers: &HeaderMap, peer: Option<SocketAddr>) -> Result<(), &'static str> {
     let Some(peer) = peer else {
-        return Err("the peer's address is not known: serve the router with connect info, or give \
-                    it a token");
+        return Err(
+            "the peer's address is not known: serve the router with connect info, or give \
+                    it a token",
+        );
     };
     if !peer.ip().to_canonical().is_loopback() {
         return Err("only requests from this machine are answered");
@@ -195,7 +197,8 @@ mod tests {
         let ask = |value: &str| access.check(&headers(&[(AUTHORIZATION, value)]), None);
         assert_eq!(ask("Bearer 0123456789abcdef"), Ok(()));
         assert_eq!(ask("bearer  0123456789abcdef"), Ok(()));
-        for wrong in ["Bearer 0123456789abcde", "Bearer 0123456789abcdef0", "Bearer x", "Bearer  "] {
+        for wrong in ["Bearer 0123456789abcde", "Bearer 0123456789abcdef0", "Bearer x", "Bearer  "]
+        {
             assert_eq!(ask(wrong), Err(Refusal::WrongToken), "{wrong}");
         }
         for none in ["Basic 0123456789abcdef", "0123456789abcdef", "Bearer"] {

@@ -21,7 +21,7 @@ use tracing::debug;
 use crate::access::{Access, Bearer};
 use crate::desk::Desk;
 use crate::problem::{Kind, Problem};
-use crate::routes::{self, BASE};
+use crate::routes;
 use crate::serve::serve;
 
 /// How long a request may take where nobody says.
@@ -45,7 +45,9 @@ pub enum AdminError {
     #[error("the deadline must be longer than zero")]
     NoTime,
     /// It was to be for this machine only, and others can reach the address.
-    #[error("{address} is no loopback address: bind 127.0.0.1 or [::1], or leave out `loopback_only`")]
+    #[error(
+        "{address} is no loopback address: bind 127.0.0.1 or [::1], or leave out `loopback_only`"
+    )]
     NotLoopback {
         /// Where it listens.
         address: SocketAddr,
@@ -106,15 +108,11 @@ impl Admin {
         if self.deadline.is_zero() {
             return Err(AdminError::NoTime);
         }
-        let gate = Gate {
-            access: self.access,
-            deadline: self.deadline,
-            room: Semaphore::new(REQUESTS),
-        };
-        let routes = routes::router(self.desk)
+        let gate =
+            Gate { access: self.access, deadline: self.deadline, room: Semaphore::new(REQUESTS) };
+        Ok(routes::router(self.desk)
             .layer(DefaultBodyLimit::max(BODY_BYTES))
-            .layer(from_fn_with_state(Arc::new(gate), pass));
-        Ok(Router::new().nest(BASE, routes))
+            .layer(from_fn_with_state(Arc::new(gate), pass)))
     }
 
     /// Serves the routes by themselves, over HTTP/1.1 without TLS, until `stop`; then it answers what was

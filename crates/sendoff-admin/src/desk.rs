@@ -4,9 +4,7 @@ use async_trait::async_trait;
 use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::PairId;
 use sendoff_engine::journal::Journal;
-use sendoff_engine::journal::publish::{
-    Cursor, Parked, ParkedChange, PublishStore, To, Which,
-};
+use sendoff_engine::journal::publish::{Cursor, Parked, ParkedChange, PublishStore, To, Which};
 use sendoff_engine::store::StoreError;
 
 /// What the routes ask for. Behind it routes are compiled once, and a program may serve any store.

@@ -53,9 +53,8 @@ impl Last {
         };
         let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(digits).collect();
         let last = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        last.map(Some).ok_or_else(|| {
-            Problem::bad("after is not what the page before gave as its next")
-        })
+        last.map(Some)
+            .ok_or_else(|| Problem::bad("after is not what the page before gave as its next"))
     }
 }
 

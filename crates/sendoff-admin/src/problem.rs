@@ -69,7 +69,9 @@ impl Kind {
             }
             Self::HasFailed => (StatusCode::CONFLICT, "has-failed", "the publisher has failed"),
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "too-large", "the body is too large"),
-            Self::NotJson => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "not-json", "the body is no JSON"),
+            Self::NotJson => {
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "not-json", "the body is no JSON")
+            }
             Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, "busy", "too many requests at once"),
             Self::Late => (StatusCode::SERVICE_UNAVAILABLE, "late", "it took too long"),
             Self::Unavailable => {

@@ -55,10 +55,7 @@ pub(crate) enum Target {
     Time(String),
 }
 
-pub(crate) async fn list(
-    State(desk): Office,
-    asked: Asked<List>,
-) -> Result<Json<Pairs>, Problem> {
+pub(crate) async fn list(State(desk): Office, asked: Asked<List>) -> Result<Json<Pairs>, Problem> {
     let Query(asked) = asked?;
     let (limit, after) = (limit(asked.limit)?, Last::read(asked.after.as_deref())?);
     let which = which(asked.topic, asked.publisher)?;

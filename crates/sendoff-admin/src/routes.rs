@@ -6,7 +6,7 @@ use axum::Router;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{Method, Uri};
 use axum::response::IntoResponse;
-use axum::routing::{MethodFilter, MethodRouter, on};
+use axum::routing::{MethodFilter, MethodRouter, any, on};
 
 use crate::desk::Desk;
 use crate::problem::{Kind, Problem};
@@ -41,12 +41,18 @@ fn routes() -> [Route; 11] {
     ]
 }
 
-/// The routes without their place, and without anybody at the gate.
+/// The routes, and nobody at the gate yet. Whatever else is asked for under their place is theirs to
+/// refuse, as routes and not as a fallback: an application may have one of its own.
 pub(crate) fn router(desk: Arc<dyn Desk>) -> Router {
-    let router = routes()
-        .into_iter()
-        .fold(Router::new(), |router, (_, path, handler)| router.route(path, handler));
-    router.fallback(no_route).method_not_allowed_fallback(wrong_method).with_state(desk)
+    let mut router = Router::new();
+    for (_, path, handler) in routes() {
+        router = router.route(&format!("{BASE}{path}"), handler);
+    }
+    router = router.method_not_allowed_fallback(wrong_method);
+    for rest in ["", "/", "/{*rest}"] {
+        router = router.route(&format!("{BASE}{rest}"), any(no_route));
+    }
+    router.with_state(desk)
 }
 
 async fn openapi() -> impl IntoResponse {
