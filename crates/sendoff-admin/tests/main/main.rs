@@ -1,4 +1,5 @@
 //! The routes over real sockets. Every answer is held against the document that describes it.
+#![allow(clippy::unwrap_used, reason = "a test that cannot unwrap says less, not more")]
 
 mod access;
 mod client;
@@ -8,3 +9,4 @@ mod parked;
 mod postgres;
 mod problems;
 mod served;
+mod slow;
