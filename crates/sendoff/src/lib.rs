@@ -74,6 +74,10 @@ pub mod journal {
     }
 }
 
+/// REST routes that operate the publishers of a journal.
+#[cfg(feature = "admin")]
+pub use sendoff_admin as admin;
+
 /// The embedded store: an SQLite file.
 #[cfg(feature = "sqlite")]
 pub use sendoff_sqlite as sqlite;
