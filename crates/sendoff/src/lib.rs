@@ -95,6 +95,9 @@ pub use sendoff_mysql as mysql;
 mod documented {
     #[doc = include_str!("../../../README.md")]
     struct Readme;
+    #[cfg(feature = "admin")]
+    #[doc = include_str!("../../../docs/guide/admin.md")]
+    struct Admin;
     #[doc = include_str!("../../../docs/guide/configuration.md")]
     struct Configuration;
     #[doc = include_str!("../../../docs/guide/handling-events.md")]

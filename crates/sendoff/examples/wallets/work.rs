@@ -69,7 +69,7 @@ pub(crate) async fn begin<S: JournalStore>(
             Err(ExecuteError::Handler(Refused::AlreadyOpen)) => {}
             answer => tally.count(answer)?,
         }
-        tally.count(deposit(journal, &wallet, 100_00).await)?;
+        tally.count(deposit(journal, &wallet, 10_000).await)?;
     }
     Ok(())
 }
@@ -116,6 +116,6 @@ pub(crate) async fn trickle<S: JournalStore>(
 async fn move_some<S: JournalStore>(journal: &Journal<S>, plan: Plan, tally: &Tally) -> Result<()> {
     let from = fastrand::usize(..plan.wallets);
     let to = (from + fastrand::usize(1..plan.wallets)) % plan.wallets;
-    let cents = fastrand::i64(1..=80_00);
+    let cents = fastrand::i64(1..=8_000);
     tally.count(transfer(journal, &name(from), &name(to), cents).await)
 }
