@@ -24,7 +24,7 @@ use super::pair::{Held, Pair};
 use super::service::Tally;
 use super::store::{Cursor, Move, NodeCard, Park, Parked, PublishStore, Retried, Seen, Survey};
 use super::window::{Cut, Row, Window, cut};
-use super::work::{CatchUp, Failed, Probed, Ran, probe, publish, retry_parked};
+use super::work::{Again, CatchUp, Failed, Probed, Ran, probe, publish, retry_parked};
 use crate::journal::handle::Journal;
 use crate::store::StoreError;
 
@@ -48,7 +48,7 @@ enum Event {
     Ran { pair: usize, epoch: i64, facts: Vec<Arc<Recorded>>, up_to: Position, ran: Ran },
     Probed { pair: usize, epoch: i64, suspect: Failed, at: Position, probed: Probed },
     Read { pair: usize, epoch: i64, rows: Result<(Vec<Row>, Position), StoreError> },
-    Retried { pair: usize, outcomes: Result<Vec<Option<Retried>>, StoreError> },
+    Retried { pair: usize, tried: Result<Vec<Again>, StoreError> },
     Wrote { moves: Vec<(usize, Move)>, made: Result<Vec<bool>, StoreError> },
     Took(Vec<Seen>, Result<Vec<Cursor>, StoreError>),
     Gave(Vec<(usize, i64)>, Result<(), StoreError>),
@@ -406,9 +406,7 @@ impl<S: PublishStore> Node<S> {
                     self.on_ran(pair, &facts, up_to, &ran, now);
                 } else {
                     // Another has the pair by now, and what was published here does not count.
-                    let id = &self.pairs[pair].id;
-                    self.metrics.tell(|metrics| metrics.fenced(id));
-                    self.tally.fenced();
+                    self.count_fenced(&self.pairs[pair].id);
                 }
             }
             Event::Probed { pair, epoch, suspect, at, probed } => {
@@ -423,7 +421,7 @@ impl<S: PublishStore> Node<S> {
                     self.on_read(pair, rows, now);
                 }
             }
-            Event::Retried { pair, outcomes } => self.on_retried(pair, outcomes),
+            Event::Retried { pair, tried } => self.on_retried(pair, tried),
             Event::Wrote { moves, made } => self.on_wrote(moves, made, now),
             Event::Took(wanted, taken) => self.on_took(&wanted, taken, now),
             Event::Gave(pairs, given) => self.on_gave(&pairs, given),
@@ -480,8 +478,8 @@ impl<S: PublishStore> Node<S> {
                 next.published = true;
                 next.last_error = None;
             });
-            self.metrics.tell(|metrics| metrics.published(&pair.id, ran.done));
-            self.tally.published(&pair.id, &facts[..ran.done]);
+            let id = Arc::clone(&pair.id);
+            self.count_published(&id, &facts[..ran.done]);
         }
         if let Some(failed) = &ran.failed {
             let (position, last) = (facts[ran.done].position, facts[facts.len() - 1].position);
@@ -499,6 +497,7 @@ impl<S: PublishStore> Node<S> {
         batch_end: Option<Position>,
         now: Instant,
     ) {
+        self.count_failed(&self.pairs[at].id, 1);
         let (others, lagging) = self.others_behind(at, position);
         let pair = &mut self.pairs[at];
         let Some(held) = &mut pair.held else { return };
@@ -523,8 +522,6 @@ impl<S: PublishStore> Node<S> {
             step = Step::Rest(REFUSED_PAUSE);
         }
         debug!(pair = %pair.id, %position, ?step, error = failed.error, "publishing failed");
-        self.metrics.tell(|metrics| metrics.failed(&pair.id));
-        self.tally.failed(&pair.id);
         let error = failed.error.clone();
         match step {
             Step::Rest(delay) => {
@@ -583,10 +580,13 @@ impl<S: PublishStore> Node<S> {
         probed: Probed,
         now: Instant,
     ) {
+        self.count_failed(&self.pairs[at].id, probed.failed.len());
         if let Some(passed) = probed.passed {
+            let up_to = passed.position;
+            self.count_published(&self.pairs[at].id, &[passed]);
             let mut parked = vec![(position, suspect.clone())];
             parked.extend(probed.failed);
-            self.park(at, parked, passed, true, now);
+            self.park(at, parked, up_to, true, now);
             return;
         }
         // Nothing can be published: it is the target's fault, and ends when it is back.
@@ -688,31 +688,53 @@ impl<S: PublishStore> Node<S> {
             self.events.spawn(async move {
                 let leads = (&*owner, epoch);
                 let retry = retry_parked(journal.store(), &*publisher, &options, leads, &parked);
-                Event::Retried { pair: at, outcomes: retry.await }
+                Event::Retried { pair: at, tried: retry.await }
             });
         }
     }
 
-    fn on_retried(&mut self, at: usize, outcomes: Result<Vec<Option<Retried>>, StoreError>) {
+    fn on_retried(&mut self, at: usize, tried: Result<Vec<Again>, StoreError>) {
         let pair = &mut self.pairs[at];
         pair.busy = false;
-        let outcomes = outcomes.unwrap_or_else(|error| {
-            warn!(pair = %pair.id, error = report(&error), "a retry could not be stored");
+        let id = Arc::clone(&pair.id);
+        let tried = tried.unwrap_or_else(|error| {
+            warn!(pair = %id, error = report(&error), "a retry could not be stored");
             Vec::new()
         });
-        for outcome in outcomes {
+        for Again { outcome, fact } in tried {
             match outcome {
                 Some(Retried::Published) => {
-                    info!(pair = %pair.id, "a fact that was set aside is published");
-                    self.metrics.tell(|metrics| metrics.published(&pair.id, 1));
+                    info!(pair = %id, "a fact that was set aside is published");
+                    self.count_published(&id, fact.as_slice());
                 }
                 Some(Retried::Failed { error, .. }) => {
-                    debug!(pair = %pair.id, error, "a fact that was set aside failed again");
-                    self.metrics.tell(|metrics| metrics.failed(&pair.id));
+                    debug!(pair = %id, error, "a fact that was set aside failed again");
+                    self.count_failed(&id, 1);
                 }
-                None => self.metrics.tell(|metrics| metrics.fenced(&pair.id)),
+                None => self.count_fenced(&id),
             }
         }
+    }
+
+    // ---- what is counted ----
+
+    fn count_published(&self, pair: &PairId, facts: &[Arc<Recorded>]) {
+        if !facts.is_empty() {
+            self.metrics.tell(|metrics| metrics.published(pair, facts.len()));
+            self.tally.published(pair, facts);
+        }
+    }
+
+    fn count_failed(&self, pair: &PairId, runs: usize) {
+        for _ in 0..runs {
+            self.metrics.tell(|metrics| metrics.failed(pair));
+            self.tally.failed(pair);
+        }
+    }
+
+    fn count_fenced(&self, pair: &PairId) {
+        self.metrics.tell(|metrics| metrics.fenced(pair));
+        self.tally.fenced();
     }
 
     // ---- cursors ----
@@ -754,8 +776,7 @@ impl<S: PublishStore> Node<S> {
                     if !made {
                         info!(pair = %moved.pair, from = %moved.from, to = %moved.to,
                               "a cursor was not moved: it is another's, or somewhere else");
-                        self.metrics.tell(|metrics| metrics.fenced(&moved.pair));
-                        self.tally.fenced();
+                        self.count_fenced(&moved.pair);
                     }
                 }
             }
@@ -787,7 +808,7 @@ impl<S: PublishStore> Node<S> {
         }
         for pair in &self.pairs {
             let Some(held) = &pair.held else { continue };
-            let lag = self.window.head().since(held.at);
+            let lag = round.head.since(held.at);
             self.metrics.tell(|metrics| metrics.lag(&pair.id, lag));
         }
         self.count_leading();

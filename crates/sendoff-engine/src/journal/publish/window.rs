@@ -62,10 +62,6 @@ impl Window {
         (self.floor, self.head, self.bytes) = (floor, floor, 0);
     }
 
-    pub(super) fn head(&self) -> Position {
-        self.head
-    }
-
     pub(super) fn floor(&self) -> Position {
         self.floor
     }
