@@ -10,3 +10,4 @@ mod postgres;
 mod problems;
 mod served;
 mod slow;
+mod sqlite;

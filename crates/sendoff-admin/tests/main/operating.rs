@@ -20,6 +20,7 @@ use tokio::sync::Semaphore;
 use crate::client::Client;
 use crate::postgres::Place;
 use crate::served::Served;
+use crate::sqlite;
 
 const BATCH: usize = 5;
 
@@ -134,6 +135,13 @@ async fn a_publisher_is_paused_within_a_batch_and_goes_on_where_it_was_in_memory
 
 /// Holds J10.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_publisher_is_paused_within_a_batch_and_goes_on_where_it_was_in_sqlite() {
+    let (journal, _folder) = sqlite::journal().await;
+    pause_and_resume(&journal).await;
+}
+
+/// Holds J10.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_publisher_is_paused_within_a_batch_and_goes_on_where_it_was_on_postgres() {
     let Some(place) = Place::new() else { return };
     pause_and_resume(&place.journal().await).await;
@@ -243,6 +251,13 @@ async fn rewinding<S: PublishStore>(journal: &Journal<S>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cursors_are_put_back_to_a_position_or_a_time_in_memory() {
     rewinding(&Journal::new(MemoryJournal::new())).await;
+}
+
+/// Holds J9.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cursors_are_put_back_to_a_position_or_a_time_in_sqlite() {
+    let (journal, _folder) = sqlite::journal().await;
+    rewinding(&journal).await;
 }
 
 /// Holds J9.

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::postgres::Place;
 use crate::served::Served;
+use crate::sqlite;
 
 async fn set_aside<S: PublishStore>(journal: &Journal<S>) {
     let served = Served::new(journal).await;
@@ -67,6 +68,12 @@ async fn set_aside<S: PublishStore>(journal: &Journal<S>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_set_aside_is_listed_tried_again_and_discarded_in_memory() {
     set_aside(&Journal::new(MemoryJournal::new())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_set_aside_is_listed_tried_again_and_discarded_in_sqlite() {
+    let (journal, _folder) = sqlite::journal().await;
+    set_aside(&journal).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

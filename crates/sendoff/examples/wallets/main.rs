@@ -7,7 +7,8 @@
 //!
 //! It prints four requests to try in another terminal. Ctrl-C ends it, and it shows what must be true:
 //! no money came or went but what was deposited, and no balance was ever below zero. `--self-test` makes
-//! the requests itself, and ends. `--postgres URL` (feature `postgres`) works in a database that stays.
+//! the requests itself, and ends. It works in an SQLite file that is deleted afterwards; with `--db FILE` in
+//! one that stays, and with `--postgres URL` (feature `postgres`) in a database.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 mod bank;
@@ -29,7 +30,8 @@ use sendoff::journal::publish::{
     LogPublisher, PairId, PairOptions, PublishStore, Publisher, Publishing, StatisticsPublisher,
     To, Which,
 };
-use sendoff::journal::{Journal, MemoryJournal, Position, Query, Topic};
+use sendoff::journal::{Journal, Position, Query, Topic};
+use sendoff::sqlite::SqliteJournal;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -47,9 +49,12 @@ struct Arguments {
     /// What requests must carry; one is made up if none is given.
     #[arg(long, env = "SENDOFF_ADMIN_TOKEN", hide_env_values = true)]
     token: Option<String>,
-    /// Works in this database instead of in memory.
+    /// Works in this SQLite file, which stays.
+    #[arg(long, value_name = "FILE")]
+    db: Option<std::path::PathBuf>,
+    /// Works in this database.
     #[cfg(feature = "postgres")]
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", conflicts_with = "db")]
     postgres: Option<String>,
     /// Makes the four requests to itself, and ends.
     #[arg(long)]
@@ -165,8 +170,9 @@ pub(crate) async fn run() -> Result<()> {
     let token = uuid::Uuid::new_v4().simple().to_string();
     let plan = Plan { wallets: 4, workers: 4, transfers: 25, trickle: Duration::from_millis(5) };
     let (stop, stopped) = oneshot::channel::<()>();
-    let journal = Journal::new(MemoryJournal::new());
-    let service = serve(journal, listener, Bearer::new(&token)?, plan, async move {
+    let folder = tempfile::tempdir()?;
+    let store = SqliteJournal::open(folder.path().join("wallets.db")).await?;
+    let service = serve(Journal::new(store), listener, Bearer::new(&token)?, plan, async move {
         let _ = stopped.await;
     });
     let service = tokio::spawn(service);
@@ -314,6 +320,9 @@ async fn main() -> Result<()> {
         serve(Journal::new(store), listener, bearer, plan, interrupted).await?;
         return Ok(());
     }
-    serve(Journal::new(MemoryJournal::new()), listener, bearer, plan, interrupted).await?;
+    let folder = tempfile::tempdir()?;
+    let file = arguments.db.unwrap_or_else(|| folder.path().join("wallets.db"));
+    let store = SqliteJournal::open(file).await?;
+    serve(Journal::new(store), listener, bearer, plan, interrupted).await?;
     Ok(())
 }
