@@ -3,6 +3,7 @@
 
 mod failing;
 mod idle;
+mod operated;
 
 use std::time::Duration;
 
