@@ -16,7 +16,7 @@ use sendoff_engine::journal::publish::PublishStore;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
-use tracing::debug;
+use tracing::{debug, warn};
 
 use crate::access::{Access, Bearer};
 use crate::desk::Desk;
@@ -131,7 +131,11 @@ impl Admin {
         if self.access.loopback_only && !address.ip().to_canonical().is_loopback() {
             return Err(AdminError::NotLoopback { address });
         }
-        serve(listener, self.router()?, stop).await;
+        let router = self.router()?;
+        if !address.ip().to_canonical().is_loopback() {
+            warn!(%address, "serving without TLS: on its way the token can be read");
+        }
+        serve(listener, router, stop).await;
         Ok(())
     }
 }

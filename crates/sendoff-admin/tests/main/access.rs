@@ -1,12 +1,20 @@
 //! Who is answered.
 
+use std::io;
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use axum::routing::get;
 use sendoff_admin::{Admin, AdminError};
+use sendoff_core::journal::Topic;
+use sendoff_engine::journal::publish::Publishing;
 use sendoff_engine::journal::{Journal, MemoryJournal};
+use sendoff_testkit::journal::Latch;
 use tokio::net::TcpListener;
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::client::{Client, TOKEN};
 use crate::served::{Served, token};
@@ -122,4 +130,50 @@ async fn the_router_lives_beside_an_applications_own_routes() {
     tokio::io::AsyncWriteExt::write_all(&mut stream, request.as_bytes()).await.unwrap();
     tokio::io::AsyncReadExt::read_to_string(&mut stream, &mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("tea"), "{answer}");
+}
+
+/// Keeps what is logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'w> MakeWriter<'w> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'w self) -> Self {
+        self.clone()
+    }
+}
+
+#[tokio::test]
+async fn what_operators_do_is_logged_and_no_token_is() {
+    let log = Log::default();
+    let everything = tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE);
+    let logging = everything.with_ansi(false).with_writer(log.clone()).set_default();
+    let journal = Journal::new(MemoryJournal::new());
+    let topic = Topic::builder("t").build().unwrap();
+    let pairs = Publishing::builder(&journal).pair(&topic, Latch::new("p").publisher());
+    let publishing = pairs.start().await.unwrap();
+    let served = Served::new(&journal).await;
+    let wrong = format!("authorization: Bearer {TOKEN}-and-more");
+    assert_eq!(served.client.with(&[&wrong]).get("/publishers").await.status, 401);
+    assert_eq!(served.client.post("/publishers/p/pause").await.status, 200);
+    publishing.close().await;
+    served.close().await;
+    drop(logging);
+    let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let changed = logged.lines().find(|line| line.contains("an operator changed publishers"));
+    assert!(changed.unwrap().contains("operation=Pause"), "{logged}");
+    assert!(logged.contains("a request was refused") && logged.contains("WrongToken"), "{logged}");
+    assert!(!logged.contains(TOKEN), "{logged}");
 }
