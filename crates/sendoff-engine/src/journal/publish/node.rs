@@ -21,17 +21,16 @@ use super::member::{Member, Round};
 use super::metrics::Shielded;
 use super::options::PublishOptions;
 use super::pair::{Held, Pair};
+use super::past::{Page, Past, Wanted};
 use super::service::Tally;
 use super::store::{Cursor, Move, NodeCard, Park, Parked, PublishStore, Retried, Seen, Survey};
-use super::window::{Cut, Row, Window, cut};
+use super::window::{Cut, Window};
 use super::work::{Again, CatchUp, Failed, Probed, Ran, probe, publish, retry_parked};
 use crate::journal::handle::Journal;
 use crate::store::StoreError;
 
 /// Facts of a pair that were set aside and are tried again in one go.
 const DUE: usize = 20;
-/// Rows that a pair which lags reads in one go, at least.
-const PAGE: usize = 100;
 /// How often to look for them.
 const DUE_INTERVAL: Duration = Duration::from_secs(1);
 /// The pause after a statement failed.
@@ -47,7 +46,7 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(60);
 enum Event {
     Ran { pair: usize, epoch: i64, facts: Vec<Arc<Recorded>>, up_to: Position, ran: Ran },
     Probed { pair: usize, epoch: i64, suspect: Failed, at: Position, probed: Probed },
-    Read { pair: usize, epoch: i64, rows: Result<(Vec<Row>, Position), StoreError> },
+    Read(Wanted, Result<Page, StoreError>),
     Retried { pair: usize, tried: Result<Vec<Again>, StoreError> },
     Wrote { moves: Vec<(usize, Move)>, made: Result<Vec<bool>, StoreError> },
     Took(Vec<Seen>, Result<Vec<Cursor>, StoreError>),
@@ -62,6 +61,7 @@ pub(super) struct Node<S> {
     pairs: Vec<Pair>,
     by_id: BTreeMap<PairId, usize>,
     window: Window,
+    past: Past,
     catch_up: Arc<CatchUp>,
     metrics: Shielded,
     tally: Arc<Tally>,
@@ -108,6 +108,7 @@ impl<S: PublishStore> Node<S> {
             owner,
             by_id,
             window: Window::new(options.window_rows, options.window_bytes),
+            past: Past::new(options.window_rows, options.window_bytes),
             catch_up: Arc::default(),
             metrics,
             tally,
@@ -304,6 +305,7 @@ impl<S: PublishStore> Node<S> {
     /// last commits, and give their positions again.
     fn lose_feed(&mut self) {
         self.feed = None;
+        self.past.forget();
         self.feed_not_before = Instant::now() + self.feed_pause;
         self.feed_pause = (self.feed_pause * 2).min(LONGEST_PAUSE);
         for held in self.pairs.iter_mut().filter_map(|pair| pair.held.as_mut()) {
@@ -344,12 +346,31 @@ impl<S: PublishStore> Node<S> {
             pair.due = now + FAILED_PAUSE;
             return;
         }
-        let (after, epoch) = (held.at, held.epoch);
-        let most = if after < pair.trouble.alone_up_to { 1 } else { pair.options.run_of() };
-        match self.window.cut(after, &pair.topic, most) {
-            Some(cut) => self.run_cut(at, cut, now),
-            None => self.read_behind(at, after, epoch),
+        let most = if held.at < pair.trouble.alone_up_to { 1 } else { pair.options.run_of() };
+        let floor = self.window.floor();
+        loop {
+            let pair = &mut self.pairs[at];
+            let Some(held) = &mut pair.held else { return };
+            let (after, topic) = (held.at, &pair.topic);
+            let Some(cut) =
+                self.window.cut(after, topic, most).or_else(|| self.past.cut(after, topic, most))
+            else {
+                // It begins when the page is there; where that fails, when it asks again.
+                self.past.want(after, floor);
+                pair.due = now + FAILED_PAUSE;
+                break;
+            };
+            if cut.passes_only() && cut.up_to < floor {
+                held.at = cut.up_to;
+                continue;
+            }
+            if after < floor {
+                self.past.want(after, floor);
+            }
+            self.run_cut(at, cut, now);
+            break;
         }
+        self.read_past();
     }
 
     /// Publishes what was cut, or goes idle.
@@ -364,11 +385,6 @@ impl<S: PublishStore> Node<S> {
         }
         if cut.facts.is_empty() {
             held.at = cut.up_to;
-            if cut.up_to < self.window.floor() {
-                // There is more to read for itself.
-                pair.due = now;
-                return;
-            }
             pair.empty = pair.empty.saturating_add(1);
             pair.due = pair.idle_until(now, self.origin);
             return;
@@ -383,17 +399,16 @@ impl<S: PublishStore> Node<S> {
         });
     }
 
-    /// Reads what the window does not reach back to.
-    fn read_behind(&mut self, at: usize, after: Position, epoch: i64) {
-        let pair = &mut self.pairs[at];
-        pair.busy = true;
+    /// Reads the next page that the window does not reach back to.
+    fn read_past(&mut self) {
+        let Some(wanted) = self.past.next() else { return };
+        let (after, most) = (wanted.after, wanted.most);
         let (journal, catch_up) = (self.journal.clone(), Arc::clone(&self.catch_up));
-        let (up_to, limit) = (self.window.floor(), self.options.store_timeout);
-        let most = pair.options.batch.clamp(PAGE, limits::BATCH_ROWS);
+        let (floor, limit) = (self.window.floor(), self.options.store_timeout);
         self.events.spawn(async move {
-            let read = catch_up.read(journal.store(), after, up_to, most);
+            let read = catch_up.read(journal.store(), after, floor, most);
             let rows = timeout(limit, read).await.unwrap_or(Err(StoreError::Timeout));
-            Event::Read { pair: at, epoch, rows }
+            Event::Read(wanted, rows.map(|(rows, up_to)| Page { after, up_to, rows }))
         });
     }
 
@@ -415,12 +430,7 @@ impl<S: PublishStore> Node<S> {
                     self.on_probed(pair, &suspect, at, probed, now);
                 }
             }
-            Event::Read { pair, epoch, rows } => {
-                self.pairs[pair].busy = false;
-                if self.leads(pair, epoch) {
-                    self.on_read(pair, rows, now);
-                }
-            }
+            Event::Read(wanted, page) => self.on_read(wanted, page, now),
             Event::Retried { pair, tried } => self.on_retried(pair, tried),
             Event::Wrote { moves, made } => self.on_wrote(moves, made, now),
             Event::Took(wanted, taken) => self.on_took(&wanted, taken, now),
@@ -435,21 +445,21 @@ impl<S: PublishStore> Node<S> {
         self.pairs[at].held.as_ref().is_some_and(|held| held.epoch == epoch)
     }
 
-    fn on_read(&mut self, at: usize, rows: Result<(Vec<Row>, Position), StoreError>, now: Instant) {
-        let goes_on = !self.stopping && self.is_fit(now);
-        let pair = &mut self.pairs[at];
-        match rows {
-            Ok((rows, up_to)) if goes_on && pair.workable() => {
-                let held_at = pair.held.as_ref().map_or(up_to, |held| held.at);
-                let alone = held_at < pair.trouble.alone_up_to;
-                let most = if alone { 1 } else { pair.options.run_of() };
-                let cut = cut(rows.iter(), up_to, &pair.topic, most);
-                self.run_cut(at, cut, now);
+    fn on_read(&mut self, wanted: Wanted, page: Result<Page, StoreError>, now: Instant) {
+        match page {
+            Ok(page) => {
+                self.past.add(wanted, page);
+                let floor = self.window.floor();
+                for pair in self.pairs.iter_mut().filter(|pair| !pair.resting) {
+                    if pair.held.as_ref().is_some_and(|held| held.at < floor) {
+                        pair.due = pair.due.min(now);
+                    }
+                }
+                self.read_past();
             }
-            Ok(_) => {}
             Err(error) => {
-                warn!(pair = %pair.id, error = report(&error), "the journal cannot be read");
-                pair.due = now + FAILED_PAUSE;
+                warn!(error = report(&error), "the journal cannot be read; trying again");
+                self.past.forget();
             }
         }
     }

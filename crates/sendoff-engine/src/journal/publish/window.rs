@@ -23,7 +23,7 @@ impl From<TailRow> for Row {
 }
 
 impl Row {
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.fact.as_ref().map_or(0, |fact| fact.event().payload().len())
     }
 }
@@ -48,6 +48,13 @@ pub(super) struct Cut {
     pub(super) up_to: Position,
     /// The row at `up_to` is nothing that could be published, and why.
     pub(super) broken: Option<String>,
+}
+
+impl Cut {
+    /// Whether there is nothing in it to be published.
+    pub(super) fn passes_only(&self) -> bool {
+        self.facts.is_empty() && self.broken.is_none()
+    }
 }
 
 impl Window {

@@ -3,6 +3,7 @@
 
 mod failing;
 mod idle;
+mod lagging;
 mod operated;
 
 use std::time::Duration;
