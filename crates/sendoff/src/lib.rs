@@ -80,6 +80,10 @@ pub mod journal {
     }
 }
 
+/// REST routes that operate the publishers of a journal.
+#[cfg(feature = "admin")]
+pub use sendoff_admin as admin;
+
 /// The embedded store: an SQLite file.
 #[cfg(feature = "sqlite")]
 pub use sendoff_sqlite as sqlite;
@@ -97,6 +101,9 @@ pub use sendoff_mysql as mysql;
 mod documented {
     #[doc = include_str!("../../../README.md")]
     struct Readme;
+    #[cfg(feature = "admin")]
+    #[doc = include_str!("../../../docs/guide/admin.md")]
+    struct Admin;
     #[doc = include_str!("../../../docs/guide/configuration.md")]
     struct Configuration;
     #[doc = include_str!("../../../docs/guide/handling-events.md")]

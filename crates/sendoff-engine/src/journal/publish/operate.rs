@@ -40,6 +40,12 @@ impl<S: PublishStore> Publishers<S> {
         &self.journal
     }
 
+    async fn change(&self, which: &Which, change: Change) -> Result<u64, StoreError> {
+        let changed = self.store().change(which, change).await?;
+        self.journal.operated().send_replace(());
+        Ok(changed)
+    }
+
     /// Where these pairs are.
     pub async fn cursors(&self, which: &Which) -> Result<Vec<Cursor>, StoreError> {
         let mut cursors = self.store().survey().await?.cursors;
@@ -55,20 +61,21 @@ impl<S: PublishStore> Publishers<S> {
         Ok(cursors.into_iter().map(|c| (c.pair, head.since(c.position))).collect())
     }
 
-    /// Stops these pairs after the batch they are at. Answers how many there are.
+    /// Stops these pairs after the batch they are at when their node finds it: nodes that work with this
+    /// journal in this process look at once, others at their next round. Answers how many there are.
     pub async fn pause(&self, which: &Which) -> Result<u64, StoreError> {
-        self.store().change(which, Change::Pause).await
+        self.change(which, Change::Pause).await
     }
 
     /// Lets pairs go on that were paused, where they were. One that failed has to be
     /// [`reset`](Self::reset).
     pub async fn resume(&self, which: &Which) -> Result<u64, StoreError> {
-        self.store().change(which, Change::Resume).await
+        self.change(which, Change::Resume).await
     }
 
     /// Lets pairs go on that were paused or had failed, and forgets their errors.
     pub async fn reset(&self, which: &Which) -> Result<u64, StoreError> {
-        self.store().change(which, Change::Reset).await
+        self.change(which, Change::Reset).await
     }
 
     /// Puts their cursors somewhere else, back or ahead. Whoever leads them goes on from there.
@@ -77,7 +84,7 @@ impl<S: PublishStore> Publishers<S> {
             To::Position(position) => position,
             To::Time(time) => position_before(self.store(), time).await?,
         };
-        self.store().change(which, Change::MoveTo(position)).await
+        self.change(which, Change::MoveTo(position)).await
     }
 
     /// What is set aside, behind the given one: page by page, in the order of pairs and positions.

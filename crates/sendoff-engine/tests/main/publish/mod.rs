@@ -4,6 +4,7 @@
 mod failing;
 mod idle;
 mod lagging;
+mod operated;
 
 use std::time::Duration;
 
