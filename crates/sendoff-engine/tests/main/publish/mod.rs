@@ -3,6 +3,8 @@
 
 mod failing;
 mod idle;
+mod lost;
+mod shaky;
 
 use std::time::Duration;
 
