@@ -9,7 +9,7 @@ use super::{
 use crate::journal::{Latch, PublishHarness, Rounds};
 use crate::wait::eventually;
 
-/// J9: one pair, and a publisher in all its topics.
+/// Holds J9: one pair, and a publisher in all its topics.
 pub async fn pairs_are_paused_and_go_on_where_they_were(harness: impl PublishHarness) {
     let (journal, rounds) = (harness.journal(), Rounds::new());
     let (one, also, other) = (Latch::new("one"), Latch::new("one"), Latch::new("other"));
@@ -48,7 +48,7 @@ pub async fn pairs_are_paused_and_go_on_where_they_were(harness: impl PublishHar
     node.close().await;
 }
 
-/// J9: the same by plain SQL, which wins over whatever is in memory.
+/// Holds J9: the same by plain SQL, which wins over whatever is in memory.
 pub async fn plain_sql_pauses_resumes_resets_and_puts_back(harness: impl PublishHarness) {
     let journal = harness.journal();
     let (one, other) = (Latch::new("one"), Latch::new("other"));
@@ -84,7 +84,7 @@ pub async fn plain_sql_pauses_resumes_resets_and_puts_back(harness: impl Publish
     node.close().await;
 }
 
-/// J9: to a position or a time, back or ahead.
+/// Holds J9: to a position or a time, back or ahead.
 pub async fn a_cursor_is_put_to_a_position_or_a_time(harness: impl PublishHarness) {
     let (journal, latch) = (harness.journal(), Latch::new("p"));
     append(journal, 10).await;
@@ -112,7 +112,7 @@ pub async fn a_cursor_is_put_to_a_position_or_a_time(harness: impl PublishHarnes
     node.close().await;
 }
 
-/// J9: a reset clears the errors of a pair that is trying, and it tries at once.
+/// Holds J9: a reset clears the errors of a pair that is trying, and it tries at once.
 pub async fn a_reset_clears_the_errors_of_a_pair_that_waits(harness: impl PublishHarness) {
     let (journal, latch) = (harness.journal(), Latch::new("p"));
     latch.refuse(|_| Some(Failure::retry_after(HOUR, "come back later")));

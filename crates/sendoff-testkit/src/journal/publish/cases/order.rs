@@ -98,7 +98,7 @@ async fn passed<S: PublishStore>(journal: &Journal<S>, latches: &BTreeMap<&str, 
     }
 }
 
-/// J3, J6, J8 and J12, G4: beside writers that overtake one another, nodes share the pairs and hand
+/// Holds J3, J6, J8, J12 and G4: beside writers that overtake one another, nodes share the pairs and hand
 /// them over, and everything is published once and in order.
 pub async fn everything_is_published_once_and_in_order_while_nodes_come_and_go(
     harness: impl PublishHarness,
@@ -137,7 +137,7 @@ pub async fn everything_is_published_once_and_in_order_while_nodes_come_and_go(
     assert_eq!(journal.store().survey().await.unwrap().nodes, [], "they said goodbye");
 }
 
-/// J6 and J8: nodes that die repeat a little, and neither lose nor disorder anything.
+/// Holds J6 and J8: nodes that die repeat a little, and neither lose nor disorder anything.
 pub async fn nothing_is_lost_when_nodes_die(harness: impl PublishHarness) {
     let harness = Arc::new(harness);
     let history = LogHistory::of(readers());
@@ -176,7 +176,7 @@ pub async fn nothing_is_lost_when_nodes_die(harness: impl PublishHarness) {
     }
 }
 
-/// J6 and J8: a server that lost its last commits gives their positions again, and what is recorded
+/// Holds J6 and J8: a server that lost its last commits gives their positions again, and what is recorded
 /// there then is published.
 pub async fn positions_that_are_given_again_are_published_again(harness: impl PublishHarness) {
     let (journal, latch) = (harness.journal(), Latch::new("p"));
@@ -193,7 +193,7 @@ pub async fn positions_that_are_given_again_are_published_again(harness: impl Pu
     node.close().await;
 }
 
-/// J8: a node that was not closed is followed by another, where the cursor is.
+/// Holds J8: a node that was not closed is followed by another, where the cursor is.
 pub async fn who_follows_a_dead_node_goes_on_where_the_cursor_is(harness: impl PublishHarness) {
     let (journal, latch) = (harness.journal(), Latch::new("p"));
     append(journal, 10).await;
@@ -209,7 +209,7 @@ pub async fn who_follows_a_dead_node_goes_on_where_the_cursor_is(harness: impl P
     node.close().await;
 }
 
-/// J3 and J6: whatever has to be read again, a publisher that is busy holds no other back, and what it
+/// Holds J3 and J6: whatever has to be read again, a publisher that is busy holds no other back, and what it
 /// was given before does not count.
 pub async fn a_busy_publisher_holds_no_other_back_when_positions_go_back(
     harness: impl PublishHarness,
