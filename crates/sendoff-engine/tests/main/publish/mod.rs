@@ -4,7 +4,9 @@
 mod failing;
 mod idle;
 mod lagging;
+mod lost;
 mod operated;
+mod shaky;
 
 use std::time::Duration;
 

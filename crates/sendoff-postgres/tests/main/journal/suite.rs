@@ -133,7 +133,7 @@ mod installed {
 
     sendoff_testkit::journal_suite!(OnServer::open(SERVER).await);
 
-    /// Holds J3 to J9, J11 and J12.
+    /// Holds J3, J4, J5, J6, J7, J8, J9, J11 and J12.
     mod publish {
         use super::*;
 
@@ -147,7 +147,7 @@ mod newest {
 
     sendoff_testkit::journal_suite!(OnServer::open(NEWER_SERVER).await);
 
-    /// Holds J3 to J9, J11 and J12: on the newest version as well.
+    /// Holds J3, J4, J5, J6, J7, J8, J9, J11 and J12: on the newest version as well.
     mod publish {
         use super::*;
 

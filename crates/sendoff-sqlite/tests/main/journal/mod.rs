@@ -1,5 +1,6 @@
 //! The journal in a file.
 
+mod publish;
 mod torture;
 
 use std::time::Duration;
@@ -20,7 +21,7 @@ use tempfile::TempDir;
 
 pub(crate) struct File {
     pub(crate) journal: Journal<SqliteJournal>,
-    folder: TempDir,
+    pub(crate) folder: TempDir,
 }
 
 impl File {
@@ -119,7 +120,7 @@ mod suite {
 
     sendoff_testkit::journal_suite!(File::open().await);
 
-    /// Holds J3 to J9, J11 and J12.
+    /// Holds J3, J4, J5, J6, J7, J8, J9, J11 and J12.
     mod publish {
         use super::*;
 

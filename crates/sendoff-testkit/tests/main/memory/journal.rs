@@ -54,7 +54,7 @@ impl PublishHarness for InMemory {
 
 sendoff_testkit::journal_suite!(InMemory(Journal::new(MemoryJournal::new())));
 
-/// Holds J3 to J9, J11 and J12.
+/// Holds J3, J4, J5, J6, J7, J8, J9, J11 and J12.
 mod publish {
     use super::*;
 
