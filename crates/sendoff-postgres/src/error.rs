@@ -67,22 +67,32 @@ pub(crate) fn explained(code: Option<&SqlState>, source: impl Into<BoxError>) ->
     }
 }
 
+/// The same where another driver carried the statement. Without a code the server said nothing.
+#[cfg(any(feature = "diesel-async", feature = "sea-orm", feature = "sqlx"))]
+pub(crate) fn failed_elsewhere(code: Option<&SqlState>, source: impl Into<BoxError>) -> StoreError {
+    match code {
+        Some(code) if !code_passes(code) => StoreError::Refused(explained(Some(code), source)),
+        _ => StoreError::Unavailable(source.into()),
+    }
+}
+
 /// Whether the same statement may succeed later.
 fn passes(error: &Error) -> bool {
     match error.code() {
-        Some(code) => {
-            is_lost_race(code)
-                || spoils_session(error)
-                || matches!(
-                    &code.code()[..2],
-                    // Connections, transactions, resources, locks, operators, the operating system.
-                    "08" | "40" | "53" | "55" | "57" | "58"
-                )
-                // A standby; whoever is asked next may be the primary.
-                || *code == SqlState::READ_ONLY_SQL_TRANSACTION
-        }
+        Some(code) => code_passes(code) || spoils_session(error),
         None => is_broken_link(error),
     }
+}
+
+fn code_passes(code: &SqlState) -> bool {
+    is_lost_race(code)
+        || matches!(
+            &code.code()[..2],
+            // Connections, transactions, resources, locks, operators, the operating system.
+            "08" | "40" | "53" | "55" | "57" | "58"
+        )
+        // A standby; whoever is asked next may be the primary.
+        || *code == SqlState::READ_ONLY_SQL_TRANSACTION
 }
 
 /// Whether the link is gone, and with it all knowledge of what it carried.

@@ -35,6 +35,8 @@
 mod capture;
 mod claim;
 mod connect;
+#[cfg(any(feature = "diesel-async", feature = "sqlx"))]
+mod encoded;
 mod error;
 mod inspect;
 mod journal;

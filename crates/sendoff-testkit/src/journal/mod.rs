@@ -42,6 +42,6 @@ mod latch;
 mod suite;
 
 pub use async_trait::async_trait;
-pub use harness::{Ending, JournalHarness};
+pub use harness::{Ending, JournalHarness, Step, TransactionHarness};
 pub use latch::Latch;
 pub use suite::run;

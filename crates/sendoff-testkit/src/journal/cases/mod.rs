@@ -8,6 +8,7 @@ mod command;
 mod decide;
 mod load;
 mod tail;
+mod transaction;
 
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ pub use command::*;
 pub use decide::*;
 pub use load::*;
 pub use tail::*;
+pub use transaction::*;
 
 fn tag(text: &str) -> Tag {
     text.parse().unwrap()
