@@ -23,14 +23,16 @@ pub(crate) fn failed(error: Error) -> StoreError {
 pub(crate) fn fix(code: &SqlState) -> Option<&'static str> {
     Some(match *code {
         SqlState::UNDEFINED_TABLE | SqlState::INVALID_SCHEMA_NAME => {
-            "the outbox's tables are missing: run `sendoff migrate`, or name the schema they are in"
+            "the tables are missing: run `sendoff migrate`, or `sendoff journal migrate` for a \
+             journal, or name the schema they are in"
         }
         SqlState::UNDEFINED_COLUMN => {
-            "the table is older than this version or was changed by hand: run `sendoff migrate`"
+            "the table is older than this version or was changed by hand: run `sendoff migrate`, or \
+             `sendoff journal migrate` for a journal"
         }
         SqlState::UNDEFINED_FUNCTION => {
-            "the outbox's functions are missing: run `sendoff migrate`; the server must be \
-             PostgreSQL 13 or newer"
+            "the functions are missing: run `sendoff migrate`, or `sendoff journal migrate` for a \
+             journal; the server must be PostgreSQL 13 or newer"
         }
         SqlState::SYNTAX_ERROR => {
             "the server is too old to know a statement of ours (SKIP LOCKED, for example): it must \
