@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use sendoff_core::journal::Append;
-#[cfg(any(feature = "diesel-async", feature = "sea-orm", feature = "sqlx"))]
-use sendoff_core::journal::Position;
+use sendoff_core::journal::{Append, Position};
 use sendoff_engine::journal::{AppendError, AppendIn, Journal, Receipt};
-use sendoff_postgres::PostgresJournal;
+use sendoff_postgres::{JournalOptions, PostgresJournal};
 use sendoff_testkit::journal::{Ending, JournalHarness, Step, TransactionHarness, async_trait};
 
-use super::{Log, fact, journal};
+use super::{Log, fact, journal, journal_with, options, tagged};
 use crate::place::Place;
 
 type Answers = Vec<Result<Vec<Receipt>, AppendError>>;
@@ -25,6 +23,13 @@ impl<D> Through<D> {
     async fn open(driver: D) -> Self {
         let place = Place::new();
         Self { journal: journal(&place).await, place, driver }
+    }
+
+    async fn impatient(driver: D) -> Self {
+        let place = Place::new();
+        let patience = Duration::from_millis(50);
+        let options = JournalOptions { patience, ..options(&place) };
+        Self { journal: journal_with(&place, options).await, place, driver }
     }
 }
 
@@ -77,9 +82,20 @@ macro_rules! carry_out {
     }};
 }
 
-/// Makes the suite for a driver, and the test that its future can be spawned.
+/// What an append with a condition is answered while another one is open on its tag.
+async fn waited<D: Driver>(to: Through<D>) -> AppendError {
+    let mut client = to.place.client().await;
+    let mut tx = client.transaction().await.unwrap();
+    to.journal.append_in(&mut tx, [fact("a", &["w=1"])], None).await.unwrap();
+    let alone = Some(tagged("w=1").none_after(Position::END));
+    let append = Append::new(vec![fact("b", &["w=1"])], alone).unwrap();
+    to.transact(&[Step::Append(append)], Ending::RollBack).await.remove(0).unwrap_err()
+}
+
+/// Makes the suite for a driver, and the tests that its future can be spawned and that it says when
+/// others had what it needed for too long.
 macro_rules! suite {
-    ($driver:expr) => {
+    ($driver:expr, busy: $busy:pat) => {
         sendoff_testkit::journal_suite!(transactions: Through::open($driver).await);
         sendoff_testkit::journal_suite!(snapshots: Through::open($driver).await);
 
@@ -95,6 +111,12 @@ macro_rules! suite {
             .unwrap();
             assert!(answers[0].is_ok());
             assert_eq!(through.journal.head().await.unwrap().get(), 1);
+        }
+
+        #[tokio::test]
+        async fn whoever_waits_too_long_is_told_so() {
+            let answer = waited(Through::impatient($driver).await).await;
+            assert!(matches!(answer, $busy), "{answer:?}");
         }
     };
 }
@@ -119,7 +141,7 @@ mod tokio_postgres {
         }
     }
 
-    suite!(Own);
+    suite!(Own, busy: AppendError::Busy(_));
 }
 
 /// Holds J1.
@@ -145,7 +167,7 @@ mod sqlx {
         }
     }
 
-    suite!(Sqlx);
+    suite!(Sqlx, busy: AppendError::Busy(_));
 
     /// Whoever began it: sqlx's own count sees neither a BEGIN nor a COMMIT sent as text.
     #[tokio::test]
@@ -161,18 +183,6 @@ mod sqlx {
         let answer = journal.append_in(&mut conn, [fact("a", &[])], None).await;
         assert!(matches!(answer, Err(AppendError::NoTransaction)), "{answer:?}");
         assert_eq!(through.place.number("select count(*) from journal_event").await, 1);
-    }
-
-    #[tokio::test]
-    async fn whoever_waits_too_long_is_told_so() {
-        let answer = super::waited(|journal, place| async move {
-            let mut conn = PgConnection::connect(&place.url).await.unwrap();
-            let mut tx = conn.begin().await.unwrap();
-            let alone = Some(crate::journal::tagged("w=1").none_after(Position::END));
-            journal.append_in(&mut tx, [fact("b", &["w=1"])], alone).await
-        })
-        .await;
-        assert!(matches!(answer, AppendError::Busy(_)), "{answer:?}");
     }
 }
 
@@ -199,19 +209,7 @@ mod sea_orm {
         }
     }
 
-    suite!(SeaOrm);
-
-    #[tokio::test]
-    async fn whoever_waits_too_long_is_told_so() {
-        let answer = super::waited(|journal, place| async move {
-            let db = Database::connect(&place.url).await.unwrap();
-            let mut tx = db.begin().await.unwrap();
-            let alone = Some(crate::journal::tagged("w=1").none_after(Position::END));
-            journal.append_in(&mut tx, [fact("b", &["w=1"])], alone).await
-        })
-        .await;
-        assert!(matches!(answer, AppendError::Busy(_)), "{answer:?}");
-    }
+    suite!(SeaOrm, busy: AppendError::Busy(_));
 }
 
 /// Holds J1.
@@ -235,7 +233,8 @@ mod diesel_async {
         }
     }
 
-    suite!(Diesel);
+    // A known limit: diesel does not pass the server's code on.
+    suite!(Diesel, busy: AppendError::Store(_));
 
     #[tokio::test]
     async fn without_a_transaction_nothing_is_appended() {
@@ -252,33 +251,4 @@ mod diesel_async {
         .unwrap();
         assert_eq!(through.place.number("select count(*) from journal_event").await, 1);
     }
-
-    /// A known limit: diesel does not pass the server's code on.
-    #[tokio::test]
-    async fn whoever_waits_too_long_is_told_by_diesel() {
-        let answer = super::waited(|journal, place| async move {
-            let mut conn = AsyncPgConnection::establish(&place.url).await.unwrap();
-            conn.batch_execute("begin").await.unwrap();
-            let alone = Some(crate::journal::tagged("w=1").none_after(Position::END));
-            journal.append_in(&mut conn, [fact("b", &["w=1"])], alone).await
-        })
-        .await;
-        assert!(matches!(answer, AppendError::Store(_)), "{answer:?}");
-    }
-}
-
-/// What an append with a condition is answered while another one is open on its tag.
-#[cfg(any(feature = "diesel-async", feature = "sea-orm", feature = "sqlx"))]
-async fn waited<F>(appending: impl FnOnce(Log, std::sync::Arc<Place>) -> F) -> AppendError
-where
-    F: Future<Output = Result<Vec<Receipt>, AppendError>>,
-{
-    let place = std::sync::Arc::new(Place::new());
-    let patience = Duration::from_millis(50);
-    let options = sendoff_postgres::JournalOptions { patience, ..super::options(&place) };
-    let journal = super::journal_with(&place, options).await;
-    let mut client = place.client().await;
-    let mut tx = client.transaction().await.unwrap();
-    journal.append_in(&mut tx, [fact("a", &["w=1"])], None).await.unwrap();
-    appending(journal, place.clone()).await.unwrap_err()
 }
