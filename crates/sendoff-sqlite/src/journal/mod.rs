@@ -7,6 +7,7 @@
 mod append;
 mod conn;
 mod facts;
+mod publish;
 mod schema;
 mod search;
 mod sql;

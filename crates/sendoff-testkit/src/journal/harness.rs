@@ -35,14 +35,14 @@ pub trait TransactionHarness: JournalHarness {
     /// Where anything but an append fails.
     async fn transact(
         &self,
-        steps: &[Step],
+        steps: &[Deed],
         ending: Ending,
     ) -> Vec<Result<Vec<Receipt>, AppendError>>;
 }
 
 /// What happens in a transaction.
 #[derive(Debug, Clone)]
-pub enum Step {
+pub enum Deed {
     /// Facts are appended.
     Append(Append),
     /// A statement of the application's, which answers nothing.

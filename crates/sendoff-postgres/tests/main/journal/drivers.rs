@@ -5,7 +5,7 @@ use std::time::Duration;
 use sendoff_core::journal::{Append, Position};
 use sendoff_engine::journal::{AppendError, AppendIn, Journal, Receipt};
 use sendoff_postgres::{JournalOptions, PostgresJournal};
-use sendoff_testkit::journal::{Ending, JournalHarness, Step, TransactionHarness, async_trait};
+use sendoff_testkit::journal::{Deed, Ending, JournalHarness, TransactionHarness, async_trait};
 
 use super::{Log, fact, journal, journal_with, options, tagged};
 use crate::place::Place;
@@ -35,7 +35,7 @@ impl<D> Through<D> {
 
 #[async_trait]
 trait Driver: Send + Sync + 'static {
-    async fn transact(&self, to: &Through<Self>, steps: &[Step], ending: Ending) -> Answers
+    async fn transact(&self, to: &Through<Self>, steps: &[Deed], ending: Ending) -> Answers
     where
         Self: Sized;
 }
@@ -55,13 +55,13 @@ impl<D: Driver> JournalHarness for Through<D> {
         ending: Ending,
     ) -> Result<Vec<Receipt>, AppendError> {
         assert_eq!(open, Duration::ZERO, "no case of these takes its time");
-        self.transact(&[Step::Append(append.clone())], ending).await.remove(0)
+        self.transact(&[Deed::Append(append.clone())], ending).await.remove(0)
     }
 }
 
 #[async_trait]
 impl<D: Driver> TransactionHarness for Through<D> {
-    async fn transact(&self, steps: &[Step], ending: Ending) -> Answers {
+    async fn transact(&self, steps: &[Deed], ending: Ending) -> Answers {
         self.driver.transact(self, steps, ending).await
     }
 }
@@ -72,10 +72,10 @@ macro_rules! carry_out {
         let mut answers = Vec::new();
         for step in $steps {
             match step {
-                Step::Append(append) => {
+                Deed::Append(append) => {
                     answers.push($to.journal.store().append_in(&mut $tx, append).await);
                 }
-                Step::Sql($sql) => drop($run.await.unwrap()),
+                Deed::Sql($sql) => drop($run.await.unwrap()),
             }
         }
         answers
@@ -89,7 +89,7 @@ async fn waited<D: Driver>(to: Through<D>) -> AppendError {
     to.journal.append_in(&mut tx, [fact("a", &["w=1"])], None).await.unwrap();
     let alone = Some(tagged("w=1").none_after(Position::END));
     let append = Append::new(vec![fact("b", &["w=1"])], alone).unwrap();
-    to.transact(&[Step::Append(append)], Ending::RollBack).await.remove(0).unwrap_err()
+    to.transact(&[Deed::Append(append)], Ending::RollBack).await.remove(0).unwrap_err()
 }
 
 /// Makes the suite for a driver, and the tests that its future can be spawned and that it says when
@@ -104,7 +104,7 @@ macro_rules! suite {
             let through = Through::open($driver).await;
             let (through, answers) = tokio::spawn(async move {
                 let append = Append::new(vec![fact("a", &["w=1"])], None).unwrap();
-                let answers = through.transact(&[Step::Append(append)], Ending::Commit).await;
+                let answers = through.transact(&[Deed::Append(append)], Ending::Commit).await;
                 (through, answers)
             })
             .await
@@ -129,7 +129,7 @@ mod tokio_postgres {
 
     #[async_trait]
     impl Driver for Own {
-        async fn transact(&self, to: &Through<Self>, steps: &[Step], ending: Ending) -> Answers {
+        async fn transact(&self, to: &Through<Self>, steps: &[Deed], ending: Ending) -> Answers {
             let mut client = to.place.client().await;
             let mut tx = client.transaction().await.unwrap();
             let answers = carry_out!(to, tx, steps, |sql| tx.batch_execute(sql));
@@ -155,7 +155,7 @@ mod sqlx {
 
     #[async_trait]
     impl Driver for Sqlx {
-        async fn transact(&self, to: &Through<Self>, steps: &[Step], ending: Ending) -> Answers {
+        async fn transact(&self, to: &Through<Self>, steps: &[Deed], ending: Ending) -> Answers {
             let mut conn = PgConnection::connect(&to.place.url).await.unwrap();
             let mut tx = conn.begin().await.unwrap();
             let answers = carry_out!(to, tx, steps, |sql| tx.execute(*sql));
@@ -197,7 +197,7 @@ mod sea_orm {
 
     #[async_trait]
     impl Driver for SeaOrm {
-        async fn transact(&self, to: &Through<Self>, steps: &[Step], ending: Ending) -> Answers {
+        async fn transact(&self, to: &Through<Self>, steps: &[Deed], ending: Ending) -> Answers {
             let db = Database::connect(&to.place.url).await.unwrap();
             let mut tx = db.begin().await.unwrap();
             let answers = carry_out!(to, tx, steps, |sql| tx.execute_unprepared(sql));
@@ -223,7 +223,7 @@ mod diesel_async {
 
     #[async_trait]
     impl Driver for Diesel {
-        async fn transact(&self, to: &Through<Self>, steps: &[Step], ending: Ending) -> Answers {
+        async fn transact(&self, to: &Through<Self>, steps: &[Deed], ending: Ending) -> Answers {
             let mut conn = AsyncPgConnection::establish(&to.place.url).await.unwrap();
             conn.batch_execute("begin").await.unwrap();
             let answers = carry_out!(to, conn, steps, |sql| conn.batch_execute(sql));

@@ -6,14 +6,14 @@ use sendoff_engine::journal::{AppendError, Receipt};
 
 use super::append::{came_back, thorny};
 use super::{fact, found, tag, tagged, types};
-use crate::journal::{Ending, Step, TransactionHarness};
+use crate::journal::{Deed, Ending, TransactionHarness};
 
-fn append(facts: impl Into<Vec<Fact>>, condition: Option<Condition>) -> Step {
-    Step::Append(Append::new(facts.into(), condition).unwrap())
+fn append(facts: impl Into<Vec<Fact>>, condition: Option<Condition>) -> Deed {
+    Deed::Append(Append::new(facts.into(), condition).unwrap())
 }
 
 /// What the only append was answered.
-async fn only(harness: &impl TransactionHarness, step: Step) -> Result<Vec<Receipt>, AppendError> {
+async fn only(harness: &impl TransactionHarness, step: Deed) -> Result<Vec<Receipt>, AppendError> {
     harness.transact(&[step], Ending::Commit).await.pop().unwrap()
 }
 
@@ -47,9 +47,9 @@ pub async fn a_savepoint_that_is_rolled_back_takes_its_facts_with_it(
     let undone = fact("undone", &["w=1"]);
     let steps = [
         append([fact("before", &["w=1"])], None),
-        Step::Sql("savepoint one"),
+        Deed::Sql("savepoint one"),
         append([undone.clone()], None),
-        Step::Sql("rollback to savepoint one"),
+        Deed::Sql("rollback to savepoint one"),
         append([fact("after", &["w=1"])], None),
         // What was undone was never there, and can be appended.
         append([undone], None),
@@ -111,7 +111,7 @@ pub async fn a_condition_is_refused_where_the_snapshot_is_old(harness: impl Tran
     ] {
         let condition = tagged("w=1").none_after(Position::END);
         let steps = [
-            Step::Sql(level),
+            Deed::Sql(level),
             append([fact("refused", &["w=1"])], Some(condition)),
             append([fact("kept", &["w=1"])], None),
         ];

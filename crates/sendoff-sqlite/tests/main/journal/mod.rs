@@ -1,5 +1,7 @@
 //! The journal in a file.
 
+mod torture;
+
 use std::time::Duration;
 
 use rusqlite::TransactionBehavior;
@@ -10,16 +12,18 @@ use sendoff_engine::journal::{
 };
 use sendoff_engine::store::StoreError;
 use sendoff_sqlite::{SqliteJournal, SqliteOptions};
-use sendoff_testkit::journal::{Ending, JournalHarness, Step, TransactionHarness, async_trait};
+use sendoff_testkit::journal::{
+    Deed, Ending, JournalHarness, PublishHarness, TransactionHarness, async_trait,
+};
 use tempfile::TempDir;
 
-struct File {
-    journal: Journal<SqliteJournal>,
+pub(crate) struct File {
+    pub(crate) journal: Journal<SqliteJournal>,
     folder: TempDir,
 }
 
 impl File {
-    async fn open() -> Self {
+    pub(crate) async fn open() -> Self {
         let folder = TempDir::new().unwrap();
         let store = SqliteJournal::open(folder.path().join("a.db")).await.unwrap();
         Self { journal: Journal::new(store), folder }
@@ -56,11 +60,42 @@ impl JournalHarness for File {
     }
 }
 
+#[async_trait]
+impl PublishHarness for File {
+    async fn elsewhere(&self) -> Journal<SqliteJournal> {
+        Journal::new(SqliteJournal::open(self.folder.path().join("a.db")).await.unwrap())
+    }
+
+    async fn sql(&self, statement: &str) -> bool {
+        self.journal.store().connect().unwrap().execute_batch(statement).unwrap();
+        true
+    }
+
+    async fn lose_after(&self, position: Position) {
+        let lose = format!(
+            "begin immediate;
+             delete from journal_event where position > {position};
+             delete from journal_tag where position > {position};
+             update journal_cursor set last_position = {position} where last_position > {position};
+             update sqlite_sequence set seq = {position} where name = 'journal_event';
+             commit"
+        );
+        self.sql(&lose).await;
+    }
+}
+
 /// Holds J1, J2, J6 and J13.
 mod suite {
     use super::*;
 
     sendoff_testkit::journal_suite!(File::open().await);
+
+    /// Holds J3 to J9, J11 and J12.
+    mod publish {
+        use super::*;
+
+        sendoff_testkit::publish_suite!(File::open().await);
+    }
 }
 
 type Answers = Vec<Result<Vec<Receipt>, AppendError>>;
@@ -68,7 +103,7 @@ type Answers = Vec<Result<Vec<Receipt>, AppendError>>;
 /// rusqlite's transactions.
 #[async_trait]
 impl TransactionHarness for File {
-    async fn transact(&self, steps: &[Step], ending: Ending) -> Answers {
+    async fn transact(&self, steps: &[Deed], ending: Ending) -> Answers {
         let (store, steps) = (self.journal.store().clone(), steps.to_vec());
         let carrying_out = move || {
             let mut conn = store.connect().unwrap();
@@ -76,8 +111,8 @@ impl TransactionHarness for File {
             let mut answers = Vec::new();
             for step in &steps {
                 match step {
-                    Step::Append(append) => answers.push(store.append_in_blocking(&tx, append)),
-                    Step::Sql(sql) => tx.execute_batch(sql).unwrap(),
+                    Deed::Append(append) => answers.push(store.append_in_blocking(&tx, append)),
+                    Deed::Sql(sql) => tx.execute_batch(sql).unwrap(),
                 }
             }
             match ending {
@@ -140,22 +175,22 @@ mod sqlx_transactions {
             ending: Ending,
         ) -> Result<Vec<Receipt>, AppendError> {
             assert_eq!(open, Duration::ZERO, "no case of these takes its time");
-            self.transact(&[Step::Append(append.clone())], ending).await.remove(0)
+            self.transact(&[Deed::Append(append.clone())], ending).await.remove(0)
         }
     }
 
     #[async_trait]
     impl TransactionHarness for Sqlx {
-        async fn transact(&self, steps: &[Step], ending: Ending) -> Answers {
+        async fn transact(&self, steps: &[Deed], ending: Ending) -> Answers {
             let mut conn = self.conn().await;
             let mut tx = conn.begin_with("begin immediate").await.unwrap();
             let mut answers = Vec::new();
             for step in steps {
                 match step {
-                    Step::Append(append) => {
+                    Deed::Append(append) => {
                         answers.push(self.0.journal.store().append_in(&mut tx, append).await);
                     }
-                    Step::Sql(sql) => drop(tx.execute(*sql).await.unwrap()),
+                    Deed::Sql(sql) => drop(tx.execute(*sql).await.unwrap()),
                 }
             }
             match ending {
