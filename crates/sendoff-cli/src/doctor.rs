@@ -48,10 +48,7 @@ const WRONG: u8 = 1;
 pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
     let Options { database, open, lag, queries, json } = options;
     let opened = Opened::of(database).await?;
-    let checkup = match opened.if_publishing() {
-        Some(publishers) => publishers.checkup(&Which::all()).await?,
-        None => opened.journal.checkup().await?,
-    };
+    let checkup = opened.publishers.checkup(&Which::all()).await?;
     let mut doing = Vec::new();
     for holder in &checkup.holders {
         doing.push(if queries { opened.journal.doing(holder).await? } else { None });

@@ -36,6 +36,8 @@ mod capture;
 mod claim;
 mod connect;
 mod ddl;
+#[cfg(any(feature = "diesel-async", feature = "sqlx"))]
+mod encoded;
 mod error;
 mod inspect;
 mod journal;

@@ -15,7 +15,7 @@ use crate::database::{Database, Named};
 /// A journal that is there, whatever it lives in.
 pub(crate) struct Opened {
     pub(crate) journal: Journal<Arc<dyn JournalStore>>,
-    publishers: Option<Publishers<Arc<dyn PublishStore>>>,
+    pub(crate) publishers: Publishers<Arc<dyn PublishStore>>,
 }
 
 impl Opened {
@@ -29,7 +29,7 @@ impl Opened {
             Named::Mysql { options, .. } => no_journal(&options),
             Named::Sqlite { url, options } => {
                 let store = SqliteJournal::open_existing_url(&url, options).await;
-                Ok(Self::reading(store.context(MIGRATE)?))
+                Ok(Self::publishing(store.context(MIGRATE)?))
             }
         }
     }
@@ -37,24 +37,7 @@ impl Opened {
     fn publishing(store: impl PublishStore) -> Self {
         let store = Arc::new(store);
         let publishers = Journal::new(Arc::clone(&store) as Arc<dyn PublishStore>).publishers();
-        Self { journal: Journal::new(store), publishers: Some(publishers) }
-    }
-
-    fn reading(store: impl JournalStore) -> Self {
-        Self { journal: Journal::new(Arc::new(store)), publishers: None }
-    }
-
-    /// Its publishers, where the database keeps cursors.
-    pub(crate) fn if_publishing(&self) -> Option<&Publishers<Arc<dyn PublishStore>>> {
-        self.publishers.as_ref()
-    }
-
-    /// Its publishers.
-    pub(crate) fn publishers(&self) -> anyhow::Result<&Publishers<Arc<dyn PublishStore>>> {
-        let Some(publishers) = &self.publishers else {
-            bail!("this database keeps no cursors of publishers yet; PostgreSQL does");
-        };
-        Ok(publishers)
+        Self { journal: Journal::new(store), publishers }
     }
 }
 

@@ -86,7 +86,7 @@ pub(super) async fn run(options: Options) -> anyhow::Result<ExitCode> {
 impl List {
     async fn run(self) -> anyhow::Result<ExitCode> {
         let (which, opened) = (self.pairs.into(), Opened::of(self.database).await?);
-        let publishers = opened.publishers()?;
+        let publishers = &opened.publishers;
         let mut any = false;
         each(publishers, &which, self.limit, |parked| {
             any = true;
@@ -156,7 +156,7 @@ impl Change {
     async fn run(self, act: Act) -> anyhow::Result<ExitCode> {
         let which = self.pairs.which()?;
         let opened = Opened::of(self.database).await?;
-        let (publishers, position) = (opened.publishers()?, self.position);
+        let (publishers, position) = (&opened.publishers, self.position);
         let (count, did) = match act {
             Act::Retry => (publishers.retry_parked(&which, position).await?, "due now"),
             Act::Discard => (publishers.discard_parked(&which, position).await?, "discarded"),

@@ -107,7 +107,7 @@ pub(super) async fn run(options: Options) -> anyhow::Result<ExitCode> {
     match options.command {
         Command::List(List { database, pairs, json }) => {
             let opened = Opened::of(database).await?;
-            let report = Report::of(opened.publishers()?, &pairs.into()).await?;
+            let report = Report::of(&opened.publishers, &pairs.into()).await?;
             report.show(json)?;
             Ok(ExitCode::SUCCESS)
         }
@@ -134,7 +134,7 @@ impl Operate {
     async fn run(self, change: Change) -> anyhow::Result<ExitCode> {
         let which = self.pairs.which()?;
         let opened = Opened::of(self.database).await?;
-        let publishers = opened.publishers()?;
+        let publishers = &opened.publishers;
         if publishers.cursors(&which).await?.is_empty() {
             bail!("there is no such pair; `sendoff journal publishers list` shows those there are");
         }

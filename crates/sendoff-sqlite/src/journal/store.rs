@@ -14,6 +14,7 @@ use sendoff_engine::store::StoreError;
 use tokio::sync::OnceCell;
 
 use super::append::append_all;
+use super::conn::{Blocking, at_once};
 use super::facts;
 use super::search::search;
 use super::sql::Sql;
@@ -273,7 +274,7 @@ fn rows(
 ) -> Result<Vec<TailRow>, StoreError> {
     let mut fetch = conn.prepare_cached(&sql.fetch).map_err(failed)?;
     let mut rows = Vec::new();
-    for number in search(conn, sql, query, page).map_err(failed)? {
+    for number in at_once(search(&mut Blocking(conn), sql, query, page)).map_err(failed)? {
         let position =
             Position::try_from(number).map_err(|invalid| StoreError::Refused(invalid.into()))?;
         let recorded = fetch.query_row([number], |row| Ok(facts::recorded(row))).map_err(failed)?;

@@ -26,6 +26,31 @@ pub trait JournalHarness: Send + Sync + 'static {
     ) -> Result<Vec<Receipt>, AppendError>;
 }
 
+/// What the cases about transactions need: a driver that carries out what it is told.
+#[async_trait]
+pub trait TransactionHarness: JournalHarness {
+    /// Carries these steps out in one transaction of the application's, and ends it. Answers what each
+    /// append was answered.
+    ///
+    /// # Panics
+    ///
+    /// Where anything but an append fails.
+    async fn transact(
+        &self,
+        steps: &[Deed],
+        ending: Ending,
+    ) -> Vec<Result<Vec<Receipt>, AppendError>>;
+}
+
+/// What happens in a transaction.
+#[derive(Debug, Clone)]
+pub enum Deed {
+    /// Facts are appended.
+    Append(Append),
+    /// A statement of the application's, which answers nothing.
+    Sql(&'static str),
+}
+
 /// How a transaction ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {

@@ -3,6 +3,7 @@
 mod append;
 mod busy;
 mod decide;
+mod drivers;
 mod gaps;
 mod plans;
 mod publish;

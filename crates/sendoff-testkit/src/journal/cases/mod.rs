@@ -9,6 +9,7 @@ mod decide;
 mod load;
 mod retain;
 mod tail;
+mod transaction;
 
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ pub use decide::*;
 pub use load::*;
 pub use retain::*;
 pub use tail::*;
+pub use transaction::*;
 
 fn tag(text: &str) -> Tag {
     text.parse().unwrap()
