@@ -36,6 +36,16 @@ impl MemoryJournal {
         Self::default()
     }
 
+    /// Forgets what came behind a position, as a server does that lost its last commits: the next fact
+    /// gets a position that was given before.
+    pub fn lose_after(&self, position: Position) {
+        let mut desk = self.desk();
+        let mut facts = self.facts();
+        facts.kept.retain(|fact| fact.position <= position);
+        facts.head = facts.head.min(position);
+        desk.lose_after(position);
+    }
+
     /// Its cursors.
     pub(super) fn desk(&self) -> MutexGuard<'_, Desk> {
         lock(&self.0.desk)

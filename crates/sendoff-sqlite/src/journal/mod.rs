@@ -6,6 +6,7 @@
 
 mod append;
 mod facts;
+mod publish;
 mod retain;
 mod schema;
 mod search;

@@ -11,7 +11,7 @@ impl Schema for Sql {
     }
 
     fn migrations(&self) -> Vec<&str> {
-        vec![&self.migration_0001]
+        vec![&self.migration_0001, &self.migration_0002]
     }
 
     fn version(&self, conn: &Connection) -> rusqlite::Result<i64> {

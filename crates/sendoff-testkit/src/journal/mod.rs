@@ -1,4 +1,4 @@
-//! The suite every journal passes.
+//! The suite every journal passes; [`publish`] has the one for those that can publish.
 //!
 //! A journal joins with a [`JournalHarness`] and one line; every case becomes a test of its own:
 //!
@@ -39,9 +39,13 @@
 pub mod cases;
 mod harness;
 mod latch;
+pub mod publish;
 mod suite;
+mod torture;
 
 pub use async_trait::async_trait;
 pub use harness::{Ending, JournalHarness, RetainHarness};
 pub use latch::Latch;
+pub use publish::{PublishHarness, Rounds};
 pub use suite::run;
+pub use torture::{Script, Step, Torture, TortureHarness, Tortured, Writer, torture};

@@ -2,28 +2,27 @@
 
 use std::time::Duration;
 
-use sendoff_core::journal::publish::{CursorStatus, PairId};
 use sendoff_core::journal::{Append, Position};
 use sendoff_engine::journal::{AppendError, AppendIn, Journal, Receipt};
 use sendoff_postgres::PostgresJournal;
-use sendoff_testkit::journal::{Ending, JournalHarness, RetainHarness, async_trait};
+use sendoff_testkit::journal::{Ending, JournalHarness, PublishHarness, async_trait};
 
 use super::{Log, journal, journal_with, partitioned};
 use crate::place::{NEWER_SERVER, Place, SERVER};
 
-struct OnServer {
-    journal: Log,
-    place: Place,
+pub(super) struct OnServer {
+    pub(super) journal: Log,
+    pub(super) place: Place,
 }
 
 impl OnServer {
-    async fn open(server: &str) -> Self {
+    pub(super) async fn open(server: &str) -> Self {
         let place = Place::on(server);
         Self { journal: journal(&place).await, place }
     }
 
     /// In partitions of ten positions, and a tail behind the third.
-    async fn in_partitions(server: &str) -> Self {
+    pub(super) async fn in_partitions(server: &str) -> Self {
         let place = Place::on(server);
         Self { journal: journal_with(&place, partitioned(&place, 10)).await, place }
     }
@@ -56,30 +55,26 @@ impl JournalHarness for OnServer {
 }
 
 #[async_trait]
-impl RetainHarness for OnServer {
-    async fn put_cursor(&self, pair: &PairId, position: Position, status: CursorStatus) {
-        let (topic, publisher) = (pair.topic(), pair.publisher());
-        self.place
-            .run(&format!(
-                "insert into journal_cursor (topic, publisher, last_position, status)
-                 values ('{topic}', '{publisher}', {position}, '{status}')
-                 on conflict (topic, publisher)
-                 do update set last_position = {position}, status = '{status}'"
-            ))
-            .await;
+impl PublishHarness for OnServer {
+    async fn elsewhere(&self) -> Journal<PostgresJournal> {
+        journal(&self.place).await
     }
 
-    async fn set_aside(&self, pair: &PairId, position: Position, aside: bool) {
-        let (topic, publisher) = (pair.topic(), pair.publisher());
-        let change = if aside {
-            format!(
-                "insert into journal_parked (topic, publisher, position)
-                 values ('{topic}', '{publisher}', {position})"
-            )
-        } else {
-            format!("delete from journal_parked where position = {position}")
-        };
-        self.place.run(&change).await;
+    async fn sql(&self, statement: &str) -> bool {
+        self.place.run(statement).await;
+        true
+    }
+
+    async fn lose_after(&self, position: Position) {
+        self.place
+            .run(&format!(
+                "delete from journal_event where position > {position};
+                 delete from journal_tag where position > {position};
+                 update journal_cursor set last_position = {position}
+                  where last_position > {position};
+                 select setval('journal_position', {position})"
+            ))
+            .await;
     }
 }
 
@@ -106,6 +101,13 @@ mod installed {
     use super::*;
 
     sendoff_testkit::journal_suite!(OnServer::open(SERVER).await);
+
+    /// Holds J3 to J9, J11 and J12.
+    mod publish {
+        use super::*;
+
+        sendoff_testkit::publish_suite!(OnServer::open(SERVER).await);
+    }
 }
 
 /// Holds J1, J2, J6 and J13: on the newest version as well.
@@ -113,6 +115,13 @@ mod newest {
     use super::*;
 
     sendoff_testkit::journal_suite!(OnServer::open(NEWER_SERVER).await);
+
+    /// Holds J3 to J9, J11 and J12: on the newest version as well.
+    mod publish {
+        use super::*;
+
+        sendoff_testkit::publish_suite!(OnServer::open(NEWER_SERVER).await);
+    }
 }
 
 /// Holds J1, J2, J6 and J13: in partitions, over their boundaries and in the tail.

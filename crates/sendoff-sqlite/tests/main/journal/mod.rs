@@ -1,26 +1,27 @@
 //! The journal in a file.
 
+mod torture;
+
 use std::time::Duration;
 
 use rusqlite::TransactionBehavior;
 use sendoff_core::Ident;
-use sendoff_core::journal::publish::{CursorStatus, PairId};
 use sendoff_core::journal::{Append, Fact, Position, Query, Unsafe};
 use sendoff_engine::journal::{
     AppendError, AppendInBlocking, Journal, Receipt, TailError, TailOptions,
 };
 use sendoff_engine::store::StoreError;
 use sendoff_sqlite::{SqliteJournal, SqliteOptions};
-use sendoff_testkit::journal::{Ending, JournalHarness, RetainHarness, async_trait};
+use sendoff_testkit::journal::{Ending, JournalHarness, PublishHarness, async_trait};
 use tempfile::TempDir;
 
-struct File {
-    journal: Journal<SqliteJournal>,
+pub(crate) struct File {
+    pub(crate) journal: Journal<SqliteJournal>,
     folder: TempDir,
 }
 
 impl File {
-    async fn open() -> Self {
+    pub(crate) async fn open() -> Self {
         let folder = TempDir::new().unwrap();
         let store = SqliteJournal::open(folder.path().join("a.db")).await.unwrap();
         Self { journal: Journal::new(store), folder }
@@ -58,24 +59,26 @@ impl JournalHarness for File {
 }
 
 #[async_trait]
-impl RetainHarness for File {
-    async fn put_cursor(&self, pair: &PairId, position: Position, status: CursorStatus) {
-        let conn = self.journal.store().connect().unwrap();
-        let put = "insert into journal_cursor (topic, publisher, last_position, status)
-                   values (?1, ?2, ?3, ?4)
-                   on conflict do update set last_position = ?3, status = ?4";
-        let (position, status) = (i64::from(position), status.as_str());
-        conn.execute(put, (pair.topic(), pair.publisher(), position, status)).unwrap();
+impl PublishHarness for File {
+    async fn elsewhere(&self) -> Journal<SqliteJournal> {
+        Journal::new(SqliteJournal::open(self.folder.path().join("a.db")).await.unwrap())
     }
 
-    async fn set_aside(&self, pair: &PairId, position: Position, aside: bool) {
-        let conn = self.journal.store().connect().unwrap();
-        let change = if aside {
-            "insert into journal_parked (topic, publisher, position, parked_at) values (?1, ?2, ?3, 0)"
-        } else {
-            "delete from journal_parked where topic = ?1 and publisher = ?2 and position = ?3"
-        };
-        conn.execute(change, (pair.topic(), pair.publisher(), i64::from(position))).unwrap();
+    async fn sql(&self, statement: &str) -> bool {
+        self.journal.store().connect().unwrap().execute_batch(statement).unwrap();
+        true
+    }
+
+    async fn lose_after(&self, position: Position) {
+        let lose = format!(
+            "begin immediate;
+             delete from journal_event where position > {position};
+             delete from journal_tag where position > {position};
+             update journal_cursor set last_position = {position} where last_position > {position};
+             update sqlite_sequence set seq = {position} where name = 'journal_event';
+             commit"
+        );
+        self.sql(&lose).await;
     }
 }
 
@@ -90,6 +93,13 @@ mod suite {
     use super::*;
 
     sendoff_testkit::journal_suite!(File::open().await);
+
+    /// Holds J3 to J9, J11 and J12.
+    mod publish {
+        use super::*;
+
+        sendoff_testkit::publish_suite!(File::open().await);
+    }
 }
 
 fn fact(event_type: &str) -> Fact {
