@@ -129,6 +129,13 @@ mod in_partitions {
     use super::*;
 
     sendoff_testkit::journal_suite!(OnServer::in_partitions(SERVER).await);
+
+    /// Holds J3 to J9, J11 and J12: in partitions as well.
+    mod publish {
+        use super::*;
+
+        sendoff_testkit::publish_suite!(OnServer::in_partitions(SERVER).await);
+    }
 }
 
 /// The same on the newest version.
