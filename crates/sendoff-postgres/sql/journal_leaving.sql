@@ -5,4 +5,3 @@ select c.relname::text
   from pg_class c
   join pg_class journal on journal.oid = to_regclass('sendoff.journal_event')
  where c.relnamespace = journal.relnamespace and c.relkind = 'r' and not c.relispartition
- order by c.relname

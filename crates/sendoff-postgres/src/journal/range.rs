@@ -224,6 +224,8 @@ impl RangeSession for Session {
                 leaving.extend(name.map(|name| Leaving { name, fate }));
             }
         }
+        // Names sort as texts there, and here by the positions in them.
+        leaving.sort_by_key(|leaving| leaving.name);
         Ok(leaving)
     }
 

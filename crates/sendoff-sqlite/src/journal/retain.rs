@@ -1,7 +1,7 @@
 //! Letting facts go, one by one: a file has no partitions.
 
 use async_trait::async_trait;
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::Connection;
 use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::{PairId, UnknownCursorStatus};
 use sendoff_core::journal::retain::{Follower, Followers};
@@ -53,7 +53,7 @@ impl RetainJournalStore for SqliteJournal {
     async fn purge_facts(&self, purge: &PurgeFacts) -> Result<PurgedFacts, StoreError> {
         let limit = purge.limit.min(limits::BATCH_ROWS);
         let purge = PurgeFacts { limit, ..*purge };
-        self.change(move |conn, sql| {
+        self.note(move |conn, sql, _| {
             let mut find = conn.prepare_cached(&sql.purge_find)?;
             let found = find.query_map(bounds(conn, sql, &purge)?, |row| {
                 Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))
@@ -98,22 +98,4 @@ fn bounds(
 
 fn place(number: i64) -> Result<Position, StoreError> {
     Position::try_from(number).map_err(|invalid| StoreError::Refused(invalid.into()))
-}
-
-impl SqliteJournal {
-    /// Writes in one transaction.
-    async fn change<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Connection, &Sql) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        let journal = self.clone();
-        let call = move |conn: &mut Connection| {
-            let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate);
-            let tx = tx.map_err(failed)?;
-            let answer = work(&tx, journal.sql()).map_err(failed)?;
-            tx.commit().map_err(failed)?;
-            Ok(answer)
-        };
-        self.writer().call(call).await
-    }
 }

@@ -166,10 +166,6 @@ impl SqliteJournal {
         self.0.desk.get_or_try_init(open).await
     }
 
-    pub(super) fn writer(&self) -> &Writer {
-        &self.0.writer
-    }
-
     /// Reads in one snapshot.
     pub(super) async fn look<T: Send + 'static>(
         &self,

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_core::journal::publish::{CursorStatus, PairId};
-use sendoff_core::journal::{Append, Position};
+use sendoff_core::journal::Append;
+use sendoff_engine::journal::publish::PublishStore;
 use sendoff_engine::journal::retain::RetainJournalStore;
 use sendoff_engine::journal::{AppendError, Journal, JournalStore, Receipt};
 
@@ -60,12 +60,12 @@ pub enum Ending {
     RollBack,
 }
 
-/// What the cases of retention need besides: somebody who follows the journal.
-#[async_trait]
-pub trait RetainHarness: JournalHarness<Store: RetainJournalStore + Clone> {
-    /// Puts a pair's cursor somewhere, whether it is there already or not.
-    async fn put_cursor(&self, pair: &PairId, position: Position, status: CursorStatus);
+/// A harness whose journal lets facts go. Nothing else is needed.
+pub trait RetainHarness: JournalHarness<Store: RetainJournalStore + PublishStore + Clone> {}
 
-    /// Has a pair set a position aside, or take it back.
-    async fn set_aside(&self, pair: &PairId, position: Position, aside: bool);
+impl<H> RetainHarness for H
+where
+    H: JournalHarness,
+    H::Store: RetainJournalStore + PublishStore + Clone,
+{
 }

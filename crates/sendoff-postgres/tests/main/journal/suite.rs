@@ -2,13 +2,10 @@
 
 use std::time::Duration;
 
-use sendoff_core::journal::publish::{CursorStatus, PairId};
 use sendoff_core::journal::{Append, Position};
 use sendoff_engine::journal::{AppendError, AppendIn, Journal, Receipt};
 use sendoff_postgres::PostgresJournal;
-use sendoff_testkit::journal::{
-    Ending, JournalHarness, PublishHarness, RetainHarness, async_trait,
-};
+use sendoff_testkit::journal::{Ending, JournalHarness, PublishHarness, async_trait};
 
 use super::{Log, journal, journal_with, partitioned};
 use crate::place::{NEWER_SERVER, Place, SERVER};
@@ -25,7 +22,7 @@ impl OnServer {
     }
 
     /// In partitions of ten positions, and a tail behind the third.
-    async fn in_partitions(server: &str) -> Self {
+    pub(super) async fn in_partitions(server: &str) -> Self {
         let place = Place::on(server);
         Self { journal: journal_with(&place, partitioned(&place, 10)).await, place }
     }
@@ -81,34 +78,6 @@ impl PublishHarness for OnServer {
     }
 }
 
-#[async_trait]
-impl RetainHarness for OnServer {
-    async fn put_cursor(&self, pair: &PairId, position: Position, status: CursorStatus) {
-        let (topic, publisher) = (pair.topic(), pair.publisher());
-        self.place
-            .run(&format!(
-                "insert into journal_cursor (topic, publisher, last_position, status)
-                 values ('{topic}', '{publisher}', {position}, '{status}')
-                 on conflict (topic, publisher)
-                 do update set last_position = {position}, status = '{status}'"
-            ))
-            .await;
-    }
-
-    async fn set_aside(&self, pair: &PairId, position: Position, aside: bool) {
-        let (topic, publisher) = (pair.topic(), pair.publisher());
-        let change = if aside {
-            format!(
-                "insert into journal_parked (topic, publisher, position)
-                 values ('{topic}', '{publisher}', {position})"
-            )
-        } else {
-            format!("delete from journal_parked where position = {position}")
-        };
-        self.place.run(&change).await;
-    }
-}
-
 mod retention {
     use super::*;
 
@@ -160,6 +129,13 @@ mod in_partitions {
     use super::*;
 
     sendoff_testkit::journal_suite!(OnServer::in_partitions(SERVER).await);
+
+    /// Holds J3 to J9, J11 and J12: in partitions as well.
+    mod publish {
+        use super::*;
+
+        sendoff_testkit::publish_suite!(OnServer::in_partitions(SERVER).await);
+    }
 }
 
 /// The same on the newest version.

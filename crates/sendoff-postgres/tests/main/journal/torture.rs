@@ -1,13 +1,18 @@
 //! Everything that can happen to an append, at once, for ten seconds (or as long as is said).
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use sendoff_engine::journal::retain::{JournalMaintainer, RetainOptions};
 use sendoff_engine::journal::{AppendError, AppendIn};
 use sendoff_testkit::journal::{
     Ending, Script, Step, Torture, TortureHarness, Writer, async_trait, torture,
 };
 use tokio_postgres::Client;
+use tokio_util::sync::CancellationToken;
 
 use super::suite::OnServer;
-use super::{Gid, Log};
+use super::{Gid, Log, ranges};
 use crate::place::SERVER;
 
 pub(super) struct Session {
@@ -69,6 +74,35 @@ impl Writer for Session {
         }
         Ok(())
     }
+}
+
+/// Holds J6: while partitions of a hundred positions are made and dropped, and facts move out of the
+/// tail. Whatever is older than five seconds goes: nobody who reads is that late.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nor_in_partitions_that_come_and_go() {
+    let server = OnServer::in_partitions(SERVER).await;
+    let keeping = RetainOptions {
+        keep: Some(Duration::from_secs(5)),
+        ranges: ranges(100),
+        check_every: Duration::from_millis(50),
+        lock_wait: Duration::from_millis(200),
+        ..RetainOptions::default()
+    };
+    let store = Arc::new(server.journal.store().clone());
+    let maintainer = JournalMaintainer::new(store, keeping).unwrap();
+    let stop = CancellationToken::new();
+    let kept = tokio::spawn({
+        let stop = stop.clone();
+        async move { maintainer.run(&stop).await }
+    });
+    let tortured = torture(&server, Torture { prepares: true, ..Torture::default() }).await;
+    stop.cancel();
+    kept.await.unwrap();
+    println!("{tortured}");
+    let verdict = &tortured.verdict;
+    assert!(verdict.rolled_back > 0 && verdict.written > 500, "{tortured}");
+    let lowest = server.place.number("select min(position) from journal_event").await;
+    assert!(lowest > 100, "partitions were dropped meanwhile: {lowest}");
 }
 
 /// Holds J6: also in two phases, and beside a transaction that writes something else throughout.

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use rusqlite::TransactionBehavior;
 use sendoff_core::Ident;
-use sendoff_core::journal::publish::{CursorStatus, PairId};
 use sendoff_core::journal::{Append, Fact, Position, Query, Unsafe};
 use sendoff_engine::journal::{
     AppendError, AppendInBlocking, Journal, Receipt, TailError, TailOptions,
@@ -15,7 +14,7 @@ use sendoff_engine::journal::{
 use sendoff_engine::store::StoreError;
 use sendoff_sqlite::{SqliteJournal, SqliteOptions};
 use sendoff_testkit::journal::{
-    Deed, Ending, JournalHarness, PublishHarness, RetainHarness, TransactionHarness, async_trait,
+    Deed, Ending, JournalHarness, PublishHarness, TransactionHarness, async_trait,
 };
 use tempfile::TempDir;
 
@@ -83,28 +82,6 @@ impl PublishHarness for File {
              commit"
         );
         self.sql(&lose).await;
-    }
-}
-
-#[async_trait]
-impl RetainHarness for File {
-    async fn put_cursor(&self, pair: &PairId, position: Position, status: CursorStatus) {
-        let conn = self.journal.store().connect().unwrap();
-        let put = "insert into journal_cursor (topic, publisher, last_position, status)
-                   values (?1, ?2, ?3, ?4)
-                   on conflict do update set last_position = ?3, status = ?4";
-        let (position, status) = (i64::from(position), status.as_str());
-        conn.execute(put, (pair.topic(), pair.publisher(), position, status)).unwrap();
-    }
-
-    async fn set_aside(&self, pair: &PairId, position: Position, aside: bool) {
-        let conn = self.journal.store().connect().unwrap();
-        let change = if aside {
-            "insert into journal_parked (topic, publisher, position, parked_at) values (?1, ?2, ?3, 0)"
-        } else {
-            "delete from journal_parked where topic = ?1 and publisher = ?2 and position = ?3"
-        };
-        conn.execute(change, (pair.topic(), pair.publisher(), i64::from(position))).unwrap();
     }
 }
 

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,6 +7,9 @@ use sendoff_core::journal::publish::{CursorStatus, PairId};
 use sendoff_core::journal::retain::Ranges;
 use sendoff_core::journal::{Position, Query};
 use sendoff_engine::journal::TailOptions;
+use sendoff_engine::journal::publish::{
+    Change, Move, NodeCard, Park, ParkedChange, PublishStore, Seen, Which,
+};
 use sendoff_engine::journal::retain::{JournalMaintainer, RetainOptions, RetainReport, Retained};
 use tokio_util::sync::CancellationToken;
 
@@ -46,6 +50,66 @@ fn pair(name: &str) -> PairId {
     PairId::new("topic", name).unwrap()
 }
 
+/// Puts a pair's cursor somewhere, whether it is there already or not.
+async fn put_cursor(
+    harness: &impl RetainHarness,
+    pair: &PairId,
+    position: Position,
+    status: CursorStatus,
+) {
+    let (store, which) = (harness.journal().store(), Which::pair(pair));
+    store.register(&[(pair.clone(), position)]).await.unwrap();
+    store.change(&which, Change::MoveTo(position)).await.unwrap();
+    store.change(&which, Change::Reset).await.unwrap();
+    match status {
+        CursorStatus::Active => {}
+        CursorStatus::Paused => drop(store.change(&which, Change::Pause).await.unwrap()),
+        CursorStatus::Failed => stay(harness, pair, true, None).await,
+    }
+}
+
+async fn set_aside(harness: &impl RetainHarness, pair: &PairId, position: u64) {
+    stay(harness, pair, false, Some(super::position(position))).await;
+}
+
+async fn settle(harness: &impl RetainHarness, pair: &PairId, position: u64) {
+    let position = Some(super::position(position));
+    let store = harness.journal().store();
+    store.change_parked(&Which::pair(pair), position, ParkedChange::Discard).await.unwrap();
+}
+
+/// Stays where it is, as FAILED or with something set aside, as whoever leads the pair would have it.
+async fn stay(harness: &impl RetainHarness, pair: &PairId, fails: bool, parked: Option<Position>) {
+    let (store, pair) = (harness.journal().store(), Arc::new(pair.clone()));
+    let card = NodeCard {
+        owner: Arc::from("test"),
+        knows: BTreeSet::new(),
+        renew: Duration::from_secs(1),
+        lease: Duration::from_secs(3),
+    };
+    let member = store.join(&card).await.unwrap();
+    let cursors = store.survey().await.unwrap().cursors;
+    let cursor = cursors.iter().find(|cursor| cursor.pair == *pair).unwrap();
+    let (leader, epoch) = (cursor.leader.clone(), cursor.epoch);
+    let taken = store.take("test", &[Seen { pair: Arc::clone(&pair), leader, epoch }]).await;
+    let epoch = taken.unwrap()[0].epoch;
+    let park = |position| Park { position, attempts: 1, delay: Duration::ZERO, error: "no".into() };
+    let next = Move {
+        pair: Arc::clone(&pair),
+        epoch,
+        from: cursor.position,
+        to: cursor.position,
+        published: false,
+        errors: 1,
+        last_error: None,
+        fails,
+        parked: parked.map(park).into_iter().collect(),
+    };
+    assert_eq!(store.advance("test", &[next]).await.unwrap(), [true]);
+    store.give("test", &[(pair, epoch)]).await.unwrap();
+    member.leave().await.unwrap();
+}
+
 /// Forty facts, at the positions 1 to 40; every second has a tag that the others have not.
 async fn forty(harness: &impl RetainHarness) {
     for number in 1..=40 {
@@ -71,11 +135,11 @@ pub async fn nothing_goes_that_a_cursor_has_not_passed_whatever_its_status(
 ) {
     forty(&harness).await;
     let (quick, slow) = (pair("quick"), pair("slow"));
-    harness.put_cursor(&quick, position(40), CursorStatus::Active).await;
+    put_cursor(&harness, &quick, position(40), CursorStatus::Active).await;
     for (at, status) in
         [(0, CursorStatus::Active), (10, CursorStatus::Paused), (20, CursorStatus::Failed)]
     {
-        harness.put_cursor(&slow, position(at), status).await;
+        put_cursor(&harness, &slow, position(at), status).await;
         let report = retain(&harness, last(0)).await;
         assert_eq!(report.release.up_to, position(at));
         assert_eq!(report.release.wanted, position(40));
@@ -84,7 +148,7 @@ pub async fn nothing_goes_that_a_cursor_has_not_passed_whatever_its_status(
         assert_eq!(lowest(&harness).await, Some(at + 1));
         assert!(report.finished);
     }
-    harness.put_cursor(&slow, position(40), CursorStatus::Active).await;
+    put_cursor(&harness, &slow, position(40), CursorStatus::Active).await;
     let report = retain(&harness, last(0)).await;
     assert!(report.release.held_by.is_empty());
     assert_eq!(lowest(&harness).await, None);
@@ -94,17 +158,17 @@ pub async fn nothing_goes_that_a_cursor_has_not_passed_whatever_its_status(
 pub async fn what_was_set_aside_stays_until_it_is_settled(harness: impl RetainHarness) {
     forty(&harness).await;
     let pair = pair("p");
-    harness.put_cursor(&pair, position(40), CursorStatus::Active).await;
-    harness.set_aside(&pair, position(31), true).await;
-    harness.set_aside(&pair, position(21), true).await;
+    put_cursor(&harness, &pair, position(40), CursorStatus::Active).await;
+    set_aside(&harness, &pair, 31).await;
+    set_aside(&harness, &pair, 21).await;
     let report = retain(&harness, last(0)).await;
     let [held] = &*report.release.held_by else { panic!("{report:?}") };
     assert_eq!(held.to_string(), "topic:p has set position 21 aside");
     assert_eq!(lowest(&harness).await, Some(21));
-    harness.set_aside(&pair, position(21), false).await;
+    settle(&harness, &pair, 21).await;
     retain(&harness, last(0)).await;
     assert_eq!(lowest(&harness).await, Some(31));
-    harness.set_aside(&pair, position(31), false).await;
+    settle(&harness, &pair, 31).await;
     retain(&harness, last(0)).await;
     assert_eq!(lowest(&harness).await, None);
 }
