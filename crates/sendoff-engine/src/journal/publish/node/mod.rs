@@ -31,7 +31,7 @@ use super::pair::{Held, Pair};
 use super::statistics::Counts;
 use super::store::{Cursor, Move, NodeCard, Parked, PublishStore, Seen};
 use super::window::{Row, Window};
-use super::work::{Again, CatchUp, Failed, Probed, Ran};
+use super::work::{Again, CatchUp, Probed, Ran};
 use crate::journal::handle::Journal;
 use crate::store::StoreError;
 
@@ -41,7 +41,7 @@ const FAILED_PAUSE: Duration = Duration::from_millis(200);
 /// What came of something that was under way.
 enum Event {
     Ran { pair: usize, epoch: i64, facts: Vec<Arc<Recorded>>, up_to: Position, ran: Ran },
-    Probed { pair: usize, epoch: i64, suspect: Failed, at: Position, probed: Probed },
+    Probed { pair: usize, epoch: i64, error: String, probed: Probed },
     Read { pair: usize, epoch: i64, rows: Result<(Vec<Row>, Position), StoreError> },
     Retried { pair: usize, tried: Result<Vec<Again>, StoreError> },
     Wrote { moves: Vec<(usize, Move)>, made: Result<Vec<bool>, StoreError> },
@@ -239,10 +239,10 @@ impl<S: PublishStore> Node<S> {
                     self.counts.fenced(&self.pairs[pair].id);
                 }
             }
-            Event::Probed { pair, epoch, suspect, at, probed } => {
+            Event::Probed { pair, epoch, error, probed } => {
                 self.pairs[pair].busy = false;
                 if self.leads(pair, epoch) {
-                    self.on_probed(pair, &suspect, at, probed, now);
+                    self.on_probed(pair, error, probed, now);
                 }
             }
             Event::Read { pair, epoch, rows } => {
