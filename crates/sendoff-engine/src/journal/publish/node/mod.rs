@@ -14,6 +14,7 @@ mod storing;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sendoff_core::journal::publish::PairId;
@@ -63,6 +64,8 @@ pub(super) struct Node<S> {
     feed: Option<Feeding>,
     feed_not_before: Instant,
     feed_pause: Duration,
+    /// How far it has read; 0 where that is worth nothing.
+    read_to: Arc<AtomicU64>,
     look_at: watch::Sender<Instant>,
     /// Until when others believe that this node is alive; none until it joined.
     fit_until: Option<Instant>,
@@ -103,6 +106,7 @@ impl<S: PublishStore> Node<S> {
             feed: None,
             feed_not_before: now,
             feed_pause: FAILED_PAUSE,
+            read_to: Arc::default(),
             look_at: watch::Sender::new(now),
             fit_until: None,
             writing: false,
@@ -138,6 +142,7 @@ impl<S: PublishStore> Node<S> {
                 card,
                 tell,
                 stop: leave.clone(),
+                read_to: Arc::clone(&self.read_to),
             }
             .run(),
         );
@@ -265,8 +270,11 @@ impl<S: PublishStore> Node<S> {
         self.pairs[at].held.as_ref().is_some_and(|held| held.epoch == epoch && !held.stale)
     }
 
-    /// From now on nothing counts that is known of pairs: it has to be read again.
+    /// From now on nothing counts that was read: neither where pairs are, nor what is behind them. The
+    /// database may have lost its last commits, and give their positions again.
     fn doubt_all(&mut self) {
+        self.feed = None;
+        self.read_to.store(0, Ordering::Release);
         self.pairs.iter_mut().filter_map(|pair| pair.held.as_mut()).for_each(Held::doubt);
     }
 }

@@ -41,7 +41,10 @@ impl Writers {
         Self { tasks: (0..WRITERS).map(start).collect(), stop }
     }
 
-    async fn stop(self) -> Vec<Written> {
+    /// When there is something to judge.
+    async fn stop(self, latches: &BTreeMap<&str, (Topic, Latch)>) -> Vec<Written> {
+        let enough = async || latches.values().all(|(_, latch)| latch.distinct().len() > 20);
+        eventually("enough is published", enough).await;
         self.stop.store(true, Ordering::Relaxed);
         let mut written = Vec::new();
         for task in self.tasks {
@@ -53,10 +56,13 @@ impl Writers {
 
 async fn write(harness: Arc<impl JournalHarness>, stop: Arc<AtomicBool>) -> Written {
     let mut written = Written::default();
-    while !stop.load(Ordering::Relaxed) {
+    for round in 0_usize.. {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
         let number = fastrand::usize(..20);
         let facts: Vec<_> = (0..fastrand::usize(1..4)).map(|_| super::fact(number)).collect();
-        let ending = if fastrand::u8(..5) == 0 { Ending::RollBack } else { Ending::Commit };
+        let ending = if round % 5 == 4 { Ending::RollBack } else { Ending::Commit };
         let open = Duration::from_micros(fastrand::u64(..20_000));
         let append = Append::new(facts.clone(), None).unwrap();
         harness.append_in(&append, open, ending).await.unwrap();
@@ -145,7 +151,7 @@ pub async fn everything_is_published_once_and_in_order_while_nodes_come_and_go(
     eventually("the second leads all", async || leads(&second, 4)).await;
     let third = start(journal, &latches, "third").await;
     eventually("it leads some", async || third.statistics().leading > 0).await;
-    let written = writers.stop().await;
+    let written = writers.stop(&latches).await;
     passed(journal, &latches).await;
     third.close().await;
     second.close().await;
@@ -184,7 +190,7 @@ pub async fn nothing_is_lost_when_nodes_die(harness: impl PublishHarness) {
         }
         assert_eq!(node.statistics().failovers, 4);
         eventually("it publishes", more).await;
-        let written = writers.stop().await;
+        let written = writers.stop(&latches).await;
         passed(journal, &latches).await;
         node.close().await;
         judge(journal, &history, written).await;
