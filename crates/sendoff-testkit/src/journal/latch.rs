@@ -31,6 +31,8 @@ struct Shared {
     refusal: Mutex<Option<Arc<Refusal>>>,
     published: Notify,
     history: Option<LogHistory>,
+    /// Nodes that have died.
+    dead: Mutex<BTreeSet<String>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -58,6 +60,7 @@ impl Latch {
             refusal: Mutex::new(None),
             published: Notify::new(),
             history,
+            dead: Mutex::default(),
         }))
     }
 
@@ -69,6 +72,11 @@ impl Latch {
     /// As a pair on a node of this name wants it.
     pub fn on(&self, node: impl Into<String>) -> Arc<dyn Publisher> {
         Arc::new(OnNode { latch: self.clone(), node: node.into() })
+    }
+
+    /// From now on a node of this name publishes nothing and hears nothing, as one that was killed.
+    pub fn kill(&self, node: impl Into<String>) {
+        lock(&self.0.dead).insert(node.into());
     }
 
     /// From now on it refuses what the function has a failure for, and with it the whole batch.
@@ -130,8 +138,20 @@ impl Latch {
 }
 
 impl Latch {
-    fn take(&self, node: &str, facts: &[Arc<Recorded>]) -> Result<(), Stopped> {
+    async fn on_node(&self, node: &str, facts: &[Arc<Recorded>]) -> Result<(), Stopped> {
+        match self.take(node, facts) {
+            Some(taken) => taken,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// None where the node is dead.
+    fn take(&self, node: &str, facts: &[Arc<Recorded>]) -> Option<Result<(), Stopped>> {
         let shared = &*self.0;
+        let dead = lock(&shared.dead);
+        if dead.contains(node) {
+            return None;
+        }
         shared.calls.fetch_add(1, Ordering::Relaxed);
         let refusal = lock(&shared.refusal).clone();
         let refused = facts.iter().find_map(|fact| refusal.as_ref()?(fact));
@@ -139,12 +159,12 @@ impl Latch {
             history.published(&shared.name, node, facts, refused.is_none());
         }
         if let Some(failure) = refused {
-            return Err(failure.into());
+            return Some(Err(failure.into()));
         }
         lock(&shared.facts).extend(facts.iter().cloned());
         shared.batches.fetch_add(1, Ordering::Relaxed);
         shared.published.notify_waiters();
-        Ok(())
+        Some(Ok(()))
     }
 }
 
@@ -155,7 +175,7 @@ impl Publisher for Latch {
     }
 
     async fn publish_batch(&self, facts: &[Arc<Recorded>]) -> Result<(), Stopped> {
-        self.take("", facts)
+        self.on_node("", facts).await
     }
 
     async fn is_healthy(&self) -> bool {
@@ -176,7 +196,7 @@ impl Publisher for OnNode {
     }
 
     async fn publish_batch(&self, facts: &[Arc<Recorded>]) -> Result<(), Stopped> {
-        self.latch.take(&self.node, facts)
+        self.latch.on_node(&self.node, facts).await
     }
 
     async fn is_healthy(&self) -> bool {

@@ -38,7 +38,7 @@ pub enum Step {
     /// Try again after so long, that fact by itself.
     Rest(Duration),
     /// Try what is behind it, one by one. If any of it can be published, the target is well, and the
-    /// fact is poison; if none can, it is an outage.
+    /// fact is poison if it then fails once more; if none can, it is an outage.
     Probe,
     /// Set the fact aside.
     Park,

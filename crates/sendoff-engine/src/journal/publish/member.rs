@@ -1,6 +1,7 @@
 //! A node's place among the nodes: it says that it is alive, and looks at what stands in the tables.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use sendoff_core::journal::Position;
 use sendoff_core::report;
@@ -27,6 +28,8 @@ pub(super) struct Round {
     pub(super) survey: Survey,
     /// The journal's end; where nothing is published, nobody else looks for it.
     pub(super) head: Position,
+    /// Whether that is before what had been read: the database lost its last commits.
+    pub(super) went_back: bool,
 }
 
 pub(super) struct Member<S> {
@@ -35,6 +38,8 @@ pub(super) struct Member<S> {
     pub(super) card: NodeCard,
     pub(super) tell: mpsc::Sender<Round>,
     pub(super) stop: CancellationToken,
+    /// How far this node has read.
+    pub(super) read_to: Arc<AtomicU64>,
 }
 
 impl<S: PublishStore> Member<S> {
@@ -98,8 +103,11 @@ impl<S: PublishStore> Member<S> {
         }
         let survey_sent = Instant::now();
         let survey = self.bounded(store.survey()).await?;
+        // Asked after the survey: if that is from after a loss, this is too.
+        let read_to = self.read_to.load(Ordering::Acquire);
         let head = self.bounded(store.head()).await?;
-        Ok(Round { beat_sent, survey_sent, joined: *joined, survey, head })
+        let went_back = head.get() < read_to;
+        Ok(Round { beat_sent, survey_sent, joined: *joined, survey, head, went_back })
     }
 
     async fn bounded<T>(

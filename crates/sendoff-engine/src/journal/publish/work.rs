@@ -48,13 +48,22 @@ impl Failed {
     }
 }
 
-/// What a probe behind a fact found.
+/// What was found out about facts that failed.
 #[derive(Debug)]
-pub(super) struct Probed {
-    /// The facts it tried that failed, in order.
-    pub(super) failed: Vec<(Position, Failed)>,
-    /// The one behind them that was published; none if there was none.
-    pub(super) passed: Option<Arc<Recorded>>,
+pub(super) enum Probed {
+    /// Nothing behind them could be published either, after so many tries: the target is away.
+    Away(usize),
+    /// Something could.
+    Well {
+        /// All that was published, in the order it was.
+        published: Vec<Arc<Recorded>>,
+        /// What failed again, although the target is well, in the order of positions.
+        poison: Vec<(Position, Failed)>,
+        /// Tries that failed.
+        failed: usize,
+        /// Everything up to here is among them.
+        up_to: Position,
+    },
 }
 
 /// A fact that was set aside and tried again.
@@ -89,25 +98,45 @@ pub(super) async fn publish(
     Ran { done, failed: Some(stopped.failure.into()) }
 }
 
-/// Publishes facts one by one until one of them can be.
+/// Publishes the facts behind one that failed, one by one, until one of them can be. What failed before
+/// is then tried once more: the target may have come back meanwhile, and only what fails before and
+/// after something else did not is poison.
 pub(super) async fn probe(
     publisher: &dyn Publisher,
-    facts: &[Arc<Recorded>],
+    suspect: Arc<Recorded>,
+    behind: &[Arc<Recorded>],
     options: &PairOptions,
 ) -> Probed {
-    let (mut failed, started) = (Vec::new(), Instant::now());
-    for fact in facts {
+    let (mut suspects, started) = (vec![suspect], Instant::now());
+    for fact in behind {
         let ran = publish(publisher, std::slice::from_ref(fact), options).await;
         let Some(failure) = ran.failed else {
-            return Probed { failed, passed: Some(Arc::clone(fact)) };
+            return try_again(publisher, &suspects, fact, options).await;
         };
-        let down = failure.is_outage();
-        failed.push((fact.position, failure));
-        if down || started.elapsed() >= options.publish_timeout {
+        suspects.push(Arc::clone(fact));
+        if failure.is_outage() || started.elapsed() >= options.publish_timeout {
             break;
         }
     }
-    Probed { failed, passed: None }
+    Probed::Away(suspects.len() - 1)
+}
+
+/// Tries suspects once more, now that something behind them was published.
+async fn try_again(
+    publisher: &dyn Publisher,
+    suspects: &[Arc<Recorded>],
+    passed: &Arc<Recorded>,
+    options: &PairOptions,
+) -> Probed {
+    let (mut published, mut poison) = (vec![Arc::clone(passed)], Vec::new());
+    for fact in suspects {
+        match publish(publisher, std::slice::from_ref(fact), options).await.failed {
+            None => published.push(Arc::clone(fact)),
+            Some(failure) => poison.push((fact.position, failure)),
+        }
+    }
+    let failed = suspects.len() - 1 + poison.len();
+    Probed::Well { published, poison, failed, up_to: passed.position }
 }
 
 /// Reads what the window does not reach back to, for pairs that lag. One connection for all of them.

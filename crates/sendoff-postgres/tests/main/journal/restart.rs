@@ -6,8 +6,11 @@ use std::process::Command;
 use sendoff_core::journal::{Position, Unsafe};
 use sendoff_engine::journal::{Journal, TailError};
 use sendoff_postgres::{JournalOptions, PostgresJournal};
+use sendoff_testkit::journal::Latch;
 use sendoff_testkit::wait::answer;
+use tokio_postgres::Client;
 
+use super::publish::{builder, everything, often, stored};
 use super::{Gid, Log, QUICK, fact, position, positions, settled, tail};
 use crate::place::{Place, connect};
 use crate::server::Server;
@@ -71,24 +74,31 @@ async fn a_prepared_append_survives_a_restart_and_is_still_waited_for() {
     std::mem::forget(place);
 }
 
+/// A commit waits for nothing, and nothing is written that need not be.
+const FORGETFUL: [&str; 3] =
+    ["synchronous_commit=off", "wal_buffers=16MB", "bgwriter_lru_maxpages=0"];
+
+/// What was committed until now is safe; what is committed from now on is lost with the server.
+async fn stop_writing_the_log(client: &Client) {
+    client.batch_execute("checkpoint").await.unwrap();
+    let walwriter = "select pid from pg_stat_activity where backend_type = 'walwriter'";
+    let walwriter: i32 = client.query_one(walwriter, &[]).await.unwrap().get(0);
+    let stopped = Command::new("kill").args(["-STOP", &walwriter.to_string()]).status();
+    assert!(stopped.unwrap().success());
+}
+
 /// Holds J6: a server that lost its last commits gives their positions again. Whoever goes on from
 /// the position that is stored with them loses nothing, and who goes on from memory is refused.
 #[tokio::test]
 async fn positions_that_went_back_with_a_crash_hide_no_fact() {
-    let settings = ["synchronous_commit=off", "wal_buffers=16MB", "bgwriter_lru_maxpages=0"];
-    let Some((mut server, place)) = server(&settings) else { return };
+    let Some((mut server, place)) = server(&FORGETFUL) else { return };
     let journal = journal(&server).await;
     journal.append([fact("durable", &[])]).await.unwrap();
     let client = connect(&server.url()).await.unwrap();
     let stored =
         "insert into journal_cursor (topic, publisher, last_position) values ('t', 'p', 1)";
     client.batch_execute(stored).await.unwrap();
-    client.batch_execute("checkpoint").await.unwrap();
-    // Nobody writes the log from here on, and a commit does not wait for it.
-    let walwriter = "select pid from pg_stat_activity where backend_type = 'walwriter'";
-    let walwriter: i32 = client.query_one(walwriter, &[]).await.unwrap().get(0);
-    let stopped = Command::new("kill").args(["-STOP", &walwriter.to_string()]).status();
-    assert!(stopped.unwrap().success());
+    stop_writing_the_log(&client).await;
     // More than the sequence writes ahead.
     for _ in 0..60 {
         journal.append([fact("lost", &[])]).await.unwrap();
@@ -115,6 +125,36 @@ async fn positions_that_went_back_with_a_crash_hide_no_fact() {
     let mut from_memory = journal.tail(at, QUICK).await.unwrap();
     let refused = from_memory.look().await.map(|_| ());
     assert!(matches!(refused, Err(TailError::Unsafe(Unsafe::WentBack { .. }))), "{refused:?}");
+    std::mem::forget(place);
+}
+
+/// Holds J6 and J8: the same while it is published. What is in memory was lost with the server, and what
+/// is recorded at the same positions afterwards is published as well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_recorded_at_positions_that_were_lost_is_published() {
+    let Some((mut server, place)) = server(&FORGETFUL) else { return };
+    let (journal, latch) = (journal(&server).await, Latch::new("p"));
+    let node = builder(&journal).pair_with(&everything(), latch.publisher(), often());
+    let node = node.start().await.unwrap();
+    journal.append([fact("durable", &[])]).await.unwrap();
+    stored(&journal, "p", 1).await;
+    stop_writing_the_log(&connect(&server.url()).await.unwrap()).await;
+    // More than the sequence writes ahead.
+    for _ in 0..60 {
+        journal.append([fact("lost", &[])]).await.unwrap();
+    }
+    stored(&journal, "p", 61).await;
+    server.kill();
+    server.up();
+    let append = async || journal.append([fact("new", &[])]).await.ok();
+    let mut new = Vec::new();
+    for _ in 0..5 {
+        new.push(answer("an append after the crash", append).await[0].position.get());
+    }
+    assert!(new[4] < 61, "{new:?}: the crash took nothing back, and so nothing was tested");
+    stored(&journal, "p", new[4]).await;
+    assert!(latch.positions().ends_with(&new), "{new:?} {:?}", latch.positions());
+    node.close().await;
     std::mem::forget(place);
 }
 

@@ -32,6 +32,7 @@ macro_rules! publish_suite {
             poison_is_set_aside_listed_retried_and_discarded
             what_was_set_aside_is_tried_again_by_itself
             a_fact_that_fails_while_others_do_not_is_poison
+            an_outage_that_ends_during_a_probe_sets_nothing_aside
             a_pair_in_order_stops_as_failed_and_goes_on_when_it_is_reset
             what_is_set_aside_waits_while_its_pair_is_paused
         }

@@ -16,16 +16,20 @@ use crate::journal::publish::work::{Failed, Probed, probe};
 /// The pause of a pair whose target refuses everything.
 const REFUSED_PAUSE: Duration = Duration::from_secs(60);
 
+/// Where a run stopped.
+pub(super) struct Stop<'a> {
+    /// The fact that failed, or the first one that was not published.
+    pub(super) position: Position,
+    /// None where its row is no fact any more.
+    pub(super) fact: Option<&'a Arc<Recorded>>,
+    /// Where its batch ended; none where it was published by itself.
+    pub(super) batch_end: Option<Position>,
+}
+
 impl<S: PublishStore> Node<S> {
-    /// What follows a failure at a position; `batch_end` is where its batch ended, if it was one.
-    pub(super) fn on_failed(
-        &mut self,
-        at: usize,
-        failed: &Failed,
-        position: Position,
-        batch_end: Option<Position>,
-        now: Instant,
-    ) {
+    /// What follows a failure.
+    pub(super) fn on_failed(&mut self, at: usize, failed: &Failed, stop: &Stop<'_>, now: Instant) {
+        let Stop { position, fact, batch_end } = *stop;
         self.counts.failed(&self.pairs[at].id, 1);
         let (others, lagging) = self.others_behind(at, position);
         let pair = &mut self.pairs[at];
@@ -71,20 +75,21 @@ impl<S: PublishStore> Node<S> {
                 self.park(at, parked, position, false, now);
             }
             Step::Probe => {
+                let Some(suspect) = fact.map(Arc::clone) else { return };
                 pair.busy = true;
                 let epoch = held.epoch;
                 let (publisher, options) = (Arc::clone(&pair.publisher), pair.options.clone());
-                let (suspect, topic) = (failed.clone(), Arc::clone(&pair.topic));
+                let topic = Arc::clone(&pair.topic);
                 let (journal, catch_up) = (self.journal.clone(), Arc::clone(&self.catch_up));
                 self.events.spawn(async move {
-                    let mut facts = Vec::new();
+                    let mut behind = Vec::new();
                     if let Some(floor) = lagging {
-                        let behind = catch_up.others(journal.store(), &topic, position, floor);
-                        facts = behind.await.unwrap_or_default();
+                        let read = catch_up.others(journal.store(), &topic, position, floor);
+                        behind = read.await.unwrap_or_default();
                     }
-                    facts.extend(others);
-                    let probed = probe(&*publisher, &facts, &options).await;
-                    Event::Probed { pair: at, epoch, suspect, at: position, probed }
+                    behind.extend(others);
+                    let probed = probe(&*publisher, suspect, &behind, &options).await;
+                    Event::Probed { pair: at, epoch, error, probed }
                 });
             }
         }
@@ -101,30 +106,25 @@ impl<S: PublishStore> Node<S> {
         (cut.map_or_else(Vec::new, |cut| cut.facts), (position < floor).then_some(floor))
     }
 
-    pub(super) fn on_probed(
-        &mut self,
-        at: usize,
-        suspect: &Failed,
-        position: Position,
-        probed: Probed,
-        now: Instant,
-    ) {
-        self.counts.failed(&self.pairs[at].id, probed.failed.len());
-        if let Some(passed) = probed.passed {
-            let up_to = passed.position;
-            self.counts.published(&self.pairs[at].id, &[passed]);
-            let mut parked = vec![(position, suspect.clone())];
-            parked.extend(probed.failed);
-            self.park(at, parked, up_to, true, now);
-            return;
+    pub(super) fn on_probed(&mut self, at: usize, error: String, probed: Probed, now: Instant) {
+        match probed {
+            Probed::Well { published, poison, failed, up_to } => {
+                let id = &self.pairs[at].id;
+                self.counts.failed(id, failed);
+                published.chunks(1).for_each(|fact| self.counts.published(id, fact));
+                self.park(at, poison, up_to, true, now);
+            }
+            // It is the target's fault, and ends when it is back.
+            Probed::Away(tries) => {
+                let pair = &mut self.pairs[at];
+                self.counts.failed(&pair.id, tries);
+                let attempts = pair.trouble.attempts;
+                let delay = pair.options.retry.delay(attempts, Jitter::new(fastrand::f64()));
+                pair.resting = true;
+                pair.due = now + delay.min(limits::DELAY);
+                pair.store(|next| next.last_error = Some(error));
+            }
         }
-        // Nothing can be published: it is the target's fault, and ends when it is back.
-        let pair = &mut self.pairs[at];
-        let attempts = pair.trouble.attempts;
-        let delay = pair.options.retry.delay(attempts, Jitter::new(fastrand::f64()));
-        pair.resting = true;
-        pair.due = now + delay.min(limits::DELAY);
-        pair.store(|next| next.last_error = Some(suspect.error.clone()));
     }
 
     /// Sets facts aside, and goes on behind them.
@@ -152,13 +152,13 @@ impl<S: PublishStore> Node<S> {
         pair.resting = false;
         let delay = pair.options.parked_retry.delay(1, Jitter::new(fastrand::f64()));
         let last_error = parked.last().map(|(_, failed)| failed.error.clone());
-        let mut attempts = tried.max(1);
+        let mut attempts = tried.max(1) + u32::from(published);
         let parks: Vec<_> = parked
             .into_iter()
             .map(|(position, failed)| {
                 error!(pair = %pair.id, %position, error = failed.error, "a fact was set aside");
-                // Those that a probe tried were tried once.
-                let attempts = std::mem::replace(&mut attempts, 1);
+                // Those behind it were tried by a probe, before and after something passed.
+                let attempts = std::mem::replace(&mut attempts, 2);
                 Park { position, attempts, delay, error: failed.error }
             })
             .collect();
@@ -167,6 +167,8 @@ impl<S: PublishStore> Node<S> {
             next.last_error = last_error;
             next.parked.extend(parks);
         });
-        self.counts.parked(&pair.id, count);
+        if count > 0 {
+            self.counts.parked(&pair.id, count);
+        }
     }
 }

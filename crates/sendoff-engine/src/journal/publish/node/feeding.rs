@@ -1,6 +1,7 @@
 //! The journal's end, read while there is a pair to read it for.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use sendoff_core::report;
@@ -93,6 +94,7 @@ impl<S: PublishStore> Node<S> {
             Some(Fed::Rows(rows, up_to)) => {
                 let any = !rows.is_empty();
                 self.window.extend(rows, up_to);
+                self.read_to.store(up_to.get(), Ordering::Release);
                 if any {
                     self.wake_eager();
                 }
@@ -105,11 +107,7 @@ impl<S: PublishStore> Node<S> {
         }
     }
 
-    /// Positions in memory are worth nothing after a link was lost: the database may have lost its
-    /// last commits, and give their positions again.
     fn lose_feed(&mut self) {
-        self.feed = None;
-        self.past.forget();
         self.feed_not_before = Instant::now() + self.feed_pause;
         self.feed_pause = (self.feed_pause * 2).min(LONGEST_PAUSE);
         self.doubt_all();

@@ -17,8 +17,8 @@ use crate::store::StoreError;
 impl<S: PublishStore> Node<S> {
     pub(super) fn on_round(&mut self, round: &Round) {
         let now = Instant::now();
-        if round.joined {
-            // The session was another: nothing that was known before can be relied on.
+        if round.joined || round.went_back {
+            // The session was another, or what was read is not there any more.
             self.doubt_all();
         }
         // What others allow this node counts from when it said that it is alive.

@@ -14,6 +14,7 @@ mod storing;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sendoff_core::journal::publish::PairId;
@@ -32,7 +33,7 @@ use super::past::{Page, Past, Wanted};
 use super::statistics::Counts;
 use super::store::{Cursor, Move, NodeCard, Parked, PublishStore, Seen};
 use super::window::Window;
-use super::work::{Again, CatchUp, Failed, Probed, Ran};
+use super::work::{Again, CatchUp, Probed, Ran};
 use crate::journal::handle::Journal;
 use crate::store::StoreError;
 
@@ -42,7 +43,7 @@ const FAILED_PAUSE: Duration = Duration::from_millis(200);
 /// What came of something that was under way.
 enum Event {
     Ran { pair: usize, epoch: i64, facts: Vec<Arc<Recorded>>, up_to: Position, ran: Ran },
-    Probed { pair: usize, epoch: i64, suspect: Failed, at: Position, probed: Probed },
+    Probed { pair: usize, epoch: i64, error: String, probed: Probed },
     Read(Wanted, Result<Page, StoreError>),
     Retried { pair: usize, tried: Result<Vec<Again>, StoreError> },
     Wrote { moves: Vec<(usize, Move)>, made: Result<Vec<bool>, StoreError> },
@@ -65,6 +66,8 @@ pub(super) struct Node<S> {
     feed: Option<Feeding>,
     feed_not_before: Instant,
     feed_pause: Duration,
+    /// How far it has read; 0 where that is worth nothing.
+    read_to: Arc<AtomicU64>,
     look_at: watch::Sender<Instant>,
     /// Until when others believe that this node is alive; none until it joined.
     fit_until: Option<Instant>,
@@ -106,6 +109,7 @@ impl<S: PublishStore> Node<S> {
             feed: None,
             feed_not_before: now,
             feed_pause: FAILED_PAUSE,
+            read_to: Arc::default(),
             look_at: watch::Sender::new(now),
             fit_until: None,
             writing: false,
@@ -141,6 +145,7 @@ impl<S: PublishStore> Node<S> {
                 card,
                 tell,
                 stop: leave.clone(),
+                read_to: Arc::clone(&self.read_to),
             }
             .run(),
         );
@@ -242,10 +247,10 @@ impl<S: PublishStore> Node<S> {
                     self.counts.fenced(&self.pairs[pair].id);
                 }
             }
-            Event::Probed { pair, epoch, suspect, at, probed } => {
+            Event::Probed { pair, epoch, error, probed } => {
                 self.pairs[pair].busy = false;
                 if self.leads(pair, epoch) {
-                    self.on_probed(pair, &suspect, at, probed, now);
+                    self.on_probed(pair, error, probed, now);
                 }
             }
             Event::Read(wanted, page) => self.on_read(wanted, page, now),
@@ -263,8 +268,12 @@ impl<S: PublishStore> Node<S> {
         self.pairs[at].held.as_ref().is_some_and(|held| held.epoch == epoch && !held.stale)
     }
 
-    /// From now on nothing counts that is known of pairs: it has to be read again.
+    /// From now on nothing counts that was read: neither where pairs are, nor what is behind them. The
+    /// database may have lost its last commits, and give their positions again.
     fn doubt_all(&mut self) {
+        self.feed = None;
+        self.past.forget();
+        self.read_to.store(0, Ordering::Release);
         self.pairs.iter_mut().filter_map(|pair| pair.held.as_mut()).for_each(Held::doubt);
     }
 }

@@ -7,6 +7,7 @@ use sendoff_core::{FailureClass, report};
 use tokio::time::{Instant, timeout};
 use tracing::warn;
 
+use super::failing::Stop;
 use super::{Event, FAILED_PAUSE, Node};
 use crate::journal::publish::past::{Page, Wanted};
 use crate::journal::publish::store::PublishStore;
@@ -58,7 +59,8 @@ impl<S: PublishStore> Node<S> {
         let epoch = held.epoch;
         if let Some(error) = cut.broken {
             let failed = Failed { class: FailureClass::Dead, error };
-            self.on_failed(at, &failed, cut.up_to, None, now);
+            let stop = Stop { position: cut.up_to, fact: None, batch_end: None };
+            self.on_failed(at, &failed, &stop, now);
             return;
         }
         if cut.facts.is_empty() {
@@ -135,9 +137,10 @@ impl<S: PublishStore> Node<S> {
             self.counts.published(&pair.id, &facts[..ran.done]);
         }
         if let Some(failed) = &ran.failed {
-            let (position, last) = (facts[ran.done].position, facts[facts.len() - 1].position);
-            let alone = facts.len() == 1;
-            self.on_failed(at, failed, position, (!alone).then_some(last), now);
+            let (fact, last) = (&facts[ran.done], facts[facts.len() - 1].position);
+            let batch_end = (facts.len() > 1).then_some(last);
+            let stop = Stop { position: fact.position, fact: Some(fact), batch_end };
+            self.on_failed(at, failed, &stop, now);
         }
     }
 }

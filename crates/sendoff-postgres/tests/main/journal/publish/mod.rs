@@ -56,7 +56,13 @@ pub(crate) async fn at(journal: &Log, publisher: &str) -> u64 {
 
 pub(crate) async fn stored(journal: &Log, publisher: &str, position: u64) {
     let what = format!("{publisher} at {position}");
-    eventually(&what, async || at(journal, publisher).await == position).await;
+    // A server that was restarted may refuse the first time.
+    let pair = Which::pair(&pair(publisher));
+    let there = async || {
+        let cursors = journal.publishers().cursors(&pair).await;
+        cursors.is_ok_and(|cursors| cursors[0].position.get() == position)
+    };
+    eventually(&what, there).await;
 }
 
 /// Holds J6: with every connection of it cut, again and again.

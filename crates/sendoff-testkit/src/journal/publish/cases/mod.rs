@@ -60,6 +60,7 @@ fn quick() -> PublishOptions {
         renew: Duration::from_millis(100),
         lease: Duration::from_secs(30),
         gap_interval: Duration::from_millis(2),
+        drain_timeout: Duration::from_secs(60),
         ..PublishOptions::default()
     }
 }

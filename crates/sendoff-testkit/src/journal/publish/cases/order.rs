@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use futures_util::TryStreamExt;
 use sendoff_core::journal::{Append, Fact, Position, Query, Recorded, Topic};
@@ -11,6 +12,7 @@ use sendoff_engine::journal::publish::{
 
 use super::{HOUR, pair, position};
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 
 use super::{append, builder, cursor, everything, mortal, node, numbers, often, stored, watched};
 use crate::history::{Fault, FaultKind, LogHistory};
@@ -18,7 +20,6 @@ use crate::journal::{Ending, JournalHarness, Latch, PublishHarness};
 use crate::wait::eventually;
 
 const WRITERS: usize = 4;
-const LASTS: Duration = Duration::from_millis(1_500);
 
 /// What writers did.
 #[derive(Default)]
@@ -27,13 +28,41 @@ struct Written {
     rolled_back: Vec<Fact>,
 }
 
-/// Writers that are slow, that roll back, and that overtake one another.
-async fn write(harness: Arc<impl JournalHarness>, until: Instant) -> Written {
+/// Writers that are slow, that roll back, and that overtake one another, until they are told to stop.
+struct Writers {
+    stop: Arc<AtomicBool>,
+    tasks: Vec<JoinHandle<Written>>,
+}
+
+impl Writers {
+    fn start(harness: &Arc<impl JournalHarness>) -> Self {
+        let stop = Arc::<AtomicBool>::default();
+        let start = |_| tokio::spawn(write(Arc::clone(harness), Arc::clone(&stop)));
+        Self { tasks: (0..WRITERS).map(start).collect(), stop }
+    }
+
+    /// When there is something to judge.
+    async fn stop(self, latches: &BTreeMap<&str, (Topic, Latch)>) -> Vec<Written> {
+        let enough = async || latches.values().all(|(_, latch)| latch.distinct().len() > 20);
+        eventually("enough is published", enough).await;
+        self.stop.store(true, Ordering::Relaxed);
+        let mut written = Vec::new();
+        for task in self.tasks {
+            written.push(task.await.unwrap());
+        }
+        written
+    }
+}
+
+async fn write(harness: Arc<impl JournalHarness>, stop: Arc<AtomicBool>) -> Written {
     let mut written = Written::default();
-    while Instant::now() < until {
+    for round in 0_usize.. {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
         let number = fastrand::usize(..20);
         let facts: Vec<_> = (0..fastrand::usize(1..4)).map(|_| super::fact(number)).collect();
-        let ending = if fastrand::u8(..5) == 0 { Ending::RollBack } else { Ending::Commit };
+        let ending = if round % 5 == 4 { Ending::RollBack } else { Ending::Commit };
         let open = Duration::from_micros(fastrand::u64(..20_000));
         let append = Append::new(facts.clone(), None).unwrap();
         harness.append_in(&append, open, ending).await.unwrap();
@@ -109,9 +138,7 @@ pub async fn everything_is_published_once_and_in_order_while_nodes_come_and_go(
         .into_iter()
         .map(|(name, topic)| (name, (topic, Latch::recording(name, &history))))
         .collect();
-    let until = Instant::now() + LASTS;
-    let writers: Vec<_> =
-        (0..WRITERS).map(|_| tokio::spawn(write(Arc::clone(&harness), until))).collect();
+    let writers = Writers::start(&harness);
     let journal = harness.journal();
     let first = start(journal, &latches, "first").await;
     let leads = |node: &Publishing, pairs| node.statistics().leading == pairs;
@@ -123,10 +150,8 @@ pub async fn everything_is_published_once_and_in_order_while_nodes_come_and_go(
     first.close().await;
     eventually("the second leads all", async || leads(&second, 4)).await;
     let third = start(journal, &latches, "third").await;
-    let mut written = Vec::new();
-    for writer in writers {
-        written.push(writer.await.unwrap());
-    }
+    eventually("it leads some", async || third.statistics().leading > 0).await;
+    let written = writers.stop(&latches).await;
     passed(journal, &latches).await;
     third.close().await;
     second.close().await;
@@ -145,9 +170,7 @@ pub async fn nothing_is_lost_when_nodes_die(harness: impl PublishHarness) {
         .into_iter()
         .map(|(name, topic)| (name, (topic, Latch::recording(name, &history))))
         .collect();
-    let until = Instant::now() + LASTS;
-    let writers: Vec<_> =
-        (0..WRITERS).map(|_| tokio::spawn(write(Arc::clone(&harness), until))).collect();
+    let writers = Writers::start(&harness);
     let journal = harness.journal();
     for round in 0..3 {
         let name = format!("node-{round}");
@@ -157,18 +180,17 @@ pub async fn nothing_is_lost_when_nodes_die(harness: impl PublishHarness) {
         let node = pairs.start().await.unwrap();
         eventually("it leads all", async || node.statistics().leading == 4).await;
         let before = latches["a"].1.distinct().len();
+        let more = async || latches["a"].1.distinct().len() > before + 10;
         if round < 2 {
-            let more = async || latches["a"].1.distinct().len() > before;
             eventually("it publishes", more).await;
+            latches.values().for_each(|(_, latch)| latch.kill(&*name));
             history.fault(&Fault::on(&*name, FaultKind::Crash));
             drop(node);
             continue;
         }
         assert_eq!(node.statistics().failovers, 4);
-        let mut written = Vec::new();
-        for writer in writers {
-            written.push(writer.await.unwrap());
-        }
+        eventually("it publishes", more).await;
+        let written = writers.stop(&latches).await;
         passed(journal, &latches).await;
         node.close().await;
         judge(journal, &history, written).await;

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sendoff_core::journal::Recorded;
@@ -112,6 +113,27 @@ pub async fn a_fact_that_fails_while_others_do_not_is_poison(harness: impl Publi
     assert_eq!((statistics.published.facts, statistics.parked), (8, 2));
     assert_eq!(rounds.counters.values().pairs[&pair("p")].published, 8);
     assert_eq!(publishers.discard_parked(&Which::pair(&pair("p")), None).await.unwrap(), 2);
+    node.close().await;
+}
+
+/// An outage that ends while it is found out whose fault it is, is no poison: nothing is set aside.
+pub async fn an_outage_that_ends_during_a_probe_sets_nothing_aside(harness: impl PublishHarness) {
+    let (journal, latch) = (harness.journal(), Latch::new("p"));
+    // Nobody asks for the fifth by itself but a probe.
+    let back = AtomicBool::new(false);
+    latch.refuse(move |fact| {
+        back.fetch_or(fact.position.get() == 5, Ordering::Relaxed);
+        (!back.load(Ordering::Relaxed)).then(|| Failure::retry("connection refused"))
+    });
+    append(journal, 10).await;
+    let options = PairOptions { max_attempts: 2, ..often() };
+    let pair_of = builder(journal).pair_with(&everything(), latch.publisher(), options);
+    let node = pair_of.start().await.unwrap();
+    stored(journal, "p", 10).await;
+    assert_eq!(latch.positions(), [5, 1, 2, 3, 4, 6, 7, 8, 9, 10]);
+    let parked = journal.publishers().parked(&Which::all(), None, 10).await.unwrap();
+    assert_eq!((parked, node.statistics().parked), (Vec::new(), 0));
+    assert_eq!(node.statistics().published.facts, 10);
     node.close().await;
 }
 
