@@ -26,7 +26,7 @@ with asked as materialized (
       from asked a join locked l on l.topic = a.topic and l.publisher = a.publisher
      where c.topic = a.topic and c.publisher = a.publisher
        and c.leader = $1::text and c.epoch = a.epoch and c.last_position = a.came_from
-    returning c.topic, c.publisher
+    returning c.topic, c.publisher, c.status
 ), set_aside as (
     insert into sendoff.journal_parked as k (topic, publisher, position, attempts, next_at, error)
     select p.topic, p.publisher, p.position, p.attempts, clock_timestamp() + p.delay, p.error
@@ -36,4 +36,4 @@ with asked as materialized (
     on conflict (topic, publisher, position) do update
        set attempts = excluded.attempts, next_at = excluded.next_at, error = excluded.error
 )
-select topic, publisher from moved
+select topic, publisher, status from moved

@@ -1,6 +1,6 @@
 //! Cursors, who leads them, and what was set aside.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -53,7 +53,7 @@ impl PublishStore for PostgresJournal {
         let cursors = self.ask(&self.sql().journal_cursors, &[]).await?;
         let node = |row| {
             let knows: Vec<i64> = get(row, 1)?;
-            Ok(NodeSeen { owner: get(row, 0)?, knows: knows.into_iter().collect::<BTreeSet<_>>() })
+            Ok(NodeSeen { owner: get(row, 0)?, knows: knows.into_iter().collect() })
         };
         Ok(Survey {
             nodes: nodes.iter().map(node).collect::<Result<_, StoreError>>()?,
@@ -77,7 +77,11 @@ impl PublishStore for PostgresJournal {
         self.ask(give, &[&owner, &topics, &publishers, &epochs]).await.map(drop)
     }
 
-    async fn advance(&self, owner: &str, moves: &[Move]) -> Result<Vec<bool>, StoreError> {
+    async fn advance(
+        &self,
+        owner: &str,
+        moves: &[Move],
+    ) -> Result<Vec<Option<CursorStatus>>, StoreError> {
         let (topics, publishers) = names(moves.iter().map(|next| &*next.pair));
         let epochs: Vec<_> = moves.iter().map(|next| next.epoch).collect();
         let from: Vec<_> = moves.iter().map(|next| i64::from(next.from)).collect();
@@ -112,8 +116,9 @@ impl PublishStore for PostgresJournal {
             &why,
         ];
         let rows = self.ask(&self.sql().journal_advance, &params).await?;
-        let moved: BTreeSet<_> = rows.iter().map(pair).collect::<Result<_, _>>()?;
-        Ok(moves.iter().map(|next| moved.contains(&*next.pair)).collect())
+        let stands = |row| Ok((pair(row)?, status(get(row, 2)?)?));
+        let moved: BTreeMap<_, _> = rows.iter().map(stands).collect::<Result<_, StoreError>>()?;
+        Ok(moves.iter().map(|next| moved.get(&*next.pair).copied()).collect())
     }
 
     async fn due(&self, owner: &str, each: usize) -> Result<Vec<Parked>, StoreError> {

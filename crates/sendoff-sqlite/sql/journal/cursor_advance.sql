@@ -11,3 +11,4 @@ update journal_cursor
        heartbeat_at = ?2,
        updated_at = ?2
  where leader = ?1 and topic = ?3 and publisher = ?4 and epoch = ?5 and last_position = ?6
+returning status

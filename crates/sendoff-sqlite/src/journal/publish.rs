@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, OptionalExtension, Row};
 use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::{CursorStatus, PairId};
 use sendoff_core::{Timestamp, limits};
@@ -100,7 +100,11 @@ impl PublishStore for SqliteJournal {
         .await
     }
 
-    async fn advance(&self, owner: &str, moves: &[Move]) -> Result<Vec<bool>, StoreError> {
+    async fn advance(
+        &self,
+        owner: &str,
+        moves: &[Move],
+    ) -> Result<Vec<Option<CursorStatus>>, StoreError> {
         let (owner, moves) = (owner.to_owned(), moves.to_vec());
         self.note(move |conn, sql, now| {
             moves.iter().map(|next| advance(conn, sql, now, &owner, next)).collect()
@@ -215,9 +219,9 @@ fn advance(
     now: Timestamp,
     owner: &str,
     next: &Move,
-) -> rusqlite::Result<bool> {
+) -> rusqlite::Result<Option<CursorStatus>> {
     let (topic, publisher) = (next.pair.topic(), next.pair.publisher());
-    let moved = conn.prepare_cached(&sql.cursor_advance)?.execute((
+    let params = (
         owner,
         now.as_micros(),
         topic,
@@ -229,10 +233,11 @@ fn advance(
         next.errors,
         next.last_error.as_deref().map(kept),
         next.fails,
-    ))?;
-    if moved == 0 {
-        return Ok(false);
-    }
+    );
+    let mut advance = conn.prepare_cached(&sql.cursor_advance)?;
+    let Some(stands) = advance.query_row(params, |row| status(row, 0)).optional()? else {
+        return Ok(None);
+    };
     let mut park = conn.prepare_cached(&sql.park)?;
     for aside in &next.parked {
         park.execute((
@@ -245,7 +250,12 @@ fn advance(
             kept(&aside.error),
         ))?;
     }
-    Ok(true)
+    Ok(Some(stands))
+}
+
+fn status(row: &Row<'_>, column: usize) -> rusqlite::Result<CursorStatus> {
+    let text: String = row.get(column)?;
+    text.parse::<CursorStatus>().map_err(|error| out_of_range(column, error))
 }
 
 /// A node. There is no session: only its silence tells of its death.
@@ -291,11 +301,10 @@ fn all<T>(
 
 /// A row of `cursors` and `cursor_take`.
 fn cursor(row: &Row<'_>) -> rusqlite::Result<Cursor> {
-    let status: String = row.get(3)?;
     Ok(Cursor {
         pair: pair(row)?,
         position: position(row)?,
-        status: status.parse::<CursorStatus>().map_err(|error| out_of_range(3, error))?,
+        status: status(row, 3)?,
         errors: row.get(4)?,
         last_error: row.get(5)?,
         leader: row.get(6)?,

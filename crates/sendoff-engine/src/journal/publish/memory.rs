@@ -147,14 +147,18 @@ impl PublishStore for MemoryJournal {
         Ok(())
     }
 
-    async fn advance(&self, owner: &str, moves: &[Move]) -> Result<Vec<bool>, StoreError> {
+    async fn advance(
+        &self,
+        owner: &str,
+        moves: &[Move],
+    ) -> Result<Vec<Option<CursorStatus>>, StoreError> {
         let mut desk = self.desk();
         let now = desk.now();
         let mut made = Vec::new();
         for next in moves {
             let cursor = desk.led(owner, &next.pair, next.epoch);
             let Some(cursor) = cursor.filter(|cursor| cursor.position == next.from) else {
-                made.push(false);
+                made.push(None);
                 continue;
             };
             cursor.position = next.to;
@@ -168,6 +172,7 @@ impl PublishStore for MemoryJournal {
             if next.fails && cursor.status == CursorStatus::Active {
                 cursor.status = CursorStatus::Failed;
             }
+            made.push(Some(cursor.status));
             for park in &next.parked {
                 let parked = Parked {
                     pair: (*next.pair).clone(),
@@ -179,7 +184,6 @@ impl PublishStore for MemoryJournal {
                 };
                 desk.parked.insert((parked.pair.clone(), parked.position), parked);
             }
-            made.push(true);
         }
         Ok(made)
     }

@@ -168,17 +168,18 @@ impl Pair {
     }
 
     /// What a write made of a move.
-    pub(super) fn wrote(&mut self, moved: &Move, made: bool, now: Instant) {
+    pub(super) fn wrote(&mut self, moved: &Move, made: Option<CursorStatus>, now: Instant) {
         let Some(held) = self.held.as_mut().filter(|held| held.epoch == moved.epoch) else {
             return;
         };
         held.writing = false;
         held.wrote = now;
-        if made {
-            held.stored = moved.to;
-            held.unstored = u32::from(held.pending.is_some());
-        } else {
-            held.doubt();
+        let Some(stands) = made else { return held.doubt() };
+        held.stored = moved.to;
+        held.unstored = u32::from(held.pending.is_some());
+        if held.status == CursorStatus::Active {
+            // Somebody paused it: stopping need not wait for the next round.
+            held.status = stands;
         }
     }
 

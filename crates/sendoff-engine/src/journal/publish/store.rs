@@ -32,9 +32,13 @@ pub trait PublishStore: JournalStore {
     async fn give(&self, owner: &str, pairs: &[(Arc<PairId>, i64)]) -> Result<(), StoreError>;
 
     /// Moves cursors and sets facts aside, in one statement: each move only if this owner has the
-    /// pair under this epoch and its cursor is where it came from. Says of each move whether it was
-    /// made. A status that an operator set stays.
-    async fn advance(&self, owner: &str, moves: &[Move]) -> Result<Vec<bool>, StoreError>;
+    /// pair under this epoch and its cursor is where it came from. Says of each move that was made which
+    /// status stands there, and nothing of one that was not. A status that an operator set stays.
+    async fn advance(
+        &self,
+        owner: &str,
+        moves: &[Move],
+    ) -> Result<Vec<Option<CursorStatus>>, StoreError>;
 
     /// What this owner's active pairs have set aside that is due, the longest due first, and so many of
     /// each pair at most: one whose target is away must not hide the others.
@@ -93,7 +97,11 @@ impl<S: PublishStore + ?Sized> PublishStore for Arc<S> {
         (**self).give(owner, pairs).await
     }
 
-    async fn advance(&self, owner: &str, moves: &[Move]) -> Result<Vec<bool>, StoreError> {
+    async fn advance(
+        &self,
+        owner: &str,
+        moves: &[Move],
+    ) -> Result<Vec<Option<CursorStatus>>, StoreError> {
         (**self).advance(owner, moves).await
     }
 

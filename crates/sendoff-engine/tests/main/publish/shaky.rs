@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sendoff_core::journal::publish::PairId;
+use sendoff_core::journal::publish::{CursorStatus, PairId};
 use sendoff_core::journal::{Append, Holder, Position, Query, Recorded};
 use sendoff_engine::journal::publish::{
     Change, Cursor, Membership, Move, NodeCard, Parked, ParkedChange, PublishStore, Retried, Seen,
@@ -120,7 +120,11 @@ impl PublishStore for Shaky {
         self.answer(Call::Give, self.store.give(owner, pairs).await)
     }
 
-    async fn advance(&self, owner: &str, moves: &[Move]) -> Result<Vec<bool>, StoreError> {
+    async fn advance(
+        &self,
+        owner: &str,
+        moves: &[Move],
+    ) -> Result<Vec<Option<CursorStatus>>, StoreError> {
         self.answer(Call::Advance, self.store.advance(owner, moves).await)
     }
 

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use sendoff_core::journal::publish::PairId;
+use sendoff_core::journal::publish::{CursorStatus, PairId};
 use sendoff_core::journal::{Position, Recorded};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -46,7 +46,7 @@ enum Event {
     Probed { pair: usize, epoch: i64, error: String, probed: Probed },
     Read(Wanted, Result<Page, StoreError>),
     Retried { pair: usize, tried: Result<Vec<Again>, StoreError> },
-    Wrote { moves: Vec<(usize, Move)>, made: Result<Vec<bool>, StoreError> },
+    Wrote { moves: Vec<(usize, Move)>, made: Result<Vec<Option<CursorStatus>>, StoreError> },
     Took(Vec<Seen>, Result<Vec<Cursor>, StoreError>),
     Gave(Vec<(usize, i64)>, Result<(), StoreError>),
     Due(Result<Vec<Parked>, StoreError>),

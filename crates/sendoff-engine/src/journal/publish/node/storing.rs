@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use sendoff_core::journal::publish::CursorStatus;
 use sendoff_core::{limits, report};
 use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
@@ -37,7 +38,7 @@ impl<S: PublishStore> Node<S> {
     pub(super) fn on_wrote(
         &mut self,
         moves: Vec<(usize, Move)>,
-        made: Result<Vec<bool>, StoreError>,
+        made: Result<Vec<Option<CursorStatus>>, StoreError>,
         now: Instant,
     ) {
         self.writing = false;
@@ -45,7 +46,7 @@ impl<S: PublishStore> Node<S> {
             Ok(made) => {
                 for ((at, moved), made) in moves.into_iter().zip(made) {
                     self.pairs[at].wrote(&moved, made, now);
-                    if !made {
+                    if made.is_none() {
                         info!(pair = %moved.pair, from = %moved.from, to = %moved.to,
                               "a cursor was not moved: it is another's, or somewhere else");
                         self.counts.fenced(&moved.pair);
