@@ -36,6 +36,7 @@ mod claim;
 mod connect;
 mod error;
 mod inspect;
+mod journal;
 mod link;
 mod locked;
 mod names;
@@ -53,6 +54,7 @@ mod wake;
 mod wire;
 
 pub use capture::{MysqlConnSavepoint, MysqlConnTransaction, MysqlSavepoint, MysqlTransaction};
+pub use journal::{JournalOptions, MysqlJournal, journal_migration_sql};
 pub use options::{Layout, MysqlOptions, Payloads, Retention, Tls};
 pub use schema::migration_sql;
 pub use sendoff_core::partition::Period;

@@ -5,6 +5,7 @@
 
 mod commit;
 mod deadlock;
+mod journal;
 mod killed;
 mod link;
 mod nodes;

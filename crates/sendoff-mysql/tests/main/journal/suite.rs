@@ -1,0 +1,64 @@
+//! The suite every journal passes.
+
+use std::time::Duration;
+
+use mysql_async::TxOpts;
+use sendoff_core::journal::Append;
+use sendoff_engine::journal::{AppendError, AppendIn, Journal, Receipt};
+use sendoff_mysql::MysqlJournal;
+use sendoff_testkit::journal::{Ending, JournalHarness, async_trait};
+
+use super::{Log, committed, journal};
+use crate::place::{MARIADB, MYSQL, Place};
+
+struct OnServer {
+    journal: Log,
+    place: Place,
+}
+
+impl OnServer {
+    async fn open(server: &str) -> Self {
+        let place = Place::on(server).await;
+        Self { journal: journal(&place).await, place }
+    }
+}
+
+#[async_trait]
+impl JournalHarness for OnServer {
+    type Store = MysqlJournal;
+
+    fn journal(&self) -> &Journal<MysqlJournal> {
+        &self.journal
+    }
+
+    async fn append_in(
+        &self,
+        append: &Append,
+        open: Duration,
+        ending: Ending,
+    ) -> Result<Vec<Receipt>, AppendError> {
+        let mut conn = committed(&self.place).await;
+        let mut tx = conn.start_transaction(TxOpts::new()).await.unwrap();
+        let receipts = self.journal.store().append_in(&mut tx, append).await?;
+        tokio::time::sleep(open).await;
+        match ending {
+            Ending::Commit => tx.commit().await.unwrap(),
+            Ending::RollBack => tx.rollback().await.unwrap(),
+        }
+        Ok(receipts)
+    }
+}
+
+/// Holds J1, J2, J6 and J13.
+mod on_mariadb {
+    use super::*;
+
+    sendoff_testkit::journal_suite!(OnServer::open(MARIADB).await);
+}
+
+/// Holds J1, J2, J6 and J13.
+mod on_mysql {
+    use super::*;
+
+    sendoff_testkit::journal_suite!(OnServer::open(MYSQL).await);
+}
