@@ -1,5 +1,6 @@
 //! Facts about to be inserted, as the texts that insert them.
 
+#[cfg(any(feature = "sea-orm", feature = "sqlx"))]
 use sendoff_core::EventId;
 use sendoff_core::journal::{Append, Fact, Tag};
 use sendoff_engine::store::StoreError;

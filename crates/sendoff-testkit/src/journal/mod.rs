@@ -39,9 +39,12 @@
 pub mod cases;
 mod harness;
 mod latch;
+pub mod race;
 mod suite;
+mod torture;
 
 pub use async_trait::async_trait;
 pub use harness::{Ending, JournalHarness};
 pub use latch::Latch;
 pub use suite::run;
+pub use torture::{Writer, torture};

@@ -1,0 +1,51 @@
+//! Of appends that exclude one another one succeeds.
+
+use sendoff_testkit::journal::Writer;
+use sendoff_testkit::journal::race::{LANES, decisions_beside_an_open_append, duels};
+
+use super::torture::Connected;
+use super::{journal, run};
+use crate::place::{MARIADB, MYSQL, Place};
+
+/// Holds J1: also beside a transaction that has nothing to do with it and is older than everything.
+async fn one_wins(server: &str) {
+    let place = Place::on(server).await;
+    let journal = journal(&place).await;
+    place.run("create table foreign_work (n int)").await;
+    let mut old = place.conn().await;
+    run(&mut old, "begin; insert into foreign_work values (1)").await;
+    run(&mut old, "select count(*) from journal_event").await;
+    duels(&journal).await;
+    run(&mut old, "commit").await;
+}
+
+/// Holds J1 and J2.
+async fn one_wins_beside_an_open_append(server: &str) {
+    let place = Place::on(server).await;
+    let journal = journal(&place).await;
+    let mut writers: Vec<Box<dyn Writer>> = Vec::new();
+    for _ in 0..LANES {
+        writers.push(Box::new(Connected::new(&journal, &place).await));
+    }
+    decisions_beside_an_open_append(&journal, writers).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_conflicting_appends_exactly_one_wins_beside_an_older_open_transaction() {
+    one_wins(MARIADB).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exactly_one_wins_though_a_lower_position_was_open_when_it_decided() {
+    one_wins_beside_an_open_append(MARIADB).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_conflicting_appends_exactly_one_wins_on_mysql() {
+    one_wins(MYSQL).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exactly_one_wins_beside_an_open_append_on_mysql() {
+    one_wins_beside_an_open_append(MYSQL).await;
+}
