@@ -92,6 +92,7 @@ statements!(
     journal_by_type,
     journal_clash,
     journal_first,
+    journal_free,
     journal_floor,
     journal_floor_up,
     journal_gate,

@@ -5,13 +5,14 @@
 //! server makes the insert wait for that one and for nobody else. Then the number is there, or the void
 //! is, and neither can change any more. Whatever is passed on has no gap.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join;
 use mysql_async::{Conn, Row};
 use sendoff_core::Timestamp;
-use sendoff_core::journal::{Ask, Holder, Position, Sequence, Server};
+use sendoff_core::journal::{Ask, HolderId, Position, Sequence, Server};
 use sendoff_engine::journal::{JournalStore, TailLook, TailRow, TailSource, Undecided};
 use sendoff_engine::store::StoreError;
 use tokio::task::JoinHandle;
@@ -32,8 +33,8 @@ const WAIT_SECONDS: i64 = 1;
 const ASK_WHO_AFTER: Duration = Duration::from_millis(500);
 /// The longest run of missing numbers that is filled. Appends leave none that is nearly as long.
 const LONGEST_RUN: u64 = 100_000;
-/// Voids in one statement.
-const VOIDS: u64 = 1_000;
+/// Voids that are made at once.
+const VOIDS: usize = 1_000;
 /// Numbers that are looked at in one statement on the way to where now is.
 const STRIDE: usize = 10_000;
 /// Statements on that way in one look.
@@ -71,7 +72,7 @@ impl MysqlTail {
             conn,
             floor,
             gapless: None,
-            missing: None,
+            missing: BTreeSet::new(),
             start: None,
         };
         Ok(Self { journal, idle: Some(worker), running: None })
@@ -128,10 +129,10 @@ struct Worker {
     conn: Conn,
     /// Every number up to here is a row, as far as the database knows.
     floor: Position,
-    /// Up to where this tail knows the same, if it began below the floor.
+    /// From where on this tail knows that there is no gap.
     gapless: Option<Position>,
-    /// The first number that was missing when the last look ended.
-    missing: Option<Position>,
+    /// Numbers that were missing when they were last looked for.
+    missing: BTreeSet<u64>,
     start: Option<Start>,
 }
 
@@ -142,14 +143,35 @@ struct Start {
     at: Position,
 }
 
-/// The first and the last of a run of numbers that are missing.
-type Gap = (Position, Position);
+/// What goes before a reading.
+#[derive(Debug)]
+enum Step {
+    Nothing,
+    /// These numbers are filled, the lowest first, up to the first that somebody has.
+    FillFree(Vec<u64>),
+    /// This one is filled, whoever has to be waited for.
+    Fill(u64),
+}
 
-/// What came of an attempt to fill a gap.
-enum Filled {
-    /// It has to be read again.
-    Read,
-    Waiting(Vec<Holder>),
+impl Step {
+    /// What to do where somebody has one of the numbers.
+    fn held(&self) -> Self {
+        match self {
+            Self::FillFree(numbers) => numbers.first().map_or(Self::Nothing, |n| Self::Fill(*n)),
+            Self::Nothing | Self::Fill(_) => Self::Nothing,
+        }
+    }
+}
+
+/// What came of a reading.
+enum Reading {
+    Results(Vec<Vec<Row>>),
+    /// Somebody has one of the numbers that were to be filled.
+    Held,
+    /// The server ended it in favour of another transaction.
+    Lost,
+    /// Somebody had the number for too long.
+    Waiting(Vec<HolderId>),
 }
 
 impl Worker {
@@ -161,142 +183,183 @@ impl Worker {
         }
     }
 
-    /// The rows above a position, up to the first gap that cannot be filled at once.
+    /// The rows above a position, up to the first gap that cannot be decided at once.
     async fn read(&mut self, after: Position, limit: usize) -> Result<TailLook, StoreError> {
-        let gapless = *self.gapless.get_or_insert(after);
-        let (mut at, mut facts, mut run) = (after, Vec::new(), None);
+        let from = *self.gapless.get_or_insert(after);
+        let (mut at, mut step, mut last) = (after, Step::Nothing, None);
         loop {
-            let (state, page) = self.page(at, limit).await?;
-            let is_full = page.len() >= limit;
-            let mut gap = None;
-            for row in page {
-                let position = facts::position(&row, 0)?;
-                if position > at.next() {
-                    gap = Some((at.next(), before(position)));
-                    break;
-                }
-                at = position;
-                if !facts::is_void(&row) {
-                    facts.push(TailRow { position, recorded: facts::recorded(row) });
-                }
-            }
-            let Some(gap) = gap else {
-                if is_full && facts.is_empty() {
-                    // Nothing but voids.
+            let (state, page) = match self.step(&step, &self.page(at, limit)).await? {
+                Reading::Results(results) => split(results)?,
+                Reading::Held => {
+                    step = step.held();
                     continue;
                 }
-                self.missing = None;
-                self.raise(gapless, at).await?;
-                return Ok(state.look(facts, at, !is_full, None));
+                Reading::Lost => {
+                    step = Step::Nothing;
+                    continue;
+                }
+                Reading::Waiting(waits_for) => {
+                    let (state, gap): (State, _) = last.ok_or_else(over)?;
+                    return Ok(state.look(
+                        Vec::new(),
+                        at,
+                        false,
+                        Some(Undecided { gap, waits_for }),
+                    ));
+                }
             };
-            let undecided = |waits_for| Some(Undecided { gap, waits_for });
-            // Most gaps are gone with one more look: somebody was about to insert or to commit.
-            if self.missing.replace(gap.0) != Some(gap.0) || !facts.is_empty() {
-                return Ok(state.look(facts, at, false, undecided(Vec::new())));
+            let (is_full, mut rows, mut gaps) = (page.len() >= limit, Vec::new(), Gaps::after(at));
+            for row in page {
+                let position = facts::position(&row, 0)?;
+                gaps.pass(position);
+                if gaps.first.is_none() {
+                    at = position;
+                    if !facts::is_void(&row) {
+                        rows.push(TailRow { position, recorded: facts::recorded(row) });
+                    }
+                }
             }
-            if let Filled::Waiting(holders) = self.fill(gap, &mut run).await? {
-                let holders = holders.into_iter().map(|holder| holder.id).collect();
-                return Ok(state.look(facts, at, false, undecided(holders)));
+            let Some(gap) = gaps.first else {
+                self.missing.clear();
+                if is_full && rows.is_empty() {
+                    // Nothing but voids.
+                    step = Step::Nothing;
+                    continue;
+                }
+                self.raise(from, at).await?;
+                return Ok(state.look(rows, at, !is_full, None));
+            };
+            let again = gaps.missing_again(&mut self.missing);
+            // What can be passed on does not wait; and many gaps are gone with one more look, because
+            // somebody was about to insert or to commit.
+            if !rows.is_empty() || again.first() != Some(&gap.0.get()) {
+                let undecided = Some(Undecided { gap, waits_for: Vec::new() });
+                return Ok(state.look(rows, at, false, undecided));
             }
-            // It is another one if the number is missing still.
-            self.missing = Some(gap.0);
+            check_gap(gap, &step)?;
+            (step, last) = (Step::FillFree(again), Some((state, gap)));
         }
     }
 
     /// Makes sure that no number is missing up to where the journal ended at the first of these looks.
     async fn begin(&mut self) -> Result<TailLook, StoreError> {
-        let (state, _) = self.page(Position::END, 1).await?;
+        let state = match self.step(&Step::Nothing, &self.page(Position::END, 1)).await? {
+            Reading::Results(results) => split(results)?.0,
+            _ => return Err(over()),
+        };
         let Start { head, mut at } =
             *self.start.get_or_insert(Start { head: state.head, at: self.floor });
-        let mut run = None;
+        let (mut step, mut last) = (Step::Nothing, None);
         for _ in 0..STRIDES {
             if at >= head {
-                break;
+                self.gapless = Some(self.floor);
+                self.raise(self.floor, at).await?;
+                return Ok(state.look(Vec::new(), head, false, None));
             }
             let walk = self
                 .journal
                 .sql()
                 .journal_walk
                 .with(&[("after", &Literal::position(at)), ("limit", &Literal::count(STRIDE))]);
-            let mut gap = None;
-            for row in last_rows(&mut self.conn, &walk).await.map_err(failed)? {
-                let position = facts::position(&row, 0)?;
-                if position > at.next() {
-                    gap = Some((at.next(), before(position)));
-                    break;
+            let rows = match self.step(&step, &walk).await? {
+                Reading::Results(mut results) => results.pop().unwrap_or_default(),
+                Reading::Held => {
+                    step = step.held();
+                    continue;
                 }
-                at = position;
+                Reading::Lost => {
+                    step = Step::Nothing;
+                    continue;
+                }
+                Reading::Waiting(waits_for) => {
+                    let undecided = last.map(|gap| Undecided { gap, waits_for });
+                    return Ok(state.look(Vec::new(), Position::START, false, undecided));
+                }
+            };
+            let mut gaps = Gaps::after(at);
+            for row in rows {
+                let position = facts::position(&row, 0)?;
+                gaps.pass(position);
+                if gaps.first.is_none() {
+                    at = position;
+                }
             }
             self.start = Some(Start { head, at });
-            let Some(gap) = gap.filter(|(first, _)| *first <= head) else { continue };
-            if self.missing.replace(gap.0) != Some(gap.0) {
-                continue;
-            }
-            if let Filled::Waiting(holders) = self.fill(gap, &mut run).await? {
-                let waits_for = holders.into_iter().map(|holder| holder.id).collect();
-                let undecided = Some(Undecided { gap, waits_for });
-                return Ok(state.look(Vec::new(), Position::START, false, undecided));
-            }
+            let first = gaps.first.filter(|(first, _)| *first <= head);
+            let again = gaps.missing_again(&mut self.missing);
+            step = match first {
+                Some(gap) if again.first() == Some(&gap.0.get()) => {
+                    check_gap(gap, &step)?;
+                    last = Some(gap);
+                    Step::FillFree(again)
+                }
+                _ => Step::Nothing,
+            };
         }
-        if at < head {
-            return Ok(state.look(Vec::new(), Position::START, false, None));
-        }
-        self.raise(self.floor, at).await?;
-        self.gapless = Some(at);
-        Ok(state.look(Vec::new(), head, false, None))
+        Ok(state.look(Vec::new(), Position::START, false, None))
     }
 
-    /// What is so of the server, and rows above a position.
-    async fn page(&mut self, at: Position, limit: usize) -> Result<(State, Vec<Row>), StoreError> {
+    /// Asks what is so of the server, and for rows above a position.
+    fn page(&self, at: Position, limit: usize) -> String {
         let sql = self.journal.sql();
         let rows = sql
             .journal_tail
             .with(&[("after", &Literal::position(at)), ("limit", &Literal::count(limit))]);
-        let text = format!("{};\n{rows}", sql.journal_state.text());
-        let mut results = results(&mut self.conn, &text).await.map_err(failed)?;
-        let page = results.pop().unwrap_or_default();
-        let state = results.pop().unwrap_or_default();
-        Ok((State::of(state.first())?, page))
+        format!("{};\n{rows}", sql.journal_state.text())
     }
 
-    /// Fills the lowest number of a run alone: whoever has it may have others of them too, and when it
-    /// is decided those can be read. What is left of the run then is filled at once.
-    async fn fill(&mut self, gap: Gap, run: &mut Option<Position>) -> Result<Filled, StoreError> {
-        let (first, last) = gap;
-        if last.since(first) >= LONGEST_RUN {
-            return Err(too_long(gap));
-        }
-        let count = match run {
-            Some(end) if first <= *end => (last.since(first) + 1).min(VOIDS),
-            _ => 1,
-        };
-        *run = Some(last);
-        let numbers = first.get()..first.get() + count;
-        let text = self.journal.sql().journal_void.with(&[("rows", &Literal::voids(numbers))]);
+    /// Takes a step and reads, in one text.
+    async fn step(&mut self, step: &Step, reading: &str) -> Result<Reading, StoreError> {
+        let text = self.before(step) + reading;
         let mut holders = Vec::new();
-        let filled = {
-            let mut filling = std::pin::pin!(last_rows(&mut self.conn, &text));
+        let done = {
+            let mut doing = std::pin::pin!(results(&mut self.conn, &text));
             tokio::select! {
                 biased;
-                filled = &mut filling => filled,
-                () = sleep(ASK_WHO_AFTER) => {
-                    let (filled, asked) = join(filling, self.journal.holders()).await;
+                done = &mut doing => done,
+                () = sleep(ASK_WHO_AFTER), if matches!(step, Step::Fill(_)) => {
+                    let (done, asked) = join(doing, self.journal.holders()).await;
                     match asked {
-                        Ok(found) => holders = found,
+                        Ok(found) => holders = found.into_iter().map(|holder| holder.id).collect(),
                         Err(error) => debug!(%error, "nobody says who holds the tail back"),
                     }
-                    filled
+                    done
                 }
             }
         };
-        match filled.as_ref().err().and_then(number) {
-            Some(code::LOCK_TIMEOUT) => {
-                debug!(position = %first, ?holders, "the tail waits for an open append");
-                Ok(Filled::Waiting(holders))
+        match (step, done.as_ref().err().and_then(number)) {
+            (Step::FillFree(_), Some(code::LOCK_TIMEOUT | code::NOWAIT)) => Ok(Reading::Held),
+            (Step::Fill(position), Some(code::LOCK_TIMEOUT)) => {
+                debug!(position, ?holders, "the tail waits for an open append");
+                Ok(Reading::Waiting(holders))
             }
             // Against another tail, or an append that wanted one of the numbers.
-            Some(code::DEADLOCK) => Ok(Filled::Read),
-            _ => filled.map(|_| Filled::Read).map_err(failed),
+            (Step::FillFree(_) | Step::Fill(_), Some(code::DEADLOCK)) => Ok(Reading::Lost),
+            _ => done.map(Reading::Results).map_err(failed),
+        }
+    }
+
+    /// Numbers that are free are filled together: nobody is waited for, so nothing that is held
+    /// meanwhile can be in anybody's way. A number that somebody has is filled alone, for the same
+    /// reason, and what was filled before it is committed first.
+    fn before(&self, step: &Step) -> String {
+        let sql = self.journal.sql();
+        let void = |numbers: &[u64]| {
+            sql.journal_void.with(&[("rows", &Literal::voids(numbers.iter().copied()))])
+        };
+        match step {
+            Step::Nothing => String::new(),
+            Step::Fill(number) => format!("commit;\n{};\n", void(&[*number])),
+            Step::FillFree(numbers) => {
+                let mut text = "start transaction;\n".to_owned();
+                for run in numbers.chunk_by(|a, b| a + 1 == *b) {
+                    let (first, last) = (run[0], run[run.len() - 1]);
+                    let (first, last) = (Literal::numbers([first]), Literal::numbers([last]));
+                    let free = sql.journal_free.with(&[("first", &first), ("last", &last)]);
+                    text.push_str(&format!("{free};\n{};\n", void(run)));
+                }
+                text + "commit;\n"
+            }
         }
     }
 
@@ -317,8 +380,63 @@ impl Worker {
     }
 }
 
-fn before(position: Position) -> Position {
-    Position::new(position.get().saturating_sub(1)).unwrap_or(Position::START)
+/// The first and the last of a run of numbers that are missing.
+type Gap = (Position, Position);
+
+/// What is missing between positions that are there.
+struct Gaps {
+    at: Position,
+    /// The lowest.
+    first: Option<Gap>,
+    /// Single numbers, the lowest first, as many as are filled at once.
+    missing: Vec<u64>,
+}
+
+impl Gaps {
+    fn after(at: Position) -> Self {
+        Self { at, first: None, missing: Vec::new() }
+    }
+
+    /// The next position that is there.
+    fn pass(&mut self, position: Position) {
+        if position > self.at.next() {
+            let last = Position::new(position.get() - 1).unwrap_or(Position::END);
+            self.first.get_or_insert((self.at.next(), last));
+            let room = VOIDS - self.missing.len();
+            self.missing.extend((self.at.next().get()..position.get()).take(room));
+        }
+        self.at = position;
+    }
+
+    /// Those that were missing the last time too.
+    fn missing_again(self, seen: &mut BTreeSet<u64>) -> Vec<u64> {
+        let again = self.missing.iter().copied().filter(|number| seen.contains(number)).collect();
+        *seen = self.missing.into_iter().collect();
+        again
+    }
+}
+
+/// Whether a gap can be filled, and was not just filled in vain.
+fn check_gap(gap: Gap, step: &Step) -> Result<(), StoreError> {
+    let filled = match step {
+        Step::Nothing => None,
+        Step::FillFree(numbers) => numbers.first().copied(),
+        Step::Fill(number) => Some(*number),
+    };
+    if filled == Some(gap.0.get()) {
+        return Err(misconfigured(format!(
+            "position {} cannot be made a void: the table journal_event was changed by hand",
+            gap.0
+        )));
+    }
+    if gap.1.since(gap.0) >= LONGEST_RUN { Err(too_long(gap)) } else { Ok(()) }
+}
+
+/// The state, and the rows behind it.
+fn split(mut results: Vec<Vec<Row>>) -> Result<(State, Vec<Row>), StoreError> {
+    let rows = results.pop().unwrap_or_default();
+    let state = results.pop().unwrap_or_default();
+    Ok((State::of(state.first())?, rows))
 }
 
 fn too_long((first, last): Gap) -> StoreError {
@@ -331,6 +449,7 @@ fn too_long((first, last): Gap) -> StoreError {
 }
 
 /// What `journal_state` says.
+#[derive(Debug, Clone, Copy)]
 struct State {
     server: Server,
     sequence: Sequence,

@@ -88,15 +88,14 @@ pub(crate) fn positions(batch: &Batch) -> Vec<u64> {
 /// As many looks as it takes to know what can be known now.
 pub(crate) async fn settled(reader: &mut TailReader) -> (Vec<u64>, Batch) {
     let mut passed = Vec::new();
-    let mut waited = false;
+    let mut gap = None;
     loop {
         let batch = reader.look().await.unwrap();
         passed.extend(positions(&batch));
-        // The first look at a gap waits for nobody.
-        let waits = batch.gap.is_some() && batch.rows.is_empty();
-        if (waits && waited) || (batch.rows.is_empty() && batch.gap.is_none()) {
+        // The first look at a gap waits for nobody, the next one does.
+        if batch.rows.is_empty() && batch.gap == gap {
             return (passed, batch);
         }
-        waited = waits;
+        gap = batch.gap;
     }
 }
