@@ -35,9 +35,12 @@ async fn a_decision_never_misses_an_open_lower_position() {
             let journal = journal.clone();
             async move { journal.decide(count(Query::of(item))).await.unwrap() }
         });
-        let waiting = "select count(*) from information_schema.innodb_trx
-                        where trx_state = 'LOCK WAIT' and trx_query like '%journal_anchor%'";
-        eventually("the decision to wait", async || place.number(waiting).await >= 1).await;
+        let waiting = format!(
+            "select count(*) from information_schema.processlist
+              where db = '{}' and info like '%journal_anchor%' and id <> connection_id()",
+            place.database
+        );
+        eventually("the decision to wait", async || place.number(&waiting).await >= 1).await;
         run(&mut low, "commit").await;
         let decided = deciding.await.unwrap();
         assert_eq!((decided.model.state, decided.condition.after), (1, position(2)));
