@@ -143,15 +143,17 @@ enum Command {
         #[arg(long, default_value_t = 4.0, value_parser = seconds, value_name = "SECONDS")]
         seconds: f64,
     },
-    /// Follows a journal from its beginning.
+    /// Follows a journal from its beginning: a reader, and a publisher with its cursor.
     Tail {
         /// Facts in it.
         #[arg(long, default_value_t = 200_000)]
         facts: u64,
-        /// Facts in one look.
+        /// Facts in one look, and in one batch of the publisher.
         #[arg(long, default_value_t = 100)]
         batch: usize,
     },
+    /// Many publishers on one node, against few: idle, and delivering.
+    Pairs(scenario::publish::Pairs),
     /// Delivers the backlog of a database that is there, and prints the memory it took.
     #[command(hide = true)]
     MemoryChild {
@@ -234,8 +236,9 @@ async fn measure_one(
             scenario::journal::append(server, rounds, clients, time).await
         }
         Command::Tail { facts, batch } => {
-            scenario::journal::tail(server, rounds, facts, batch).await
+            scenario::publish::tail(server, rounds, facts, batch).await
         }
+        Command::Pairs(pairs) => scenario::publish::pairs(server, rounds, pairs).await,
         Command::MemoryChild { .. } => Ok(Vec::new()),
     }
 }

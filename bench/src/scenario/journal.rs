@@ -1,12 +1,12 @@
-//! What appending to a journal and following it cost.
+//! What appending to a journal costs.
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use async_trait::async_trait;
-use sendoff_core::journal::{Fact, Position};
-use sendoff_engine::journal::{Journal, TailOptions};
+use sendoff_core::journal::Fact;
+use sendoff_engine::journal::Journal;
 use sendoff_postgres::{JournalOptions, PostgresJournal};
 use serde_json::json;
 use tokio_postgres::{Client, Statement};
@@ -21,8 +21,6 @@ use crate::report::Finding;
 use crate::server::Server;
 
 const INSERT: &str = include_str!("../../sql/postgres/journal_insert.sql");
-const FILL: &str = include_str!("../../sql/postgres/journal_fill.sql");
-const PAGE: &str = include_str!("../../sql/postgres/journal_page.sql");
 
 /// Who appends, and how many of them at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +33,10 @@ impl fmt::Display for Appenders {
 }
 
 /// A database with an empty journal.
-async fn ground(server: &Server, clients: usize) -> Result<(Ground, Journal<PostgresJournal>)> {
+pub(super) async fn ground(
+    server: &Server,
+    clients: usize,
+) -> Result<(Ground, Journal<PostgresJournal>)> {
     let ground = server.ground().await?;
     let Ground::Postgres(postgres) = &ground else {
         bail!("the journal is measured on PostgreSQL")
@@ -46,7 +47,7 @@ async fn ground(server: &Server, clients: usize) -> Result<(Ground, Journal<Post
     Ok((ground, Journal::new(store)))
 }
 
-fn postgres(ground: &Ground) -> Result<&postgres::Ground> {
+pub(super) fn postgres(ground: &Ground) -> Result<&postgres::Ground> {
     match ground {
         Ground::Postgres(ground) => Ok(ground),
         Ground::Mysql(_) | Ground::Sqlite(_) => bail!("the journal is measured on PostgreSQL"),
@@ -108,67 +109,6 @@ pub(crate) async fn append(
     let (ours, limit) = (scaling(Side::Sendoff), scaling(Side::ByHand));
     findings.push(finding(format!("scaling-{clients}"), "% of one client", ours, limit));
     Ok(findings)
-}
-
-/// A tail that follows a log from its beginning, against a loop that asks for the next page.
-pub(crate) async fn tail(
-    server: &Server,
-    rounds: usize,
-    facts: u64,
-    batch: usize,
-) -> Result<Vec<Finding>> {
-    let (ground, journal) = ground(server, 1).await?;
-    let database = ground.settings().await?;
-    let hand = postgres(&ground)?;
-    let client = hand.connect().await?;
-    client.execute(FILL, &[&i64::try_from(facts)?]).await?;
-    client.batch_execute("vacuum analyze journal_event").await?;
-    let head = journal.head().await?;
-    let sides = [Side::ByHand, Side::Sendoff];
-    let tally = alternate("tail", rounds, &sides, async |side| {
-        let started = Instant::now();
-        let read = match side {
-            Side::ByHand => read_by_hand(&client, batch).await?,
-            Side::Sendoff => {
-                let options = TailOptions { batch, ..TailOptions::default() };
-                let mut tail = journal.tail(Position::START, options).await?;
-                let mut read = 0;
-                while read < facts && tail.at() < head {
-                    read += tail.next().await?.rows.len() as u64;
-                }
-                read
-            }
-        };
-        anyhow::ensure!(read == facts, "{read} of {facts} were read");
-        Ok(Rate::new(read, started.elapsed()))
-    })
-    .await?;
-    let of = |side| tally.of(side, |rate: &Rate| rate.0);
-    let limit_is = "a loop that asks for the next page, and may skip what commits late";
-    Ok(vec![Finding {
-        scenario: "tail",
-        variant: format!("batch-{batch}"),
-        unit: "facts/s",
-        ours: of(Side::Sendoff),
-        limit: of(Side::ByHand),
-        settings: settings(&database, json!({ "facts": facts, "limit_is": limit_is })),
-    }])
-}
-
-async fn read_by_hand(client: &Client, batch: usize) -> Result<u64> {
-    let page = client.prepare(PAGE).await?;
-    let (mut last, mut read) = (0_i64, 0);
-    loop {
-        let rows = client.query(&page, &[&last, &i64::try_from(batch)?]).await?;
-        let Some(end) = rows.last() else { return Ok(read) };
-        last = end.try_get(0)?;
-        read += rows.len() as u64;
-        // What any reader would want of them.
-        for row in &rows {
-            let kept = (row.try_get::<_, String>(3)?, row.try_get::<_, Vec<u8>>(8)?);
-            std::hint::black_box(kept);
-        }
-    }
 }
 
 async fn clear(ground: &postgres::Ground) -> Result<()> {

@@ -86,6 +86,9 @@ statements!(
         TIMESTAMPTZ_ARRAY, JSONB_ARRAY, BYTEA_ARRAY, UUID_ARRAY, UUID_ARRAY, INT2_ARRAY,
         TEXT_ARRAY, TEXT_ARRAY, INT8
     ],
+    journal_append_one: [
+        INT4_ARRAY, INT4, UUID, TEXT, TEXT_ARRAY, TEXT, TIMESTAMPTZ, JSONB, BYTEA, UUID, UUID
+    ],
     journal_beat: [TEXT],
     journal_change: [TEXT, TEXT, TEXT, INT8],
     journal_cursors: [],

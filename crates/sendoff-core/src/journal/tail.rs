@@ -178,7 +178,9 @@ pub struct Seen {
 #[non_exhaustive]
 pub enum Unsafe {
     /// The server is a standby.
-    #[error("the server is a standby or read-only, where it cannot be known who is appending: ask the primary")]
+    #[error(
+        "the server is a standby or read-only, where it cannot be known who is appending: ask the primary"
+    )]
     Standby,
     /// The sequence does not count one by one.
     #[error(

@@ -28,6 +28,14 @@ impl MemoryJournal {
         Self::default()
     }
 
+    /// Forgets what came behind a position, as a server does that lost its last commits: the next fact
+    /// gets a position that was given before.
+    pub fn lose_after(&self, position: Position) {
+        let mut facts = lock(&self.0.facts);
+        facts.retain(|fact| fact.position <= position);
+        self.desk().lose_after(position);
+    }
+
     /// Its cursors.
     pub(super) fn desk(&self) -> MutexGuard<'_, Desk> {
         lock(&self.0.desk)

@@ -1,7 +1,7 @@
 //! An append on its way to the server, and what the server makes of it.
 
 use sendoff_core::BoxError;
-use sendoff_core::journal::{Append, Position};
+use sendoff_core::journal::{Append, Fact, Position};
 use sendoff_engine::journal::{AppendError, Conflict, Receipt};
 use sendoff_engine::store::StoreError;
 use tokio_postgres::error::SqlState;
@@ -17,6 +17,7 @@ use crate::wire::{At, Id, Json, Payload, array_text};
 
 /// What `journal_append` and `journal_append_in` are given.
 pub(super) struct Params<'a> {
+    facts: &'a [Fact],
     keys: Vec<i32>,
     alone: Vec<bool>,
     patience: i32,
@@ -44,6 +45,7 @@ impl<'a> Params<'a> {
             None => (None, None, None),
         };
         let mut params = Self {
+            facts: append.facts(),
             keys,
             alone,
             patience: journal.options().patience(),
@@ -99,6 +101,40 @@ impl<'a> Params<'a> {
             &self.kind_tags,
             &self.kind_types,
             &self.after,
+        ]
+    }
+}
+
+/// What `journal_append_one` is given, which is all that most appends need.
+pub(super) struct One<'p> {
+    params: &'p Params<'p>,
+    tags: Vec<&'p str>,
+}
+
+impl<'p> One<'p> {
+    /// None where the function is needed: for several facts, a condition, or the journal alone.
+    pub(super) fn of(params: &'p Params<'p>) -> Option<Self> {
+        let [fact] = params.facts else { return None };
+        if params.kinds.is_some() || params.alone.contains(&true) {
+            return None;
+        }
+        Some(Self { params, tags: fact.tags().iter().map(|tag| tag.as_str()).collect() })
+    }
+
+    pub(super) fn in_order(&self) -> [&(dyn ToSql + Sync); 11] {
+        let params = self.params;
+        [
+            &params.keys,
+            &params.patience,
+            &params.ids[0],
+            &params.types[0],
+            &self.tags,
+            &params.content_types[0],
+            &params.occurred[0],
+            &params.headers[0],
+            &params.payloads[0],
+            &params.correlations[0],
+            &params.causations[0],
         ]
     }
 }

@@ -9,7 +9,7 @@ use sendoff_core::limits;
 use sendoff_engine::journal::{AppendError, DecideError, JournalStore, Page, Receipt, TailSource};
 use sendoff_engine::store::StoreError;
 
-use super::append::{Params, is_busy, receipts, refused};
+use super::append::{One, Params, is_busy, receipts, refused};
 use super::connections::Connections;
 use super::facts;
 use super::options::JournalOptions;
@@ -123,6 +123,15 @@ impl JournalStore for PostgresJournal {
     async fn append(&self, append: &Append) -> Result<Vec<Receipt>, AppendError> {
         self.check_open()?;
         let params = Params::new(self, append)?;
+        if let Some(one) = One::of(&params) {
+            let statement = &self.sql().journal_append_one;
+            let rows = self.connections().query(statement, &one.in_order()).await;
+            let rows = rows.map_err(refused)?;
+            if !rows.is_empty() {
+                return receipts(append, &rows);
+            }
+            // The id is there already, and the function tells with what.
+        }
         let rows = self.connections().query(&self.sql().journal_append, &params.in_order()).await;
         receipts(append, &rows.map_err(refused)?)
     }

@@ -6,6 +6,7 @@
 
 mod append;
 mod facts;
+mod publish;
 mod schema;
 mod search;
 mod sql;

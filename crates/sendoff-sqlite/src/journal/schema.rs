@@ -9,7 +9,7 @@ use crate::error::failed;
 /// Runs what is missing, in one immediate transaction: of several processes that start at once, one
 /// migrates and the others find it done.
 pub(super) fn migrate(conn: &mut Connection, sql: &Sql) -> Result<(), StoreError> {
-    let migrations = [&sql.migration_0001];
+    let migrations = [&sql.migration_0001, &sql.migration_0002];
     // Without a lock first: a start must not wait for a writer when there is nothing to do.
     if missing(version(conn, sql).map_err(failed)?, migrations.len())? == 0 {
         return Ok(());

@@ -11,6 +11,7 @@ use sendoff_engine::journal::{
     AppendError, DecideError, JournalStore, Page, Receipt, TailLook, TailRow, TailSource,
 };
 use sendoff_engine::store::StoreError;
+use tokio::sync::OnceCell;
 
 use super::append::append_all;
 use super::facts;
@@ -19,7 +20,7 @@ use super::search::search;
 use super::sql::Sql;
 use crate::connect::{Missing, connect};
 use crate::error::failed;
-use crate::options::{self, SqliteOptions};
+use crate::options::{self, SqliteOptions, Synchronous};
 use crate::writer::Writer;
 
 /// A journal in an SQLite file. Cheap to clone; its threads end with the last clone.
@@ -37,6 +38,8 @@ struct Shared {
     writer: Writer,
     /// Everything else, so that reading does not wait for whoever writes.
     reader: Writer,
+    /// Cursors, once something is published: they need not wait for who appends, nor for the disk.
+    desk: OnceCell<Writer>,
 }
 
 impl SqliteJournal {
@@ -69,7 +72,8 @@ impl SqliteJournal {
         };
         let writer = Writer::start(opened(Missing::Create)).await?;
         let reader = Writer::start(opened(Missing::Refuse)).await?;
-        Ok(Self(Arc::new(Shared { path, options, sql, writer, reader })))
+        let desk = OnceCell::new();
+        Ok(Self(Arc::new(Shared { path, options, sql, writer, reader, desk })))
     }
 
     /// A connection of the application's own to the same file.
@@ -83,6 +87,9 @@ impl SqliteJournal {
     pub async fn close(&self) {
         self.0.writer.close().await;
         self.0.reader.close().await;
+        if let Some(desk) = self.0.desk.get() {
+            desk.close().await;
+        }
     }
 
     pub(super) fn check_open(&self) -> Result<(), StoreError> {
@@ -97,8 +104,37 @@ impl SqliteJournal {
         self.0.options.clock.now()
     }
 
+    /// Writes cursors and what belongs to them, in one transaction.
+    pub(super) async fn note<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection, &Sql, Timestamp) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.check_open()?;
+        let journal = self.clone();
+        let call = move |conn: &mut Connection| {
+            let run = || {
+                let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+                // By then nobody else writes, and the time is not that of the wait.
+                let answer = work(&tx, journal.sql(), journal.now())?;
+                tx.commit()?;
+                Ok(answer)
+            };
+            run().map_err(failed)
+        };
+        self.desk().await?.call(call).await
+    }
+
+    async fn desk(&self) -> Result<&Writer, StoreError> {
+        let open = || {
+            let (path, busy_timeout) = (self.0.path.clone(), self.0.options.busy_timeout);
+            let open = move || connect(&path, Missing::Refuse, busy_timeout, Synchronous::Normal);
+            Writer::start(open)
+        };
+        self.0.desk.get_or_try_init(open).await
+    }
+
     /// Reads in one snapshot.
-    async fn look<T: Send + 'static>(
+    pub(super) async fn look<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection, &Sql) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {

@@ -53,6 +53,21 @@ impl History {
         self.written(event, WriteOutcome::Committed, Some(seq));
     }
 
+    /// The event's transaction committed, and the database gave it this place among those of a key,
+    /// whatever key the event itself has.
+    pub(super) fn committed_in(&self, event: &Event, key: &str, seq: u64) {
+        let digest = Digest::of(event);
+        let mut log = self.lock();
+        let (id, key) = (event.id(), Some(log.name(key)));
+        log.push(Entry::Written {
+            id,
+            key,
+            digest,
+            outcome: WriteOutcome::Committed,
+            seq: Some(seq),
+        });
+    }
+
     /// The event's transaction was rolled back.
     pub fn rolled_back(&self, event: &Event) {
         self.written(event, WriteOutcome::Aborted, None);

@@ -4,6 +4,7 @@
 //! each run, whoever settles logs what the store made of it, and whoever breaks something logs the
 //! fault. [`check`] is then a pure function of that list. It needs no clock and no knowledge of how
 //! the events travelled, so it judges a unit test, a simulation and a soak of a real cluster alike.
+//! A [`LogHistory`] holds the histories of those who read one log.
 //!
 //! ```
 //! use sendoff_core::{Delivery, Event, Lane, Status, Timestamp};
@@ -32,6 +33,7 @@ mod entry;
 mod fault;
 mod log;
 mod order;
+mod readers;
 mod story;
 mod verdict;
 mod violation;
@@ -41,5 +43,6 @@ pub use digest::Digest;
 pub use entry::{Ending, Entry, Position, WriteOutcome};
 pub use fault::{Fault, FaultKind};
 pub use log::{History, Run};
+pub use readers::LogHistory;
 pub use verdict::Verdict;
 pub use violation::Violation;

@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use sendoff_core::Failure;
@@ -9,10 +10,15 @@ use sendoff_core::journal::{Position, Recorded};
 use sendoff_engine::journal::publish::{Publisher, Stopped};
 use tokio::sync::Notify;
 
+use crate::history::LogHistory;
+
 /// A publisher that keeps what it is given, and lets a test wait for it. It can be told to refuse
-/// facts, and to be unwell. Cheap to clone; clones are the same.
+/// facts, to be unwell, and to write a history. Cheap to clone; clones are the same.
 #[derive(Clone)]
 pub struct Latch(Arc<Shared>);
+
+/// How long a test waits, on a clock that may be paused.
+const PLENTY: Duration = Duration::from_secs(180);
 
 type Refusal = dyn Fn(&Recorded) -> Option<Failure> + Send + Sync;
 
@@ -24,6 +30,7 @@ struct Shared {
     healthy: AtomicBool,
     refusal: Mutex<Option<Arc<Refusal>>>,
     published: Notify,
+    history: Option<LogHistory>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -33,20 +40,35 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Latch {
     /// A publisher of this name.
     pub fn new(name: impl Into<String>) -> Self {
+        Self::with(name.into(), None)
+    }
+
+    /// A publisher of this name that writes down what it is given, as the reader of its name.
+    pub fn recording(name: impl Into<String>, history: &LogHistory) -> Self {
+        Self::with(name.into(), Some(history.clone()))
+    }
+
+    fn with(name: String, history: Option<LogHistory>) -> Self {
         Self(Arc::new(Shared {
-            name: name.into(),
+            name,
             facts: Mutex::default(),
             batches: AtomicUsize::new(0),
             calls: AtomicUsize::new(0),
             healthy: AtomicBool::new(true),
             refusal: Mutex::new(None),
             published: Notify::new(),
+            history,
         }))
     }
 
     /// As a pair wants it.
     pub fn publisher(&self) -> Arc<dyn Publisher> {
         Arc::new(self.clone())
+    }
+
+    /// As a pair on a node of this name wants it.
+    pub fn on(&self, node: impl Into<String>) -> Arc<dyn Publisher> {
+        Arc::new(OnNode { latch: self.clone(), node: node.into() })
     }
 
     /// From now on it refuses what the function has a failure for, and with it the whole batch.
@@ -85,7 +107,16 @@ impl Latch {
     }
 
     /// Waits until so many facts were published.
+    ///
+    /// # Panics
+    ///
+    /// If they are not in time.
     pub async fn wait_for(&self, count: usize) {
+        let come = tokio::time::timeout(PLENTY, self.come(count)).await;
+        assert!(come.is_ok(), "{} got {:?}; expected {count}", self.0.name, self.positions());
+    }
+
+    async fn come(&self, count: usize) {
         loop {
             let published = self.0.published.notified();
             let mut published = std::pin::pin!(published);
@@ -98,6 +129,25 @@ impl Latch {
     }
 }
 
+impl Latch {
+    fn take(&self, node: &str, facts: &[Arc<Recorded>]) -> Result<(), Stopped> {
+        let shared = &*self.0;
+        shared.calls.fetch_add(1, Ordering::Relaxed);
+        let refusal = lock(&shared.refusal).clone();
+        let refused = facts.iter().find_map(|fact| refusal.as_ref()?(fact));
+        if let Some(history) = &shared.history {
+            history.published(&shared.name, node, facts, refused.is_none());
+        }
+        if let Some(failure) = refused {
+            return Err(failure.into());
+        }
+        lock(&shared.facts).extend(facts.iter().cloned());
+        shared.batches.fetch_add(1, Ordering::Relaxed);
+        shared.published.notify_waiters();
+        Ok(())
+    }
+}
+
 #[async_trait]
 impl Publisher for Latch {
     fn name(&self) -> &str {
@@ -105,19 +155,32 @@ impl Publisher for Latch {
     }
 
     async fn publish_batch(&self, facts: &[Arc<Recorded>]) -> Result<(), Stopped> {
-        self.0.calls.fetch_add(1, Ordering::Relaxed);
-        let refusal = lock(&self.0.refusal).clone();
-        if let Some(failure) = facts.iter().find_map(|fact| refusal.as_ref()?(fact)) {
-            return Err(failure.into());
-        }
-        lock(&self.0.facts).extend(facts.iter().cloned());
-        self.0.batches.fetch_add(1, Ordering::Relaxed);
-        self.0.published.notify_waiters();
-        Ok(())
+        self.take("", facts)
     }
 
     async fn is_healthy(&self) -> bool {
         self.0.healthy.load(Ordering::Relaxed)
+    }
+}
+
+/// A latch, and where it is.
+struct OnNode {
+    latch: Latch,
+    node: String,
+}
+
+#[async_trait]
+impl Publisher for OnNode {
+    fn name(&self) -> &str {
+        self.latch.name()
+    }
+
+    async fn publish_batch(&self, facts: &[Arc<Recorded>]) -> Result<(), Stopped> {
+        self.latch.take(&self.node, facts)
+    }
+
+    async fn is_healthy(&self) -> bool {
+        self.latch.is_healthy().await
     }
 }
 

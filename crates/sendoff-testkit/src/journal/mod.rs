@@ -1,4 +1,4 @@
-//! The suite every journal passes.
+//! The suite every journal passes; [`publish`] has the one for those that can publish.
 //!
 //! A journal joins with a [`JournalHarness`] and one line; every case becomes a test of its own:
 //!
@@ -39,6 +39,7 @@
 pub mod cases;
 mod harness;
 mod latch;
+pub mod publish;
 pub mod race;
 mod suite;
 mod torture;
@@ -46,5 +47,6 @@ mod torture;
 pub use async_trait::async_trait;
 pub use harness::{Ending, JournalHarness};
 pub use latch::Latch;
+pub use publish::{PublishHarness, Rounds};
 pub use suite::run;
-pub use torture::{Writer, torture};
+pub use torture::{Script, Step, Torture, TortureHarness, Tortured, Writer, torture};

@@ -5,17 +5,27 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use sendoff_core::BoxError;
 use sendoff_core::journal::{Append, Query, Recorded};
 use sendoff_engine::journal::{AppendError, Fold, Journal, JournalStore, fold};
 use tokio::sync::Barrier;
 
 use super::cases::{fact, found, tagged};
-use super::torture::Writer;
 
 const ROUNDS: usize = 1_000;
 /// Each with a tag of its own, to be done sooner.
 pub const LANES: usize = 4;
+
+/// A connection of the application's that leaves an append open.
+#[async_trait]
+pub trait OpenWriter: Send + 'static {
+    /// Begins a transaction and appends in it.
+    async fn open(&mut self, append: &Append);
+
+    /// Commits it.
+    async fn commit(&mut self);
+}
 
 fn count(
     query: Query,
@@ -69,7 +79,7 @@ async fn duel<S: JournalStore>(journal: &Journal<S>, tag: &str) {
 /// counted it. One writer for each of the [`LANES`].
 pub async fn decisions_beside_an_open_append<S: JournalStore>(
     journal: &Journal<S>,
-    writers: Vec<Box<dyn Writer>>,
+    writers: Vec<Box<dyn OpenWriter>>,
 ) {
     let lanes: Vec<_> = writers
         .into_iter()
@@ -79,15 +89,14 @@ pub async fn decisions_beside_an_open_append<S: JournalStore>(
             tokio::spawn(async move {
                 let name = format!("lane={lane}");
                 for round in 0..ROUNDS / LANES {
-                    low.begin().await;
                     let seat = Append::new(vec![fact("seat.taken", &[&name])], None).unwrap();
-                    low.append(&seat).await.unwrap();
+                    low.open(&seat).await;
                     journal.append([fact("other", &[&format!("other={lane}")])]).await.unwrap();
                     let deciding = tokio::spawn({
                         let (journal, query) = (journal.clone(), tagged(&name));
                         async move { journal.decide(count(query)).await.unwrap() }
                     });
-                    low.end(true).await;
+                    low.commit().await;
                     let decided = deciding.await.unwrap();
                     // Either it was read after the commit, or the condition knows of it.
                     let seen = decided.model.state;

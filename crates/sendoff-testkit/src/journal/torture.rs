@@ -1,43 +1,146 @@
 //! Everything that can happen to an append, at once.
 
-#![allow(clippy::missing_panics_doc, reason = "a torture that panics is a journal that failed it")]
-#![allow(clippy::unwrap_used, reason = "what cannot unwrap says less, not more")]
-
 use std::collections::BTreeMap;
 use std::env;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use sendoff_core::EventId;
 use sendoff_core::journal::{Append, Fact, Position};
-use sendoff_engine::journal::{AppendError, Journal, JournalStore, Receipt, TailOptions};
+use sendoff_engine::journal::{AppendError, Journal, JournalStore, TailOptions};
 
-use super::cases::fact;
-use crate::history::{Expectations, History, check};
+use super::harness::{Ending, JournalHarness};
+use crate::history::{Expectations, History, Verdict, check};
 use crate::wait::within;
 
-/// Beside the longest append: one look at a gap, and a machine that has other things to do.
-const SLACK: Duration = Duration::from_secs(2);
+/// What a transaction of the application's does, one thing after the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Script {
+    /// From its beginning on.
+    pub steps: Vec<Step>,
+    /// In two phases, and how long it stays prepared; only where [`Torture::prepares`] asks for that.
+    pub prepared_for: Option<Duration>,
+    /// How it ends.
+    pub ending: Ending,
+}
 
-/// A connection of the application's, on which appends are made in every way.
+/// One thing of it. Savepoints are not nested.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// It stays open and does nothing.
+    Pause(Duration),
+    /// It appends.
+    Append(Append),
+    /// It sets a savepoint.
+    Savepoint,
+    /// It undoes what it did since.
+    RollBackTo,
+    /// It keeps what it did since.
+    Release,
+}
+
+/// A journal's harness that can run scripts.
+#[async_trait]
+pub trait TortureHarness: JournalHarness {
+    /// A connection of a writer's own.
+    type Writer: Writer;
+
+    /// Opens one.
+    async fn writer(&self) -> Self::Writer;
+}
+
+/// Runs scripts on a connection of its own.
 #[async_trait]
 pub trait Writer: Send + 'static {
-    /// Begins a transaction.
-    async fn begin(&mut self);
+    /// Runs a script. [`Busy`](AppendError::Busy) means that nothing of it is there; any other error
+    /// is a failure of the test.
+    async fn run(&mut self, script: &Script) -> Result<(), AppendError>;
+}
 
-    /// Appends in it.
-    async fn append(&mut self, append: &Append) -> Result<Vec<Receipt>, AppendError>;
+/// How a journal is tortured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Torture {
+    /// Writers.
+    pub writers: u64,
+    /// For how long.
+    pub lasts: Duration,
+    /// Whether some transactions are committed in two phases.
+    pub prepares: bool,
+    /// How long a fact may wait beside the longest append: a look at a gap, and a machine that has
+    /// other things to do.
+    pub slack: Duration,
+}
 
-    /// Runs a statement in it: one about the savepoint `s`.
-    async fn run(&mut self, sql: &str);
+impl Default for Torture {
+    /// Twelve writers, for ten seconds, or as many as `SENDOFF_TORTURE_SECONDS` says for a soak.
+    fn default() -> Self {
+        let seconds = env::var("SENDOFF_TORTURE_SECONDS").ok().and_then(|text| text.parse().ok());
+        Self {
+            writers: 12,
+            lasts: Duration::from_secs(seconds.unwrap_or(10)),
+            prepares: false,
+            slack: Duration::from_secs(2),
+        }
+    }
+}
 
-    /// Prepares it for the second phase; where the server has none, it is left open instead.
-    async fn prepare(&mut self) {}
+/// How it went.
+#[derive(Debug)]
+pub struct Tortured {
+    /// Clean, or the test has ended before.
+    pub verdict: Verdict,
+    /// From a commit to the tail.
+    pub longest_wait: Duration,
+    /// From the beginning of a transaction to its end.
+    pub longest_append: Duration,
+}
 
-    /// Ends it, prepared or not.
-    async fn end(&mut self, commits: bool);
+impl fmt::Display for Tortured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { verdict, longest_wait, longest_append } = self;
+        let (written, rolled_back) = (verdict.written, verdict.rolled_back);
+        write!(
+            f,
+            "{written} committed and delivered, {rolled_back} rolled back; longest wait \
+             {longest_wait:?}, longest append {longest_append:?}"
+        )
+    }
+}
+
+/// Writers that are slow, that roll back, that undo savepoints and overtake one another, and a tail
+/// beside them. Every fact that was committed is passed on once and in order, none is lost, none that
+/// was not committed is passed on, and nothing waits longer than the longest append was open.
+///
+/// # Panics
+///
+/// Where that does not hold.
+pub async fn torture(harness: &impl TortureHarness, torture: Torture) -> Tortured {
+    let ring = Arc::<Ring>::default();
+    let mut writers = Vec::new();
+    for seed in 0..torture.writers {
+        let chance = Chance(seed + 1);
+        let writer = harness.writer().await;
+        writers.push(tokio::spawn(write_on(writer, chance, torture.prepares, Arc::clone(&ring))));
+    }
+    let reader = tokio::spawn(read_on(harness.journal().clone(), Arc::clone(&ring)));
+
+    tokio::time::sleep(torture.lasts).await;
+    ring.stop.store(true, Ordering::Relaxed);
+    for writer in writers {
+        writer.await.expect("a writer ends in order");
+    }
+    let committed = lock(&ring.committed_at).len();
+    let all = async || reader.is_finished() || lock(&ring.delivered).len() >= committed;
+    within(Duration::from_secs(30), "all that was committed", all).await;
+    if reader.is_finished() {
+        reader.await.expect("a reader ends with an error only");
+    } else {
+        reader.abort();
+    }
+    ring.judge(torture.slack)
 }
 
 /// What all of them share.
@@ -45,144 +148,82 @@ pub trait Writer: Send + 'static {
 struct Ring {
     history: History,
     committed_at: Mutex<BTreeMap<EventId, Instant>>,
+    delivered: Mutex<Vec<(Position, EventId, Instant)>>,
     longest_append: AtomicU64,
     stop: AtomicBool,
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Ring {
     /// The end of a transaction that was opened at `since`.
-    fn ended(&self, since: Instant, facts: &[Fact], committed: bool) {
-        let micros = u64::try_from(since.elapsed().as_micros()).unwrap();
+    fn ended(&self, since: Instant, facts: &[Fact], ending: Ending) {
+        let micros = u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.longest_append.fetch_max(micros, Ordering::Relaxed);
         let now = Instant::now();
         for fact in facts {
-            if committed {
-                self.history.committed(fact.event());
-                self.committed_at.lock().unwrap().insert(fact.id(), now);
-            } else {
-                self.history.rolled_back(fact.event());
+            match ending {
+                Ending::Commit => {
+                    self.history.committed(fact.event());
+                    lock(&self.committed_at).insert(fact.id(), now);
+                }
+                Ending::RollBack => self.history.rolled_back(fact.event()),
             }
         }
     }
 
-    fn longest_append(&self) -> Duration {
-        Duration::from_micros(self.longest_append.load(Ordering::Relaxed))
+    fn judge(&self, slack: Duration) -> Tortured {
+        let verdict = check(&self.history, &Expectations::default());
+        assert!(verdict.is_clean(), "{verdict}");
+        let (delivered, committed_at) = (lock(&self.delivered), lock(&self.committed_at));
+        assert_eq!(delivered.len(), committed_at.len());
+        assert!(delivered.is_sorted_by(|(a, ..), (b, ..)| a < b), "in the order of positions");
+        let waits = delivered
+            .iter()
+            .filter_map(|(_, id, at)| Some(at.saturating_duration_since(*committed_at.get(id)?)));
+        let longest_wait = waits.max().unwrap_or_default();
+        let longest_append = Duration::from_micros(self.longest_append.load(Ordering::Relaxed));
+        let tortured = Tortured { verdict, longest_wait, longest_append };
+        assert!(longest_wait <= longest_append + slack, "{tortured}");
+        tortured
     }
-}
-
-/// How long it lasts: ten seconds, or as many as the environment says for a soak.
-fn duration() -> Duration {
-    let seconds = env::var("SENDOFF_TORTURE_SECONDS").ok().and_then(|text| text.parse().ok());
-    Duration::from_secs(seconds.unwrap_or(10))
-}
-
-/// Lets the writers append for ten seconds, or as many as `SENDOFF_TORTURE_SECONDS` says, beside a
-/// tail that reads: every fact that was committed is passed on once and in order, none is lost, none
-/// that was not committed is passed on, and nothing waits longer than the longest append was open.
-/// Returns the figures, for people.
-pub async fn torture<S: JournalStore>(
-    journal: &Journal<S>,
-    writers: Vec<Box<dyn Writer>>,
-) -> String {
-    let ring = Arc::new(Ring::default());
-    let writers = writers.into_iter().enumerate();
-    let writers: Vec<_> = writers
-        .map(|(at, writer)| tokio::spawn(write_on(writer, at as u64, Arc::clone(&ring))))
-        .collect();
-    let delivered = Arc::new(Mutex::new(Vec::new()));
-    let reader = tokio::spawn(read_on(journal.clone(), Arc::clone(&ring), Arc::clone(&delivered)));
-
-    tokio::time::sleep(duration()).await;
-    ring.stop.store(true, Ordering::Relaxed);
-    for writer in writers {
-        writer.await.unwrap();
-    }
-    let committed = ring.committed_at.lock().unwrap().len();
-    let all = async || delivered.lock().unwrap().len() >= committed || reader.is_finished();
-    within(Duration::from_secs(30), "all that was committed", all).await;
-    if reader.is_finished() {
-        reader.await.unwrap();
-    } else {
-        reader.abort();
-    }
-
-    let verdict = check(&ring.history, &Expectations::default());
-    assert!(verdict.is_clean(), "{verdict}");
-    let delivered = delivered.lock().unwrap();
-    assert_eq!(delivered.len(), committed);
-    assert!(delivered.is_sorted_by(|(a, ..), (b, ..)| a < b), "in the order of positions");
-    let committed_at = ring.committed_at.lock().unwrap();
-    let waits = delivered.iter().filter_map(|(_, id, at): &(Position, EventId, Instant)| {
-        Some(at.saturating_duration_since(*committed_at.get(id)?))
-    });
-    let longest_wait = waits.max().unwrap_or_default();
-    let longest_append = ring.longest_append();
-    let figures = format!(
-        "{committed} committed and delivered, {} rolled back; longest wait {longest_wait:?}, \
-         longest append {longest_append:?}",
-        verdict.rolled_back
-    );
-    assert!(longest_wait <= longest_append + SLACK, "{figures}");
-    assert!(verdict.rolled_back > 0 && committed > 500, "{figures}");
-    figures
 }
 
 /// Appends, in every way, until it is told to stop.
-async fn write_on(mut writer: Box<dyn Writer>, seed: u64, ring: Arc<Ring>) {
-    let mut chance = Chance(seed + 1);
+async fn write_on(mut writer: impl Writer, mut chance: Chance, prepares: bool, ring: Arc<Ring>) {
     while !ring.stop.load(Ordering::Relaxed) {
-        let tag = format!("w={}", chance.below(20));
-        let facts = |count: u64| -> Vec<Fact> { (0..count).map(|_| fact("t", &[&tag])).collect() };
-        let append = |facts: &[Fact]| Append::new(facts.to_vec(), None).unwrap();
+        let (script, kept, undone) = chance.script(prepares);
         let since = Instant::now();
-        writer.begin().await;
-        chance.pause(5).await;
-        let mut kept = facts(1 + chance.below(3));
-        writer.append(&append(&kept)).await.unwrap();
-        chance.pause(20).await;
-        if chance.percent(25) {
-            // A savepoint that is undone, and one that is not.
-            writer.run("savepoint s").await;
-            let within = facts(1 + chance.below(2));
-            writer.append(&append(&within)).await.unwrap();
-            chance.pause(5).await;
-            if chance.percent(50) {
-                writer.run("rollback to savepoint s").await;
-                ring.ended(Instant::now(), &within, false);
-            } else {
-                writer.run("release savepoint s").await;
-                kept.extend(within);
+        match writer.run(&script).await {
+            Ok(()) => {
+                ring.ended(since, &undone, Ending::RollBack);
+                ring.ended(since, &kept, script.ending);
             }
+            Err(AppendError::Busy(_)) => {
+                ring.ended(since, &[kept, undone].concat(), Ending::RollBack);
+            }
+            Err(error) => panic!("{error}: {error:?}"),
         }
-        let commits = !chance.percent(20);
-        if chance.percent(20) {
-            writer.prepare().await;
-            chance.pause(30).await;
-        }
-        writer.end(commits).await;
-        ring.ended(since, &kept, commits);
     }
 }
 
 /// Reads until it is aborted.
-async fn read_on<S: JournalStore>(
-    journal: Journal<S>,
-    ring: Arc<Ring>,
-    delivered: Arc<Mutex<Vec<(Position, EventId, Instant)>>>,
-) {
+async fn read_on<S: JournalStore>(journal: Journal<S>, ring: Arc<Ring>) {
     let options = TailOptions {
         interval: Duration::from_millis(10),
         gap_interval: Duration::from_millis(2),
         ..TailOptions::default()
     };
-    let mut reader = journal.tail(Position::START, options).await.unwrap();
+    let mut reader = journal.tail(Position::START, options).await.expect("a tail opens");
     loop {
-        let batch = reader.next().await.unwrap();
+        let batch = reader.next().await.expect("a tail goes on");
         let now = Instant::now();
         for row in batch.rows {
-            let recorded = row.recorded.unwrap();
+            let recorded = row.recorded.expect("a fact can be read");
             ring.history.delivery_started("tail", &recorded.delivery(1)).finished(true);
-            delivered.lock().unwrap().push((row.position, recorded.fact.id(), now));
+            lock(&ring.delivered).push((row.position, recorded.fact.id(), now));
         }
     }
 }
@@ -191,6 +232,48 @@ async fn read_on<S: JournalStore>(
 struct Chance(u64);
 
 impl Chance {
+    /// A transaction, what of it is kept if it commits, and what is not in any case.
+    fn script(&mut self, prepares: bool) -> (Script, Vec<Fact>, Vec<Fact>) {
+        let tag = format!("w={}", self.below(20));
+        let mut steps = vec![self.pause(5)];
+        let (mut kept, mut undone) = (self.facts(&tag, 3), Vec::new());
+        steps.extend([append(&kept), self.pause(20)]);
+        if self.percent(25) {
+            let within = self.facts(&tag, 2);
+            steps.extend([Step::Savepoint, append(&within), self.pause(5)]);
+            if self.percent(50) {
+                steps.push(Step::RollBackTo);
+                undone = within;
+            } else {
+                steps.push(Step::Release);
+                kept.extend(within);
+            }
+        }
+        let ending = if self.percent(20) { Ending::RollBack } else { Ending::Commit };
+        let prepared_for = (self.percent(20) && prepares).then(|| self.millis(30));
+        (Script { steps, prepared_for, ending }, kept, undone)
+    }
+
+    fn facts(&mut self, tag: &str, most: u64) -> Vec<Fact> {
+        let fact = || {
+            let tag = tag.parse().expect("a tag");
+            Fact::builder(("t", "{}")).tags([tag]).build().expect("a fact")
+        };
+        (0..=self.below(most)).map(|_| fact()).collect()
+    }
+
+    fn pause(&mut self, most: u64) -> Step {
+        Step::Pause(self.millis(most))
+    }
+
+    fn millis(&mut self, most: u64) -> Duration {
+        Duration::from_micros(self.below(most * 1_000))
+    }
+
+    fn percent(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
     fn below(&mut self, end: u64) -> u64 {
         // xorshift
         self.0 ^= self.0 << 13;
@@ -198,13 +281,8 @@ impl Chance {
         self.0 ^= self.0 << 17;
         self.0 % end
     }
+}
 
-    fn percent(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-
-    async fn pause(&mut self, most_millis: u64) {
-        let micros = self.below(most_millis * 1_000);
-        tokio::time::sleep(Duration::from_micros(micros)).await;
-    }
+fn append(facts: &[Fact]) -> Step {
+    Step::Append(Append::new(facts.to_vec(), None).expect("a few facts"))
 }

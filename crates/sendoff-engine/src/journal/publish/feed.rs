@@ -72,6 +72,10 @@ impl<S: PublishStore> Feed<S> {
                     return Ok(());
                 }
             }
+            if !begun && !reader.is_starting() {
+                // Somebody waits to be told where it begins.
+                continue;
+            }
             match rest {
                 Rest::None => {}
                 Rest::AtGap => tokio::select! {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use sendoff_core::journal::Position;
 use sendoff_core::report;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -24,6 +25,8 @@ pub(super) struct Round {
     pub(super) joined: bool,
     /// What it saw.
     pub(super) survey: Survey,
+    /// The journal's end; where nothing is published, nobody else looks for it.
+    pub(super) head: Position,
 }
 
 pub(super) struct Member<S> {
@@ -91,7 +94,8 @@ impl<S: PublishStore> Member<S> {
         }
         let survey_sent = Instant::now();
         let survey = self.bounded(store.survey()).await?;
-        Ok(Round { beat_sent, survey_sent, joined: *joined, survey })
+        let head = self.bounded(store.head()).await?;
+        Ok(Round { beat_sent, survey_sent, joined: *joined, survey, head })
     }
 
     async fn bounded<T>(

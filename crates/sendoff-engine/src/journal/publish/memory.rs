@@ -36,6 +36,13 @@ struct Node {
 }
 
 impl Desk {
+    /// Puts cursors back to a position.
+    pub(in crate::journal) fn lose_after(&mut self, position: Position) {
+        for cursor in self.cursors.values_mut() {
+            cursor.position = cursor.position.min(position);
+        }
+    }
+
     fn now(&mut self) -> Timestamp {
         self.clock.get_or_insert_default().now()
     }

@@ -29,7 +29,7 @@ pub trait PublishMetrics: Send + Sync + 'static {
         let _ = (pair, facts);
     }
 
-    /// Publishing failed.
+    /// Publishing failed: a batch, a fact by itself, or one that was set aside and tried again.
     fn failed(&self, pair: &PairId) {
         let _ = pair;
     }
@@ -44,7 +44,8 @@ pub trait PublishMetrics: Send + Sync + 'static {
         let _ = pair;
     }
 
-    /// So many positions lie between a pair this node leads and the journal's proved end.
+    /// So many positions lie between a pair this node leads and the last one that was taken. Told once a
+    /// round, whatever the pair's status is.
     fn lag(&self, pair: &PairId, positions: u64) {
         let _ = (pair, positions);
     }

@@ -21,6 +21,7 @@ mod node;
 mod operate;
 mod options;
 mod pair;
+mod past;
 mod publisher;
 mod service;
 mod store;

@@ -21,17 +21,16 @@ use super::member::{Member, Round};
 use super::metrics::Shielded;
 use super::options::PublishOptions;
 use super::pair::{Held, Pair};
+use super::past::{Page, Past, Wanted};
 use super::service::Tally;
 use super::store::{Cursor, Move, NodeCard, Park, Parked, PublishStore, Retried, Seen, Survey};
-use super::window::{Cut, Row, Window, cut};
-use super::work::{CatchUp, Failed, Probed, Ran, probe, publish, retry_parked};
+use super::window::{Cut, Window};
+use super::work::{Again, CatchUp, Failed, Probed, Ran, probe, publish, retry_parked};
 use crate::journal::handle::Journal;
 use crate::store::StoreError;
 
 /// Facts of a pair that were set aside and are tried again in one go.
 const DUE: usize = 20;
-/// Rows that a pair which lags reads in one go, at least.
-const PAGE: usize = 100;
 /// How often to look for them.
 const DUE_INTERVAL: Duration = Duration::from_secs(1);
 /// The pause after a statement failed.
@@ -47,8 +46,8 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(60);
 enum Event {
     Ran { pair: usize, epoch: i64, facts: Vec<Arc<Recorded>>, up_to: Position, ran: Ran },
     Probed { pair: usize, epoch: i64, suspect: Failed, at: Position, probed: Probed },
-    Read { pair: usize, epoch: i64, rows: Result<(Vec<Row>, Position), StoreError> },
-    Retried { pair: usize, outcomes: Result<Vec<Option<Retried>>, StoreError> },
+    Read(Wanted, Result<Page, StoreError>),
+    Retried { pair: usize, tried: Result<Vec<Again>, StoreError> },
     Wrote { moves: Vec<(usize, Move)>, made: Result<Vec<bool>, StoreError> },
     Took(Vec<Seen>, Result<Vec<Cursor>, StoreError>),
     Gave(Vec<(usize, i64)>, Result<(), StoreError>),
@@ -62,6 +61,7 @@ pub(super) struct Node<S> {
     pairs: Vec<Pair>,
     by_id: BTreeMap<PairId, usize>,
     window: Window,
+    past: Past,
     catch_up: Arc<CatchUp>,
     metrics: Shielded,
     tally: Arc<Tally>,
@@ -108,6 +108,7 @@ impl<S: PublishStore> Node<S> {
             owner,
             by_id,
             window: Window::new(options.window_rows, options.window_bytes),
+            past: Past::new(options.window_rows, options.window_bytes),
             catch_up: Arc::default(),
             metrics,
             tally,
@@ -304,6 +305,7 @@ impl<S: PublishStore> Node<S> {
     /// last commits, and give their positions again.
     fn lose_feed(&mut self) {
         self.feed = None;
+        self.past.forget();
         self.feed_not_before = Instant::now() + self.feed_pause;
         self.feed_pause = (self.feed_pause * 2).min(LONGEST_PAUSE);
         for held in self.pairs.iter_mut().filter_map(|pair| pair.held.as_mut()) {
@@ -344,12 +346,31 @@ impl<S: PublishStore> Node<S> {
             pair.due = now + FAILED_PAUSE;
             return;
         }
-        let (after, epoch) = (held.at, held.epoch);
-        let most = if after < pair.trouble.alone_up_to { 1 } else { pair.options.run_of() };
-        match self.window.cut(after, &pair.topic, most) {
-            Some(cut) => self.run_cut(at, cut, now),
-            None => self.read_behind(at, after, epoch),
+        let most = if held.at < pair.trouble.alone_up_to { 1 } else { pair.options.run_of() };
+        let floor = self.window.floor();
+        loop {
+            let pair = &mut self.pairs[at];
+            let Some(held) = &mut pair.held else { return };
+            let (after, topic) = (held.at, &pair.topic);
+            let Some(cut) =
+                self.window.cut(after, topic, most).or_else(|| self.past.cut(after, topic, most))
+            else {
+                // It begins when the page is there; where that fails, when it asks again.
+                self.past.want(after, floor);
+                pair.due = now + FAILED_PAUSE;
+                break;
+            };
+            if cut.passes_only() && cut.up_to < floor {
+                held.at = cut.up_to;
+                continue;
+            }
+            if after < floor {
+                self.past.want(after, floor);
+            }
+            self.run_cut(at, cut, now);
+            break;
         }
+        self.read_past();
     }
 
     /// Publishes what was cut, or goes idle.
@@ -364,11 +385,6 @@ impl<S: PublishStore> Node<S> {
         }
         if cut.facts.is_empty() {
             held.at = cut.up_to;
-            if cut.up_to < self.window.floor() {
-                // There is more to read for itself.
-                pair.due = now;
-                return;
-            }
             pair.empty = pair.empty.saturating_add(1);
             pair.due = pair.idle_until(now, self.origin);
             return;
@@ -383,17 +399,16 @@ impl<S: PublishStore> Node<S> {
         });
     }
 
-    /// Reads what the window does not reach back to.
-    fn read_behind(&mut self, at: usize, after: Position, epoch: i64) {
-        let pair = &mut self.pairs[at];
-        pair.busy = true;
+    /// Reads the next page that the window does not reach back to.
+    fn read_past(&mut self) {
+        let Some(wanted) = self.past.next() else { return };
+        let (after, most) = (wanted.after, wanted.most);
         let (journal, catch_up) = (self.journal.clone(), Arc::clone(&self.catch_up));
-        let (up_to, limit) = (self.window.floor(), self.options.store_timeout);
-        let most = pair.options.batch.clamp(PAGE, limits::BATCH_ROWS);
+        let (floor, limit) = (self.window.floor(), self.options.store_timeout);
         self.events.spawn(async move {
-            let read = catch_up.read(journal.store(), after, up_to, most);
+            let read = catch_up.read(journal.store(), after, floor, most);
             let rows = timeout(limit, read).await.unwrap_or(Err(StoreError::Timeout));
-            Event::Read { pair: at, epoch, rows }
+            Event::Read(wanted, rows.map(|(rows, up_to)| Page { after, up_to, rows }))
         });
     }
 
@@ -406,9 +421,7 @@ impl<S: PublishStore> Node<S> {
                     self.on_ran(pair, &facts, up_to, &ran, now);
                 } else {
                     // Another has the pair by now, and what was published here does not count.
-                    let id = &self.pairs[pair].id;
-                    self.metrics.tell(|metrics| metrics.fenced(id));
-                    self.tally.fenced();
+                    self.count_fenced(&self.pairs[pair].id);
                 }
             }
             Event::Probed { pair, epoch, suspect, at, probed } => {
@@ -417,13 +430,8 @@ impl<S: PublishStore> Node<S> {
                     self.on_probed(pair, &suspect, at, probed, now);
                 }
             }
-            Event::Read { pair, epoch, rows } => {
-                self.pairs[pair].busy = false;
-                if self.leads(pair, epoch) {
-                    self.on_read(pair, rows, now);
-                }
-            }
-            Event::Retried { pair, outcomes } => self.on_retried(pair, outcomes),
+            Event::Read(wanted, page) => self.on_read(wanted, page, now),
+            Event::Retried { pair, tried } => self.on_retried(pair, tried),
             Event::Wrote { moves, made } => self.on_wrote(moves, made, now),
             Event::Took(wanted, taken) => self.on_took(&wanted, taken, now),
             Event::Gave(pairs, given) => self.on_gave(&pairs, given),
@@ -437,21 +445,21 @@ impl<S: PublishStore> Node<S> {
         self.pairs[at].held.as_ref().is_some_and(|held| held.epoch == epoch)
     }
 
-    fn on_read(&mut self, at: usize, rows: Result<(Vec<Row>, Position), StoreError>, now: Instant) {
-        let goes_on = !self.stopping && self.is_fit(now);
-        let pair = &mut self.pairs[at];
-        match rows {
-            Ok((rows, up_to)) if goes_on && pair.workable() => {
-                let held_at = pair.held.as_ref().map_or(up_to, |held| held.at);
-                let alone = held_at < pair.trouble.alone_up_to;
-                let most = if alone { 1 } else { pair.options.run_of() };
-                let cut = cut(rows.iter(), up_to, &pair.topic, most);
-                self.run_cut(at, cut, now);
+    fn on_read(&mut self, wanted: Wanted, page: Result<Page, StoreError>, now: Instant) {
+        match page {
+            Ok(page) => {
+                self.past.add(wanted, page);
+                let floor = self.window.floor();
+                for pair in self.pairs.iter_mut().filter(|pair| !pair.resting) {
+                    if pair.held.as_ref().is_some_and(|held| held.at < floor) {
+                        pair.due = pair.due.min(now);
+                    }
+                }
+                self.read_past();
             }
-            Ok(_) => {}
             Err(error) => {
-                warn!(pair = %pair.id, error = report(&error), "the journal cannot be read");
-                pair.due = now + FAILED_PAUSE;
+                warn!(error = report(&error), "the journal cannot be read; trying again");
+                self.past.forget();
             }
         }
     }
@@ -480,8 +488,8 @@ impl<S: PublishStore> Node<S> {
                 next.published = true;
                 next.last_error = None;
             });
-            self.metrics.tell(|metrics| metrics.published(&pair.id, ran.done));
-            self.tally.published(&pair.id, &facts[..ran.done]);
+            let id = Arc::clone(&pair.id);
+            self.count_published(&id, &facts[..ran.done]);
         }
         if let Some(failed) = &ran.failed {
             let (position, last) = (facts[ran.done].position, facts[facts.len() - 1].position);
@@ -499,6 +507,7 @@ impl<S: PublishStore> Node<S> {
         batch_end: Option<Position>,
         now: Instant,
     ) {
+        self.count_failed(&self.pairs[at].id, 1);
         let (others, lagging) = self.others_behind(at, position);
         let pair = &mut self.pairs[at];
         let Some(held) = &mut pair.held else { return };
@@ -523,8 +532,6 @@ impl<S: PublishStore> Node<S> {
             step = Step::Rest(REFUSED_PAUSE);
         }
         debug!(pair = %pair.id, %position, ?step, error = failed.error, "publishing failed");
-        self.metrics.tell(|metrics| metrics.failed(&pair.id));
-        self.tally.failed(&pair.id);
         let error = failed.error.clone();
         match step {
             Step::Rest(delay) => {
@@ -583,10 +590,13 @@ impl<S: PublishStore> Node<S> {
         probed: Probed,
         now: Instant,
     ) {
+        self.count_failed(&self.pairs[at].id, probed.failed.len());
         if let Some(passed) = probed.passed {
+            let up_to = passed.position;
+            self.count_published(&self.pairs[at].id, &[passed]);
             let mut parked = vec![(position, suspect.clone())];
             parked.extend(probed.failed);
-            self.park(at, parked, passed, true, now);
+            self.park(at, parked, up_to, true, now);
             return;
         }
         // Nothing can be published: it is the target's fault, and ends when it is back.
@@ -688,31 +698,53 @@ impl<S: PublishStore> Node<S> {
             self.events.spawn(async move {
                 let leads = (&*owner, epoch);
                 let retry = retry_parked(journal.store(), &*publisher, &options, leads, &parked);
-                Event::Retried { pair: at, outcomes: retry.await }
+                Event::Retried { pair: at, tried: retry.await }
             });
         }
     }
 
-    fn on_retried(&mut self, at: usize, outcomes: Result<Vec<Option<Retried>>, StoreError>) {
+    fn on_retried(&mut self, at: usize, tried: Result<Vec<Again>, StoreError>) {
         let pair = &mut self.pairs[at];
         pair.busy = false;
-        let outcomes = outcomes.unwrap_or_else(|error| {
-            warn!(pair = %pair.id, error = report(&error), "a retry could not be stored");
+        let id = Arc::clone(&pair.id);
+        let tried = tried.unwrap_or_else(|error| {
+            warn!(pair = %id, error = report(&error), "a retry could not be stored");
             Vec::new()
         });
-        for outcome in outcomes {
+        for Again { outcome, fact } in tried {
             match outcome {
                 Some(Retried::Published) => {
-                    info!(pair = %pair.id, "a fact that was set aside is published");
-                    self.metrics.tell(|metrics| metrics.published(&pair.id, 1));
+                    info!(pair = %id, "a fact that was set aside is published");
+                    self.count_published(&id, fact.as_slice());
                 }
                 Some(Retried::Failed { error, .. }) => {
-                    debug!(pair = %pair.id, error, "a fact that was set aside failed again");
-                    self.metrics.tell(|metrics| metrics.failed(&pair.id));
+                    debug!(pair = %id, error, "a fact that was set aside failed again");
+                    self.count_failed(&id, 1);
                 }
-                None => self.metrics.tell(|metrics| metrics.fenced(&pair.id)),
+                None => self.count_fenced(&id),
             }
         }
+    }
+
+    // ---- what is counted ----
+
+    fn count_published(&self, pair: &PairId, facts: &[Arc<Recorded>]) {
+        if !facts.is_empty() {
+            self.metrics.tell(|metrics| metrics.published(pair, facts.len()));
+            self.tally.published(pair, facts);
+        }
+    }
+
+    fn count_failed(&self, pair: &PairId, runs: usize) {
+        for _ in 0..runs {
+            self.metrics.tell(|metrics| metrics.failed(pair));
+            self.tally.failed(pair);
+        }
+    }
+
+    fn count_fenced(&self, pair: &PairId) {
+        self.metrics.tell(|metrics| metrics.fenced(pair));
+        self.tally.fenced();
     }
 
     // ---- cursors ----
@@ -754,8 +786,7 @@ impl<S: PublishStore> Node<S> {
                     if !made {
                         info!(pair = %moved.pair, from = %moved.from, to = %moved.to,
                               "a cursor was not moved: it is another's, or somewhere else");
-                        self.metrics.tell(|metrics| metrics.fenced(&moved.pair));
-                        self.tally.fenced();
+                        self.count_fenced(&moved.pair);
                     }
                 }
             }
@@ -787,7 +818,7 @@ impl<S: PublishStore> Node<S> {
         }
         for pair in &self.pairs {
             let Some(held) = &pair.held else { continue };
-            let lag = self.window.head().since(held.at);
+            let lag = round.head.since(held.at);
             self.metrics.tell(|metrics| metrics.lag(&pair.id, lag));
         }
         self.count_leading();

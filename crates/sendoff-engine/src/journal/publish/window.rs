@@ -23,7 +23,7 @@ impl From<TailRow> for Row {
 }
 
 impl Row {
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.fact.as_ref().map_or(0, |fact| fact.event().payload().len())
     }
 }
@@ -50,6 +50,13 @@ pub(super) struct Cut {
     pub(super) broken: Option<String>,
 }
 
+impl Cut {
+    /// Whether there is nothing in it to be published.
+    pub(super) fn passes_only(&self) -> bool {
+        self.facts.is_empty() && self.broken.is_none()
+    }
+}
+
 impl Window {
     pub(super) fn new(rows_max: usize, bytes_max: usize) -> Self {
         let (rows, start) = (VecDeque::new(), Position::START);
@@ -60,10 +67,6 @@ impl Window {
     pub(super) fn begin(&mut self, floor: Position) {
         self.rows.clear();
         (self.floor, self.head, self.bytes) = (floor, floor, 0);
-    }
-
-    pub(super) fn head(&self) -> Position {
-        self.head
     }
 
     pub(super) fn floor(&self) -> Position {

@@ -54,7 +54,16 @@ pub(super) struct Probed {
     /// The facts it tried that failed, in order.
     pub(super) failed: Vec<(Position, Failed)>,
     /// The one behind them that was published; none if there was none.
-    pub(super) passed: Option<Position>,
+    pub(super) passed: Option<Arc<Recorded>>,
+}
+
+/// A fact that was set aside and tried again.
+#[derive(Debug)]
+pub(super) struct Again {
+    /// What became of it; none where the pair is another's by now.
+    pub(super) outcome: Option<Retried>,
+    /// The fact, where there is one.
+    pub(super) fact: Option<Arc<Recorded>>,
 }
 
 /// Publishes facts, if the publisher is well.
@@ -90,7 +99,7 @@ pub(super) async fn probe(
     for fact in facts {
         let ran = publish(publisher, std::slice::from_ref(fact), options).await;
         let Some(failure) = ran.failed else {
-            return Probed { failed, passed: Some(fact.position) };
+            return Probed { failed, passed: Some(Arc::clone(fact)) };
         };
         let down = failure.is_outage();
         failed.push((fact.position, failure));
@@ -157,18 +166,17 @@ impl CatchUp {
     }
 }
 
-/// Tries facts again that were set aside, and writes what became of each: none where the pair is
-/// another's by now. Ends at an outage, and before it takes too long: what is new waits meanwhile.
+/// Tries facts again that were set aside, and writes what became of each. Ends at an outage, and before it takes too long: what is new waits meanwhile.
 pub(super) async fn retry_parked<S: PublishStore>(
     store: &S,
     publisher: &dyn Publisher,
     options: &PairOptions,
     (owner, epoch): (&str, i64),
     parked: &[Parked],
-) -> Result<Vec<Option<Retried>>, StoreError> {
-    let (mut outcomes, started) = (Vec::new(), Instant::now());
+) -> Result<Vec<Again>, StoreError> {
+    let (mut tried, started) = (Vec::new(), Instant::now());
     for parked in parked {
-        let failed = publish_again(store, publisher, options, parked.position).await?;
+        let (fact, failed) = publish_again(store, publisher, options, parked.position).await?;
         let outage = failed.as_ref().is_some_and(Failed::is_outage);
         let outcome = match failed {
             None => Retried::Published,
@@ -178,31 +186,32 @@ pub(super) async fn retry_parked<S: PublishStore>(
             }
         };
         let written = store.settle_parked(owner, epoch, parked, &outcome).await?;
-        outcomes.push(written.then_some(outcome));
+        tried.push(Again { outcome: written.then_some(outcome), fact });
         if outage || !written || started.elapsed() >= options.interval {
             break;
         }
     }
-    Ok(outcomes)
+    Ok(tried)
 }
 
-/// Why the fact at a position could not be published.
+/// The fact at a position, and why it could not be published.
 async fn publish_again<S: PublishStore>(
     store: &S,
     publisher: &dyn Publisher,
     options: &PairOptions,
     position: Position,
-) -> Result<Option<Failed>, StoreError> {
+) -> Result<(Option<Arc<Recorded>>, Option<Failed>), StoreError> {
     let before = Position::new(position.get().saturating_sub(1)).unwrap_or(Position::START);
     match store.read(&Query::all(), Page { after: before, up_to: position, limit: 1 }).await {
         // What retention removed is nobody's any more.
-        Ok(facts) if facts.is_empty() => Ok(None),
+        Ok(facts) if facts.is_empty() => Ok((None, None)),
         Ok(facts) => {
             let facts: Vec<_> = facts.into_iter().map(Arc::new).collect();
-            Ok(publish(publisher, &facts, options).await.failed)
+            let failed = publish(publisher, &facts, options).await.failed;
+            Ok((facts.into_iter().next(), failed))
         }
         // It cannot be read: then it cannot be published either.
-        Err(StoreError::Refused(error)) => Ok(Some(Failure::dead(error).into())),
+        Err(StoreError::Refused(error)) => Ok((None, Some(Failure::dead(error).into()))),
         Err(error) => Err(error),
     }
 }

@@ -1,11 +1,27 @@
 //! Of appends that exclude one another one succeeds.
 
-use sendoff_testkit::journal::Writer;
-use sendoff_testkit::journal::race::{LANES, decisions_beside_an_open_append, duels};
+use mysql_async::Conn;
+use sendoff_core::journal::Append;
+use sendoff_engine::journal::AppendIn;
+use sendoff_testkit::journal::async_trait;
+use sendoff_testkit::journal::race::{LANES, OpenWriter, decisions_beside_an_open_append, duels};
 
-use super::torture::Connected;
-use super::{journal, run};
+use super::{Log, journal, run};
 use crate::place::{MARIADB, MYSQL, Place};
+
+struct Low(Log, Conn);
+
+#[async_trait]
+impl OpenWriter for Low {
+    async fn open(&mut self, append: &Append) {
+        run(&mut self.1, "begin").await;
+        self.0.store().append_in(&mut self.1, append).await.unwrap();
+    }
+
+    async fn commit(&mut self) {
+        run(&mut self.1, "commit").await;
+    }
+}
 
 /// Holds J1: also beside a transaction that has nothing to do with it and is older than everything.
 async fn one_wins(server: &str) {
@@ -23,9 +39,9 @@ async fn one_wins(server: &str) {
 async fn one_wins_beside_an_open_append(server: &str) {
     let place = Place::on(server).await;
     let journal = journal(&place).await;
-    let mut writers: Vec<Box<dyn Writer>> = Vec::new();
+    let mut writers: Vec<Box<dyn OpenWriter>> = Vec::new();
     for _ in 0..LANES {
-        writers.push(Box::new(Connected::new(&journal, &place).await));
+        writers.push(Box::new(Low(journal.clone(), place.conn().await)));
     }
     decisions_beside_an_open_append(&journal, writers).await;
 }

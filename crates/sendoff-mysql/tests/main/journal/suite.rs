@@ -11,13 +11,13 @@ use sendoff_testkit::journal::{Ending, JournalHarness, async_trait};
 use super::{Log, committed, journal};
 use crate::place::{MARIADB, MYSQL, Place};
 
-struct OnServer {
-    journal: Log,
-    place: Place,
+pub(super) struct OnServer {
+    pub(super) journal: Log,
+    pub(super) place: Place,
 }
 
 impl OnServer {
-    async fn open(server: &str) -> Self {
+    pub(super) async fn open(server: &str) -> Self {
         let place = Place::on(server).await;
         Self { journal: journal(&place).await, place }
     }

@@ -1,63 +1,79 @@
 //! Everything that can happen to an append, at once, for ten seconds (or as long as is said).
 
 use mysql_async::Conn;
-use mysql_async::prelude::Queryable;
-use sendoff_core::journal::Append;
-use sendoff_engine::journal::{AppendError, AppendIn, Receipt};
-use sendoff_testkit::journal::{Writer, async_trait, torture};
+use sendoff_engine::journal::{AppendError, AppendIn};
+use sendoff_testkit::journal::{
+    Ending, Script, Step, Torture, TortureHarness, Writer, async_trait, torture,
+};
 
-use super::{Log, journal};
-use crate::place::{MARIADB, MYSQL, Place};
+use super::suite::OnServer;
+use super::{Log, run};
+use crate::place::{MARIADB, MYSQL};
 
-const WRITERS: usize = 12;
-
-pub(super) struct Connected {
+pub(super) struct Session {
     journal: Log,
     conn: Conn,
 }
 
-impl Connected {
-    pub(super) async fn new(journal: &Log, place: &Place) -> Self {
-        Self { journal: journal.clone(), conn: place.conn().await }
+#[async_trait]
+impl TortureHarness for OnServer {
+    type Writer = Session;
+
+    /// At the server's own isolation.
+    async fn writer(&self) -> Session {
+        Session { journal: self.journal.clone(), conn: self.place.conn().await }
+    }
+}
+
+impl Session {
+    async fn step(&mut self, step: &Step) -> Result<(), AppendError> {
+        match step {
+            Step::Pause(time) => tokio::time::sleep(*time).await,
+            Step::Append(append) => {
+                self.journal.store().append_in(&mut self.conn, append).await?;
+            }
+            Step::Savepoint => run(&mut self.conn, "savepoint s").await,
+            Step::RollBackTo => run(&mut self.conn, "rollback to s").await,
+            Step::Release => run(&mut self.conn, "release savepoint s").await,
+        }
+        Ok(())
     }
 }
 
 #[async_trait]
-impl Writer for Connected {
-    async fn begin(&mut self) {
-        self.run("begin").await;
-    }
-
-    async fn append(&mut self, append: &Append) -> Result<Vec<Receipt>, AppendError> {
-        self.journal.store().append_in(&mut self.conn, append).await
-    }
-
-    async fn run(&mut self, sql: &str) {
-        self.conn.query_drop(sql).await.unwrap();
-    }
-
-    async fn end(&mut self, commits: bool) {
-        self.run(if commits { "commit" } else { "rollback" }).await;
+impl Writer for Session {
+    async fn run(&mut self, script: &Script) -> Result<(), AppendError> {
+        run(&mut self.conn, "begin").await;
+        for step in &script.steps {
+            if let Err(error) = self.step(step).await {
+                run(&mut self.conn, "rollback").await;
+                return Err(error);
+            }
+        }
+        let end = match script.ending {
+            Ending::Commit => "commit",
+            Ending::RollBack => "rollback",
+        };
+        run(&mut self.conn, end).await;
+        Ok(())
     }
 }
 
-/// Beside a foreign transaction that writes and is open throughout, at the server's own isolation.
+/// Beside a foreign transaction that reads the journal, writes something else and is open throughout.
 async fn on(server: &str) {
-    let place = Place::on(server).await;
-    let journal = journal(&place).await;
+    let server = OnServer::open(server).await;
+    let place = &server.place;
     place.run("create table foreign_work (n int)").await;
     let mut foreign = place.conn().await;
-    foreign.query_drop("begin; insert into foreign_work values (1)").await.unwrap();
-    let read = "select count(*) from journal_event";
-    foreign.query_drop(read).await.unwrap();
-    let mut writers: Vec<Box<dyn Writer>> = Vec::new();
-    for _ in 0..WRITERS {
-        writers.push(Box::new(Connected::new(&journal, &place).await));
-    }
-    println!("{}", torture(&journal, writers).await);
+    run(&mut foreign, "begin; insert into foreign_work values (1)").await;
+    run(&mut foreign, "select count(*) from journal_event").await;
+    let tortured = torture(&server, Torture::default()).await;
+    run(&mut foreign, "commit").await;
+    println!("{tortured}");
+    let verdict = &tortured.verdict;
+    assert!(verdict.rolled_back > 0 && verdict.written > 500, "{tortured}");
     let voids = place.number("select count(*) from journal_event where event_id is null").await;
-    assert!(voids > 0, "nothing was rolled back, and so nothing was tested");
-    foreign.query_drop("commit").await.unwrap();
+    assert!(voids > 0, "nothing was filled, and so nothing was tested");
 }
 
 /// Holds J6.

@@ -1,11 +1,27 @@
 //! Of appends that exclude one another one succeeds.
 
-use sendoff_testkit::journal::Writer;
-use sendoff_testkit::journal::race::{LANES, decisions_beside_an_open_append, duels};
+use sendoff_core::journal::Append;
+use sendoff_engine::journal::AppendIn;
+use sendoff_testkit::journal::async_trait;
+use sendoff_testkit::journal::race::{LANES, OpenWriter, decisions_beside_an_open_append, duels};
+use tokio_postgres::Client;
 
-use super::journal;
-use super::torture::Connected;
+use super::{Log, journal};
 use crate::place::Place;
+
+struct Low(Log, Client);
+
+#[async_trait]
+impl OpenWriter for Low {
+    async fn open(&mut self, append: &Append) {
+        self.1.batch_execute("begin").await.unwrap();
+        self.0.store().append_in(&mut self.1, append).await.unwrap();
+    }
+
+    async fn commit(&mut self) {
+        self.1.batch_execute("commit").await.unwrap();
+    }
+}
 
 /// Holds J1.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -31,9 +47,9 @@ async fn exactly_one_wins_beside_an_older_open_transaction() {
 async fn exactly_one_wins_though_a_lower_position_was_open_when_it_decided() {
     let place = Place::new();
     let journal = journal(&place).await;
-    let mut writers: Vec<Box<dyn Writer>> = Vec::new();
+    let mut writers: Vec<Box<dyn OpenWriter>> = Vec::new();
     for _ in 0..LANES {
-        writers.push(Box::new(Connected::new(&journal, &place).await));
+        writers.push(Box::new(Low(journal.clone(), place.client().await)));
     }
     decisions_beside_an_open_append(&journal, writers).await;
 }

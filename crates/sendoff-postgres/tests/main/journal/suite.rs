@@ -2,21 +2,21 @@
 
 use std::time::Duration;
 
-use sendoff_core::journal::Append;
+use sendoff_core::journal::{Append, Position};
 use sendoff_engine::journal::{AppendError, AppendIn, Journal, Receipt};
 use sendoff_postgres::PostgresJournal;
-use sendoff_testkit::journal::{Ending, JournalHarness, async_trait};
+use sendoff_testkit::journal::{Ending, JournalHarness, PublishHarness, async_trait};
 
 use super::{Log, journal};
 use crate::place::{NEWER_SERVER, Place, SERVER};
 
-struct OnServer {
-    journal: Log,
-    place: Place,
+pub(super) struct OnServer {
+    pub(super) journal: Log,
+    pub(super) place: Place,
 }
 
 impl OnServer {
-    async fn open(server: &str) -> Self {
+    pub(super) async fn open(server: &str) -> Self {
         let place = Place::on(server);
         Self { journal: journal(&place).await, place }
     }
@@ -48,11 +48,42 @@ impl JournalHarness for OnServer {
     }
 }
 
+#[async_trait]
+impl PublishHarness for OnServer {
+    async fn elsewhere(&self) -> Journal<PostgresJournal> {
+        journal(&self.place).await
+    }
+
+    async fn sql(&self, statement: &str) -> bool {
+        self.place.run(statement).await;
+        true
+    }
+
+    async fn lose_after(&self, position: Position) {
+        self.place
+            .run(&format!(
+                "delete from journal_event where position > {position};
+                 delete from journal_tag where position > {position};
+                 update journal_cursor set last_position = {position}
+                  where last_position > {position};
+                 select setval('journal_position', {position})"
+            ))
+            .await;
+    }
+}
+
 /// Holds J1, J2, J6 and J13.
 mod installed {
     use super::*;
 
     sendoff_testkit::journal_suite!(OnServer::open(SERVER).await);
+
+    /// Holds J3 to J9, J11 and J12.
+    mod publish {
+        use super::*;
+
+        sendoff_testkit::publish_suite!(OnServer::open(SERVER).await);
+    }
 }
 
 /// Holds J1, J2, J6 and J13: on the newest version as well.
@@ -60,4 +91,11 @@ mod newest {
     use super::*;
 
     sendoff_testkit::journal_suite!(OnServer::open(NEWER_SERVER).await);
+
+    /// Holds J3 to J9, J11 and J12: on the newest version as well.
+    mod publish {
+        use super::*;
+
+        sendoff_testkit::publish_suite!(OnServer::open(NEWER_SERVER).await);
+    }
 }

@@ -1,72 +1,87 @@
 //! Everything that can happen to an append, at once, for ten seconds (or as long as is said).
 
-use sendoff_core::journal::Append;
-use sendoff_engine::journal::{AppendError, AppendIn, Receipt};
-use sendoff_testkit::journal::{Writer, async_trait, torture};
+use sendoff_engine::journal::{AppendError, AppendIn};
+use sendoff_testkit::journal::{
+    Ending, Script, Step, Torture, TortureHarness, Writer, async_trait, torture,
+};
 use tokio_postgres::Client;
 
-use super::{Gid, Log, journal};
-use crate::place::Place;
+use super::suite::OnServer;
+use super::{Gid, Log};
+use crate::place::SERVER;
 
-const WRITERS: usize = 12;
-
-pub(super) struct Connected {
+pub(super) struct Session {
     journal: Log,
     client: Client,
     gid: Gid,
-    is_prepared: bool,
 }
 
-impl Connected {
-    pub(super) async fn new(journal: &Log, place: &Place) -> Self {
-        let (client, gid) = (place.client().await, Gid::new(place));
-        Self { journal: journal.clone(), client, gid, is_prepared: false }
+#[async_trait]
+impl TortureHarness for OnServer {
+    type Writer = Session;
+
+    async fn writer(&self) -> Session {
+        let (journal, gid) = (self.journal.clone(), Gid::new(&self.place));
+        Session { journal, client: self.place.client().await, gid }
+    }
+}
+
+impl Session {
+    async fn execute(&self, statement: &str) {
+        self.client.batch_execute(statement).await.unwrap();
+    }
+
+    async fn step(&mut self, step: &Step) -> Result<(), AppendError> {
+        match step {
+            Step::Pause(time) => tokio::time::sleep(*time).await,
+            Step::Append(append) => {
+                self.journal.store().append_in(&mut self.client, append).await?;
+            }
+            Step::Savepoint => self.execute("savepoint s").await,
+            Step::RollBackTo => self.execute("rollback to s").await,
+            Step::Release => self.execute("release s").await,
+        }
+        Ok(())
     }
 }
 
 #[async_trait]
-impl Writer for Connected {
-    async fn begin(&mut self) {
-        self.run("begin").await;
-    }
-
-    async fn append(&mut self, append: &Append) -> Result<Vec<Receipt>, AppendError> {
-        self.journal.store().append_in(&mut self.client, append).await
-    }
-
-    async fn run(&mut self, sql: &str) {
-        self.client.batch_execute(sql).await.unwrap();
-    }
-
-    async fn prepare(&mut self) {
-        self.gid.prepare(&self.client).await;
-        self.is_prepared = true;
-    }
-
-    async fn end(&mut self, commits: bool) {
-        match (std::mem::take(&mut self.is_prepared), commits) {
-            (true, true) => self.gid.commit(&self.client).await,
-            (true, false) => self.gid.roll_back(&self.client).await,
-            (false, true) => self.run("commit").await,
-            (false, false) => self.run("rollback").await,
+impl Writer for Session {
+    async fn run(&mut self, script: &Script) -> Result<(), AppendError> {
+        self.execute("begin").await;
+        for step in &script.steps {
+            if let Err(error) = self.step(step).await {
+                self.execute("rollback").await;
+                return Err(error);
+            }
         }
+        match (script.prepared_for, script.ending) {
+            (None, Ending::Commit) => self.execute("commit").await,
+            (None, Ending::RollBack) => self.execute("rollback").await,
+            (Some(time), ending) => {
+                self.gid.prepare(&self.client).await;
+                tokio::time::sleep(time).await;
+                match ending {
+                    Ending::Commit => self.gid.commit(&self.client).await,
+                    Ending::RollBack => self.gid.roll_back(&self.client).await,
+                }
+            }
+        }
+        Ok(())
     }
 }
 
-/// Holds J6: with prepared transactions, and beside a foreign one that writes.
+/// Holds J6: also in two phases, and beside a transaction that writes something else throughout.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_nothing_comes_twice_and_all_is_in_order() {
-    let place = Place::new();
-    let journal = journal(&place).await;
-    place.run("create table foreign_work (n int)").await;
-    // Open from before the first append until after the last, and it writes.
-    let foreign = place.client().await;
-    let write = format!("begin; insert into {}.foreign_work values (1)", place.schema);
+    let server = OnServer::open(SERVER).await;
+    server.place.run("create table foreign_work (n int)").await;
+    let foreign = server.place.client().await;
+    let write = format!("begin; insert into {}.foreign_work values (1)", server.place.schema);
     foreign.batch_execute(&write).await.unwrap();
-    let mut writers: Vec<Box<dyn Writer>> = Vec::new();
-    for _ in 0..WRITERS {
-        writers.push(Box::new(Connected::new(&journal, &place).await));
-    }
-    println!("{}", torture(&journal, writers).await);
+    let tortured = torture(&server, Torture { prepares: true, ..Torture::default() }).await;
     foreign.batch_execute("commit").await.unwrap();
+    println!("{tortured}");
+    let verdict = &tortured.verdict;
+    assert!(verdict.rolled_back > 0 && verdict.written > 500, "{tortured}");
 }

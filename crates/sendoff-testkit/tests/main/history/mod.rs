@@ -3,6 +3,7 @@
 mod clean;
 mod explained;
 mod planted;
+mod readers;
 
 use std::time::Duration;
 

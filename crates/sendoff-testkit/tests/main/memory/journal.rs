@@ -1,8 +1,8 @@
 use std::time::Duration;
 
-use sendoff_core::journal::Append;
+use sendoff_core::journal::{Append, Position};
 use sendoff_engine::journal::{AppendError, Journal, MemoryJournal, Receipt};
-use sendoff_testkit::journal::{Ending, JournalHarness, async_trait};
+use sendoff_testkit::journal::{Ending, JournalHarness, PublishHarness, async_trait};
 
 struct InMemory(Journal<MemoryJournal>);
 
@@ -29,4 +29,26 @@ impl JournalHarness for InMemory {
     }
 }
 
+#[async_trait]
+impl PublishHarness for InMemory {
+    async fn elsewhere(&self) -> Journal<MemoryJournal> {
+        Journal::new(self.0.store().clone())
+    }
+
+    async fn sql(&self, _: &str) -> bool {
+        false
+    }
+
+    async fn lose_after(&self, position: Position) {
+        self.0.store().lose_after(position);
+    }
+}
+
 sendoff_testkit::journal_suite!(InMemory(Journal::new(MemoryJournal::new())));
+
+/// Holds J3 to J9, J11 and J12.
+mod publish {
+    use super::*;
+
+    sendoff_testkit::publish_suite!(InMemory(Journal::new(MemoryJournal::new())));
+}

@@ -1,8 +1,7 @@
-//! Publishing, on a real server.
+//! Publishing, as only a real server can show it.
 
 mod failover;
 mod fence;
-mod operate;
 
 use std::time::Duration;
 
@@ -58,68 +57,6 @@ pub(crate) async fn at(journal: &Log, publisher: &str) -> u64 {
 pub(crate) async fn stored(journal: &Log, publisher: &str, position: u64) {
     let what = format!("{publisher} at {position}");
     eventually(&what, async || at(journal, publisher).await == position).await;
-}
-
-/// Waits until the only node has seen what is in the tables now: of its rounds one waits to be taken
-/// in at most, so that the third beat from now on comes after the first of them was.
-pub(crate) async fn seen(place: &Place) {
-    let beat = "select (extract(epoch from max(heartbeat_at)) * 1000000)::bigint from journal_node";
-    let mut last = place.number(beat).await;
-    for _ in 0..4 {
-        eventually("a beat", async || {
-            let next = place.number(beat).await;
-            std::mem::replace(&mut last, next) != next
-        })
-        .await;
-    }
-}
-
-/// Holds J3, J6 and J12: beside appends that are rolled back, and with nodes that share.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_nodes_publish_everything_once_and_in_order() {
-    let place = Place::new();
-    let journal = journal(&place).await;
-    let latches: Vec<_> = (0..8).map(|number| Latch::new(format!("p{number}"))).collect();
-    let start = async |journal: &Log| {
-        let pairs = latches.iter().fold(builder(journal), |builder, latch| {
-            builder.pair_with(&everything(), latch.publisher(), often())
-        });
-        pairs.start().await.unwrap()
-    };
-    let first = start(&journal).await;
-    append(&journal, 40).await;
-    let other = super::journal(&place).await;
-    let second = start(&other).await;
-    eventually("both lead four", async || {
-        first.statistics().leading == 4 && second.statistics().leading == 4
-    })
-    .await;
-    let mut client = place.client().await;
-    for number in 0..40 {
-        let mut tx = client.transaction().await.unwrap();
-        journal.append_in(&mut tx, [fact("moved", &["wallet=1"])], None).await.unwrap();
-        if number % 4 == 0 {
-            tx.rollback().await.unwrap();
-        } else {
-            tx.commit().await.unwrap();
-        }
-    }
-    for latch in &latches {
-        latch.wait_for(70).await;
-    }
-    first.close().await;
-    append(&journal, 30).await;
-    let head = journal.head().await.unwrap().get();
-    for (number, latch) in latches.iter().enumerate() {
-        latch.wait_for(100).await;
-        let positions = latch.positions();
-        assert_eq!(positions.len(), 100, "each once");
-        assert!(positions.is_sorted_by(|a, b| a < b), "in order");
-        stored(&journal, &format!("p{number}"), head).await;
-    }
-    second.close().await;
-    assert_eq!(place.number("select count(*) from journal_node").await, 0);
-    assert_eq!(place.number("select count(*) from journal_cursor where leader is null").await, 8);
 }
 
 /// Holds J6: with every connection of it cut, again and again.

@@ -1,5 +1,7 @@
 //! The journal in a file.
 
+mod torture;
+
 use std::time::Duration;
 
 use rusqlite::TransactionBehavior;
@@ -10,16 +12,16 @@ use sendoff_engine::journal::{
 };
 use sendoff_engine::store::StoreError;
 use sendoff_sqlite::{SqliteJournal, SqliteOptions};
-use sendoff_testkit::journal::{Ending, JournalHarness, async_trait};
+use sendoff_testkit::journal::{Ending, JournalHarness, PublishHarness, async_trait};
 use tempfile::TempDir;
 
-struct File {
-    journal: Journal<SqliteJournal>,
+pub(crate) struct File {
+    pub(crate) journal: Journal<SqliteJournal>,
     folder: TempDir,
 }
 
 impl File {
-    async fn open() -> Self {
+    pub(crate) async fn open() -> Self {
         let folder = TempDir::new().unwrap();
         let store = SqliteJournal::open(folder.path().join("a.db")).await.unwrap();
         Self { journal: Journal::new(store), folder }
@@ -56,11 +58,42 @@ impl JournalHarness for File {
     }
 }
 
+#[async_trait]
+impl PublishHarness for File {
+    async fn elsewhere(&self) -> Journal<SqliteJournal> {
+        Journal::new(SqliteJournal::open(self.folder.path().join("a.db")).await.unwrap())
+    }
+
+    async fn sql(&self, statement: &str) -> bool {
+        self.journal.store().connect().unwrap().execute_batch(statement).unwrap();
+        true
+    }
+
+    async fn lose_after(&self, position: Position) {
+        let lose = format!(
+            "begin immediate;
+             delete from journal_event where position > {position};
+             delete from journal_tag where position > {position};
+             update journal_cursor set last_position = {position} where last_position > {position};
+             update sqlite_sequence set seq = {position} where name = 'journal_event';
+             commit"
+        );
+        self.sql(&lose).await;
+    }
+}
+
 /// Holds J1, J2, J6 and J13.
 mod suite {
     use super::*;
 
     sendoff_testkit::journal_suite!(File::open().await);
+
+    /// Holds J3 to J9, J11 and J12.
+    mod publish {
+        use super::*;
+
+        sendoff_testkit::publish_suite!(File::open().await);
+    }
 }
 
 fn fact(event_type: &str) -> Fact {

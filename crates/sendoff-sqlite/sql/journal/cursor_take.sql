@@ -1,0 +1,10 @@
+-- cursor_take: takes a pair that stands as it was seen and whose leader is not alive.
+-- Guarantee: each time of leading has an epoch of its own, and whoever had the pair before can move
+-- nothing any more. Index: primary keys.
+update journal_cursor
+   set leader = ?1, epoch = epoch + 1, heartbeat_at = ?2, updated_at = ?2
+ where topic = ?3 and publisher = ?4 and leader is ?5 and epoch = ?6
+   and not exists (select 1 from journal_node n
+                    where n.owner = journal_cursor.leader and abs(?2 - n.heartbeat_at) < n.lease)
+returning topic, publisher, last_position, status, error_count, substr(last_error, 1, 500), leader,
+          epoch, published_at

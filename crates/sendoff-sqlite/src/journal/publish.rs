@@ -1,0 +1,350 @@
+//! Cursors, who leads them, and what was set aside.
+//!
+//! Whatever belongs together is written in one transaction. They need not wait for the disk: a cursor
+//! that is lost to a power failure only causes another delivery, and never outlives a fact.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rusqlite::{Connection, Row};
+use sendoff_core::journal::Position;
+use sendoff_core::journal::publish::{CursorStatus, PairId};
+use sendoff_core::{Timestamp, limits};
+use sendoff_engine::journal::publish::{
+    Change, Cursor, Membership, Move, NodeCard, NodeSeen, Parked, ParkedChange, PublishStore,
+    Retried, Seen, Survey, Which,
+};
+use sendoff_engine::store::StoreError;
+
+use super::sql::Sql;
+use super::store::SqliteJournal;
+use crate::error::failed;
+
+/// How long a node is remembered after its death.
+const REMEMBERED: Duration = Duration::from_secs(60 * 60);
+
+#[async_trait]
+impl PublishStore for SqliteJournal {
+    async fn register(&self, pairs: &[(PairId, Position)]) -> Result<(), StoreError> {
+        let pairs = pairs.to_vec();
+        self.note(move |conn, sql, now| {
+            let mut register = conn.prepare_cached(&sql.cursor_register)?;
+            for (pair, position) in &pairs {
+                let position = i64::from(*position);
+                register.execute((pair.topic(), pair.publisher(), position, now.as_micros()))?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn join(&self, card: &NodeCard) -> Result<Box<dyn Membership>, StoreError> {
+        let joining = card.clone();
+        self.note(move |conn, sql, now| {
+            let (owner, now) = (&*joining.owner, now.as_micros());
+            conn.prepare_cached(&sql.node_forget)?.execute((owner, now, micros(REMEMBERED)))?;
+            // A set of numbers always serialises.
+            let knows = serde_json::to_string(&joining.knows).unwrap_or_default();
+            let params = (owner, now, micros(joining.lease), knows);
+            conn.prepare_cached(&sql.node_join)?.execute(params).map(drop)
+        })
+        .await?;
+        Ok(Box::new(SqliteMember { journal: self.clone(), owner: Arc::clone(&card.owner) }))
+    }
+
+    async fn survey(&self) -> Result<Survey, StoreError> {
+        let now = self.now().as_micros();
+        self.look(move |conn, sql| {
+            let nodes = all(conn, &sql.nodes, [now], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let node = |(owner, knows): (String, String)| {
+                let knows = serde_json::from_str(&knows);
+                let knows = knows.map_err(|error| StoreError::Refused(error.into()))?;
+                Ok(NodeSeen { owner, knows })
+            };
+            Ok(Survey {
+                nodes: nodes.into_iter().map(node).collect::<Result<_, StoreError>>()?,
+                cursors: all(conn, &sql.cursors, [], cursor)?,
+            })
+        })
+        .await
+    }
+
+    async fn take(&self, owner: &str, wanted: &[Seen]) -> Result<Vec<Cursor>, StoreError> {
+        let (owner, wanted) = (owner.to_owned(), wanted.to_vec());
+        self.note(move |conn, sql, now| {
+            let mut take = conn.prepare_cached(&sql.cursor_take)?;
+            let mut taken = Vec::new();
+            for Seen { pair, leader, epoch } in &wanted {
+                let (topic, publisher) = (pair.topic(), pair.publisher());
+                let params = (&owner, now.as_micros(), topic, publisher, leader, epoch);
+                for cursor in take.query_map(params, cursor)? {
+                    taken.push(cursor?);
+                }
+            }
+            Ok(taken)
+        })
+        .await
+    }
+
+    async fn give(&self, owner: &str, pairs: &[(Arc<PairId>, i64)]) -> Result<(), StoreError> {
+        let (owner, pairs) = (owner.to_owned(), pairs.to_vec());
+        self.note(move |conn, sql, now| {
+            let mut give = conn.prepare_cached(&sql.cursor_give)?;
+            for (pair, epoch) in &pairs {
+                let now = now.as_micros();
+                give.execute((&owner, now, pair.topic(), pair.publisher(), epoch))?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn advance(&self, owner: &str, moves: &[Move]) -> Result<Vec<bool>, StoreError> {
+        let (owner, moves) = (owner.to_owned(), moves.to_vec());
+        self.note(move |conn, sql, now| {
+            moves.iter().map(|next| advance(conn, sql, now, &owner, next)).collect()
+        })
+        .await
+    }
+
+    async fn due(&self, owner: &str, each: usize) -> Result<Vec<Parked>, StoreError> {
+        let params = (owner.to_owned(), self.now().as_micros(), many(each));
+        self.look(move |conn, sql| all(conn, &sql.parked_due, params, parked)).await
+    }
+
+    async fn settle_parked(
+        &self,
+        owner: &str,
+        epoch: i64,
+        parked: &Parked,
+        outcome: &Retried,
+    ) -> Result<bool, StoreError> {
+        let (owner, parked, outcome) = (owner.to_owned(), parked.clone(), outcome.clone());
+        self.note(move |conn, sql, now| {
+            let (topic, publisher) = (parked.pair.topic(), parked.pair.publisher());
+            let mut leads = conn.prepare_cached(&sql.cursor_leads)?;
+            if !leads.query_row((&owner, topic, publisher, epoch), |row| row.get(0))? {
+                return Ok(false);
+            }
+            let position = i64::from(parked.position);
+            match &outcome {
+                Retried::Published => {
+                    let mut forget = conn.prepare_cached(&sql.parked_discard)?;
+                    forget.execute((topic, publisher, position))?;
+                }
+                Retried::Failed { attempts, delay, error } => {
+                    let next_at = delay.map(|delay| later(now, delay));
+                    let mut again = conn.prepare_cached(&sql.parked_failed)?;
+                    again.execute((topic, publisher, position, attempts, next_at, kept(error)))?;
+                }
+            }
+            Ok(true)
+        })
+        .await
+    }
+
+    async fn change(&self, which: &Which, change: Change) -> Result<u64, StoreError> {
+        let (word, to) = match change {
+            Change::Pause => ("PAUSE", None),
+            Change::Resume => ("RESUME", None),
+            Change::Reset => ("RESET", None),
+            Change::MoveTo(position) => ("MOVE", Some(i64::from(position))),
+        };
+        let Which { topic, publisher } = which.clone();
+        self.note(move |conn, sql, now| {
+            let params = (now.as_micros(), topic, publisher, word, to);
+            Ok(conn.prepare_cached(&sql.cursor_change)?.execute(params)? as u64)
+        })
+        .await
+    }
+
+    async fn parked(
+        &self,
+        which: &Which,
+        after: Option<(&PairId, Position)>,
+        limit: usize,
+    ) -> Result<Vec<Parked>, StoreError> {
+        let behind = after.map(|(pair, at)| (pair.clone(), i64::from(at)));
+        let Which { topic, publisher } = which.clone();
+        self.look(move |conn, sql| {
+            let pair = behind.as_ref().map(|(pair, _)| pair);
+            let params = (
+                topic,
+                publisher,
+                pair.map(PairId::topic),
+                pair.map(PairId::publisher),
+                behind.as_ref().map(|(_, at)| at),
+                many(limit),
+            );
+            all(conn, &sql.parked_list, params, parked)
+        })
+        .await
+    }
+
+    async fn change_parked(
+        &self,
+        which: &Which,
+        position: Option<Position>,
+        change: ParkedChange,
+    ) -> Result<u64, StoreError> {
+        let Which { topic, publisher } = which.clone();
+        let position = position.map(i64::from);
+        self.note(move |conn, sql, now| {
+            let changed = match change {
+                ParkedChange::Discard => conn
+                    .prepare_cached(&sql.parked_discard)?
+                    .execute((topic, publisher, position))?,
+                ParkedChange::Retry => conn.prepare_cached(&sql.parked_retry)?.execute((
+                    topic,
+                    publisher,
+                    position,
+                    now.as_micros(),
+                ))?,
+            };
+            Ok(changed as u64)
+        })
+        .await
+    }
+}
+
+/// Moves one cursor, and sets aside what it leaves behind if it moved.
+fn advance(
+    conn: &Connection,
+    sql: &Sql,
+    now: Timestamp,
+    owner: &str,
+    next: &Move,
+) -> rusqlite::Result<bool> {
+    let (topic, publisher) = (next.pair.topic(), next.pair.publisher());
+    let moved = conn.prepare_cached(&sql.cursor_advance)?.execute((
+        owner,
+        now.as_micros(),
+        topic,
+        publisher,
+        next.epoch,
+        i64::from(next.from),
+        i64::from(next.to),
+        next.published,
+        next.errors,
+        next.last_error.as_deref().map(kept),
+        next.fails,
+    ))?;
+    if moved == 0 {
+        return Ok(false);
+    }
+    let mut park = conn.prepare_cached(&sql.park)?;
+    for aside in &next.parked {
+        park.execute((
+            topic,
+            publisher,
+            i64::from(aside.position),
+            now.as_micros(),
+            later(now, aside.delay),
+            aside.attempts,
+            kept(&aside.error),
+        ))?;
+    }
+    Ok(true)
+}
+
+/// A node. There is no session: only its silence tells of its death.
+struct SqliteMember {
+    journal: SqliteJournal,
+    owner: Arc<str>,
+}
+
+#[async_trait]
+impl Membership for SqliteMember {
+    async fn beat(&mut self) -> Result<(), StoreError> {
+        let owner = Arc::clone(&self.owner);
+        let known = self.journal.note(move |conn, sql, now| {
+            conn.prepare_cached(&sql.node_beat)?.execute((&*owner, now.as_micros()))
+        });
+        if known.await? == 0 { Err(StoreError::Unavailable(Forgotten.into())) } else { Ok(()) }
+    }
+
+    async fn leave(self: Box<Self>) -> Result<(), StoreError> {
+        let owner = Arc::clone(&self.owner);
+        let leave = self.journal.note(move |conn, sql, _| {
+            conn.prepare_cached(&sql.node_leave)?.execute([&*owner]).map(drop)
+        });
+        leave.await
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("this node is not in the table of nodes any more")]
+struct Forgotten;
+
+/// Every row of a statement.
+fn all<T>(
+    conn: &Connection,
+    statement: &str,
+    params: impl rusqlite::Params,
+    row: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Vec<T>, StoreError> {
+    let run = || conn.prepare_cached(statement)?.query_map(params, row)?.collect();
+    let rows: rusqlite::Result<Vec<T>> = run();
+    rows.map_err(failed)
+}
+
+/// A row of `cursors` and `cursor_take`.
+fn cursor(row: &Row<'_>) -> rusqlite::Result<Cursor> {
+    let status: String = row.get(3)?;
+    Ok(Cursor {
+        pair: pair(row)?,
+        position: position(row)?,
+        status: status.parse::<CursorStatus>().map_err(|error| out_of_range(3, error))?,
+        errors: row.get(4)?,
+        last_error: row.get(5)?,
+        leader: row.get(6)?,
+        epoch: row.get(7)?,
+        published_at: row.get::<_, Option<i64>>(8)?.map(Timestamp::from_micros),
+    })
+}
+
+/// A row of `parked_due` and `parked_list`.
+fn parked(row: &Row<'_>) -> rusqlite::Result<Parked> {
+    Ok(Parked {
+        pair: pair(row)?,
+        position: position(row)?,
+        attempts: row.get(3)?,
+        parked_at: Timestamp::from_micros(row.get(4)?),
+        next_at: row.get::<_, Option<i64>>(5)?.map(Timestamp::from_micros),
+        error: row.get(6)?,
+    })
+}
+
+fn pair(row: &Row<'_>) -> rusqlite::Result<PairId> {
+    Ok(PairId::restore(row.get(0)?, row.get(1)?))
+}
+
+fn position(row: &Row<'_>) -> rusqlite::Result<Position> {
+    Position::try_from(row.get::<_, i64>(2)?).map_err(|error| out_of_range(2, error))
+}
+
+/// What a column holds although its table does not allow it.
+fn out_of_range(
+    column: usize,
+    error: impl std::error::Error + Send + Sync + 'static,
+) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Null, Box::new(error))
+}
+
+fn many(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn micros(time: Duration) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+}
+
+fn later(now: Timestamp, delay: Duration) -> i64 {
+    now.saturating_add(delay.min(limits::DELAY)).as_micros()
+}
+
+/// The part of an error's text that is stored.
+fn kept(error: &str) -> &str {
+    limits::truncate(error, limits::ERROR_CHARS)
+}

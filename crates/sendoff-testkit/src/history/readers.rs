@@ -1,0 +1,71 @@
+//! Histories of a log, which many read: each reader gets everything that its topic selects, in the
+//! order of positions, and has a history of its own. What is recorded and what breaks is in all of
+//! them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use sendoff_core::journal::{Fact, Position, Recorded, Topic};
+
+use super::check::{Expectations, check};
+use super::fault::Fault;
+use super::log::History;
+use super::verdict::Verdict;
+
+/// What happened to the readers of a log. Clones are the same; any thread may write to it.
+#[derive(Clone, Default)]
+pub struct LogHistory(Arc<BTreeMap<String, (Topic, History)>>);
+
+impl LogHistory {
+    /// Of these readers, each with what it is to get.
+    pub fn of<N: Into<String>>(readers: impl IntoIterator<Item = (N, Topic)>) -> Self {
+        let readers = readers.into_iter();
+        Self(Arc::new(
+            readers.map(|(name, topic)| (name.into(), (topic, History::new()))).collect(),
+        ))
+    }
+
+    /// A fact's transaction committed, and this is its place in the log.
+    pub fn recorded(&self, fact: &Fact, position: Position) {
+        for (topic, history) in self.0.values().filter(|(topic, _)| topic.selects(fact)) {
+            history.committed_in(fact.event(), topic.name(), position.get());
+        }
+    }
+
+    /// A fact's transaction was rolled back.
+    pub fn rolled_back(&self, fact: &Fact) {
+        self.0.values().for_each(|(_, history)| history.rolled_back(fact.event()));
+    }
+
+    /// Something broke. Log it before it takes effect.
+    pub fn fault(&self, fault: &Fault) {
+        self.0.values().for_each(|(_, history)| history.fault(fault.clone()));
+    }
+
+    /// A reader on `node` was given facts, one after the other, and took them or not.
+    ///
+    /// # Panics
+    ///
+    /// If there is no reader of that name.
+    pub fn published(&self, reader: &str, node: &str, facts: &[Arc<Recorded>], ok: bool) {
+        let (_, history) = self.0.get(reader).expect("a reader of this history");
+        for fact in facts {
+            history.delivery_started(node, &fact.delivery(1)).finished(ok);
+        }
+    }
+
+    /// Judges each reader's history: nothing lost, nothing that was not committed or not for it,
+    /// nothing altered, first deliveries in the order of positions, and nothing twice without a fault.
+    pub fn verdicts(&self) -> BTreeMap<&str, Verdict> {
+        let expected = Expectations { ordered: true, ..Expectations::default() };
+        let judged = |(_, history): &(Topic, History)| check(history, &expected);
+        self.0.iter().map(|(name, reader)| (name.as_str(), judged(reader))).collect()
+    }
+}
+
+impl fmt::Debug for LogHistory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.keys()).finish()
+    }
+}

@@ -1,0 +1,170 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use sendoff_core::journal::Recorded;
+use sendoff_core::journal::publish::{CursorStatus, Poison};
+use sendoff_core::{Exponential, Failure};
+use sendoff_engine::journal::publish::{PairOptions, Parked, Which};
+
+use super::{
+    append, builder, cursor, everything, node, numbers, often, pair, position, stored, watched,
+};
+use crate::journal::{Latch, PublishHarness, Rounds};
+use crate::wait::eventually;
+
+fn at(
+    positions: &'static [u64],
+    failure: fn() -> Failure,
+) -> impl Fn(&Recorded) -> Option<Failure> {
+    move |fact| positions.contains(&fact.position.get()).then(failure)
+}
+
+fn places(parked: &[Parked]) -> Vec<u64> {
+    parked.iter().map(|parked| parked.position.get()).collect()
+}
+
+/// What its publisher calls hopeless is set aside at once, is listed, and can be tried again, in
+/// order, or forgotten.
+pub async fn poison_is_set_aside_listed_retried_and_discarded(harness: impl PublishHarness) {
+    let (journal, latch) = (harness.journal(), Latch::new("p"));
+    latch.refuse(at(&[3, 5, 7, 9], || Failure::dead("no such account")));
+    append(journal, 10).await;
+    let node = node(journal, &[&latch]).await;
+    stored(journal, "p", 10).await;
+    assert_eq!(latch.positions(), [1, 2, 4, 6, 8, 10]);
+    assert_eq!(node.statistics().parked, 4);
+    let publishers = journal.publishers();
+    let first = publishers.parked(&Which::all(), None, 2).await.unwrap();
+    assert_eq!(places(&first), [3, 5]);
+    assert_eq!((first[0].attempts, first[0].error.as_deref()), (1, Some("no such account")));
+    assert_eq!((&first[0].pair, first[0].next_at > Some(first[0].parked_at)), (&pair("p"), true));
+    let after = Some((&first[1].pair, first[1].position));
+    assert_eq!(places(&publishers.parked(&Which::all(), after, 10).await.unwrap()), [7, 9]);
+    let others = Which::publisher("other");
+    assert_eq!(publishers.parked(&others, None, 10).await.unwrap(), []);
+    assert_eq!(publishers.discard_parked(&others, None).await.unwrap(), 0);
+    assert_eq!(publishers.discard_parked(&Which::all(), Some(position(7))).await.unwrap(), 1);
+    assert_eq!(publishers.retry_parked(&Which::all(), Some(position(5))).await.unwrap(), 1);
+    let list = async || publishers.parked(&Which::publisher("p"), None, 10).await.unwrap();
+    let tried = async || list().await.iter().map(|p| p.attempts).collect::<Vec<_>>() == [1, 2, 1];
+    eventually("it failed again", tried).await;
+    latch.accept();
+    assert_eq!(publishers.retry_parked(&Which::publisher("p"), None).await.unwrap(), 3);
+    latch.wait_for(9).await;
+    assert_eq!(latch.positions()[6..], [3, 5, 9]);
+    eventually("nothing is set aside", async || list().await.is_empty()).await;
+    // All that was published is counted, also what was set aside before.
+    eventually("it is counted", async || node.statistics().published.facts == 9).await;
+    assert_eq!(cursor(journal, "p").await.position.get(), 10);
+    node.close().await;
+}
+
+/// What was set aside is tried again by itself, until it was tried often enough.
+pub async fn what_was_set_aside_is_tried_again_by_itself(harness: impl PublishHarness) {
+    let (journal, latch, rounds) = (harness.journal(), Latch::new("p"), Rounds::new());
+    latch.refuse(at(&[2], || Failure::dead("no")));
+    append(journal, 3).await;
+    let soon = Exponential { base: Duration::from_millis(1), max: Duration::from_millis(1) };
+    let options = PairOptions {
+        max_attempts: 1,
+        parked_attempts: 2,
+        parked_retry: Arc::new(soon),
+        ..often()
+    };
+    let builder = builder(journal).metrics(rounds.clone());
+    let pair_of = builder.pair_with(&everything(), latch.publisher(), options);
+    let node = pair_of.start().await.unwrap();
+    let publishers = journal.publishers();
+    let list = async || publishers.parked(&Which::all(), None, 10).await.unwrap();
+    let over = async || list().await.first().is_some_and(|parked| parked.next_at.is_none());
+    eventually("it is not tried any more", over).await;
+    assert_eq!(list().await[0].attempts, 3);
+    // Runs of three, of one, and two that were tried again.
+    eventually("it is counted", async || node.statistics().failed == 4).await;
+    assert_eq!(rounds.counters.values().pairs[&pair("p")].failed, 4);
+    node.close().await;
+}
+
+/// What only fails is poison where something behind it does not.
+pub async fn a_fact_that_fails_while_others_do_not_is_poison(harness: impl PublishHarness) {
+    let (journal, latch) = (harness.journal(), Latch::new("p"));
+    latch.refuse(at(&[3, 4], || Failure::retry("it did not work")));
+    append(journal, 4).await;
+    let options = PairOptions { max_attempts: 3, ..often() };
+    let rounds = Rounds::new();
+    let builder = builder(journal).metrics(rounds.clone());
+    let pair_of = builder.pair_with(&everything(), latch.publisher(), options);
+    let node = pair_of.start().await.unwrap();
+    // Nothing is behind them that could tell.
+    let failed = async || {
+        let counted = rounds.counters.values();
+        counted.pairs.get(&pair("p")).is_some_and(|counted| counted.failed > 10)
+    };
+    eventually("many failures", failed).await;
+    assert_eq!((latch.positions(), node.statistics().parked), (numbers([1, 2]), 0));
+    append(journal, 6).await;
+    stored(journal, "p", 10).await;
+    assert_eq!(latch.positions(), [1, 2, 5, 6, 7, 8, 9, 10]);
+    let publishers = journal.publishers();
+    assert_eq!(places(&publishers.parked(&Which::all(), None, 10).await.unwrap()), [3, 4]);
+    // The one that told is counted as well.
+    let statistics = node.statistics();
+    assert_eq!((statistics.published.facts, statistics.parked), (8, 2));
+    assert_eq!(rounds.counters.values().pairs[&pair("p")].published, 8);
+    assert_eq!(publishers.discard_parked(&Which::pair(&pair("p")), None).await.unwrap(), 2);
+    node.close().await;
+}
+
+/// J9: a pair that must stay in order stops at poison, and goes on when it is reset, not when it is
+/// resumed.
+pub async fn a_pair_in_order_stops_as_failed_and_goes_on_when_it_is_reset(
+    harness: impl PublishHarness,
+) {
+    let (journal, latch, rounds) = (harness.journal(), Latch::new("p"), Rounds::new());
+    latch.refuse(at(&[3], || Failure::dead("never")));
+    append(journal, 5).await;
+    let options = PairOptions { poison: Poison::Fail { after: super::HOUR }, ..often() };
+    let builder = builder(journal).metrics(rounds.clone());
+    let pair_of = builder.pair_with(&everything(), latch.publisher(), options);
+    let node = pair_of.start().await.unwrap();
+    let failed = async || cursor(journal, "p").await.status == CursorStatus::Failed;
+    eventually("FAILED", failed).await;
+    let stopped = cursor(journal, "p").await;
+    assert_eq!((stopped.position.get(), stopped.last_error.as_deref()), (2, Some("never")));
+    assert!(stopped.errors > 0);
+    latch.accept();
+    let publishers = journal.publishers();
+    assert_eq!(publishers.resume(&Which::all()).await.unwrap(), 1);
+    rounds.pass(&pair("p")).await;
+    assert_eq!((latch.positions(), failed().await), (numbers([1, 2]), true));
+    assert_eq!(publishers.reset(&Which::publisher("p")).await.unwrap(), 1);
+    latch.wait_for(5).await;
+    assert_eq!(latch.positions(), [1, 2, 3, 4, 5]);
+    stored(journal, "p", 5).await;
+    let cursor = cursor(journal, "p").await;
+    assert_eq!((cursor.errors, cursor.last_error, cursor.status), (0, None, CursorStatus::Active));
+    node.close().await;
+}
+
+/// What is set aside stays so while its pair is paused, and is not tried.
+pub async fn what_is_set_aside_waits_while_its_pair_is_paused(harness: impl PublishHarness) {
+    let (journal, latch) = (harness.journal(), Latch::new("p"));
+    latch.refuse(at(&[2], || Failure::dead("no")));
+    append(journal, 3).await;
+    let (node, rounds) = watched(journal, &[&latch]).await;
+    stored(journal, "p", 3).await;
+    let publishers = journal.publishers();
+    publishers.pause(&Which::all()).await.unwrap();
+    rounds.pass(&pair("p")).await;
+    latch.accept();
+    publishers.retry_parked(&Which::all(), None).await.unwrap();
+    // Due, and the node would have asked for what is due.
+    for _ in 0..5 {
+        rounds.pass(&pair("p")).await;
+    }
+    assert_eq!(latch.positions(), [1, 3]);
+    publishers.resume(&Which::all()).await.unwrap();
+    latch.wait_for(3).await;
+    assert_eq!(latch.positions(), [1, 3, 2]);
+    node.close().await;
+}

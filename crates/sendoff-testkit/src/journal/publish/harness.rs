@@ -1,0 +1,20 @@
+use async_trait::async_trait;
+use sendoff_core::journal::Position;
+use sendoff_engine::journal::Journal;
+use sendoff_engine::journal::publish::PublishStore;
+
+use crate::journal::JournalHarness;
+
+/// What the suite needs beside a journal: what other processes and operators can do to it.
+#[async_trait]
+pub trait PublishHarness: JournalHarness<Store: PublishStore> {
+    /// The same journal, as another process opens it.
+    async fn elsewhere(&self) -> Journal<Self::Store>;
+
+    /// Runs an operator's SQL, and says whether there is any.
+    async fn sql(&self, statement: &str) -> bool;
+
+    /// Forgets whatever came behind a position, as a server does that lost its last commits: facts,
+    /// the positions they had, and how far cursors were with them.
+    async fn lose_after(&self, position: Position);
+}
