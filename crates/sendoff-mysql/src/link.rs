@@ -128,9 +128,14 @@ pub(crate) struct Session<'l> {
 impl Session<'_> {
     /// Runs a text of one or more statements, and returns the rows of the last result that has any.
     pub(crate) async fn query(&mut self, text: &str) -> Result<Vec<Row>, Error> {
-        let rows = last_rows(&mut self.conn, text).await?;
+        Ok(self.results(text).await?.pop().unwrap_or_default())
+    }
+
+    /// The same, and returns the rows of every result that has columns.
+    pub(crate) async fn results(&mut self, text: &str) -> Result<Vec<Vec<Row>>, Error> {
+        let all = results(&mut self.conn, text).await?;
         self.stale = false;
-        Ok(rows)
+        Ok(all)
     }
 
     /// Runs a text, and says how many rows its last statement changed.

@@ -19,6 +19,7 @@ pub mod clock;
 pub mod conformance;
 pub mod history;
 pub mod journal;
+pub mod process;
 pub mod proxy;
 pub mod relay;
 pub mod sim;

@@ -9,7 +9,9 @@ mod capture;
 mod connections;
 mod draft;
 mod facts;
+mod member;
 mod options;
+mod publish;
 mod schema;
 #[cfg(feature = "sea-orm")]
 mod sea_orm;

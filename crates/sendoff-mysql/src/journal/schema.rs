@@ -9,7 +9,10 @@ use crate::names::Names;
 use crate::schema::{Installation, complete, lock, script};
 
 /// Every migration, the oldest first. A published one never changes.
-const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/journal/0001_journal.sql")];
+const MIGRATIONS: [&str; 2] = [
+    include_str!("../../migrations/journal/0001_journal.sql"),
+    include_str!("../../migrations/journal/0002_publish.sql"),
+];
 
 const VERSIONS: &str = "journal_schema";
 

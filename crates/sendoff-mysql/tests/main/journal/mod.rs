@@ -2,6 +2,7 @@
 
 mod append;
 mod decide;
+mod failover;
 mod gaps;
 mod plans;
 mod race;
