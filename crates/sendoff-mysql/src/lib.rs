@@ -1,4 +1,4 @@
-//! The outbox in MySQL, from version 8.0.17 on, and in MariaDB, from 10.6 on.
+//! The outbox and the journal in MySQL, from version 8.0.17 on, and in MariaDB, from 10.6 on.
 //!
 //! Promise: an event exists if and only if the transaction it was written in committed; two claims
 //! never return the same row while its hold lasts; a stale token changes nothing; payloads come back
@@ -27,6 +27,9 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! [`MysqlJournal`] is the other shape: a log of facts that are appended under conditions and read in
+//! order. It needs no outbox; see its own documentation.
 //!
 //! Not here: delivery, retries and waking (see `sendoff-engine`); a connection pool. Neither server can
 //! wake a relay in another process, so there events wait for its next poll.
