@@ -399,6 +399,17 @@ mod tests {
         };
         hex(Literal::text(nasty));
         hex(Literal::bytes(nasty.as_bytes()));
+        for list in [Literal::texts([nasty]), Literal::texts([nasty, nasty])] {
+            list.0.split(',').for_each(|item| hex(Literal(item.to_owned())));
+        }
+        assert_eq!(Literal::texts([]).0, "null");
+        let mut known = KnownFacts::default();
+        known.push(EventId::from_bytes([255; 16]), nasty.as_bytes());
+        let known = known.literal().0;
+        assert!(
+            known.starts_with("'[{\"i\":\"ffff") && known.matches('\'').count() == 2,
+            "{known}"
+        );
         let mut failed = FailedRows::default();
         failed.push(EventId::from_bytes([255; 16]), 2, Duration::from_secs(1), 7, "a'\"\\");
         failed.push(EventId::from_bytes([0; 16]), 3, Duration::MAX, 0, "");

@@ -272,7 +272,7 @@ impl Appending<'_> {
         {
             return AppendError::Isolation;
         }
-        refused_gate(number(2))
+        refused_gate(number(2)).into()
     }
 
     /// Where the facts are, if all of them are there and the same.
@@ -313,8 +313,9 @@ fn gate(sql: &Sql, slots: &[Slot]) -> String {
     sql.journal_gate.with(&[("count", &Literal::count(slots.len()))])
 }
 
-/// Why a gate was closed though nothing clashed.
-pub(super) fn refused_gate(increment: Option<i64>) -> AppendError {
+/// Why a gate was closed though nothing clashed: if this session counts one by one, by anchors that
+/// were not there.
+pub(super) fn refused_gate(increment: Option<i64>) -> StoreError {
     let reason = match increment {
         Some(1) => {
             "rows of journal_anchor are missing, without which appends cannot exclude one another: \
@@ -326,7 +327,7 @@ pub(super) fn refused_gate(increment: Option<i64>) -> AppendError {
              wsrep_auto_increment_control off as well)"
         }
     };
-    misconfigured(reason).into()
+    misconfigured(reason)
 }
 
 /// Takes a decision's locks, and answers with the highest position that is visible then.

@@ -215,10 +215,7 @@ impl JournalStore for MysqlJournal {
                     let why = session.query(self.sql().journal_why.text()).await.map_err(failed)?;
                     let increment = why.first().and_then(|row| rows::integer(row, 2).ok());
                     undo(session).await;
-                    return Err(match refused_gate(increment) {
-                        AppendError::Store(error) => error.into(),
-                        other => StoreError::Refused(other.into()).into(),
-                    });
+                    return Err(refused_gate(increment).into());
                 }
                 number => match session.failed(error, &mut tries).await {
                     Ok(()) => {}
