@@ -1,6 +1,6 @@
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::{cleanup, consume_one, demo, migrate, partitions};
+use crate::{cleanup, consume_one, demo, doctor, journal, migrate, partitions};
 
 /// A transactional outbox: events leave only after your commit, and always arrive.
 #[derive(Debug, Parser)]
@@ -15,7 +15,9 @@ use crate::{cleanup, consume_one, demo, migrate, partitions};
         sendoff migrate --print       the tables, as a script for PostgreSQL\n  \
         sendoff consume-one -- ./ship the next due event, on a command's standard input\n  \
         sendoff cleanup --once        delete what was kept long enough\n  \
-        sendoff partitions --once     make partitions ahead, drop those that are over"
+        sendoff partitions --once     make partitions ahead, drop those that are over\n  \
+        sendoff journal tail --follow the facts of a journal, as they become certain\n  \
+        sendoff doctor                what is wrong with a journal, and what to do"
 )]
 pub(crate) struct Cli {
     /// How log lines on stderr look. Which ones appear is up to SENDOFF_LOG, for example `warn` or
@@ -43,6 +45,8 @@ pub(crate) enum Command {
     ConsumeOne(consume_one::Options),
     Cleanup(cleanup::Options),
     Partitions(partitions::Options),
+    Journal(journal::Options),
+    Doctor(doctor::Options),
 }
 
 impl Command {
@@ -51,7 +55,11 @@ impl Command {
         match self {
             // Failed deliveries are warnings, and the demo makes them on purpose.
             Self::Demo(_) => "error",
-            Self::Migrate(_) | Self::Cleanup(_) | Self::Partitions(_) => "warn",
+            Self::Migrate(_)
+            | Self::Cleanup(_)
+            | Self::Partitions(_)
+            | Self::Journal(_)
+            | Self::Doctor(_) => "warn",
             // What it has to say about the one event it says itself.
             Self::ConsumeOne(_) => "off",
         }

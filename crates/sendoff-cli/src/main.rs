@@ -10,11 +10,14 @@ mod cli;
 mod consume_one;
 mod database;
 mod demo;
+mod doctor;
 mod duration;
+mod journal;
 mod logging;
 mod migrate;
 mod output;
 mod partitions;
+mod payload;
 mod signals;
 
 use std::process::ExitCode;
@@ -44,6 +47,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::ConsumeOne(options) => runtime.block_on(consume_one::run(options)),
         Command::Cleanup(options) => runtime.block_on(cleanup::run(options, screen)),
         Command::Partitions(options) => runtime.block_on(partitions::run(options, screen)),
+        Command::Journal(options) => runtime.block_on(journal::run(options, screen)),
+        Command::Doctor(options) => runtime.block_on(doctor::run(options)),
     };
     // Whoever was told to abort does not wait for a thread that waits for a lock.
     runtime.shutdown_background();

@@ -4,11 +4,15 @@ use std::io::{self, Write};
 
 /// Data: what a script would read.
 pub(crate) fn data(text: &str) -> io::Result<()> {
+    stream(text).map(drop)
+}
+
+/// Data of which there may be more; false once whoever read us has heard enough.
+pub(crate) fn stream(text: &str) -> io::Result<bool> {
     let mut stdout = io::stdout().lock();
     match writeln!(stdout, "{text}").and_then(|()| stdout.flush()) {
-        // Whoever read us has heard enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        written => written.map(|()| true),
     }
 }
 

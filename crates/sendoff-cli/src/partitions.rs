@@ -213,7 +213,8 @@ impl Summary {
     }
 }
 
-fn listed(names: &[String]) -> String {
+/// Names, or how many there are and the first and the last.
+pub(crate) fn listed(names: &[String]) -> String {
     match names {
         [] => "none".to_owned(),
         [only] => only.clone(),

@@ -40,4 +40,4 @@ pub use name::{AggregateType, EventType, GLOBAL_AGGREGATE};
 pub use retry::{Exponential, Jitter, Linear, RetryPolicy};
 pub use shard::{SHARDS, shard_of};
 pub use status::{Status, UnknownStatus};
-pub use timestamp::Timestamp;
+pub use timestamp::{InvalidTimestamp, Timestamp};

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
@@ -73,6 +74,21 @@ impl fmt::Display for Timestamp {
     }
 }
 
+impl FromStr for Timestamp {
+    type Err = InvalidTimestamp;
+
+    /// RFC 3339: a date, a time, and its offset or `Z`.
+    fn from_str(text: &str) -> Result<Self, InvalidTimestamp> {
+        let time: jiff::Timestamp = text.parse().map_err(|_| InvalidTimestamp)?;
+        Ok(Self(time.as_microsecond()))
+    }
+}
+
+/// Not a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a time has a date, a time and an offset, such as 2026-01-31T08:00:00Z")]
+pub struct InvalidTimestamp;
+
 impl fmt::Debug for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -99,6 +115,19 @@ mod tests {
         for micros in [0, 1, -1, 1_700_000_000_123_456] {
             let time = Timestamp::from_micros(micros);
             assert_eq!(Timestamp::from(SystemTime::from(time)), time);
+        }
+    }
+
+    #[test]
+    fn what_is_printed_is_read_and_a_time_needs_its_offset() {
+        for micros in [0, -1, 1_700_000_000_123_456] {
+            let time = Timestamp::from_micros(micros);
+            assert_eq!(time.to_string().parse(), Ok(time));
+        }
+        let noon = "2026-01-31T12:00:00Z".parse::<Timestamp>();
+        assert_eq!("2026-01-31T13:00:00+01:00".parse(), noon);
+        for wrong in ["", "2026-01-31", "2026-01-31T12:00:00", "yesterday"] {
+            assert_eq!(wrong.parse::<Timestamp>(), Err(InvalidTimestamp), "{wrong}");
         }
     }
 

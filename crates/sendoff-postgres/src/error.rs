@@ -23,14 +23,16 @@ pub(crate) fn failed(error: Error) -> StoreError {
 pub(crate) fn fix(code: &SqlState) -> Option<&'static str> {
     Some(match *code {
         SqlState::UNDEFINED_TABLE | SqlState::INVALID_SCHEMA_NAME => {
-            "the outbox's tables are missing: run `sendoff migrate`, or name the schema they are in"
+            "the tables are missing: run `sendoff migrate`, or `sendoff journal migrate` for a \
+             journal, or name the schema they are in"
         }
         SqlState::UNDEFINED_COLUMN => {
-            "the table is older than this version or was changed by hand: run `sendoff migrate`"
+            "the table is older than this version or was changed by hand: run `sendoff migrate`, or \
+             `sendoff journal migrate` for a journal"
         }
         SqlState::UNDEFINED_FUNCTION => {
-            "the outbox's functions are missing: run `sendoff migrate`; the server must be \
-             PostgreSQL 13 or newer"
+            "the functions are missing: run `sendoff migrate`, or `sendoff journal migrate` for a \
+             journal; the server must be PostgreSQL 13 or newer"
         }
         SqlState::SYNTAX_ERROR => {
             "the server is too old to know a statement of ours (SKIP LOCKED, for example): it must \
@@ -67,22 +69,32 @@ pub(crate) fn explained(code: Option<&SqlState>, source: impl Into<BoxError>) ->
     }
 }
 
+/// The same where another driver carried the statement. Without a code the server said nothing.
+#[cfg(any(feature = "diesel-async", feature = "sea-orm", feature = "sqlx"))]
+pub(crate) fn failed_elsewhere(code: Option<&SqlState>, source: impl Into<BoxError>) -> StoreError {
+    match code {
+        Some(code) if !code_passes(code) => StoreError::Refused(explained(Some(code), source)),
+        _ => StoreError::Unavailable(source.into()),
+    }
+}
+
 /// Whether the same statement may succeed later.
 fn passes(error: &Error) -> bool {
     match error.code() {
-        Some(code) => {
-            is_lost_race(code)
-                || spoils_session(error)
-                || matches!(
-                    &code.code()[..2],
-                    // Connections, transactions, resources, locks, operators, the operating system.
-                    "08" | "40" | "53" | "55" | "57" | "58"
-                )
-                // A standby; whoever is asked next may be the primary.
-                || *code == SqlState::READ_ONLY_SQL_TRANSACTION
-        }
+        Some(code) => code_passes(code) || spoils_session(error),
         None => is_broken_link(error),
     }
+}
+
+fn code_passes(code: &SqlState) -> bool {
+    is_lost_race(code)
+        || matches!(
+            &code.code()[..2],
+            // Connections, transactions, resources, locks, operators, the operating system.
+            "08" | "40" | "53" | "55" | "57" | "58"
+        )
+        // A standby; whoever is asked next may be the primary.
+        || *code == SqlState::READ_ONLY_SQL_TRANSACTION
 }
 
 /// Whether the link is gone, and with it all knowledge of what it carried.

@@ -6,11 +6,27 @@ use crate::options::Layout;
 const FLAT: &str = "-- [flat]";
 const PARTITIONED: &str = "-- [partitioned]";
 
+/// Which lines of a migration are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lines {
+    Flat,
+    Partitioned,
+}
+
+impl From<Layout> for Lines {
+    fn from(layout: Layout) -> Self {
+        match layout {
+            Layout::Flat => Self::Flat,
+            Layout::Partitioned(_) => Self::Partitioned,
+        }
+    }
+}
+
 /// A migration without the lines of the other layout.
-pub(crate) fn for_layout(migration: &str, layout: Layout) -> String {
-    let (ours, theirs) = match layout {
-        Layout::Flat => (FLAT, PARTITIONED),
-        Layout::Partitioned(_) => (PARTITIONED, FLAT),
+pub(crate) fn for_layout(migration: &str, lines: Lines) -> String {
+    let (ours, theirs) = match lines {
+        Lines::Flat => (FLAT, PARTITIONED),
+        Lines::Partitioned => (PARTITIONED, FLAT),
     };
     let mut text = String::with_capacity(migration.len());
     for line in migration.lines().filter(|line| !line.ends_with(theirs)) {
@@ -28,8 +44,8 @@ mod tests {
     #[test]
     fn a_line_is_for_its_layout_only() {
         let text = "always\nflat   -- [flat]\nparts -- [partitioned]\nend";
-        assert_eq!(for_layout(text, Layout::Flat), "always\nflat\nend\n");
-        let partitioned = Layout::Partitioned(Period::Day);
+        assert_eq!(for_layout(text, Layout::Flat.into()), "always\nflat\nend\n");
+        let partitioned = Layout::Partitioned(Period::Day).into();
         assert_eq!(for_layout(text, partitioned), "always\nparts\nend\n");
     }
 }

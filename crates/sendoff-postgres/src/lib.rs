@@ -35,12 +35,16 @@
 mod capture;
 mod claim;
 mod connect;
+mod ddl;
+#[cfg(any(feature = "diesel-async", feature = "sqlx"))]
+mod encoded;
 mod error;
 mod inspect;
 mod journal;
 mod layout;
 mod link;
 mod locked;
+mod migrations;
 mod names;
 mod options;
 mod partition;
@@ -56,7 +60,7 @@ mod wake;
 mod wire;
 
 pub use capture::{PreparedClient, PreparedTransaction};
-pub use journal::{JournalOptions, PostgresJournal, journal_migration_sql};
+pub use journal::{JournalLayout, JournalOptions, PostgresJournal, journal_migration_sql};
 pub use options::{Doorbell, Layout, PostgresOptions, Retention, Tls};
 pub use schema::migration_sql;
 pub use sendoff_core::partition::Period;

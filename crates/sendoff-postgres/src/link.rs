@@ -134,7 +134,7 @@ impl Link {
         state.session = ours;
         drop(state);
         let opened = self.connector.open(None).await?;
-        Ok(Taken { session: Arc::new(Session::new(opened)), kept: false })
+        Ok(Taken::of(opened))
     }
 
     /// Takes a session back that is as it was when it was taken.
@@ -225,6 +225,11 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
+    /// One that no link has had before.
+    pub(crate) fn of(opened: Opened) -> Self {
+        Self { session: Arc::new(Session::new(opened)), kept: false }
+    }
+
     pub(crate) fn client(&self) -> &Client {
         &self.session.opened.client
     }

@@ -8,10 +8,10 @@ use sendoff_core::partition::{Existing, PartitionName, Planned, Survey};
 use sendoff_engine::store::{
     Bounds, Created, Dropped, PartitionSession, PartitionStore, StoreError,
 };
-use tokio_postgres::error::SqlState;
 use tokio_postgres::{Error, Row};
 
-use crate::error::{failed, is_lost_race, misconfigured};
+use crate::ddl;
+use crate::error::{failed, misconfigured};
 use crate::link::{Params, Taken, query_unnamed};
 use crate::options::Doorbell;
 use crate::rows;
@@ -19,8 +19,6 @@ use crate::sql::Statement;
 use crate::store::PostgresStore;
 use crate::wire::At;
 
-/// How long a change may take once it has its locks: moving rows takes its time.
-const CHANGE_SECONDS: u64 = 60;
 /// How far the clocks of writers' statements may be ahead of what we asked the server for.
 const PRESENT: std::time::Duration = std::time::Duration::from_secs(60 * 60);
 
@@ -78,12 +76,12 @@ impl PartitionSession for Session {
 
     async fn create(&mut self, planned: &Planned, bounds: Bounds) -> Result<Created, StoreError> {
         let created = self.try_create(planned, bounds).await;
-        self.ended(created, Created::Busy).await
+        ddl::ended(self.taken.client(), created, Created::Busy).await
     }
 
     async fn drop(&mut self, name: &PartitionName, bounds: Bounds) -> Result<Dropped, StoreError> {
         let dropped = self.try_drop(name, bounds).await;
-        self.ended(dropped, Dropped::Busy).await
+        ddl::ended(self.taken.client(), dropped, Dropped::Busy).await
     }
 
     async fn release(self: Box<Self>) -> Result<(), StoreError> {
@@ -146,7 +144,7 @@ impl Session {
         } else {
             include_str!("../sql/partition_lock_present.sql")
         };
-        self.run(&begin(bounds)).await?;
+        ddl::begin(self.taken.client(), bounds.lock_wait).await?;
         self.run(&self.script(lock, &planned.name)).await?;
         let most = i64::try_from(bounds.most_moved).unwrap_or(i64::MAX - 1);
         let (from, to, limit) = (At(planned.from), At(planned.to), most.saturating_add(1));
@@ -167,7 +165,7 @@ impl Session {
     }
 
     async fn try_drop(&self, name: &PartitionName, bounds: Bounds) -> Result<Dropped, Error> {
-        self.run(&begin(bounds)).await?;
+        ddl::begin(self.taken.client(), bounds.lock_wait).await?;
         self.run(&self.script(include_str!("../sql/partition_lock_old.sql"), name)).await?;
         if self.pending(name).await? {
             self.run("rollback").await?;
@@ -178,19 +176,6 @@ impl Session {
         Ok(Dropped::Gone)
     }
 
-    /// Undoes a change that failed, and tells a lock that was not to be had from an error.
-    async fn ended<T>(&self, change: Result<T, Error>, busy: T) -> Result<T, StoreError> {
-        let error = match change {
-            Ok(done) => return Ok(done),
-            Err(error) => error,
-        };
-        let is_busy = error
-            .code()
-            .is_some_and(|code| *code == SqlState::LOCK_NOT_AVAILABLE || is_lost_race(code));
-        self.run("rollback").await.map_err(failed)?;
-        if is_busy { Ok(busy) } else { Err(failed(error)) }
-    }
-
     /// A file's text for one partition. Only checked names are put in.
     fn script(&self, text: &str, name: &PartitionName) -> String {
         let partition = format!("outbox_event_{name}");
@@ -198,15 +183,8 @@ impl Session {
     }
 }
 
-fn begin(bounds: Bounds) -> String {
-    let wait = bounds.lock_wait.as_millis().max(1);
-    format!(
-        "begin isolation level read committed; set local lock_timeout = '{wait}ms'; \
-         set local statement_timeout = '{CHANGE_SECONDS}s'"
-    )
-}
-
-fn one(rows: &[Row]) -> Result<&Row, StoreError> {
+/// The first row of an answer that always has one.
+pub(crate) fn one(rows: &[Row]) -> Result<&Row, StoreError> {
     rows.first().ok_or_else(|| StoreError::Refused("the server answered without a row".into()))
 }
 

@@ -9,36 +9,67 @@ use sendoff_engine::store::StoreError;
 use crate::error::{failed, misconfigured};
 use crate::sql::Sql;
 
+/// Something that has tables, and versions of its own.
+pub(crate) trait Schema {
+    /// The table that matters.
+    fn table(&self) -> &str;
+
+    /// Every migration, the oldest first. What a published one does never changes.
+    fn migrations(&self) -> Vec<&str>;
+
+    /// The newest that ran; 0 where none did.
+    fn version(&self, conn: &Connection) -> rusqlite::Result<i64>;
+
+    /// Notes that this one ran.
+    fn remember(&self, conn: &Connection, version: i64) -> rusqlite::Result<()>;
+}
+
+impl Schema for Sql {
+    fn table(&self) -> &str {
+        &self.table
+    }
+
+    fn migrations(&self) -> Vec<&str> {
+        vec![&self.migration_0001, &self.migration_0002]
+    }
+
+    fn version(&self, conn: &Connection) -> rusqlite::Result<i64> {
+        if !conn.query_row(&self.schema_known, [], |row| row.get(0))? {
+            return Ok(0);
+        }
+        let version = conn.query_row(&self.schema_version, [&self.table], |row| row.get(0));
+        Ok(version.optional()?.unwrap_or(0))
+    }
+
+    fn remember(&self, conn: &Connection, version: i64) -> rusqlite::Result<()> {
+        conn.execute(&self.schema_table, [])?;
+        conn.execute(&self.schema_set, (&self.table, version)).map(drop)
+    }
+}
+
 /// Runs what is missing, in one immediate transaction: of several processes that start at once, one
 /// migrates and the others find it done.
-pub(crate) fn migrate(conn: &mut Connection, sql: &Sql) -> Result<(), StoreError> {
-    let migrations = [&sql.migration_0001, &sql.migration_0002];
-    let known = migrations.len();
+pub(crate) fn migrate(conn: &mut Connection, schema: &impl Schema) -> Result<(), StoreError> {
+    let migrations = schema.migrations();
+    let missing =
+        |conn: &Connection| missing(schema.version(conn).map_err(failed)?, migrations.len());
     // Without a lock first: a start must not wait for a writer when there is nothing to do.
-    if missing(version(conn, sql).map_err(failed)?, known)? == 0 {
+    if missing(conn)? == 0 {
         return Ok(());
     }
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
-    let found = version(&tx, sql).map_err(failed)?;
-    let missing = missing(found, known)?;
-    let run = || -> rusqlite::Result<()> {
-        tx.execute(&sql.schema_table, [])?;
-        for migration in &migrations[known - missing..] {
-            tx.execute_batch(migration)?;
-        }
-        tx.execute(&sql.schema_set, (&sql.table, known as i64))?;
-        Ok(())
-    };
-    if missing > 0 {
-        run().map_err(failed)?;
+    let done = migrations.len() - missing(&tx)?;
+    for (migration, version) in migrations.iter().zip(1..).skip(done) {
+        tx.execute_batch(migration).map_err(failed)?;
+        schema.remember(&tx, version).map_err(failed)?;
     }
     tx.commit().map_err(failed)
 }
 
-/// Whether there is an outbox. Reads only: a file of somebody else's stays as it is.
+/// Whether it is there. Reads only: a file of somebody else's stays as it is.
 pub(crate) fn check_installed(
     path: &Path,
-    sql: &Sql,
+    schema: &impl Schema,
     busy_timeout: Duration,
 ) -> Result<(), StoreError> {
     if !path.exists() {
@@ -50,10 +81,10 @@ pub(crate) fn check_installed(
     let conn =
         Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(failed)?;
     conn.busy_timeout(busy_timeout).map_err(failed)?;
-    if version(&conn, sql).map_err(failed)? == 0 {
+    if schema.version(&conn).map_err(failed)? == 0 {
         return Err(misconfigured(format!(
             "there is no table {} in {}: migrate first, or mend path or prefix",
-            sql.table,
+            schema.table(),
             path.display()
         )));
     }
@@ -67,15 +98,6 @@ fn missing(found: i64, known: usize) -> Result<usize, StoreError> {
         return Err(StoreError::NewerSchema { found, known: newest });
     }
     Ok(known - usize::try_from(found).unwrap_or(0))
-}
-
-/// The version found; 0 where there is no outbox yet.
-fn version(conn: &Connection, sql: &Sql) -> rusqlite::Result<i64> {
-    if !conn.query_row(&sql.schema_known, [], |row| row.get(0))? {
-        return Ok(0);
-    }
-    let version = conn.query_row(&sql.schema_version, [&sql.table], |row| row.get(0)).optional()?;
-    Ok(version.unwrap_or(0))
 }
 
 #[cfg(test)]

@@ -68,10 +68,10 @@ impl SqliteStore {
                 // Claims and settlements lost to a power failure only cause another delivery, so
                 // they need not wait for the disk.
                 if missing == Missing::Refuse {
-                    schema::check_installed(&path, &sql, busy_timeout)?;
+                    schema::check_installed(&path, &*sql, busy_timeout)?;
                 }
                 let mut conn = connect(&path, missing, busy_timeout, Synchronous::Normal)?;
-                schema::migrate(&mut conn, &sql)?;
+                schema::migrate(&mut conn, &*sql)?;
                 Ok(conn)
             })
             .await?

@@ -6,6 +6,8 @@
 //! - [`relay`]: what batches, relays and topic workers do, on every store and in both claim modes.
 //! - [`journal`]: the suite a journal joins by.
 //! - [`sim`]: worlds of several nodes on virtual time, one for each seed.
+//! - [`nodes`]: what several nodes on one database do, on every server.
+//! - [`thorny`]: values that a driver's encoding could get wrong.
 //! - [`proxy`]: a server's door that can be slammed at a chosen moment.
 //! - [`clock`]: a clock that moves when told; [`wait`]: for what has no signal.
 //!
@@ -19,8 +21,10 @@ pub mod clock;
 pub mod conformance;
 pub mod history;
 pub mod journal;
+pub mod nodes;
 pub mod process;
 pub mod proxy;
 pub mod relay;
 pub mod sim;
+pub mod thorny;
 pub mod wait;

@@ -47,9 +47,9 @@
 pub use sendoff_core::{
     AggregateType, Attempt, BoxError, Delivery, Event, EventBuilder, EventId, EventType,
     Exponential, Failure, FailureClass, GLOBAL_AGGREGATE, Headers, Holding, Ident, IntoEvent,
-    InvalidEvent, InvalidId, InvalidIdent, Jitter, Lane, Linear, RetryPolicy, Status, StoredEvent,
-    Timestamp, Token, TypedEvent, Undecodable, UnreadableJson, Unroutable, Validation, limits,
-    partition,
+    InvalidEvent, InvalidId, InvalidIdent, InvalidTimestamp, Jitter, Lane, Linear, RetryPolicy,
+    Status, StoredEvent, Timestamp, Token, TypedEvent, Undecodable, UnreadableJson, Unroutable,
+    Validation, limits, partition,
 };
 pub use sendoff_engine::{
     After, AnyHandler, Before, Blocking, Cleaned, CleanupError, CleanupMaintainer, CleanupOptions,
@@ -72,7 +72,17 @@ pub mod journal {
         pub use sendoff_core::journal::publish::*;
         pub use sendoff_engine::journal::publish::*;
     }
+
+    /// Letting go what everybody has passed.
+    pub mod retain {
+        pub use sendoff_core::journal::retain::*;
+        pub use sendoff_engine::journal::retain::*;
+    }
 }
+
+/// REST routes that operate the publishers of a journal.
+#[cfg(feature = "admin")]
+pub use sendoff_admin as admin;
 
 /// The embedded store: an SQLite file.
 #[cfg(feature = "sqlite")]
@@ -91,6 +101,9 @@ pub use sendoff_mysql as mysql;
 mod documented {
     #[doc = include_str!("../../../README.md")]
     struct Readme;
+    #[cfg(feature = "admin")]
+    #[doc = include_str!("../../../docs/guide/admin.md")]
+    struct Admin;
     #[doc = include_str!("../../../docs/guide/configuration.md")]
     struct Configuration;
     #[doc = include_str!("../../../docs/guide/handling-events.md")]

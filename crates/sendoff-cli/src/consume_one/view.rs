@@ -1,8 +1,9 @@
 use sendoff::Delivery;
 use serde_json::{Value, json};
 
-/// An event for whoever reads lines of JSON. The payload is JSON where it is, text where it is that,
-/// and hexadecimal digits otherwise; a command gets the very bytes.
+use crate::payload::payload;
+
+/// An event for whoever reads lines of JSON; a command gets the very bytes of the payload.
 pub(super) fn line(delivery: &Delivery) -> Value {
     let headers: serde_json::Map<String, Value> =
         delivery.headers().iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
@@ -17,19 +18,6 @@ pub(super) fn line(delivery: &Delivery) -> Value {
         "occurred_at": delivery.occurred_at().to_string(),
         "created_at": delivery.created_at.to_string(),
         "attempt": delivery.attempt,
-        "payload": payload(delivery),
+        "payload": payload(delivery.content_type(), delivery.payload()),
     })
-}
-
-fn payload(delivery: &Delivery) -> Value {
-    let bytes = delivery.payload();
-    if delivery.content_type().contains("json")
-        && let Ok(value) = serde_json::from_slice(bytes)
-    {
-        return value;
-    }
-    match std::str::from_utf8(bytes) {
-        Ok(text) => text.into(),
-        Err(_) => bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into(),
-    }
 }

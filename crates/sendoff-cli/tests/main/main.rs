@@ -4,9 +4,12 @@
 mod cleanup;
 mod consume_one;
 mod demo;
+mod doctor;
+mod journal;
 mod migrate;
 mod mysql;
 mod partitions;
 mod postgres;
 mod program;
 mod refusals;
+mod retain;

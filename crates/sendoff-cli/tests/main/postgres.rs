@@ -48,6 +48,20 @@ impl Place {
         self.with(async |client| client.query_one(query, &[]).await.unwrap().get(0))
     }
 
+    /// A connection that stays open.
+    pub(crate) fn client(&self) -> tokio_postgres::Client {
+        self.block_on(async {
+            let connected = tokio_postgres::connect(&self.url, tokio_postgres::NoTls).await;
+            let (client, connection) = connected.unwrap();
+            tokio::spawn(connection);
+            client
+        })
+    }
+
+    pub(crate) fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        self.runtime.block_on(work)
+    }
+
     fn with<T>(&self, work: impl AsyncFnOnce(&tokio_postgres::Client) -> T) -> T {
         self.runtime.block_on(async {
             let connected = tokio_postgres::connect(&self.url, tokio_postgres::NoTls).await;

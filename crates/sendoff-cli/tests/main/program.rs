@@ -67,9 +67,9 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) fn start(mut command: Command) -> Self {
         let mut child = command.spawn().unwrap();
-        // Read at once: a full pipe would stop the process.
-        let stdout = read(child.stdout.take().unwrap());
-        let stderr = read(child.stderr.take().unwrap());
+        // Read at once: a full pipe would stop the process. What goes to a file is read there.
+        let stdout = read(child.stdout.take());
+        let stderr = read(child.stderr.take());
         Self { child, outputs: vec![stdout, stderr] }
     }
 
@@ -113,10 +113,10 @@ impl Drop for Running {
     }
 }
 
-fn read(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<Vec<u8>> {
+fn read(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        pipe.read_to_end(&mut bytes).unwrap();
+        pipe.map(|mut pipe| pipe.read_to_end(&mut bytes).unwrap());
         bytes
     })
 }

@@ -6,15 +6,18 @@
 //!
 //! Two decisions are made here and carried out by stores: which locks keep appends apart that
 //! exclude one another ([`Locks`]), and when a position that is missing will never be there
-//! ([`Tail`]). What concerns publishers is in [`publish`].
+//! ([`Tail`]). What concerns publishers is in [`publish`], what may go in [`retain`], and when
+//! something is wrong in [`doctor`].
 
 mod append;
+pub mod doctor;
 mod fact;
 mod invalid;
 mod lock;
 mod position;
 pub mod publish;
 mod query;
+pub mod retain;
 mod tag;
 mod tail;
 mod topic;

@@ -33,6 +33,19 @@ impl Position {
         if self.0 < Self::END.0 { Self(self.0 + 1) } else { self }
     }
 
+    /// The one so many numbers later, or the end.
+    #[must_use]
+    pub const fn ahead(self, by: u64) -> Self {
+        let number = self.0.saturating_add(by);
+        if number < Self::END.0 { Self(number) } else { Self::END }
+    }
+
+    /// The one so many numbers earlier, or the start.
+    #[must_use]
+    pub const fn back(self, by: u64) -> Self {
+        Self(self.0.saturating_sub(by))
+    }
+
     /// How many numbers lie between: this one counted, `earlier` not. Zero if it is not before.
     pub const fn since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
@@ -100,6 +113,9 @@ mod tests {
         assert_eq!(i64::from(Position::END), i64::MAX);
         assert_eq!(Position::END.next(), Position::END);
         assert_eq!(Position::START.next().get(), 1);
+        assert_eq!(Position::START.ahead(7).back(2).get(), 5);
+        assert_eq!(Position::START.ahead(u64::MAX), Position::END);
+        assert_eq!(Position::START.back(1), Position::START);
         assert_eq!(Position::END.since(Position::START), i64::MAX as u64);
         assert_eq!(Position::START.since(Position::END), 0);
     }

@@ -161,6 +161,20 @@ pub struct Holder {
     pub application: Option<String>,
 }
 
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.gid, self.pid) {
+            (Some(gid), _) => write!(f, "the prepared transaction '{gid}'")?,
+            (None, Some(pid)) => write!(f, "process {pid}")?,
+            (None, None) => write!(f, "transaction {}", self.id)?,
+        }
+        match &self.application {
+            Some(application) => write!(f, " (application {application:?})"),
+            None => Ok(()),
+        }
+    }
+}
+
 /// What became of a look.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {

@@ -5,7 +5,7 @@ use futures_util::stream::{Stream, TryStreamExt};
 use sendoff_core::journal::{
     Append, Condition, Fact, Holder, IntoFact, Invalid, Position, Query, Recorded, Tail,
 };
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::error::{AppendError, DecideError};
 use super::model::{Decided, Model};
@@ -20,12 +20,14 @@ pub struct Journal<S>(Arc<Shared<S>>);
 struct Shared<S> {
     store: S,
     appended: Arc<Notify>,
+    operated: watch::Sender<()>,
 }
 
 impl<S: JournalStore> Journal<S> {
     /// The journal in this store.
     pub fn new(store: S) -> Self {
-        Self(Arc::new(Shared { store, appended: Arc::new(Notify::new()) }))
+        let (appended, operated) = (Arc::new(Notify::new()), watch::Sender::new(()));
+        Self(Arc::new(Shared { store, appended, operated }))
     }
 
     /// Its store.
@@ -116,6 +118,12 @@ impl<S: JournalStore> Journal<S> {
     /// What [`wake`](Self::wake) tells.
     pub(super) fn appended(&self) -> &Arc<Notify> {
         &self.0.appended
+    }
+
+    /// Told when an operator has changed something about publishers through this journal, so that the
+    /// nodes of this process need not wait for their next round.
+    pub(super) fn operated(&self) -> &watch::Sender<()> {
+        &self.0.operated
     }
 
     /// What the query means above a position, as far as it is visible now.

@@ -18,8 +18,16 @@ pub struct MemoryJournal(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    facts: Mutex<Vec<Recorded>>,
+    facts: Mutex<Facts>,
     desk: Mutex<Desk>,
+}
+
+/// What was appended and has not gone since.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    pub(super) kept: Vec<Recorded>,
+    /// The last position that was taken, also where its fact is gone.
+    pub(super) head: Position,
 }
 
 impl MemoryJournal {
@@ -31,9 +39,10 @@ impl MemoryJournal {
     /// Forgets what came behind a position, as a server does that lost its last commits: the next fact
     /// gets a position that was given before.
     pub fn lose_after(&self, position: Position) {
-        let mut facts = lock(&self.0.facts);
-        facts.retain(|fact| fact.position <= position);
-        self.desk().lose_after(position);
+        let (mut desk, mut facts) = (self.desk(), self.facts());
+        facts.kept.retain(|fact| fact.position <= position);
+        facts.head = facts.head.min(position);
+        desk.lose_after(position);
     }
 
     /// Its cursors.
@@ -41,9 +50,15 @@ impl MemoryJournal {
         lock(&self.0.desk)
     }
 
+    /// Its facts. Whoever needs its cursors too takes those first.
+    pub(super) fn facts(&self) -> MutexGuard<'_, Facts> {
+        lock(&self.0.facts)
+    }
+
     fn page(&self, query: &Query, page: Page) -> Vec<Recorded> {
-        let facts = lock(&self.0.facts);
-        let range = facts.iter().filter(|f| f.position > page.after && f.position <= page.up_to);
+        let facts = self.facts();
+        let range =
+            facts.kept.iter().filter(|f| f.position > page.after && f.position <= page.up_to);
         range.filter(|fact| query.selects(fact)).take(page.limit).cloned().collect()
     }
 }
@@ -51,7 +66,7 @@ impl MemoryJournal {
 #[async_trait]
 impl JournalStore for MemoryJournal {
     async fn append(&self, append: &Append) -> Result<Vec<Receipt>, AppendError> {
-        let mut facts = lock(&self.0.facts);
+        let mut facts = self.facts();
         let receipt = |known: &Recorded, fresh| Receipt {
             position: known.position,
             recorded_at: known.recorded_at,
@@ -60,7 +75,7 @@ impl JournalStore for MemoryJournal {
         let known: Vec<_> = append
             .facts()
             .iter()
-            .filter_map(|new| facts.iter().find(|known| known.fact.id() == new.id()))
+            .filter_map(|new| facts.kept.iter().find(|known| known.fact.id() == new.id()))
             .collect();
         if !known.is_empty() {
             let same = append.facts().iter().zip(&known).all(|(new, known)| {
@@ -78,17 +93,18 @@ impl JournalStore for MemoryJournal {
         if let Some(condition) = append.condition() {
             let excluded =
                 |fact: &&Recorded| fact.position > condition.after && condition.query.selects(fact);
-            if let Some(fact) = facts.iter().find(excluded) {
+            if let Some(fact) = facts.kept.iter().find(excluded) {
                 return Err(Conflict { position: fact.position }.into());
             }
         }
         let recorded_at = Timestamp::now();
         let mut receipts = Vec::new();
         for fact in append.facts() {
-            let position = facts.last().map_or(Position::START, |last| last.position).next();
+            let position = facts.head.next();
+            facts.head = position;
             let recorded = Recorded { position, recorded_at, fact: fact.clone() };
             receipts.push(receipt(&recorded, true));
-            facts.push(recorded);
+            facts.kept.push(recorded);
         }
         Ok(receipts)
     }
@@ -102,7 +118,7 @@ impl JournalStore for MemoryJournal {
     }
 
     async fn head(&self) -> Result<Position, StoreError> {
-        Ok(lock(&self.0.facts).last().map_or(Position::START, |last| last.position))
+        Ok(self.facts().head)
     }
 
     async fn holders(&self) -> Result<Vec<Holder>, StoreError> {
@@ -124,7 +140,7 @@ impl TailSource for MemoryJournal {
     ) -> Result<TailLook, StoreError> {
         let rows = self.page(&Query::all(), Page { after, up_to: Position::END, limit });
         let head = self.head().await?;
-        let complete = rows.last().is_none_or(|last| last.position == head);
+        let complete = rows.len() < limit || rows.last().is_none_or(|last| last.position == head);
         Ok(TailLook {
             server: Server { started_at: Timestamp::from_micros(0), in_recovery: false },
             sequence: Sequence::ONE_BY_ONE,

@@ -2,11 +2,13 @@
 //!
 //! Promise: an append stores all of its facts or none, and none where its condition does not hold; of
 //! appends that exclude one another one succeeds. A decision misses nothing that its condition would
-//! not find. A tail skips nothing, however late it commits. [`publish`] carries it to publishers.
+//! not find. A tail skips nothing, however late it commits. [`publish`] carries it to publishers,
+//! and [`retain`] lets go what all of them have passed.
 //!
 //! Not here: SQL (see the store crates); which locks, and when a gap is one (see
 //! [`sendoff_core::journal`]).
 
+mod doctor;
 mod error;
 mod execute;
 mod handle;
@@ -14,8 +16,10 @@ mod memory;
 mod model;
 mod pages;
 pub mod publish;
+pub mod retain;
 mod store;
 mod tail;
+mod times;
 
 pub use error::{AppendError, Conflict, DecideError, ExecuteError, TailError};
 pub use execute::{Decision, Executed};

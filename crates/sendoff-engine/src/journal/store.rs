@@ -1,8 +1,10 @@
 //! What the journal asks of a database.
 
 use std::future::Future;
+use std::sync::Arc;
 
 use async_trait::async_trait;
+use sendoff_core::journal::doctor::Vitals;
 use sendoff_core::journal::{
     Append, Ask, Holder, HolderId, Position, Query, Recorded, Sequence, Server,
 };
@@ -35,8 +37,55 @@ pub trait JournalStore: Send + Sync + 'static {
     /// Whoever may hold a tail back.
     async fn holders(&self) -> Result<Vec<Holder>, StoreError>;
 
+    /// What is asked for a checkup only. Where there is no server, this host's clock is all there is.
+    async fn vitals(&self) -> Result<Vitals, StoreError> {
+        Ok(Vitals { now: Timestamp::now(), stricter: Vec::new() })
+    }
+
+    /// What a holder's session was last told to do, where the database knows and this role may know.
+    /// The text may hold values: show it only to whoever asks for it.
+    async fn doing(&self, _: &Holder) -> Result<Option<String>, StoreError> {
+        Ok(None)
+    }
+
     /// A way of looking at the journal's end, on one connection from its beginning to its end.
     async fn tail(&self) -> Result<Box<dyn TailSource>, StoreError>;
+}
+
+/// A journal that is shared, also one whose kind is chosen when the program runs.
+#[async_trait]
+impl<S: JournalStore + ?Sized> JournalStore for Arc<S> {
+    async fn append(&self, append: &Append) -> Result<Vec<Receipt>, AppendError> {
+        (**self).append(append).await
+    }
+
+    async fn mark(&self, query: &Query) -> Result<Position, DecideError> {
+        (**self).mark(query).await
+    }
+
+    async fn read(&self, query: &Query, page: Page) -> Result<Vec<Recorded>, StoreError> {
+        (**self).read(query, page).await
+    }
+
+    async fn head(&self) -> Result<Position, StoreError> {
+        (**self).head().await
+    }
+
+    async fn holders(&self) -> Result<Vec<Holder>, StoreError> {
+        (**self).holders().await
+    }
+
+    async fn vitals(&self) -> Result<Vitals, StoreError> {
+        (**self).vitals().await
+    }
+
+    async fn doing(&self, holder: &Holder) -> Result<Option<String>, StoreError> {
+        (**self).doing(holder).await
+    }
+
+    async fn tail(&self) -> Result<Box<dyn TailSource>, StoreError> {
+        (**self).tail().await
+    }
 }
 
 /// Appending in a transaction the caller holds.

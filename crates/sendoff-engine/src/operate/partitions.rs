@@ -121,12 +121,15 @@ pub enum WhySkipped {
     Busy,
     /// More rows of the tail belong to it than may move at once.
     TailTooFull,
+    /// Of a journal: somebody who follows it was put back meanwhile, and has not passed it.
+    Followed,
 }
 
 impl fmt::Display for WhySkipped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Pending => "a row in it is still to be delivered",
+            Self::Followed => "somebody who follows the journal has not passed it",
             Self::Busy => "a transaction kept it locked; the next pass tries again",
             Self::TailTooFull => {
                 "more rows of the tail belong to it than may move at once; clean up, or allow more"

@@ -5,7 +5,8 @@ create table sendoff.journal_event (
     -- Taken one by one, so that whoever has a lower number took it earlier. The tail relies on it.
     position       bigint      not null generated always as identity
                                (sequence name sendoff.journal_position cache 1 no cycle),
-    event_id       uuid        not null unique,
+    event_id       uuid        not null unique,                          -- [flat]
+    event_id       uuid        not null,                                 -- [partitioned]
     occurred_at    timestamptz not null,
     recorded_at    timestamptz not null,
     correlation_id uuid,
@@ -16,13 +17,15 @@ create table sendoff.journal_event (
     headers        jsonb,
     payload        bytea       not null,
     primary key (position)
-);
+)
+partition by range (position)                                            -- [partitioned]
+;
 
 -- Written once and read as it is: compressing it is work for nothing.
 alter table sendoff.journal_event alter column payload set storage external;
 
 -- Nothing is ever updated, so what vacuum has to do is to freeze, early and in small pieces.
-alter table sendoff.journal_event set (autovacuum_vacuum_insert_scale_factor = 0.05);
+alter table sendoff.journal_event set (autovacuum_vacuum_insert_scale_factor = 0.05); -- [flat]
 
 create index on sendoff.journal_event (event_type, position);
 
@@ -32,9 +35,11 @@ create table sendoff.journal_tag (
     tag      text   not null collate "C",
     position bigint not null,
     primary key (tag, position)
-);
+)
+partition by range (position)                                            -- [partitioned]
+;
 
-alter table sendoff.journal_tag set (autovacuum_vacuum_insert_scale_factor = 0.05);
+alter table sendoff.journal_tag set (autovacuum_vacuum_insert_scale_factor = 0.05); -- [flat]
 
 -- How far each publisher is with each topic.
 create table sendoff.journal_cursor (
@@ -188,8 +193,10 @@ begin
     return (select count(*)
               from unnest(ids, types, tags, content_types, payloads)
                    as i(id, type, tags, content_type, payload)
+              join sendoff.journal_id k on k.event_id = i.id             -- [partitioned]
               join sendoff.journal_event e
                 on e.event_id = i.id and e.event_type = i.type and e.tags = i.tags::text[]
+               and e.position = k.position                               -- [partitioned]
                and e.content_type = i.content_type and e.payload = i.payload);
 end
 $body$;
@@ -205,7 +212,7 @@ $body$;
 --   3  the transaction is not at READ COMMITTED, and there is a condition
 --   4  an id is there already, with something else
 -- A mixture of new and known ids is an error (unique_violation).
--- Index: as journal_search; unique (event_id).
+-- Index: as journal_search; unique (event_id), or in partitions the primary key of journal_id.
 create function sendoff.journal_append(
     keys integer[], alone boolean[], patience integer,
     new_ids uuid[], new_types text[], new_tags text[], new_content_types text[],
@@ -242,7 +249,7 @@ begin
         values (new_ids[1], new_types[1], new_tags[1]::text[], new_content_types[1],
                 new_occurred[1], at, new_headers[1], new_payloads[1], new_correlations[1],
                 new_causations[1])
-        on conflict (event_id) do nothing
+        on conflict (event_id) do nothing                                -- [flat]
         returning e.position into place;
         if place is not null then
             insert into sendoff.journal_tag (tag, position)
@@ -262,7 +269,7 @@ begin
                           new_headers, new_payloads, new_correlations, new_causations)
                    as i(id, type, tags, content_type, occurred_at, headers, payload, correlation,
                         causation)
-            on conflict (event_id) do nothing
+            on conflict (event_id) do nothing                            -- [flat]
             returning e.position, e.tags
         ), tagged as (
             insert into sendoff.journal_tag (tag, position)
@@ -284,7 +291,9 @@ begin
         return query
         select 1, e.position, e.recorded_at
           from unnest(new_ids) with ordinality as i(id, nth)
-          join sendoff.journal_event e on e.event_id = i.id
+          join sendoff.journal_event e on e.event_id = i.id              -- [flat]
+          join sendoff.journal_id k on k.event_id = i.id                 -- [partitioned]
+          join sendoff.journal_event e on e.position = k.position        -- [partitioned]
          order by i.nth;
     else
         outcome := case when clash is null then 4 else 2 end;

@@ -32,8 +32,8 @@ use ::diesel::result::{DatabaseErrorKind, Error};
 use ::diesel::row::NamedRow;
 use ::diesel::serialize::{self, IsNull, Output, ToSql};
 use ::diesel::sql_types::{
-    Array, Bool, Bytea, HasSqlType, Interval, Jsonb, Nullable, SmallInt, Text, Timestamptz,
-    Untyped, Uuid,
+    Array, BigInt, Bool, Bytea, HasSqlType, Integer, Interval, Jsonb, Nullable, SmallInt, Text,
+    Timestamptz, Untyped, Uuid,
 };
 use ::diesel_async::{AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
 use ::tokio_postgres::types::Type;
@@ -44,8 +44,10 @@ use sendoff_engine::store::{Born, NewRow};
 
 use super::draft::Draft;
 use super::insert::is_key;
-use super::params::{Encoded, Params};
+use super::params::Params;
+use crate::encoded::{Encoded, encode};
 use crate::options::Doorbell;
+use crate::sql::Sql;
 use crate::store::PostgresStore;
 use crate::wire::At;
 
@@ -73,19 +75,10 @@ async fn insert_one(
     draft: &Draft<'_>,
 ) -> Result<Vec<Born>, WriteError> {
     let statement = &store.sql().insert;
-    let insert = Insert {
-        text: &statement.text,
-        params: Params::new(store, draft).encoded(statement.types)?,
-        is_kept: store.doorbell() == Doorbell::On,
-    };
-    // Pipelined, and in this order: the mark leaves with its first poll.
-    let (mut first, mut second) = (conn, conn);
-    let (marked, rows) = join(
-        first.batch_execute(&store.sql().in_transaction.text),
-        RunQueryDsl::load::<Times>(insert, &mut second),
-    )
-    .await;
-    marked.map_err(|error| refused(store, error))?;
+    let params = Params::new(store, draft);
+    let params = encode(&params.in_order(), statement.types).map_err(WriteError::Driver)?;
+    let insert = Ours { text: &statement.text, params, doorbell: store.doorbell() };
+    let rows = insert.load_marked::<Times>(store.sql(), conn).await;
     let rows = rows.map_err(|error| refused(store, error))?;
     // All or none: a statement of rows without any was run outside a transaction.
     if rows.is_empty() {
@@ -101,15 +94,33 @@ async fn insert_one(
 
 /// Our statement as one of diesel's, so that the connection keeps it prepared: it would prepare an
 /// `sql_query` again for every write.
-struct Insert<'a> {
-    text: &'a str,
-    params: Vec<Encoded>,
-    is_kept: bool,
+pub(crate) struct Ours<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) params: Vec<Encoded>,
+    pub(crate) doorbell: Doorbell,
 }
 
-impl QueryFragment<Pg> for Insert<'_> {
+impl Ours<'_> {
+    /// Marks the transaction as open, and sends the statement in the same round trip.
+    pub(crate) async fn load_marked<T>(
+        self,
+        sql: &Sql,
+        conn: &AsyncPgConnection,
+    ) -> QueryResult<Vec<T>>
+    where
+        T: QueryableByName<Pg> + Send + 'static,
+    {
+        // Pipelined, and in this order: the mark leaves with its first poll.
+        let (mut first, mut second) = (conn, conn);
+        let mark = first.batch_execute(&sql.in_transaction.text);
+        let (marked, rows) = join(mark, RunQueryDsl::load::<T>(self, &mut second)).await;
+        marked.and(rows)
+    }
+}
+
+impl QueryFragment<Pg> for Ours<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        if !self.is_kept {
+        if self.doorbell == Doorbell::Off {
             out.unsafe_to_cache_prepared();
         }
         let mut parts = self.text.split('$');
@@ -133,14 +144,18 @@ impl QueryFragment<Pg> for Insert<'_> {
 fn push<'b>(out: &mut AstPass<'_, 'b, Pg>, param: &'b Encoded) -> QueryResult<()> {
     match *param.kind {
         Type::BOOL => out.push_bind_param::<Bool, _>(param),
+        Type::BOOL_ARRAY => out.push_bind_param::<Array<Bool>, _>(param),
         Type::BYTEA_ARRAY => out.push_bind_param::<Array<Bytea>, _>(param),
         Type::INT2_ARRAY => out.push_bind_param::<Array<SmallInt>, _>(param),
+        Type::INT4 => out.push_bind_param::<Integer, _>(param),
+        Type::INT4_ARRAY => out.push_bind_param::<Array<Integer>, _>(param),
+        Type::INT8 => out.push_bind_param::<BigInt, _>(param),
         Type::INTERVAL_ARRAY => out.push_bind_param::<Array<Interval>, _>(param),
         Type::JSONB_ARRAY => out.push_bind_param::<Array<Nullable<Jsonb>>, _>(param),
         Type::TEXT_ARRAY => out.push_bind_param::<Array<Nullable<Text>>, _>(param),
         Type::TIMESTAMPTZ_ARRAY => out.push_bind_param::<Array<Timestamptz>, _>(param),
-        Type::UUID_ARRAY => out.push_bind_param::<Array<Uuid>, _>(param),
-        _ => Err(wrong("a parameter of a type that the insert does not have")),
+        Type::UUID_ARRAY => out.push_bind_param::<Array<Nullable<Uuid>>, _>(param),
+        _ => Err(wrong("a parameter of a type that no statement has")),
     }
 }
 
@@ -153,19 +168,20 @@ where
     Pg: HasSqlType<Kind>,
 {
     fn to_sql<'b>(&'b self, out: &mut Output<'b, '_, Pg>) -> serialize::Result {
-        out.write_all(&self.bytes)?;
+        let Some(bytes) = &self.bytes else { return Ok(IsNull::Yes) };
+        out.write_all(bytes)?;
         Ok(IsNull::No)
     }
 }
 
 /// Told apart by its text.
-impl QueryId for Insert<'_> {
+impl QueryId for Ours<'_> {
     type QueryId = ();
 
     const HAS_STATIC_QUERY_ID: bool = false;
 }
 
-impl Query for Insert<'_> {
+impl Query for Ours<'_> {
     type SqlType = Untyped;
 }
 

@@ -15,7 +15,7 @@ const DAY_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 const EPOCH_DAY: i64 = 2_440_588;
 
 /// An array of texts, or of what the server reads from text.
-pub(super) fn array<'a>(items: impl IntoIterator<Item = Option<Cow<'a, str>>>) -> String {
+pub(crate) fn array<'a>(items: impl IntoIterator<Item = Option<Cow<'a, str>>>) -> String {
     let mut array = String::from("{");
     for item in items {
         if array.len() > 1 {
@@ -43,7 +43,7 @@ fn quote(item: &str, array: &mut String) {
 }
 
 /// A `timestamptz`. By the number of its day: a date would need a calendar, and years before Christ.
-pub(super) fn time(At(time): At) -> String {
+pub(crate) fn time(At(time): At) -> String {
     let micros = time.as_micros();
     if micros == i64::MAX {
         return "infinity".into();

@@ -6,17 +6,17 @@
 mod commit;
 mod deadpool;
 #[cfg(feature = "diesel-async")]
-mod diesel_async;
+pub(crate) mod diesel_async;
 mod draft;
 mod insert;
 #[cfg(feature = "sea-orm")]
-mod literal;
+pub(crate) mod literal;
 mod params;
 mod prepared;
 #[cfg(feature = "sea-orm")]
-mod sea_orm;
+pub(crate) mod sea_orm;
 #[cfg(feature = "sqlx")]
-mod sqlx;
+pub(crate) mod sqlx;
 mod tokio_postgres;
 
 pub use prepared::{PreparedClient, PreparedTransaction};

@@ -23,8 +23,8 @@
 use std::borrow::Cow;
 
 use ::sea_orm::sea_query::ArrayType;
-use ::sea_orm::sqlx::Row;
 use ::sea_orm::sqlx::postgres::PgDatabaseError;
+use ::sea_orm::sqlx::{Row, ValueRef};
 use ::sea_orm::{
     ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, QueryResult, RuntimeErr, Statement,
     Value,
@@ -39,7 +39,7 @@ use super::insert::is_key;
 use super::literal::{array, span, time};
 use super::params::Params;
 use crate::store::PostgresStore;
-use crate::wire::At;
+use crate::wire::{At, Payload};
 
 impl Capture<DatabaseTransaction> for PostgresStore {
     async fn insert(
@@ -132,15 +132,17 @@ fn values(params: &Params<'_>) -> [Value; 14] {
         maybe_texts(&draft.locked_by),
         array(draft.headers.iter().map(|json| Some(Cow::Borrowed(&*json.as_ref()?.0)))).into(),
         // Never NULL, so that they can travel as they are.
-        Value::Array(
-            ArrayType::Bytes,
-            Some(Box::new(draft.payloads.iter().map(|bytes| bytes.0.into()).collect())),
-        ),
+        bytes(&draft.payloads),
         params.ring.into(),
     ]
 }
 
-fn texts(items: &[&str]) -> Value {
+pub(crate) fn bytes(items: &[Payload<'_>]) -> Value {
+    let items = items.iter().map(|bytes| bytes.0.into()).collect();
+    Value::Array(ArrayType::Bytes, Some(Box::new(items)))
+}
+
+pub(crate) fn texts(items: &[&str]) -> Value {
     array(items.iter().map(|item| Some(Cow::Borrowed(*item)))).into()
 }
 
@@ -149,13 +151,19 @@ fn maybe_texts(items: &[Option<&str>]) -> Value {
 }
 
 fn born(row: &QueryResult, held: bool) -> Result<Born, BoxError> {
-    let (At(created_at), At(due_at)) = (at(row, 0)?, at(row, 1)?);
+    let at = |column| get(row, column, &Type::TIMESTAMPTZ);
+    let (At(created_at), At(due_at)) = (at(0)?, at(1)?);
     Ok(Born { created_at, token: held.then(|| Token::new(due_at)) })
 }
 
-fn at(row: &QueryResult, column: usize) -> Result<At, BoxError> {
+pub(crate) fn get<'r, T: FromSql<'r>>(
+    row: &'r QueryResult,
+    column: usize,
+    kind: &Type,
+) -> Result<T, BoxError> {
     let row = row.try_as_pg_row().ok_or("the row is not one of PostgreSQL")?;
-    At::from_sql(&Type::TIMESTAMPTZ, row.try_get_raw(column)?.as_bytes()?)
+    let value = row.try_get_raw(column)?;
+    T::from_sql_nullable(kind, if value.is_null() { None } else { Some(value.as_bytes()?) })
 }
 
 fn refused(store: &PostgresStore, error: DbErr) -> WriteError {
@@ -164,7 +172,7 @@ fn refused(store: &PostgresStore, error: DbErr) -> WriteError {
     if duplicate { WriteError::DuplicateId } else { WriteError::Driver(error.into()) }
 }
 
-fn refusal(error: &DbErr) -> Option<&PgDatabaseError> {
+pub(crate) fn refusal(error: &DbErr) -> Option<&PgDatabaseError> {
     match error {
         DbErr::Exec(RuntimeErr::SqlxError(error)) | DbErr::Query(RuntimeErr::SqlxError(error)) => {
             error.as_database_error()?.try_downcast_ref()

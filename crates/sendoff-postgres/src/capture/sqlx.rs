@@ -27,7 +27,7 @@ use ::sqlx::postgres::{
     PgArgumentBuffer, PgConnection, PgDatabaseError, PgPool, PgRow, PgSeverity, PgTypeInfo,
 };
 use ::sqlx::{
-    AssertSqlSafe, Connection, Encode, Error, Executor, Postgres, Row, Transaction, Type,
+    AssertSqlSafe, Connection, Encode, Error, Executor, Postgres, Row, Transaction, Type, ValueRef,
 };
 use ::tokio_postgres::error::SqlState;
 use ::tokio_postgres::types::{FromSql, Type as Kind};
@@ -40,9 +40,11 @@ use sendoff_engine::store::{Born, NewRow};
 
 use super::draft::Draft;
 use super::insert::{Inserted, is_key};
-use super::params::{Encoded, Params};
+use super::params::Params;
+use crate::encoded::{Encoded, encode};
 use crate::error::explained;
 use crate::options::Doorbell;
+use crate::sql::{Sql, Statement};
 use crate::store::PostgresStore;
 use crate::wire::{At, Xid};
 
@@ -175,7 +177,7 @@ async fn insert_all(
         // All or none: without any, the statement knew of no transaction. One that wrote nothing yet
         // has to be marked first.
         if inserted.born.is_empty() {
-            mark(store, conn).await.map_err(|error| refused(store, error))?;
+            mark(store.sql(), conn).await.map_err(|error| refused(store, error))?;
             inserted = send(store, conn, &draft).await?;
         }
         if inserted.born.is_empty() {
@@ -212,8 +214,8 @@ async fn insert_last(
 
 /// Marks the transaction as open. In a round trip of its own: two statements in one would have a
 /// transaction of their own, and the mark would mean nothing.
-async fn mark(store: &PostgresStore, conn: &mut PgConnection) -> Result<(), Error> {
-    let text = store.sql().in_transaction.text.as_str();
+pub(crate) async fn mark(sql: &Sql, conn: &mut PgConnection) -> Result<(), Error> {
+    let text = sql.in_transaction.text.as_str();
     // Safe: our own file.
     conn.execute(AssertSqlSafe(text)).await?;
     Ok(())
@@ -221,7 +223,7 @@ async fn mark(store: &PostgresStore, conn: &mut PgConnection) -> Result<(), Erro
 
 /// Whether a transaction is open and can commit, for a commit without events.
 async fn is_open(store: &PostgresStore, conn: &mut PgConnection) -> Result<bool, Error> {
-    mark(store, conn).await?;
+    mark(store.sql(), conn).await?;
     let text = store.sql().is_in_transaction.text.as_str();
     // Safe: our own file.
     conn.fetch_one(AssertSqlSafe(text)).await?.try_get(0)
@@ -233,13 +235,10 @@ async fn send(
     draft: &Draft<'_>,
 ) -> Result<Inserted, WriteError> {
     let statement = &store.sql().insert;
-    // Safe: our own file, with checked names in it.
-    let mut query = ::sqlx::query(AssertSqlSafe(statement.text.as_str()))
-        .persistent(store.doorbell() == Doorbell::On);
-    for param in Params::new(store, draft).encoded(statement.types)? {
-        query = query.bind(param);
-    }
-    let rows = query.fetch_all(conn).await.map_err(|error| refused(store, error))?;
+    let params = Params::new(store, draft);
+    let params = encode(&params.in_order(), statement.types).map_err(WriteError::Driver)?;
+    let rows = ask(conn, statement, params, store.doorbell()).await;
+    let rows = rows.map_err(|error| refused(store, error))?;
     let held = draft.locked_by.iter().map(Option::is_some);
     let born = rows.iter().zip(held).map(|(row, held)| {
         let (At(created_at), At(due_at)) =
@@ -251,8 +250,26 @@ async fn send(
     Ok(Inserted { born, xid: xid.map_err(WriteError::Driver)? })
 }
 
-fn get<'r, T: FromSql<'r>>(row: &'r PgRow, column: usize, kind: &Kind) -> Result<T, BoxError> {
-    T::from_sql(kind, row.try_get_raw(column)?.as_bytes()?)
+/// Sends one of our statements.
+pub(crate) async fn ask(
+    conn: &mut PgConnection,
+    statement: &Statement,
+    params: Vec<Encoded>,
+    doorbell: Doorbell,
+) -> Result<Vec<PgRow>, Error> {
+    // Safe: our own file, with checked names in it.
+    let query = ::sqlx::query(AssertSqlSafe(statement.text.as_str()));
+    let query = query.persistent(doorbell == Doorbell::On);
+    params.into_iter().fold(query, |query, param| query.bind(param)).fetch_all(conn).await
+}
+
+pub(crate) fn get<'r, T: FromSql<'r>>(
+    row: &'r PgRow,
+    column: usize,
+    kind: &Kind,
+) -> Result<T, BoxError> {
+    let value = row.try_get_raw(column)?;
+    T::from_sql_nullable(kind, if value.is_null() { None } else { Some(value.as_bytes()?) })
 }
 
 impl Type<Postgres> for Encoded {
@@ -264,7 +281,8 @@ impl Type<Postgres> for Encoded {
 
 impl Encode<'_, Postgres> for Encoded {
     fn encode_by_ref(&self, out: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
-        out.extend_from_slice(&self.bytes);
+        let Some(bytes) = &self.bytes else { return Ok(IsNull::Yes) };
+        out.extend_from_slice(bytes);
         Ok(IsNull::No)
     }
 
@@ -273,11 +291,11 @@ impl Encode<'_, Postgres> for Encoded {
     }
 
     fn size_hint(&self) -> usize {
-        self.bytes.len()
+        self.bytes.as_ref().map_or(0, |bytes| bytes.len())
     }
 }
 
-fn refusal(error: &Error) -> Option<&PgDatabaseError> {
+pub(crate) fn refusal(error: &Error) -> Option<&PgDatabaseError> {
     error.as_database_error()?.try_downcast_ref()
 }
 

@@ -8,32 +8,33 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 
-use super::facts;
 use super::search::Search;
 use super::store::{PostgresJournal, columns};
 use crate::error::failed;
-use crate::rows::{get, time};
+#[cfg(any(feature = "diesel-async", feature = "sea-orm", feature = "sqlx"))]
+use crate::error::failed_elsewhere;
+use crate::rows::get;
 use crate::wire::{At, Id, Json, Payload, array_text};
 
 /// What `journal_append` and `journal_append_in` are given.
 pub(super) struct Params<'a> {
     facts: &'a [Fact],
-    keys: Vec<i32>,
-    alone: Vec<bool>,
-    patience: i32,
-    ids: Vec<Id>,
-    types: Vec<&'a str>,
-    tags: Vec<String>,
-    content_types: Vec<&'a str>,
-    occurred: Vec<At>,
-    headers: Vec<Option<Json>>,
-    payloads: Vec<Payload<'a>>,
-    correlations: Vec<Option<Id>>,
-    causations: Vec<Option<Id>>,
-    kinds: Option<Vec<i16>>,
-    kind_tags: Option<Vec<Option<String>>>,
-    kind_types: Option<Vec<Option<String>>>,
-    after: i64,
+    pub(super) keys: Vec<i32>,
+    pub(super) alone: Vec<bool>,
+    pub(super) patience: i32,
+    pub(super) ids: Vec<Id>,
+    pub(super) types: Vec<&'a str>,
+    pub(super) tags: Vec<String>,
+    pub(super) content_types: Vec<&'a str>,
+    pub(super) occurred: Vec<At>,
+    pub(super) headers: Vec<Option<Json>>,
+    pub(super) payloads: Vec<Payload<'a>>,
+    pub(super) correlations: Vec<Option<Id>>,
+    pub(super) causations: Vec<Option<Id>>,
+    pub(super) kinds: Option<Vec<i16>>,
+    pub(super) kind_tags: Option<Vec<Option<String>>>,
+    pub(super) kind_types: Option<Vec<Option<String>>>,
+    pub(super) after: i64,
 }
 
 impl<'a> Params<'a> {
@@ -145,22 +146,52 @@ const KNOWN: i32 = 1;
 const CONFLICT: i32 = 2;
 const ISOLATION: i32 = 3;
 
-/// What the rows of the function mean.
-pub(super) fn receipts(append: &Append, rows: &[Row]) -> Result<Vec<Receipt>, AppendError> {
-    let Some(first) = rows.first() else { return Err(AppendError::NoTransaction) };
-    match get::<i32>(first, 0)? {
-        outcome @ (APPENDED | KNOWN) if rows.len() == append.facts().len() => {
-            rows.iter().map(|row| receipt(row, outcome == APPENDED)).collect()
-        }
-        CONFLICT => Err(Conflict { position: facts::position(first, 1)? }.into()),
-        ISOLATION => Err(AppendError::Isolation),
-        _ => Err(AppendError::IdTaken),
+/// A row that the function answers with, whatever the driver.
+pub(super) struct Answer {
+    pub(super) outcome: i32,
+    pub(super) place: Option<i64>,
+    pub(super) at: Option<At>,
+}
+
+impl Answer {
+    fn of(row: &Row) -> Result<Self, StoreError> {
+        Ok(Self { outcome: get(row, 0)?, place: get(row, 1)?, at: get(row, 2)? })
+    }
+
+    fn receipt(&self, fresh: bool) -> Result<Receipt, AppendError> {
+        let recorded_at = self.at.ok_or(Incomplete).map_err(broken)?.0;
+        Ok(Receipt { position: self.position()?, recorded_at, fresh })
+    }
+
+    fn position(&self) -> Result<Position, AppendError> {
+        Position::try_from(self.place.ok_or(Incomplete).map_err(broken)?).map_err(broken)
     }
 }
 
-fn receipt(row: &Row, fresh: bool) -> Result<Receipt, AppendError> {
-    let position: Position = facts::position(row, 1)?;
-    Ok(Receipt { position, recorded_at: time(row, 2)?, fresh })
+fn broken(error: impl Into<BoxError>) -> AppendError {
+    StoreError::Refused(error.into()).into()
+}
+
+/// What the rows of the function mean.
+pub(super) fn receipts(append: &Append, rows: &[Row]) -> Result<Vec<Receipt>, AppendError> {
+    let answers = rows.iter().map(Answer::of).collect::<Result<Vec<_>, _>>()?;
+    receipts_of(append, &answers)
+}
+
+/// What the answers of the function mean.
+pub(super) fn receipts_of(
+    append: &Append,
+    answers: &[Answer],
+) -> Result<Vec<Receipt>, AppendError> {
+    let Some(first) = answers.first() else { return Err(AppendError::NoTransaction) };
+    match first.outcome {
+        outcome @ (APPENDED | KNOWN) if answers.len() == append.facts().len() => {
+            answers.iter().map(|answer| answer.receipt(outcome == APPENDED)).collect()
+        }
+        CONFLICT => Err(Conflict { position: first.position()? }.into()),
+        ISOLATION => Err(AppendError::Isolation),
+        _ => Err(AppendError::IdTaken),
+    }
 }
 
 /// What a failure of the statement means.
@@ -179,11 +210,26 @@ pub(super) fn refused_by_driver(error: Error) -> AppendError {
     refused(failed(error))
 }
 
+/// The same, through another driver.
+#[cfg(any(feature = "diesel-async", feature = "sea-orm", feature = "sqlx"))]
+pub(super) fn refused_elsewhere(
+    code: Option<&SqlState>,
+    source: impl Into<BoxError>,
+) -> AppendError {
+    match code {
+        Some(code) if is_busy_code(code) => AppendError::Busy(source.into()),
+        Some(&SqlState::UNIQUE_VIOLATION) => AppendError::IdTaken,
+        code => AppendError::Store(failed_elsewhere(code, source)),
+    }
+}
+
 /// Whether somebody else had what it needed, for too long or while it had what they needed.
 pub(super) fn is_busy(error: &StoreError) -> bool {
-    code(error).is_some_and(|code| {
-        matches!(*code, SqlState::LOCK_NOT_AVAILABLE | SqlState::T_R_DEADLOCK_DETECTED)
-    })
+    code(error).is_some_and(is_busy_code)
+}
+
+fn is_busy_code(code: &SqlState) -> bool {
+    matches!(*code, SqlState::LOCK_NOT_AVAILABLE | SqlState::T_R_DEADLOCK_DETECTED)
 }
 
 fn code(error: &StoreError) -> Option<&SqlState> {
@@ -193,6 +239,11 @@ fn code(error: &StoreError) -> Option<&SqlState> {
     let source: &BoxError = source;
     source.downcast_ref::<Error>()?.code()
 }
+
+/// A row of an answer without what it has to have.
+#[derive(Debug, thiserror::Error)]
+#[error("the function journal_append did not say where a fact is")]
+struct Incomplete;
 
 #[derive(Debug, thiserror::Error)]
 #[error("occurred_at lies before 4713 BC, where PostgreSQL's calendar begins")]

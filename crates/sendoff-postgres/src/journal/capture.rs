@@ -1,10 +1,20 @@
 //! Appending in the application's own transactions.
+//!
+//! The store's own drivers are here; those of others, each behind a feature, call the same function in
+//! the database.
 
+#[cfg(feature = "diesel-async")]
+mod diesel_async;
+#[cfg(feature = "sea-orm")]
+mod sea_orm;
+#[cfg(feature = "sqlx")]
+mod sqlx;
+
+use ::tokio_postgres::{Client, Transaction};
 use deadpool_postgres::Transaction as DeadpoolTransaction;
 use futures_util::future::join;
 use sendoff_core::journal::Append;
 use sendoff_engine::journal::{AppendError, AppendIn, Receipt};
-use tokio_postgres::{Client, Transaction};
 
 use super::append::{Params, receipts, refused_by_driver};
 use super::store::PostgresJournal;

@@ -10,11 +10,13 @@ mod facts;
 mod member;
 mod options;
 mod publish;
+mod range;
+mod retain;
 mod schema;
 mod search;
 mod store;
 mod tail;
 
-pub use options::JournalOptions;
+pub use options::{JournalLayout, JournalOptions};
 pub use schema::journal_migration_sql;
 pub use store::PostgresJournal;

@@ -1,8 +1,12 @@
 use std::time::Duration;
 
+use sendoff_core::Ident;
+use sendoff_core::journal::retain::Ranges;
+use sendoff_engine::journal::retain::RetainOptions;
 use sendoff_engine::store::StoreError;
 
 use crate::error::misconfigured;
+use crate::layout::Lines;
 use crate::options::PostgresOptions;
 
 /// More than a server usually takes in all.
@@ -10,12 +14,47 @@ const CONNECTIONS: usize = 1_000;
 /// Waiting longer is not patience but a queue that nobody sees.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
 
+/// Characters of a prefix, where partitions are named after the positions in them: PostgreSQL cuts
+/// names at 63 bytes, and the longest of ours has 38.
+const PARTITIONED_PREFIX: usize = 25;
+
+/// How a journal's tables are laid out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum JournalLayout {
+    /// One table for the facts, and one for their tags.
+    #[default]
+    Flat,
+    /// Both in partitions, each of a range of positions, so that what is over goes at once instead of
+    /// row by row. Needs a [`JournalMaintainer`](sendoff_engine::journal::retain::JournalMaintainer).
+    ///
+    /// What no partition is there for yet falls into a tail, and is moved later. An append costs a row
+    /// more for each fact: ids are kept in a table of their own, so that each is there once.
+    Partitioned(Ranges),
+}
+
+impl JournalLayout {
+    /// In partitions as [`RetainOptions`] has them by default.
+    pub const PARTITIONED: Self = Self::Partitioned(RetainOptions::RANGES);
+}
+
+impl From<JournalLayout> for Lines {
+    fn from(layout: JournalLayout) -> Self {
+        match layout {
+            JournalLayout::Flat => Self::Flat,
+            JournalLayout::Partitioned(_) => Self::Partitioned,
+        }
+    }
+}
+
 /// How a journal works.
 #[derive(Debug, Clone)]
 pub struct JournalOptions {
     /// Where it lives, and how it is reached. What concerns delivered rows has no meaning here; with
     /// the doorbell off nothing of a session is used, as it must be behind a transaction pooler.
     pub server: PostgresOptions,
+    /// How its tables are laid out where [`migrate`](crate::PostgresJournal::migrate) makes them. Those
+    /// that are there stay as they are, and a journal works with either.
+    pub layout: JournalLayout,
     /// Connections for appends, decisions and reads of the journal's own; further ones wait. Each
     /// tail has one besides.
     pub connections: usize,
@@ -24,10 +63,11 @@ pub struct JournalOptions {
 }
 
 impl Default for JournalOptions {
-    /// As an outbox; 8 connections; 5 s of patience.
+    /// As an outbox, flat; 8 connections; 5 s of patience.
     fn default() -> Self {
         Self {
             server: PostgresOptions::default(),
+            layout: JournalLayout::default(),
             connections: 8,
             patience: Duration::from_secs(5),
         }
@@ -38,6 +78,13 @@ impl JournalOptions {
     /// Validates once, at construction of the store.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         self.server.check()?;
+        let prefix = self.server.prefix.as_ref().map_or(0, |prefix: &Ident| prefix.as_str().len());
+        if self.layout != JournalLayout::Flat && prefix > PARTITIONED_PREFIX {
+            return Err(misconfigured(format!(
+                "prefix has {prefix} characters; for a journal in partitions it has \
+                 {PARTITIONED_PREFIX} at most, because their names are long"
+            )));
+        }
         if !(1..=CONNECTIONS).contains(&self.connections) {
             return Err(misconfigured(format!(
                 "connections is {}; it lies between 1 and {CONNECTIONS}",

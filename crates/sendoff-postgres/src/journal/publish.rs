@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use sendoff_core::journal::Position;
-use sendoff_core::journal::publish::PairId;
+use sendoff_core::journal::publish::{CursorStatus, PairId, UnknownCursorStatus};
 use sendoff_engine::journal::publish::{
     Change, Cursor, Membership, Move, NodeCard, NodeSeen, Parked, ParkedChange, PublishStore,
     Retried, Seen, Survey, Which,
@@ -22,7 +22,11 @@ use crate::sql::Statement;
 use crate::wire::{At, ErrorText, Span};
 
 impl PostgresJournal {
-    async fn ask(&self, statement: &Statement, params: Params<'_>) -> Result<Vec<Row>, StoreError> {
+    pub(super) async fn ask(
+        &self,
+        statement: &Statement,
+        params: Params<'_>,
+    ) -> Result<Vec<Row>, StoreError> {
         self.check_open()?;
         self.connections().query(statement, params).await
     }
@@ -199,16 +203,16 @@ fn pair(row: &Row) -> Result<PairId, StoreError> {
     Ok(PairId::restore(get(row, 0)?, get(row, 1)?))
 }
 
+pub(super) fn status(text: &str) -> Result<CursorStatus, StoreError> {
+    text.parse().map_err(|error: UnknownCursorStatus| StoreError::Refused(error.into()))
+}
+
 /// Columns of `journal_cursors` and `journal_take`.
 fn cursor(row: &Row) -> Result<Cursor, StoreError> {
-    let status: String = get(row, 3)?;
     Ok(Cursor {
         pair: pair(row)?,
         position: position(row, 2)?,
-        status: status.parse().map_err(|error| {
-            let error: sendoff_core::journal::publish::UnknownCursorStatus = error;
-            StoreError::Refused(error.into())
-        })?,
+        status: status(get(row, 3)?)?,
         errors: number(row, 4)?,
         last_error: get(row, 5)?,
         leader: get(row, 6)?,

@@ -1,133 +1,123 @@
 //! Bringing the journal's tables up to date. Their versions are their own: who has an outbox needs no
 //! journal, and the other way round.
 
-use std::fmt::Write;
+use std::borrow::Cow;
+use std::sync::Arc;
 
+use sendoff_engine::journal::retain::{JournalMaintainer, RetainOptions};
 use sendoff_engine::store::StoreError;
-use tokio_postgres::Client;
-use tracing::info;
+use tokio_postgres::{Client, Row};
 
-use super::options::JournalOptions;
+use super::connections::Connections;
+use super::options::{JournalLayout, JournalOptions};
 use super::store::PostgresJournal;
 use crate::error::{failed, misconfigured};
+use crate::layout::{Lines, for_layout};
+use crate::migrations::{Ask, Migrations, Versions};
 use crate::names::Names;
+use crate::options::Doorbell;
+use crate::sql::Statement;
 
-/// Every migration, the oldest first. A published one never changes.
+/// Every migration, the oldest first. What a published one does never changes.
 const MIGRATIONS: [&str; 2] = [
     include_str!("../../migrations/journal/0001_journal.sql"),
     include_str!("../../migrations/journal/0002_publish.sql"),
 ];
 
-const KNOWN: i64 = MIGRATIONS.len() as i64;
+/// What the first of them has besides, in partitions.
+const PARTITIONS: &str = include_str!("../../migrations/journal/0001_partitions.sql");
 
-/// As for an outbox.
-const OLDEST_SERVER: i32 = 130_000;
+/// A migration as this layout has it.
+fn shaped(migration: &'static str, lines: Lines) -> Cow<'static, str> {
+    let mut text = for_layout(migration, lines);
+    if lines == Lines::Partitioned && migration == MIGRATIONS[0] {
+        text.push('\n');
+        text.push_str(PARTITIONS);
+    }
+    text.into()
+}
+
+fn migrations(names: &Names) -> Migrations<'_> {
+    Migrations { all: &MIGRATIONS, names, versions: "journal_schema", table: "journal_event" }
+}
+
+fn versions(journal: &PostgresJournal) -> Versions<'_> {
+    let sql = journal.sql();
+    Versions { known: &sql.journal_schema_known, version: &sql.journal_schema_version }
+}
+
+impl Ask for Connections {
+    async fn ask(&self, statement: &Statement) -> Result<Vec<Row>, StoreError> {
+        self.query(statement, &[]).await
+    }
+}
 
 /// Whether this version can work with what is there. Tables that are not there yet are no error.
 pub(super) async fn check(journal: &PostgresJournal) -> Result<(), StoreError> {
-    let (connections, sql) = (journal.connections(), journal.sql());
-    let rows = connections.query(&sql.journal_schema_known, &[]).await?;
-    let Some(row) = rows.first() else { return Ok(()) };
-    let server: i32 = row.try_get(0).map_err(failed)?;
-    if server < OLDEST_SERVER {
-        return Err(misconfigured(format!(
-            "the server is PostgreSQL {}; version 13 is the oldest that works",
-            server / 10_000
-        )));
-    }
-    if row.try_get(1).map_err(failed)? {
-        let rows = connections.query(&sql.journal_schema_version, &[]).await?;
-        let found: i32 = rows.first().map_or(Ok(0), |row| row.try_get(0)).map_err(failed)?;
-        missing(found)?;
-    }
-    Ok(())
+    let migrations = migrations(journal.names());
+    migrations.installed(journal.connections(), versions(journal)).await.map(drop)
+}
+
+/// Whether everything is there.
+pub(super) async fn check_installed(journal: &PostgresJournal) -> Result<(), StoreError> {
+    let migrations = migrations(journal.names());
+    migrations.check_installed(journal.connections(), versions(journal)).await
 }
 
 /// Runs what is missing, in one transaction on a connection of its own: whoever drops the future
 /// drops the connection, and the server undoes it.
 pub(super) async fn migrate(journal: &PostgresJournal) -> Result<(), StoreError> {
-    let opened = journal.connector().open(None).await;
-    let opened = opened.map_err(|error| StoreError::Unavailable(error.into()))?;
-    run(&opened.client, journal).await.inspect_err(|_| opened.task.abort())
-}
-
-async fn run(client: &Client, journal: &PostgresJournal) -> Result<(), StoreError> {
-    let (names, sql) = (journal.names(), journal.sql());
-    client.batch_execute(&lock(names)).await.map_err(failed)?;
-    let one = async |text: &str| client.query_typed(text, &[]).await.map_err(failed);
-    let known = one(&sql.journal_schema_known.text).await?;
-    let known = known.first().map_or(Ok(false), |row| row.try_get(1)).map_err(failed)?;
-    let found: i32 = if known {
-        let rows = one(&sql.journal_schema_version.text).await?;
-        rows.first().map_or(Ok(0), |row| row.try_get(0)).map_err(failed)?
-    } else {
-        0
+    let opened = journal.connector().open(None).await?;
+    let (client, migrations) = (&opened.client, migrations(journal.names()));
+    let run = async {
+        let missing = migrations.begin(client, versions(journal)).await?;
+        let lines = layout(client, journal).await?;
+        migrations.finish(client, missing, |migration| shaped(migration, lines)).await
     };
-    let missing = missing(found)?;
-    if missing > 0 {
-        client.batch_execute(&steps(names, missing)).await.map_err(failed)?;
-    }
-    client.batch_execute("commit").await.map_err(failed)?;
-    if missing > 0 {
-        info!(table = journal.table(), version = KNOWN, "migrated");
-    }
-    Ok(())
+    run.await.inspect_err(|_| opened.task.abort())?;
+    drop(opened);
+    first_partitions(journal).await
 }
 
-/// How many of our migrations have not run.
-fn missing(found: i32) -> Result<usize, StoreError> {
-    let found = i64::from(found);
-    if found > KNOWN {
-        return Err(StoreError::NewerSchema { found, known: KNOWN });
+/// The layout of the tables that are there, or the one they are to have.
+async fn layout(client: &Client, journal: &PostgresJournal) -> Result<Lines, StoreError> {
+    let wanted = journal.options().layout.into();
+    let found = client.query_typed(&journal.sql().journal_layout.text, &[]).await;
+    let found = match found.map_err(failed)?.first() {
+        None => return Ok(wanted),
+        Some(row) if row.try_get::<_, &str>(0).map_err(failed)? == "p" => Lines::Partitioned,
+        Some(_) => Lines::Flat,
+    };
+    if found == Lines::Flat && wanted == Lines::Partitioned {
+        return Err(misconfigured(format!(
+            "the table {} is there and not partitioned, and PostgreSQL cannot change that: choose \
+             the flat layout, or another prefix or schema for a new journal",
+            journal.table()
+        )));
     }
-    Ok(usize::try_from(KNOWN - found).unwrap_or(MIGRATIONS.len()))
+    Ok(found)
+}
+
+/// Facts should find their partition from the first one on.
+async fn first_partitions(journal: &PostgresJournal) -> Result<(), StoreError> {
+    let JournalLayout::Partitioned(ranges) = journal.options().layout else { return Ok(()) };
+    if journal.options().server.doorbell == Doorbell::Off {
+        // No session to hold the lock on; until the maintainer comes, the tails take every row.
+        return Ok(());
+    }
+    let options = RetainOptions { ranges, ..RetainOptions::default() };
+    let maintainer = JournalMaintainer::new(Arc::new(journal.clone()), options)
+        .map_err(|error| misconfigured(error.to_string()))?;
+    maintainer.run_once().await.map(drop).map_err(|error| error.source)
 }
 
 /// Everything that [`PostgresJournal::migrate`] would run on an empty database, as a script.
 ///
-/// Running it a second time fails and changes nothing.
+/// Running it a second time fails and changes nothing. A journal in partitions begins with its tails,
+/// which take every row until partitions are made.
 pub fn journal_migration_sql(options: &JournalOptions) -> Result<String, StoreError> {
     options.check()?;
     let names = Names::new(options.server.schema.as_ref(), options.server.prefix.as_ref());
-    Ok(format!("{}{}commit;\n", lock(&names), steps(&names, MIGRATIONS.len())))
-}
-
-/// One migration at a time; the lock ends with its transaction, so it works behind a pooler too.
-fn lock(names: &Names) -> String {
-    format!(
-        "begin isolation level read committed;\n\
-         set local statement_timeout = 0;\n\
-         select pg_advisory_xact_lock(hashtextextended('sendoff {}', 0));\n",
-        names.qualified("journal_schema").replace('"', "")
-    )
-}
-
-/// The last `missing` migrations, each with its number.
-fn steps(names: &Names, missing: usize) -> String {
-    let mut script = String::new();
-    // Making a schema needs a right that using one does not, also where it exists already.
-    if !names.is_public() {
-        let schema = names.schema();
-        let _ = write!(
-            script,
-            "do $body$ begin\n    if to_regnamespace('\"{schema}\"') is null then\n        \
-             create schema \"{schema}\";\n    end if;\nend $body$;\n"
-        );
-    }
-    let _ = write!(
-        script,
-        "create table if not exists {} (\n    version    integer     not null primary key,\n    \
-         applied_at timestamptz not null default now()\n);\n",
-        names.qualified("journal_schema")
-    );
-    for (at, migration) in MIGRATIONS.iter().enumerate().skip(MIGRATIONS.len() - missing) {
-        let _ = write!(
-            script,
-            "\n{}\ninsert into {} (version) values ({});\n",
-            names.put_into(migration).trim_end(),
-            names.qualified("journal_schema"),
-            at + 1
-        );
-    }
-    script
+    let lines = options.layout.into();
+    Ok(migrations(&names).script(|migration| shaped(migration, lines)))
 }

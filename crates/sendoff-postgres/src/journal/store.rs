@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use sendoff_core::Timestamp;
+use sendoff_core::journal::doctor::{StricterDefault, Vitals};
 use sendoff_core::journal::{Append, Holder, HolderId, Locks, Position, Query, Recorded};
 use sendoff_core::limits;
 use sendoff_engine::journal::{AppendError, DecideError, JournalStore, Page, Receipt, TailSource};
@@ -19,7 +20,7 @@ use super::tail::PostgresTail;
 use crate::connect::{Commits, Connector};
 use crate::link::Kept;
 use crate::names::Names;
-use crate::rows::get;
+use crate::rows::{get, time};
 use crate::sql::Sql;
 use crate::wire::At;
 
@@ -80,6 +81,17 @@ impl PostgresJournal {
     pub async fn migrate(&self) -> Result<(), StoreError> {
         self.check_open()?;
         schema::migrate(self).await
+    }
+
+    /// Whether the tables are there and up to date, for tools that look after a journal and make
+    /// nothing themselves.
+    ///
+    /// # Errors
+    ///
+    /// [`Misconfigured`](StoreError::Misconfigured) where they are not, with what to do.
+    pub async fn check_installed(&self) -> Result<(), StoreError> {
+        self.check_open()?;
+        schema::check_installed(self).await
     }
 
     /// The name of the table, with schema and prefix, ready to be put into SQL.
@@ -185,15 +197,32 @@ impl JournalStore for PostgresJournal {
         rows.iter().map(holder).collect()
     }
 
+    async fn vitals(&self) -> Result<Vitals, StoreError> {
+        self.check_open()?;
+        let rows = self.connections().query(&self.sql().journal_vitals, &[]).await?;
+        let row = rows.first().ok_or_else(|| StoreError::Refused(Nothing.into()))?;
+        let (whose, levels): (Vec<String>, Vec<String>) = (get(row, 1)?, get(row, 2)?);
+        let stricter = whose.into_iter().zip(levels);
+        let stricter = stricter.map(|(whose, level)| StricterDefault { whose, level }).collect();
+        Ok(Vitals { now: time(row, 0)?, stricter })
+    }
+
+    async fn doing(&self, holder: &Holder) -> Result<Option<String>, StoreError> {
+        self.check_open()?;
+        let Some(pid) = holder.pid else { return Ok(None) };
+        let rows = self.connections().query(&self.sql().journal_doing, &[&pid]).await?;
+        rows.first().map_or(Ok(None), |row| get(row, 0))
+    }
+
     async fn tail(&self) -> Result<Box<dyn TailSource>, StoreError> {
         self.check_open()?;
         Ok(Box::new(PostgresTail::open(self.clone()).await?))
     }
 }
 
-/// A function that always answers did not.
+/// A function or statement that always answers did not.
 #[derive(Debug, thiserror::Error)]
-#[error("the function journal_decide answered nothing")]
+#[error("a statement that always answers did not")]
 struct Nothing;
 
 /// Locks as two arrays.

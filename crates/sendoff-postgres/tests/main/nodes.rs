@@ -1,163 +1,70 @@
 //! Several nodes on one database.
 
-use std::time::Duration;
-
-use sendoff_core::{Delivery, Event};
+use sendoff_core::Event;
+use sendoff_engine::Outbox;
 use sendoff_engine::capture::Commit;
-use sendoff_engine::store::{
-    Birth, Claim, ClaimStore, Held, InspectStore, NewRow, Outcome, SettleStore, Settlement,
-    WakeStore,
-};
-use sendoff_engine::{Handler, Outbox, OutboxConfig};
-use sendoff_postgres::{PostgresOptions, Retention};
-use sendoff_testkit::acceptance::Inbox;
-use sendoff_testkit::history::{Expectations, History, check};
-use sendoff_testkit::wait::within;
-
-use tokio_postgres::IsolationLevel;
+use sendoff_engine::store::{Born, Claim, ClaimStore, NewRow, WakeStore};
+use sendoff_postgres::{PostgresOptions, PostgresStore, Retention};
+use sendoff_testkit::acceptance::{End, async_trait};
+use sendoff_testkit::nodes::{self, NodesHarness};
+use tokio::sync::Mutex;
+use tokio_postgres::{Client, IsolationLevel};
 
 use crate::place::{Place, by, due, event, write};
 
-const ROWS: u32 = 20_000;
+struct Nodes {
+    place: Place,
+    options: PostgresOptions,
+    client: Mutex<Client>,
+}
+
+impl Nodes {
+    async fn open(retention: Retention) -> Self {
+        let place = Place::new();
+        let options = PostgresOptions { retention, ..place.options() };
+        Self { options, client: Mutex::new(place.client().await), place }
+    }
+}
+
+#[async_trait]
+impl NodesHarness for Nodes {
+    type Store = PostgresStore;
+
+    async fn store(&self) -> PostgresStore {
+        self.place.store_with(self.options.clone()).await
+    }
+
+    async fn write(&self, store: &PostgresStore, rows: &[NewRow]) -> Vec<Born> {
+        write(store, &mut *self.client.lock().await, rows).await
+    }
+
+    async fn emit(&self, outbox: &Outbox<PostgresStore>, events: &[Event]) {
+        let mut client = self.client.lock().await;
+        End::Commit.guard(outbox.begin(&mut *client).await.unwrap(), events).await;
+    }
+}
 
 /// Holds S5 and S6, under load: every row exactly once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_nodes_drain_a_backlog_and_no_row_is_delivered_twice() {
-    let place = Place::new();
-    let history = History::new();
-    let writer = place.store().await;
-    let mut client = place.client().await;
-    let events: Vec<_> = (0..ROWS).map(|n| Event::json("order.placed", &n).unwrap()).collect();
-    for part in events.chunks(1_000) {
-        let rows: Vec<_> = part.iter().cloned().map(due).collect();
-        write(&writer, &mut client, &rows).await;
-        part.iter().for_each(|event| history.committed(event));
-    }
-    let mut nodes = Vec::new();
-    for node in ["a", "b"] {
-        let history = history.clone();
-        let handle = move |delivery: Delivery| {
-            let run = history.delivery_started(node, &delivery);
-            async move {
-                run.finished(true);
-                Ok(())
-            }
-        };
-        let config = OutboxConfig {
-            poll_batch: 500,
-            cold_capacity: 1_000,
-            poll_interval: Duration::from_millis(50),
-            ..OutboxConfig::default()
-        };
-        let builder = Outbox::builder(place.store().await).config(config);
-        nodes.push(builder.on("order.placed", handle).start().unwrap());
-    }
-    let done = async || writer.counts().await.unwrap().done == u64::from(ROWS);
-    within(Duration::from_secs(60), "the backlog to be drained", done).await;
-    for node in &nodes {
-        node.close().await;
-    }
-    let verdict = check(&history, &Expectations { healed: false, ..Default::default() });
-    assert!(verdict.is_clean(), "{verdict}");
-    assert_eq!((verdict.delivered, verdict.runs), (u64::from(ROWS), u64::from(ROWS)), "{verdict}");
+    nodes::two_nodes_drain_a_backlog(&Nodes::open(Retention::default()).await).await;
 }
 
-/// No duplicates without a fault: a 20 ms listener, two nodes, a poll every 200 ms.
+/// No duplicates without a fault.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_listeners_and_frequent_polls_deliver_each_event_exactly_once() {
-    const EVENTS: usize = 1_500;
-    let place = Place::new();
-    let inbox = Inbox::new();
-    let mut nodes = Vec::new();
-    for _ in 0..2 {
-        let inbox = inbox.clone();
-        let handle = move |delivery: Delivery| {
-            let inbox = inbox.clone();
-            async move {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-                inbox.handle(delivery).await
-            }
-        };
-        let config = OutboxConfig {
-            poll_interval: Duration::from_millis(200),
-            workers: 8,
-            hot_capacity: 100,
-            ..OutboxConfig::default()
-        };
-        let builder = Outbox::builder(place.store().await).config(config);
-        nodes.push(builder.on("order.placed", handle).start().unwrap());
-    }
-    let mut client = place.client().await;
-    for n in 0..EVENTS / 10 {
-        let mut tx = nodes[n % 2].begin(&mut client).await.unwrap();
-        for _ in 0..10 {
-            tx.emit(event()).unwrap();
-        }
-        tx.commit().await.unwrap();
-    }
-    let store = place.store().await;
-    let done = async || store.counts().await.unwrap().done == EVENTS as u64;
-    within(Duration::from_secs(60), "all to be done", done).await;
-    for node in &nodes {
-        node.close().await;
-    }
-    assert_eq!(inbox.received().len(), EVENTS);
+    nodes::slow_listeners_and_frequent_polls(&Nodes::open(Retention::default()).await).await;
 }
 
 /// Fault 20: batches that name the same rows in another order wait, and never for each other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nodes_that_settle_the_same_rows_never_deadlock() {
     for retention in [Retention::default(), Retention::DeleteWhenDone] {
-        let place = Place::new();
-        let options = PostgresOptions { retention, ..place.options() };
-        let mut stores = Vec::new();
-        for _ in 0..3 {
-            stores.push(place.store_with(options.clone()).await);
-        }
-        let mut client = place.client().await;
+        let nodes = Nodes::open(retention).await;
         let deadlocks = "select deadlocks from pg_stat_database where datname = current_database()";
-        let before = place.number(deadlocks).await;
-        for _ in 0..20 {
-            let rows: Vec<_> = (0..200)
-                .map(|_| NewRow {
-                    event: event(),
-                    birth: Birth::Held { owner: "a".into(), grace: Duration::from_secs(60) },
-                })
-                .collect();
-            let born = write(&stores[0], &mut client, &rows).await;
-            let held: Vec<_> = rows
-                .iter()
-                .zip(&born)
-                .map(|(row, born)| Held::row(row.event.id(), born.token.unwrap()))
-                .collect();
-            let mut tasks = Vec::new();
-            for (at, store) in stores.iter().cloned().enumerate() {
-                let mut held = held.clone();
-                fastrand::Rng::with_seed(at as u64).shuffle(&mut held);
-                tasks.push(tokio::spawn(async move {
-                    if at == 0 {
-                        return store.extend(&held, Duration::from_secs(60)).await.unwrap().len();
-                    }
-                    let outcomes = [
-                        Outcome::Done,
-                        Outcome::Released,
-                        Outcome::Dead { attempts: 1, error: "no".into() },
-                    ];
-                    let batch: Vec<_> = held
-                        .into_iter()
-                        .zip(outcomes.into_iter().cycle())
-                        .map(|(held, outcome)| Settlement { held, outcome })
-                        .collect();
-                    store.settle(&batch).await.unwrap().len()
-                }));
-            }
-            let mut won = 0;
-            for task in tasks {
-                won += task.await.unwrap();
-            }
-            assert_eq!(won, 200, "each row went to one of them");
-        }
-        assert_eq!(place.number(deadlocks).await, before);
+        let before = nodes.place.number(deadlocks).await;
+        nodes::nodes_settle_the_same_rows(&nodes).await;
+        assert_eq!(nodes.place.number(deadlocks).await, before);
     }
 }
 

@@ -1,60 +1,11 @@
 //! Values that a driver's encoding could get wrong.
 
-use std::time::Duration;
+use sendoff_engine::store::NewRow;
+use sendoff_testkit::thorny;
 
-use sendoff_core::{Event, Timestamp, limits};
-use sendoff_engine::store::{Birth, Born, InspectStore, NewRow};
-use sendoff_postgres::PostgresStore;
+pub(crate) use sendoff_testkit::thorny::check;
 
-/// One row for each.
+/// One row for each, up to the ends of PostgreSQL's times.
 pub(crate) fn all_rows() -> Vec<NewRow> {
-    let due = |event| NewRow { event, birth: Birth::Due };
-    let grace = Duration::from_micros(7_200_000_001);
-    let held = |event| NewRow { event, birth: Birth::Held { owner: "null".into(), grace } };
-    let payload = |bytes: &[u8]| Event::builder("t").bytes(bytes.to_vec()).build().unwrap();
-    let at = |micros| {
-        let time = Timestamp::from_micros(micros);
-        Event::builder("t").occurred_at(time).json(&1).build().unwrap()
-    };
-    let late = |delay| Event::builder("t").delay(delay).json(&1).build().unwrap();
-    let named = |name: &str| {
-        Event::builder(name)
-            .aggregate(name, name)
-            .tenant_id(name)
-            .ordering_key(name)
-            .content_type(name.to_owned())
-            .header(name, name)
-            .header("empty", "")
-            .json(&1)
-            .build()
-            .unwrap()
-    };
-    let bytes: Vec<u8> = (0..=255).collect();
-    let payloads = [&bytes[..], b"", b"\0", b"\\x41", b"{ \"a\":1, \"a\":2 }"];
-    let times = [0, -1, 1, -210_866_803_200_000_000, i64::MAX - 1, 253_402_300_800_000_000];
-    let delays = [Duration::from_micros(1), Duration::from_secs(90_061), limits::DELAY];
-    let names = ["NULL", "{a,b}", r#"a "b" \\ \c"#, "'; --$1", " \u{1f600} ", ","];
-    let mut rows: Vec<_> = payloads.map(payload).map(due).into();
-    rows.extend(times.map(at).map(due));
-    rows.extend(delays.map(late).map(due));
-    rows.extend(names.map(named).map(due));
-    rows.extend([held(named("NULL")), held(payload(b"1"))]);
-    rows
-}
-
-/// Every row is in the table as it was written, and the driver told so.
-pub(crate) async fn check(store: &PostgresStore, rows: &[NewRow], born: &[Born]) {
-    assert_eq!(rows.len(), born.len());
-    for (NewRow { event, birth }, born) in rows.iter().zip(born) {
-        let row = store.find(event.id()).await.unwrap().unwrap();
-        assert_eq!(row.event.as_ref(), event.as_ref());
-        let (owner, after) = match birth {
-            Birth::Due => (None, event.delay()),
-            Birth::Held { owner, grace } => (Some(&**owner), *grace),
-        };
-        assert_eq!(row.created_at, born.created_at);
-        assert_eq!(row.due_at, row.created_at.saturating_add(after));
-        assert_eq!(row.locked_by.as_deref(), owner);
-        assert_eq!(born.token.map(|token| token.due_at()), owner.map(|_| row.due_at));
-    }
+    thorny::rows(&[-210_866_803_200_000_000, i64::MAX - 1, 253_402_300_800_000_000])
 }

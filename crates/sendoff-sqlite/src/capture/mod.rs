@@ -5,7 +5,7 @@
 
 mod rusqlite;
 #[cfg(feature = "sqlx")]
-mod sqlx;
+pub(crate) mod sqlx;
 
 /// Rows in one statement: 896 variables, fewer than any build of SQLite allows.
 const ROWS_PER_STATEMENT: usize = 64;

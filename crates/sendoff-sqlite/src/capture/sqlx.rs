@@ -144,12 +144,15 @@ impl<'t> Release<'t, Transaction<'t, Sqlite>> for SqliteStore {
 
 /// sqlx counts the transactions it began itself; a ROLLBACK sent as text is invisible to it, and the
 /// insert would then commit itself. SQLite can be asked: it refuses to begin inside a transaction.
-async fn check_transaction(tx: &mut Transaction<'_, Sqlite>) -> Result<(), WriteError> {
+pub(crate) async fn is_open(tx: &mut Transaction<'_, Sqlite>) -> Result<bool, Error> {
     if tx.execute("begin").await.is_err() {
-        return Ok(());
+        return Ok(true);
     }
-    tx.execute("rollback").await.map_err(refused)?;
-    Err(WriteError::NoTransaction)
+    tx.execute("rollback").await.map(|_| false)
+}
+
+async fn check_transaction(tx: &mut Transaction<'_, Sqlite>) -> Result<(), WriteError> {
+    if is_open(tx).await.map_err(refused)? { Ok(()) } else { Err(WriteError::NoTransaction) }
 }
 
 async fn insert_chunk(

@@ -1,11 +1,12 @@
 //! Appending in a transaction, which on SQLite is the only one that writes.
 
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Savepoint, Transaction};
+use rusqlite::{Connection, ErrorCode, Savepoint, Transaction};
 use sendoff_core::Timestamp;
 use sendoff_core::journal::{Append, Fact, Position, Tag};
 use sendoff_engine::journal::{AppendError, AppendInBlocking, Conflict, Page, Receipt};
 use sendoff_engine::store::StoreError;
 
+use super::conn::{Blocking, Conn, Value, at_once};
 use super::search::{json, search};
 use super::sql::Sql;
 use super::store::SqliteJournal;
@@ -67,7 +68,7 @@ pub(super) fn append_all(
     now: Timestamp,
 ) -> Result<Vec<Receipt>, AppendError> {
     conn.execute_batch(SAVEPOINT).map_err(refused)?;
-    match append_within(conn, sql, append, now) {
+    match at_once(append_within(&mut Blocking(conn), sql, append, now)) {
         Ok(receipts) => {
             conn.execute_batch(RELEASE).map_err(refused)?;
             Ok(receipts)
@@ -80,44 +81,50 @@ pub(super) fn append_all(
     }
 }
 
-fn append_within(
-    conn: &Connection,
+/// What happens between the savepoint and its end.
+pub(super) async fn append_within<C: Conn>(
+    conn: &mut C,
     sql: &Sql,
     append: &Append,
     now: Timestamp,
 ) -> Result<Vec<Receipt>, AppendError> {
-    if let Some(known) = known(conn, sql, append)? {
+    if let Some(known) = known(conn, sql, append).await? {
         return Ok(known);
     }
     if let Some(condition) = append.condition() {
         let page = Page { after: condition.after, up_to: Position::END, limit: 1 };
-        let found = search(conn, sql, &condition.query, page).map_err(refused)?;
+        let found = search(conn, sql, &condition.query, page).await.map_err(C::refused)?;
         if let Some(&number) = found.first() {
             return Err(Conflict { position: position(number)? }.into());
         }
     }
-    append.facts().iter().map(|fact| insert(conn, sql, fact, now)).collect()
+    let mut receipts = Vec::with_capacity(append.facts().len());
+    for fact in append.facts() {
+        receipts.push(insert(conn, sql, fact, now).await?);
+    }
+    Ok(receipts)
 }
 
 /// Where the facts are, if an append before put the same ones there.
-fn known(
-    conn: &Connection,
+async fn known<C: Conn>(
+    conn: &mut C,
     sql: &Sql,
     append: &Append,
 ) -> Result<Option<Vec<Receipt>>, AppendError> {
-    let mut statement = conn.prepare_cached(&sql.known).map_err(refused)?;
     let mut receipts = Vec::new();
     for fact in append.facts() {
         let (id, event) = (fact.id(), fact.event());
         let tags = json(fact.tags().iter().map(Tag::as_str));
-        let params =
-            (id.as_bytes(), event.event_type(), tags, event.content_type(), &event.payload()[..]);
-        let found = statement
-            .query_row(params, |row| Ok((row.get(0)?, row.get(1)?, row.get::<_, bool>(2)?)))
-            .optional()
-            .map_err(refused)?;
-        let Some((number, recorded_at, same)) = found else { continue };
-        if !same {
+        let params = [
+            Value::Blob(id.as_bytes()),
+            Value::Text(event.event_type()),
+            Value::Text(&tags),
+            Value::Text(event.content_type()),
+            Value::Blob(event.payload()),
+        ];
+        let found = conn.rows(&sql.known, &params).await.map_err(C::refused)?;
+        let Some(&[number, recorded_at, same]) = found.first().map(Vec::as_slice) else { continue };
+        if same == 0 {
             return Err(AppendError::IdTaken);
         }
         let recorded_at = Timestamp::from_micros(recorded_at);
@@ -130,30 +137,33 @@ fn known(
     }
 }
 
-fn insert(
-    conn: &Connection,
+async fn insert<C: Conn>(
+    conn: &mut C,
     sql: &Sql,
     fact: &Fact,
     now: Timestamp,
 ) -> Result<Receipt, AppendError> {
     let (id, event) = (fact.id(), fact.event());
-    let mut statement = conn.prepare_cached(&sql.insert).map_err(refused)?;
-    let params = (
-        id.as_bytes(),
-        event.event_type(),
-        event.content_type(),
-        event.occurred_at().as_micros(),
-        now.as_micros(),
-        fact.correlation_id().map(|id| *id.as_bytes()),
-        fact.causation_id().map(|id| *id.as_bytes()),
-        json(fact.tags().iter().map(Tag::as_str)),
-        event.headers().to_json(),
-        &event.payload()[..],
-    );
-    let number: i64 = statement.query_row(params, |row| row.get(0)).map_err(refused)?;
-    let mut tagging = conn.prepare_cached(&sql.insert_tag).map_err(refused)?;
+    let (correlation, causation) = (fact.correlation_id(), fact.causation_id());
+    let tags = json(fact.tags().iter().map(Tag::as_str));
+    let headers = event.headers().to_json();
+    let params = [
+        Value::Blob(id.as_bytes()),
+        Value::Text(event.event_type()),
+        Value::Text(event.content_type()),
+        Value::Integer(event.occurred_at().as_micros()),
+        Value::Integer(now.as_micros()),
+        correlation.as_ref().map(|id| id.as_bytes()).into(),
+        causation.as_ref().map(|id| id.as_bytes()).into(),
+        Value::Text(&tags),
+        headers.as_deref().into(),
+        Value::Blob(event.payload()),
+    ];
+    let rows = conn.rows(&sql.insert, &params).await.map_err(C::refused)?;
+    let number = rows.into_iter().flatten().next().unwrap_or_default();
     for tag in fact.tags() {
-        tagging.execute((tag.as_str(), number)).map_err(refused)?;
+        let params = [Value::Text(tag.as_str()), Value::Integer(number)];
+        conn.rows(&sql.insert_tag, &params).await.map_err(C::refused)?;
     }
     Ok(Receipt { position: position(number)?, recorded_at: now, fresh: true })
 }
@@ -162,7 +172,7 @@ fn position(number: i64) -> Result<Position, AppendError> {
     Position::try_from(number).map_err(|invalid| StoreError::Refused(invalid.into()).into())
 }
 
-fn refused(error: rusqlite::Error) -> AppendError {
+pub(super) fn refused(error: rusqlite::Error) -> AppendError {
     let busy = [Some(ErrorCode::DatabaseBusy), Some(ErrorCode::DatabaseLocked)];
     if busy.contains(&error.sqlite_error_code()) {
         AppendError::Busy(error.into())

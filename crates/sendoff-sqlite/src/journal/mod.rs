@@ -5,11 +5,15 @@
 //! its position back, so a tail never meets a gap that is not one for good.
 
 mod append;
+mod conn;
 mod facts;
 mod publish;
+mod retain;
 mod schema;
 mod search;
 mod sql;
+#[cfg(feature = "sqlx")]
+mod sqlx;
 mod store;
 
 pub use store::SqliteJournal;

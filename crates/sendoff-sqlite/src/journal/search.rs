@@ -2,81 +2,77 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{Connection, Params, Result};
 use sendoff_core::journal::{Item, Query, Tag};
 use sendoff_engine::journal::Page;
 
+use super::conn::{Conn, Value};
 use super::sql::Sql;
 
 /// Positions of what the query means, the lowest first, each once.
-pub(super) fn search(conn: &Connection, sql: &Sql, query: &Query, page: Page) -> Result<Vec<i64>> {
+pub(super) async fn search<C: Conn>(
+    conn: &mut C,
+    sql: &Sql,
+    query: &Query,
+    page: Page,
+) -> Result<Vec<i64>, C::Error> {
     let mut found = BTreeSet::new();
     let everything = [Item::any()];
     let items = if query.items().is_empty() { &everything[..] } else { query.items() };
     for item in items {
-        search_item(conn, sql, item, page, &mut found)?;
+        search_item(conn, sql, item, page, &mut found).await?;
     }
     Ok(found.into_iter().take(page.limit).collect())
 }
 
-fn search_item(
-    conn: &Connection,
+async fn search_item<C: Conn>(
+    conn: &mut C,
     sql: &Sql,
     item: &Item,
     page: Page,
     found: &mut BTreeSet<i64>,
-) -> Result<()> {
+) -> Result<(), C::Error> {
     let (after, up_to) = (i64::from(page.after), i64::from(page.up_to));
-    let limit = i64::try_from(page.limit).unwrap_or(i64::MAX);
-    if let Some(rarest) = rarest(conn, sql, item, after, up_to)? {
+    let limit = Value::Integer(i64::try_from(page.limit).unwrap_or(i64::MAX));
+    let (above, up_to) = (Value::Integer(after), Value::Integer(up_to));
+    let mut add = |rows: Vec<Vec<i64>>| found.extend(rows.into_iter().flatten());
+    if let Some(rarest) = rarest(conn, sql, item, above, up_to).await? {
         let tags = json(item.tags().map(Tag::as_str));
         let types = (item.types().len() > 0).then(|| json(item.types()));
-        let params = (rarest.as_str(), after, up_to, tags, types, limit);
-        positions(conn, &sql.search_tag, params, found)
+        let (rarest, tags) = (Value::Text(rarest.as_str()), Value::Text(&tags));
+        let params = [rarest, above, up_to, tags, types.as_deref().into(), limit];
+        add(conn.rows(&sql.search_tag, &params).await?);
     } else if item.types().len() > 0 {
-        item.types().try_for_each(|name| {
-            positions(conn, &sql.search_type, (name, after, up_to, limit), found)
-        })
+        for name in item.types() {
+            let params = [Value::Text(name), above, up_to, limit];
+            add(conn.rows(&sql.search_type, &params).await?);
+        }
     } else {
-        positions(conn, &sql.search_all, (after, up_to, limit), found)
+        add(conn.rows(&sql.search_all, &[above, up_to, limit]).await?);
     }
+    Ok(())
 }
 
 /// The tag by which an item is found with the least work.
-fn rarest<'i>(
-    conn: &Connection,
+async fn rarest<'i, C: Conn>(
+    conn: &mut C,
     sql: &Sql,
     item: &'i Item,
-    after: i64,
-    up_to: i64,
-) -> Result<Option<&'i Tag>> {
+    above: Value<'_>,
+    up_to: Value<'_>,
+) -> Result<Option<&'i Tag>, C::Error> {
     let mut tags = item.tags();
     if tags.len() < 2 {
         return Ok(tags.next());
     }
     let mut best: Option<(i64, &Tag)> = None;
     for tag in tags {
-        let mut statement = conn.prepare_cached(&sql.count_tag)?;
-        let count = statement.query_row((tag.as_str(), after, up_to), |row| row.get(0))?;
+        let params = [Value::Text(tag.as_str()), above, up_to];
+        let count = conn.rows(&sql.count_tag, &params).await?.into_iter().flatten().sum();
         if best.is_none_or(|(least, _)| count < least) {
             best = Some((count, tag));
         }
     }
     Ok(best.map(|(_, tag)| tag))
-}
-
-fn positions(
-    conn: &Connection,
-    statement: &str,
-    params: impl Params,
-    found: &mut BTreeSet<i64>,
-) -> Result<()> {
-    let mut statement = conn.prepare_cached(statement)?;
-    let rows = statement.query_map(params, |row| row.get::<_, i64>(0))?;
-    rows.into_iter().try_for_each(|position| {
-        found.insert(position?);
-        Ok(())
-    })
 }
 
 /// Texts as a JSON array.

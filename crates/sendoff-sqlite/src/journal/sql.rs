@@ -10,6 +10,8 @@ macro_rules! statements {
         /// Every statement, with the prefix put before its names.
         #[derive(Debug)]
         pub(super) struct Sql {
+            /// The name of the log's table.
+            pub(super) table: String,
             $(pub(super) $name: String,)*
         }
 
@@ -18,6 +20,7 @@ macro_rules! statements {
             pub(super) fn load(prefix: Option<&Ident>) -> Self {
                 let names = format!("{}{NAMES}", prefix.map_or("", Ident::as_str));
                 Self {
+                    table: format!("{names}event"),
                     $($name: named(
                         include_str!(concat!("../../sql/journal/", stringify!($name), ".sql")),
                         &names,
@@ -38,6 +41,7 @@ statements!(
     cursor_take,
     cursors,
     fetch,
+    followers,
     head,
     insert,
     insert_tag,
@@ -55,6 +59,11 @@ statements!(
     parked_failed,
     parked_list,
     parked_retry,
+    passed,
+    purge_event,
+    purge_find,
+    purge_tags,
+    purgeable,
     schema_known,
     schema_set,
     schema_table,

@@ -14,13 +14,14 @@ use sendoff_engine::store::StoreError;
 use tokio::sync::OnceCell;
 
 use super::append::append_all;
+use super::conn::{Blocking, at_once};
 use super::facts;
-use super::schema;
 use super::search::search;
 use super::sql::Sql;
 use crate::connect::{Missing, connect};
 use crate::error::failed;
 use crate::options::{self, SqliteOptions, Synchronous};
+use crate::schema;
 use crate::writer::Writer;
 
 /// A journal in an SQLite file. Cheap to clone; its threads end with the last clone.
@@ -57,7 +58,31 @@ impl SqliteJournal {
         path: impl AsRef<Path>,
         options: SqliteOptions,
     ) -> Result<Self, StoreError> {
-        let path = path.as_ref().to_owned();
+        Self::start(path.as_ref().to_owned(), options, Missing::Create).await
+    }
+
+    /// Opens the file that a URL names, as [`open_with`](Self::open_with):
+    /// `sqlite:relative.db` or `sqlite:///absolute.db`.
+    pub async fn open_url_with(url: &str, options: SqliteOptions) -> Result<Self, StoreError> {
+        Self::open_with(options::file_of_url(url)?, options).await
+    }
+
+    /// Like [`open_url_with`](Self::open_url_with), for tools that look after a journal: a file
+    /// without one is refused, and left as it is.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), and [`Misconfigured`](StoreError::Misconfigured) for a file that is
+    /// missing or has no journal in it.
+    pub async fn open_existing_url(url: &str, options: SqliteOptions) -> Result<Self, StoreError> {
+        Self::start(options::file_of_url(url)?, options, Missing::Refuse).await
+    }
+
+    async fn start(
+        path: PathBuf,
+        options: SqliteOptions,
+        missing: Missing,
+    ) -> Result<Self, StoreError> {
         options::check_path(&path)?;
         options.check()?;
         let sql = Arc::new(Sql::load(options.prefix.as_ref()));
@@ -65,12 +90,15 @@ impl SqliteJournal {
             let (path, sql) = (path.clone(), Arc::clone(&sql));
             let (busy_timeout, synchronous) = (options.busy_timeout, options.synchronous);
             move || {
+                if missing == Missing::Refuse {
+                    schema::check_installed(&path, &*sql, busy_timeout)?;
+                }
                 let mut conn = connect(&path, missing, busy_timeout, synchronous)?;
-                schema::migrate(&mut conn, &sql)?;
+                schema::migrate(&mut conn, &*sql)?;
                 Ok(conn)
             }
         };
-        let writer = Writer::start(opened(Missing::Create)).await?;
+        let writer = Writer::start(opened(missing)).await?;
         let reader = Writer::start(opened(Missing::Refuse)).await?;
         let desk = OnceCell::new();
         Ok(Self(Arc::new(Shared { path, options, sql, writer, reader, desk })))
@@ -81,6 +109,11 @@ impl SqliteJournal {
         self.check_open()?;
         let SqliteOptions { busy_timeout, synchronous, .. } = self.0.options;
         connect(&self.0.path, Missing::Refuse, busy_timeout, synchronous)
+    }
+
+    /// The name of the log's table, prefix included.
+    pub fn table(&self) -> &str {
+        &self.0.sql.table
     }
 
     /// Closes the journal for all its clones, and returns when what was begun is done.
@@ -131,6 +164,10 @@ impl SqliteJournal {
             Writer::start(open)
         };
         self.0.desk.get_or_try_init(open).await
+    }
+
+    pub(super) fn writer(&self) -> &Writer {
+        &self.0.writer
     }
 
     /// Reads in one snapshot.
@@ -225,7 +262,7 @@ impl TailSource for SqliteJournal {
     }
 }
 
-fn head(conn: &Connection, sql: &Sql) -> Result<Position, StoreError> {
+pub(super) fn head(conn: &Connection, sql: &Sql) -> Result<Position, StoreError> {
     let mut statement = conn.prepare_cached(&sql.head).map_err(failed)?;
     let number: i64 = statement.query_row([], |row| row.get(0)).map_err(failed)?;
     Position::try_from(number).map_err(|invalid| StoreError::Refused(invalid.into()))
@@ -239,7 +276,7 @@ fn rows(
 ) -> Result<Vec<TailRow>, StoreError> {
     let mut fetch = conn.prepare_cached(&sql.fetch).map_err(failed)?;
     let mut rows = Vec::new();
-    for number in search(conn, sql, query, page).map_err(failed)? {
+    for number in at_once(search(&mut Blocking(conn), sql, query, page)).map_err(failed)? {
         let position =
             Position::try_from(number).map_err(|invalid| StoreError::Refused(invalid.into()))?;
         let recorded = fetch.query_row([number], |row| Ok(facts::recorded(row))).map_err(failed)?;

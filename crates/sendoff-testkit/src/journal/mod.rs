@@ -45,7 +45,7 @@ mod suite;
 mod torture;
 
 pub use async_trait::async_trait;
-pub use harness::{Ending, JournalHarness};
+pub use harness::{Deed, Ending, JournalHarness, RetainHarness, TransactionHarness};
 pub use latch::Latch;
 pub use publish::{PublishHarness, Rounds};
 pub use suite::run;

@@ -42,6 +42,24 @@ macro_rules! journal_suite {
             nothing_is_lost_nothing_comes_twice_and_all_is_in_order
         }
     };
+    // For a driver whose transactions can be appended in: the cases that go through it.
+    (transactions: $harness:expr) => {
+        $crate::journal_suite! { @cases $harness;
+            what_is_appended_in_a_transaction_ends_with_it
+            facts_appended_in_a_transaction_come_back_as_they_were
+            a_large_append_in_a_transaction_is_whole_and_in_order
+            a_savepoint_that_is_rolled_back_takes_its_facts_with_it
+            after_a_conflict_the_transaction_goes_on
+            an_append_that_is_repeated_is_there_once
+            another_fact_under_the_same_id_is_refused_in_a_transaction
+        }
+    };
+    // For databases where a transaction may have an old snapshot.
+    (snapshots: $harness:expr) => {
+        $crate::journal_suite! { @cases $harness;
+            a_condition_is_refused_where_the_snapshot_is_old
+        }
+    };
     (@cases $harness:expr; $($case:ident)*) => {
         $(
             #[test]
@@ -49,5 +67,21 @@ macro_rules! journal_suite {
                 $crate::journal::run(async { $harness }, $crate::journal::cases::$case);
             }
         )*
+    };
+}
+
+/// Makes one test of every case of retention, as [`journal_suite!`] does.
+#[macro_export]
+macro_rules! journal_retain_suite {
+    ($harness:expr) => {
+        $crate::journal_suite! { @cases $harness;
+            nothing_goes_that_a_cursor_has_not_passed_whatever_its_status
+            what_was_set_aside_stays_until_it_is_settled
+            the_newest_and_the_young_stay
+            a_dry_run_changes_nothing
+            what_is_left_is_found_and_positions_go_on
+            without_a_bound_nothing_goes
+            a_pass_that_is_cancelled_says_so
+        }
     };
 }

@@ -12,6 +12,8 @@ mod quick_start;
 mod retries_and_dead_letters;
 #[path = "../../examples/two_databases.rs"]
 mod two_databases;
+#[path = "../../examples/wallets/main.rs"]
+mod wallets;
 #[path = "../../examples/your_own_transaction.rs"]
 mod your_own_transaction;
 
@@ -49,4 +51,10 @@ async fn axum_service() {
 #[tokio::test(flavor = "multi_thread")]
 async fn batch_relay() {
     batch_relay::run().await.unwrap();
+}
+
+/// Holds J2, J10, J13: the four requests of the journal's operators, made to it while it works.
+#[tokio::test(flavor = "multi_thread")]
+async fn wallets() {
+    wallets::run().await.unwrap();
 }

@@ -3,6 +3,7 @@
 mod facts;
 mod locks;
 mod matching;
+mod retain;
 mod tail;
 mod world;
 

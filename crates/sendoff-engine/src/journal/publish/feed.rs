@@ -119,18 +119,22 @@ fn timed_out() -> TailError {
 /// Until somebody wants a look, but not before it makes sense. The time may be moved while it is waited
 /// for.
 async fn wanted(look_at: &mut watch::Receiver<Instant>, not_before: Instant) {
+    // Whether somebody's time came before it made sense, and found nothing: the look is still owed.
+    let mut owed = false;
     loop {
-        let at = (*look_at.borrow_and_update()).max(not_before);
+        let wanted = *look_at.borrow_and_update();
+        let at = if owed { not_before } else { wanted.max(not_before) };
         tokio::select! {
             biased;
             changed = look_at.changed() => {
                 if changed.is_err() {
                     return sleep_until(at).await;
                 }
-                // Whoever wanted it may have been told already that there was nothing.
-                if Instant::now() >= at {
+                let now = Instant::now();
+                if now >= at {
                     return;
                 }
+                owed |= now >= wanted;
             }
             () = sleep_until(at) => return,
         }

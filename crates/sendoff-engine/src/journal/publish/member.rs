@@ -42,8 +42,11 @@ impl<S: PublishStore> Member<S> {
     pub(super) async fn run(self) {
         let mut membership = None;
         let mut joined = false;
+        let mut operated = self.journal.operated().subscribe();
         loop {
             let next = Instant::now() + self.options.renew;
+            // What is changed from here on may not be in what this round sees.
+            operated.mark_unchanged();
             let round = tokio::select! {
                 biased;
                 () = self.stop.cancelled() => break,
@@ -65,6 +68,7 @@ impl<S: PublishStore> Member<S> {
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => break,
+                _ = operated.changed() => {}
                 () = sleep_until(next) => {}
             }
         }

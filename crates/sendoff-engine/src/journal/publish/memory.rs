@@ -52,6 +52,16 @@ impl Desk {
         self.nodes.values().any(|node| &*node.card.owner == owner && node.is_alive(now))
     }
 
+    /// How far everybody is.
+    pub(in crate::journal) fn cursors(&self) -> impl Iterator<Item = &Cursor> {
+        self.cursors.values()
+    }
+
+    /// What is set aside, each pair's lowest position first.
+    pub(in crate::journal) fn set_aside(&self) -> impl Iterator<Item = &(PairId, Position)> {
+        self.parked.keys()
+    }
+
     fn led(&mut self, owner: &str, pair: &PairId, epoch: i64) -> Option<&mut Cursor> {
         let cursor = self.cursors.get_mut(pair)?;
         (cursor.leader.as_deref() == Some(owner) && cursor.epoch == epoch).then_some(cursor)

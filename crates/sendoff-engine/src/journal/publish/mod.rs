@@ -24,6 +24,7 @@ mod pair;
 mod past;
 mod publisher;
 mod service;
+mod statistics;
 mod store;
 mod window;
 mod work;
@@ -35,7 +36,8 @@ pub use metrics::{CountedPair, CountedPairs, NoPublishMetrics, PublishCounters, 
 pub use operate::{Publishers, To};
 pub use options::{Mode, PairOptions, PublishOptions, Start};
 pub use publisher::{FnPublisher, HandlerPublisher, Publisher, Stopped};
-pub use service::{PublishConfigError, Publishing, PublishingBuilder, Statistics};
+pub use service::{PublishConfigError, Publishing, PublishingBuilder};
+pub use statistics::Statistics;
 pub use store::{
     Change, Cursor, Membership, Move, NodeCard, NodeSeen, Park, Parked, ParkedChange, PublishStore,
     Retried, Seen, Survey, Which,

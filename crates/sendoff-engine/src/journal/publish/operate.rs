@@ -1,18 +1,13 @@
 //! What an operator can see and change. The same can be done by plain SQL on the table of cursors.
 
+use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::PairId;
-use sendoff_core::journal::{Position, Query};
 use sendoff_core::{Timestamp, limits};
 
 use super::store::{Change, Cursor, Parked, ParkedChange, PublishStore, Which};
 use crate::journal::handle::Journal;
-use crate::journal::store::Page;
+use crate::journal::times::position_before;
 use crate::store::StoreError;
-use std::time::Duration;
-
-/// Facts are recorded a little before they have their positions, so times are not quite in the order
-/// of positions. Going back a little further only repeats.
-const MARGIN: Duration = Duration::from_secs(1);
 
 /// Where a cursor is put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,8 +32,18 @@ impl<S: PublishStore> Journal<S> {
 }
 
 impl<S: PublishStore> Publishers<S> {
-    fn store(&self) -> &S {
+    pub(in crate::journal) fn store(&self) -> &S {
         self.journal.store()
+    }
+
+    pub(in crate::journal) fn journal(&self) -> &Journal<S> {
+        &self.journal
+    }
+
+    async fn change(&self, which: &Which, change: Change) -> Result<u64, StoreError> {
+        let changed = self.store().change(which, change).await?;
+        self.journal.operated().send_replace(());
+        Ok(changed)
     }
 
     /// Where these pairs are.
@@ -56,29 +61,30 @@ impl<S: PublishStore> Publishers<S> {
         Ok(cursors.into_iter().map(|c| (c.pair, head.since(c.position))).collect())
     }
 
-    /// Stops these pairs after the batch they are at. Answers how many there are.
+    /// Stops these pairs after the batch they are at when their node finds it: nodes that work with this
+    /// journal in this process look at once, others at their next round. Answers how many there are.
     pub async fn pause(&self, which: &Which) -> Result<u64, StoreError> {
-        self.store().change(which, Change::Pause).await
+        self.change(which, Change::Pause).await
     }
 
     /// Lets pairs go on that were paused, where they were. One that failed has to be
     /// [`reset`](Self::reset).
     pub async fn resume(&self, which: &Which) -> Result<u64, StoreError> {
-        self.store().change(which, Change::Resume).await
+        self.change(which, Change::Resume).await
     }
 
     /// Lets pairs go on that were paused or had failed, and forgets their errors.
     pub async fn reset(&self, which: &Which) -> Result<u64, StoreError> {
-        self.store().change(which, Change::Reset).await
+        self.change(which, Change::Reset).await
     }
 
     /// Puts their cursors somewhere else, back or ahead. Whoever leads them goes on from there.
     pub async fn rewind(&self, which: &Which, to: To) -> Result<u64, StoreError> {
         let position = match to {
             To::Position(position) => position,
-            To::Time(time) => self.position_before(time).await?,
+            To::Time(time) => position_before(self.store(), time).await?,
         };
-        self.store().change(which, Change::MoveTo(position)).await
+        self.change(which, Change::MoveTo(position)).await
     }
 
     /// What is set aside, behind the given one: page by page, in the order of pairs and positions.
@@ -108,26 +114,4 @@ impl<S: PublishStore> Publishers<S> {
     ) -> Result<u64, StoreError> {
         self.store().change_parked(which, position, ParkedChange::Discard).await
     }
-
-    /// A position that everything recorded at `time` or later is behind. A search by halves: there is
-    /// no index of times, and need not be.
-    async fn position_before(&self, time: Timestamp) -> Result<Position, StoreError> {
-        let time = time.saturating_sub(MARGIN);
-        let (mut low, mut high) = (0, self.journal.head().await?.get());
-        // Everything up to `low` is older; the first fact behind `high` is not.
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let page = Page { after: place(middle), up_to: place(high), limit: 1 };
-            let next = self.store().read(&Query::all(), page).await?;
-            match next.first() {
-                Some(fact) if fact.recorded_at < time => low = fact.position.get(),
-                _ => high = middle,
-            }
-        }
-        Ok(place(low))
-    }
-}
-
-fn place(number: u64) -> Position {
-    Position::new(number).unwrap_or(Position::END)
 }

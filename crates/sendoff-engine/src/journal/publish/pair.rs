@@ -6,6 +6,7 @@ use std::time::Duration;
 use sendoff_core::journal::publish::{CursorStatus, PairId};
 use sendoff_core::journal::{Position, Topic};
 use tokio::time::Instant;
+use tracing::info;
 
 use super::options::PairOptions;
 use super::publisher::Publisher;
@@ -27,6 +28,8 @@ pub(super) struct Pair {
     /// Whether something of it is under way: one thing at a time.
     pub(super) busy: bool,
     pub(super) due: Instant,
+    /// When it looks for itself; what others' looks bring may make it due earlier.
+    pub(super) poll_at: Instant,
     /// Whether it waits after a failure; then nothing new makes it go on earlier.
     pub(super) resting: bool,
     /// Polls in vain, one after the other.
@@ -65,7 +68,8 @@ pub(super) struct Held {
     /// Batches that are not stored.
     pub(super) unstored: u32,
     pub(super) wrote: Instant,
-    /// What is known of it cannot be relied on: nothing begins until it was read again.
+    /// What is known of it cannot be relied on: nothing begins until it was read again, and what was
+    /// under way does not count.
     pub(super) stale: bool,
     /// It is to be given up as soon as nothing is under way.
     pub(super) leaving: bool,
@@ -90,6 +94,14 @@ impl Held {
             leaving: false,
             giving: false,
         }
+    }
+
+    /// From now on nothing that is known of it counts. A database that lost its last commits gives their
+    /// positions again, so not even what is to be stored may be stored.
+    pub(super) fn doubt(&mut self) {
+        self.stale = true;
+        self.pending = None;
+        self.unstored = 0;
     }
 
     /// Whether nothing of it is on its way to the table.
@@ -117,7 +129,7 @@ impl Pair {
 
     /// Forgets what it knew of failures: the past is another leader's, or an operator's wish.
     pub(super) fn begin_afresh(&mut self, now: Instant) {
-        self.due = now;
+        (self.due, self.poll_at) = (now, now);
         self.resting = false;
         self.empty = 0;
         self.trouble = Trouble::default();
@@ -146,7 +158,6 @@ impl Pair {
     /// Takes what is to be stored, from where the cursor is by then.
     pub(super) fn take_move(&mut self) -> Option<Move> {
         let held = self.held.as_mut()?;
-        // Also where it is stale: the comparison with where the cursor is decides.
         if held.writing {
             return None;
         }
@@ -167,9 +178,7 @@ impl Pair {
             held.stored = moved.to;
             held.unstored = u32::from(held.pending.is_some());
         } else {
-            held.stale = true;
-            held.pending = None;
-            held.unstored = 0;
+            held.doubt();
         }
     }
 
@@ -179,6 +188,9 @@ impl Pair {
             return;
         };
         held.writing = false;
+        if held.stale {
+            return;
+        }
         if let Some(later) = held.pending.take() {
             moved.to = later.to;
             moved.published |= later.published;
@@ -203,14 +215,61 @@ impl Pair {
         }
     }
 
+    /// After a look that found nothing for it. Only those that it made itself make it slower: what is for
+    /// others says nothing about how often there is something for it.
+    pub(super) fn found_nothing(&mut self, now: Instant, origin: Instant) {
+        if now >= self.poll_at {
+            self.empty = self.empty.saturating_add(1);
+            self.poll_at = self.idle_until(now, origin);
+        }
+        self.due = self.poll_at;
+    }
+
     /// When it is next, after a poll in vain. All pairs of an interval poll together, so that one look
     /// serves them all.
-    pub(super) fn idle_until(&self, now: Instant, origin: Instant) -> Instant {
+    fn idle_until(&self, now: Instant, origin: Instant) -> Instant {
         let delay = self.options.idle.delay(self.options.interval, self.empty);
         let since = now.duration_since(origin).as_nanos();
         let step = delay.as_nanos().max(1);
         let next = (since / step + 1).saturating_mul(step);
         let next = u64::try_from(next).map_or(Duration::MAX, Duration::from_nanos);
         origin.checked_add(next).unwrap_or(now + delay)
+    }
+
+    /// Compares what was seen in the table with what is in memory; the table wins. Says whether the pair
+    /// is still led.
+    pub(super) fn compare(
+        &mut self,
+        cursor: &Cursor,
+        owner: &str,
+        sent: Instant,
+        now: Instant,
+    ) -> bool {
+        let Some(held) = &mut self.held else { return false };
+        if held.taken > sent {
+            return true;
+        }
+        if cursor.leader.as_deref() != Some(owner) || cursor.epoch != held.epoch {
+            info!(pair = %self.id, "another node leads the pair");
+            self.held = None;
+            return false;
+        }
+        // What is on its way, or was when it was asked, is not in what was seen.
+        let settled = held.is_stored() && held.wrote < sent && !self.busy;
+        let moved = held.stale || cursor.position != held.stored;
+        let changed = cursor.status != held.status || cursor.errors != held.errors;
+        if settled && (moved || changed) {
+            if changed {
+                info!(pair = %self.id, status = %cursor.status, "the pair was changed");
+            }
+            let at = if moved { cursor.position } else { held.at };
+            let Held { taken, leaving, giving, .. } = *held;
+            *held = Held { taken, leaving, giving, at, ..Held::new(cursor, now) };
+            self.begin_afresh(now);
+        } else if held.status == CursorStatus::Active && cursor.status != CursorStatus::Active {
+            // Stopping need not wait for anything.
+            held.status = cursor.status;
+        }
+        true
     }
 }

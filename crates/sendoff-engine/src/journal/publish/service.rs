@@ -1,23 +1,22 @@
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use sendoff_core::journal::publish::PairId;
-use sendoff_core::journal::{Invalid, Position, Recorded, Topic};
+use sendoff_core::journal::{Invalid, Position, Topic};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::included::Seen;
-use super::metrics::{NoPublishMetrics, PublishCounters, PublishMetrics, Shielded};
+use super::metrics::{NoPublishMetrics, PublishMetrics};
 use super::node::Node;
 use super::options::{PairOptions, PublishOptions, Start};
 use super::pair::{Pair, Trouble};
 use super::publisher::Publisher;
+use super::statistics::{Counts, Statistics};
 use super::store::PublishStore;
 use crate::journal::handle::Journal;
 use crate::journal::tail::TailOptions;
-use crate::lock::lock;
 use crate::owner::owner;
 use crate::store::StoreError;
 
@@ -117,6 +116,7 @@ impl<S: PublishStore> PublishingBuilder<S> {
                 held: None,
                 busy: false,
                 due: Instant::now(),
+                poll_at: Instant::now(),
                 resting: false,
                 empty: 0,
                 trouble: Trouble::default(),
@@ -124,19 +124,12 @@ impl<S: PublishStore> PublishingBuilder<S> {
         }
         register(&self.journal, &self.options, starts).await?;
         let owner = owner(self.options.name.as_deref(), fastrand::u64(..));
-        let (options, tally) = (Arc::new(self.options), Arc::<Tally>::default());
+        let counts = Counts::new(self.metrics);
         let stop = CancellationToken::new();
-        let metrics = Shielded(self.metrics);
-        let node = Node::new(
-            self.journal,
-            options,
-            Arc::clone(&owner),
-            pairs,
-            metrics,
-            Arc::clone(&tally),
-        );
+        let options = Arc::new(self.options);
+        let node = Node::new(self.journal, options, Arc::clone(&owner), pairs, counts.clone());
         let task = tokio::spawn(node.run(stop.clone()));
-        Ok(Publishing { owner, stop, tally, task: tokio::sync::Mutex::new(Some(Task(task))) })
+        Ok(Publishing { owner, stop, counts, task: tokio::sync::Mutex::new(Some(Task(task))) })
     }
 }
 
@@ -211,7 +204,7 @@ async fn proved_head<S: PublishStore>(
 pub struct Publishing {
     owner: Arc<str>,
     stop: CancellationToken,
-    tally: Arc<Tally>,
+    counts: Counts,
     task: tokio::sync::Mutex<Option<Task>>,
 }
 
@@ -233,7 +226,7 @@ impl Publishing {
 
     /// What it has published and how it went, since it started. Always on.
     pub fn statistics(&self) -> Statistics {
-        self.tally.statistics()
+        self.counts.statistics()
     }
 
     /// Begins nothing new, waits for what is under way, stores it, and gives every pair up, so that
@@ -268,64 +261,5 @@ struct Task(JoinHandle<()>);
 impl Drop for Task {
     fn drop(&mut self) {
         self.0.abort();
-    }
-}
-
-/// Statistics over all publishers of a node.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Statistics {
-    /// What was published, by all pairs together.
-    pub published: Seen,
-    /// Pairs the node leads.
-    pub leading: usize,
-    /// Pairs it took from a node that was dead.
-    pub failovers: u64,
-    /// Runs that failed.
-    pub failed: u64,
-    /// Facts that were set aside.
-    pub parked: u64,
-    /// Cursors that were another's, or somewhere else.
-    pub fenced: u64,
-    /// Each pair's own numbers.
-    pub pairs: super::metrics::CountedPairs,
-}
-
-/// Counts for [`Statistics`].
-#[derive(Debug, Default)]
-pub(super) struct Tally {
-    totals: Mutex<Statistics>,
-    pairs: PublishCounters,
-}
-
-impl Tally {
-    fn statistics(&self) -> Statistics {
-        Statistics { pairs: self.pairs.values(), ..lock(&self.totals).clone() }
-    }
-
-    pub(super) fn published(&self, pair: &PairId, facts: &[Arc<Recorded>]) {
-        lock(&self.totals).published.count(facts);
-        self.pairs.published(pair, facts.len());
-    }
-
-    pub(super) fn failed(&self, pair: &PairId) {
-        lock(&self.totals).failed += 1;
-        self.pairs.failed(pair);
-    }
-
-    pub(super) fn parked(&self, pair: &PairId, facts: usize) {
-        lock(&self.totals).parked += facts as u64;
-        self.pairs.parked(pair, facts);
-    }
-
-    pub(super) fn fenced(&self) {
-        lock(&self.totals).fenced += 1;
-    }
-
-    pub(super) fn took(&self, failover: bool) {
-        lock(&self.totals).failovers += u64::from(failover);
-    }
-
-    pub(super) fn leading(&self, pairs: usize) {
-        lock(&self.totals).leading = pairs;
     }
 }

@@ -70,6 +70,70 @@ pub trait PublishStore: JournalStore {
     ) -> Result<u64, StoreError>;
 }
 
+/// Publishing from a journal that is shared, also one whose kind is chosen when the program runs.
+#[async_trait]
+impl<S: PublishStore + ?Sized> PublishStore for Arc<S> {
+    async fn register(&self, pairs: &[(PairId, Position)]) -> Result<(), StoreError> {
+        (**self).register(pairs).await
+    }
+
+    async fn join(&self, card: &NodeCard) -> Result<Box<dyn Membership>, StoreError> {
+        (**self).join(card).await
+    }
+
+    async fn survey(&self) -> Result<Survey, StoreError> {
+        (**self).survey().await
+    }
+
+    async fn take(&self, owner: &str, wanted: &[Seen]) -> Result<Vec<Cursor>, StoreError> {
+        (**self).take(owner, wanted).await
+    }
+
+    async fn give(&self, owner: &str, pairs: &[(Arc<PairId>, i64)]) -> Result<(), StoreError> {
+        (**self).give(owner, pairs).await
+    }
+
+    async fn advance(&self, owner: &str, moves: &[Move]) -> Result<Vec<bool>, StoreError> {
+        (**self).advance(owner, moves).await
+    }
+
+    async fn due(&self, owner: &str, each: usize) -> Result<Vec<Parked>, StoreError> {
+        (**self).due(owner, each).await
+    }
+
+    async fn settle_parked(
+        &self,
+        owner: &str,
+        epoch: i64,
+        parked: &Parked,
+        outcome: &Retried,
+    ) -> Result<bool, StoreError> {
+        (**self).settle_parked(owner, epoch, parked, outcome).await
+    }
+
+    async fn change(&self, which: &Which, change: Change) -> Result<u64, StoreError> {
+        (**self).change(which, change).await
+    }
+
+    async fn parked(
+        &self,
+        which: &Which,
+        after: Option<(&PairId, Position)>,
+        limit: usize,
+    ) -> Result<Vec<Parked>, StoreError> {
+        (**self).parked(which, after, limit).await
+    }
+
+    async fn change_parked(
+        &self,
+        which: &Which,
+        position: Option<Position>,
+        change: ParkedChange,
+    ) -> Result<u64, StoreError> {
+        (**self).change_parked(which, position, change).await
+    }
+}
+
 /// A node's place among the nodes.
 #[async_trait]
 pub trait Membership: Send + 'static {

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use sendoff_core::journal::publish::IdleBackoff;
+use sendoff_core::journal::{Fact, Topic};
 use sendoff_engine::journal::Journal;
 use sendoff_engine::journal::publish::{PairOptions, Publishing};
 use sendoff_testkit::journal::Latch;
@@ -54,5 +55,25 @@ async fn without_back_off_the_interval_stays() {
         assert!(waited > SECOND && waited <= interval, "{waited:?}");
         sleep(13 * SECOND).await;
     }
+    node.close().await;
+}
+
+/// Holds J7: what somebody else's look brought, and is not for a pair, is no look of its own in vain.
+#[tokio::test(start_paused = true)]
+async fn what_is_not_for_a_pair_does_not_slow_it_down() {
+    let (journal, latch) = (journal(), Latch::new("p"));
+    let elsewhere = Journal::new(journal.store().clone());
+    let rare = Topic::builder("rare").types(["rare"]).build().unwrap();
+    let pair = Publishing::builder(&journal).pair(&rare, latch.publisher());
+    let node = pair.start().await.unwrap();
+    sleep(SECOND).await;
+    for _ in 0..20 {
+        append(&journal, 1).await;
+        sleep(SECOND / 100).await;
+    }
+    let before = Instant::now();
+    elsewhere.append([Fact::builder(("rare", "{}"))]).await.unwrap();
+    latch.wait_for(1).await;
+    assert!(before.elapsed() <= SECOND, "{:?}", before.elapsed());
     node.close().await;
 }

@@ -4,6 +4,9 @@
 mod failing;
 mod idle;
 mod lagging;
+mod lost;
+mod operated;
+mod shaky;
 
 use std::time::Duration;
 

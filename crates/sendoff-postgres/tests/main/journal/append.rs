@@ -3,7 +3,6 @@ use sendoff_core::journal::{Fact, Position, Query, Recorded};
 use sendoff_core::limits;
 use sendoff_engine::journal::{AppendError, fold};
 use sendoff_postgres::{Doorbell, JournalOptions, PostgresOptions};
-use tokio_postgres::IsolationLevel;
 
 use super::{Log, fact, journal, journal_with, options, settled, tag, tagged, tail};
 use crate::place::Place;
@@ -15,30 +14,6 @@ async fn all(journal: &Log) -> Vec<Recorded> {
 async fn types(journal: &Log, query: Query) -> Vec<String> {
     let found: Vec<_> = journal.read(query, Position::START).try_collect().await.unwrap();
     found.iter().map(|fact| fact.event().event_type().to_owned()).collect()
-}
-
-/// Holds J1: as the caller's transaction ends, and its savepoints.
-#[tokio::test]
-async fn what_is_appended_in_a_transaction_ends_with_it() {
-    let place = Place::new();
-    let journal = journal(&place).await;
-    let mut client = place.client().await;
-
-    let mut tx = client.transaction().await.unwrap();
-    journal.append_in(&mut tx, [fact("undone", &["w=1"])], None).await.unwrap();
-    tx.rollback().await.unwrap();
-
-    let mut tx = client.transaction().await.unwrap();
-    journal.append_in(&mut tx, [fact("kept", &["w=1"])], None).await.unwrap();
-    let mut savepoint = tx.transaction().await.unwrap();
-    journal.append_in(&mut savepoint, [fact("undone", &["w=1"])], None).await.unwrap();
-    savepoint.rollback().await.unwrap();
-    journal.append_in(&mut tx, [fact("kept too", &["w=1"])], None).await.unwrap();
-    assert!(all(&journal).await.is_empty(), "nobody sees it before the commit");
-    tx.commit().await.unwrap();
-
-    assert_eq!(types(&journal, tagged("w=1")).await, ["kept", "kept too"]);
-    assert_eq!(place.number("select count(*) from journal_tag").await, 2);
 }
 
 /// The mark of an open transaction, where the type does not prove one.
@@ -54,41 +29,6 @@ async fn without_a_transaction_nothing_is_appended() {
     journal.append_in(&mut client, [fact("t", &[])], None).await.unwrap();
     client.batch_execute("commit").await.unwrap();
     assert_eq!(all(&journal).await.len(), 1);
-}
-
-/// Holds J1.
-#[tokio::test]
-async fn after_a_conflict_the_callers_transaction_can_go_on() {
-    let place = Place::new();
-    let journal = journal(&place).await;
-    journal.append([fact("a", &["w=1"]), fact("b", &["w=2"])]).await.unwrap();
-
-    let mut client = place.client().await;
-    let mut tx = client.transaction().await.unwrap();
-    let condition = || Some(Query::of_type("a").none_after(Position::START));
-    let answer = journal.append_in(&mut tx, [fact("c", &["w=1"])], condition()).await;
-    assert!(matches!(answer, Err(AppendError::Conflict(_))), "{answer:?}");
-    journal.append_in(&mut tx, [fact("d", &["w=1"])], None).await.unwrap();
-    tx.commit().await.unwrap();
-    assert_eq!(types(&journal, Query::all()).await, ["a", "b", "d"]);
-}
-
-/// A snapshot from the beginning of the transaction is older than the locks.
-#[tokio::test]
-async fn a_condition_is_refused_where_the_snapshot_is_old() {
-    let place = Place::new();
-    let journal = journal(&place).await;
-    let mut client = place.client().await;
-    for level in [IsolationLevel::RepeatableRead, IsolationLevel::Serializable] {
-        let mut tx = client.build_transaction().isolation_level(level).start().await.unwrap();
-        let condition = Some(tagged("w=1").none_after(Position::END));
-        let answer = journal.append_in(&mut tx, [fact("a", &["w=1"])], condition).await;
-        assert!(matches!(answer, Err(AppendError::Isolation)), "{answer:?}");
-        // Without a condition there is nothing to look for.
-        journal.append_in(&mut tx, [fact("a", &["w=1"])], None).await.unwrap();
-        tx.commit().await.unwrap();
-    }
-    assert_eq!(all(&journal).await.len(), 2);
 }
 
 /// Many tags are one lock, also from many at once; and the session is as it was.

@@ -2,11 +2,49 @@
 
 use sendoff_core::journal::{Sequence, Unsafe};
 use sendoff_engine::journal::TailError;
+use sendoff_postgres::JournalLayout;
 use sendoff_testkit::wait::eventually;
 use tokio_postgres::Client;
 
-use super::{Gid, Log, QUICK, fact, journal, position, positions, settled, tail};
+use super::{Gid, Log, QUICK, fact, journal_in, position, positions, ranges, settled, tail};
 use crate::place::Place;
+
+/// Each of them in one table, and in partitions of two positions, where a gap is soon at a boundary.
+macro_rules! in_both_layouts {
+    ($($test:ident)*) => {
+        mod flat {
+            $(
+                #[tokio::test]
+                async fn $test() {
+                    super::$test(super::JournalLayout::Flat).await;
+                }
+            )*
+        }
+
+        mod in_partitions {
+            $(
+                #[tokio::test]
+                async fn $test() {
+                    super::$test(super::JournalLayout::Partitioned(super::ranges(2))).await;
+                }
+            )*
+        }
+    };
+}
+
+in_both_layouts! {
+    a_later_position_may_have_the_earlier_transaction_number
+    a_slow_low_position_is_waited_for
+    what_was_rolled_back_is_passed_at_once
+    transactions_that_never_touched_the_journal_do_not_matter
+    an_append_that_is_prepared_between_two_looks_is_still_waited_for
+    whoever_holds_the_tail_back_is_named
+    a_sequence_that_does_not_count_one_by_one_is_refused
+    a_sequence_that_was_set_back_is_refused
+    a_tail_from_now_begins_where_all_is_decided
+    a_row_that_cannot_be_read_is_passed_on_as_such
+    a_tail_that_waits_is_woken_by_an_append
+}
 
 /// A transaction begun by hand, with an append in it.
 async fn open_append(journal: &Log, place: &Place) -> Client {
@@ -21,10 +59,9 @@ async fn run(client: &Client, sql: &str) {
 }
 
 /// Holds J6: the order of transaction numbers is not the order of positions.
-#[tokio::test]
-async fn a_later_position_may_have_the_earlier_transaction_number() {
+async fn a_later_position_may_have_the_earlier_transaction_number(layout: JournalLayout) {
     let place = Place::new();
-    let journal = journal(&place).await;
+    let journal = journal_in(&place, layout).await;
     let (mut early, mut late) = (place.client().await, place.client().await);
     run(&early, "begin; select pg_current_xact_id()").await;
     run(&late, "begin; select pg_current_xact_id()").await;
@@ -41,10 +78,9 @@ async fn a_later_position_may_have_the_earlier_transaction_number() {
 }
 
 /// Holds J6: and it holds back only what is above it.
-#[tokio::test]
-async fn a_slow_low_position_is_waited_for() {
+async fn a_slow_low_position_is_waited_for(layout: JournalLayout) {
     let place = Place::new();
-    let journal = journal(&place).await;
+    let journal = journal_in(&place, layout).await;
     journal.append([fact("a", &[])]).await.unwrap();
     let slow = open_append(&journal, &place).await;
     journal.append([fact("b", &[]), fact("c", &[])]).await.unwrap();
@@ -58,10 +94,9 @@ async fn a_slow_low_position_is_waited_for() {
 }
 
 /// Holds J6: rolled back, by itself, to a savepoint, and by a lost connection.
-#[tokio::test]
-async fn what_was_rolled_back_is_passed_at_once() {
+async fn what_was_rolled_back_is_passed_at_once(layout: JournalLayout) {
     let place = Place::new();
-    let journal = journal(&place).await;
+    let journal = journal_in(&place, layout).await;
     let undone = open_append(&journal, &place).await;
     let mut kept = place.client().await;
     run(&kept, "begin; savepoint s").await;
@@ -83,10 +118,9 @@ async fn what_was_rolled_back_is_passed_at_once() {
 }
 
 /// Holds J6: only who has an append open can hold it back.
-#[tokio::test]
-async fn transactions_that_never_touched_the_journal_do_not_matter() {
+async fn transactions_that_never_touched_the_journal_do_not_matter(layout: JournalLayout) {
     let place = Place::new();
-    let journal = journal(&place).await;
+    let journal = journal_in(&place, layout).await;
     place.run("create table foreign_work (n int)").await;
     let table = format!("{}.foreign_work", place.schema);
     let foreign = place.client().await;
@@ -112,10 +146,9 @@ async fn transactions_that_never_touched_the_journal_do_not_matter() {
 }
 
 /// Holds J6: PREPARE takes the process away, and leaves the name.
-#[tokio::test]
-async fn an_append_that_is_prepared_between_two_looks_is_still_waited_for() {
+async fn an_append_that_is_prepared_between_two_looks_is_still_waited_for(layout: JournalLayout) {
     let place = Place::new();
-    let journal = journal(&place).await;
+    let journal = journal_in(&place, layout).await;
     let (slow, gid) = (open_append(&journal, &place).await, Gid::new(&place));
     journal.append([fact("b", &[])]).await.unwrap();
     let mut reader = tail(&journal).await;
@@ -132,10 +165,9 @@ async fn an_append_that_is_prepared_between_two_looks_is_still_waited_for() {
 }
 
 /// What `sendoff doctor` says: the process or the name, and since when.
-#[tokio::test]
-async fn whoever_holds_the_tail_back_is_named() {
+async fn whoever_holds_the_tail_back_is_named(layout: JournalLayout) {
     let place = Place::new();
-    let journal = journal(&place).await;
+    let journal = journal_in(&place, layout).await;
     assert!(journal.holders().await.unwrap().is_empty());
     let slow = open_append(&journal, &place).await;
     let pid: i32 = slow.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0);
@@ -157,10 +189,9 @@ async fn whoever_holds_the_tail_back_is_named() {
 }
 
 /// A session that takes twenty numbers at once brings them late, and holds no lock meanwhile.
-#[tokio::test]
-async fn a_sequence_that_does_not_count_one_by_one_is_refused() {
+async fn a_sequence_that_does_not_count_one_by_one_is_refused(layout: JournalLayout) {
     let place = Place::new();
-    let journal = journal(&place).await;
+    let journal = journal_in(&place, layout).await;
     journal.append([fact("a", &[])]).await.unwrap();
     for (change, sequence) in [
         ("cache 20", Sequence { cache: 20, ..Sequence::ONE_BY_ONE }),
@@ -183,10 +214,9 @@ async fn a_sequence_that_does_not_count_one_by_one_is_refused() {
 }
 
 /// A journal that is set back, by whomever, is not read as if nothing had happened.
-#[tokio::test]
-async fn a_sequence_that_was_set_back_is_refused() {
+async fn a_sequence_that_was_set_back_is_refused(layout: JournalLayout) {
     let place = Place::new();
-    let journal = journal(&place).await;
+    let journal = journal_in(&place, layout).await;
     journal.append([fact("a", &[]), fact("b", &[])]).await.unwrap();
     let mut reader = tail(&journal).await;
     assert_eq!(settled(&mut reader).await.0, [1, 2]);
@@ -196,10 +226,9 @@ async fn a_sequence_that_was_set_back_is_refused() {
 }
 
 /// From now on: what is open is waited for, what was there is not seen, what comes is.
-#[tokio::test]
-async fn a_tail_from_now_begins_where_all_is_decided() {
+async fn a_tail_from_now_begins_where_all_is_decided(layout: JournalLayout) {
     let place = Place::new();
-    let journal = journal(&place).await;
+    let journal = journal_in(&place, layout).await;
     journal.append([fact("old", &[])]).await.unwrap();
     let slow = open_append(&journal, &place).await;
     let mut reader = journal.tail_from_now(QUICK).await.unwrap();
@@ -225,10 +254,9 @@ async fn a_tail_from_now_begins_where_all_is_decided() {
 }
 
 /// A row that is no fact any more has its place in the order, and does not stop the others.
-#[tokio::test]
-async fn a_row_that_cannot_be_read_is_passed_on_as_such() {
+async fn a_row_that_cannot_be_read_is_passed_on_as_such(layout: JournalLayout) {
     let place = Place::new();
-    let journal = journal(&place).await;
+    let journal = journal_in(&place, layout).await;
     journal.append([fact("a", &[]), fact("b", &[]), fact("c", &[])]).await.unwrap();
     place.run("update journal_event set tags = '{=}' where position = 2").await;
     let batch = tail(&journal).await.look().await.unwrap();
@@ -238,10 +266,9 @@ async fn a_row_that_cannot_be_read_is_passed_on_as_such() {
 }
 
 /// An append in this process is heard of at once.
-#[tokio::test]
-async fn a_tail_that_waits_is_woken_by_an_append() {
+async fn a_tail_that_waits_is_woken_by_an_append(layout: JournalLayout) {
     let place = Place::new();
-    let journal = journal(&place).await;
+    let journal = journal_in(&place, layout).await;
     let hour = std::time::Duration::from_secs(3_600);
     let options = sendoff_engine::journal::TailOptions { interval: hour, ..QUICK };
     let mut reader = journal.tail(sendoff_core::journal::Position::START, options).await.unwrap();

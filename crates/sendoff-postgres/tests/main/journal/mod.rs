@@ -3,21 +3,25 @@
 mod append;
 mod busy;
 mod decide;
+mod drivers;
 mod gaps;
 mod plans;
 mod publish;
 mod race;
 mod restart;
+mod retain;
 mod schema;
 mod suite;
 mod torture;
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use sendoff_core::EventId;
+use sendoff_core::journal::retain::Ranges;
 use sendoff_core::journal::{Fact, Position, Query, Tag};
 use sendoff_engine::journal::{Batch, Journal, TailOptions, TailReader};
-use sendoff_postgres::{JournalOptions, PostgresJournal};
+use sendoff_postgres::{JournalLayout, JournalOptions, PostgresJournal};
 use tokio_postgres::Client;
 
 use crate::place::{Place, connect};
@@ -26,6 +30,21 @@ pub(crate) type Log = Journal<PostgresJournal>;
 
 pub(crate) fn options(place: &Place) -> JournalOptions {
     JournalOptions { server: place.options(), ..JournalOptions::default() }
+}
+
+/// A journal in partitions of so many positions, two of which are there ahead.
+pub(crate) fn ranges(size: u64) -> Ranges {
+    let most_moved = NonZeroU64::new(100).unwrap();
+    Ranges { size: NonZeroU64::new(size).unwrap(), ahead: 2, most_moved }
+}
+
+pub(crate) fn partitioned(place: &Place, size: u64) -> JournalOptions {
+    JournalOptions { layout: JournalLayout::Partitioned(ranges(size)), ..options(place) }
+}
+
+/// A journal in this place, laid out like this.
+pub(crate) async fn journal_in(place: &Place, layout: JournalLayout) -> Log {
+    journal_with(place, JournalOptions { layout, ..options(place) }).await
 }
 
 /// A journal in this place.

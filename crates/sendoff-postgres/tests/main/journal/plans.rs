@@ -1,10 +1,14 @@
 //! What an append, a decision and a look cost: as much as what they are about.
 
+use std::sync::Arc;
+
+use sendoff_core::journal::retain::Ranges;
 use sendoff_core::journal::{Item, Query};
+use sendoff_engine::journal::retain::{JournalMaintainer, RetainOptions};
 use sendoff_engine::journal::{JournalStore, Page as ReadPage};
 use tokio_postgres::Client;
 
-use super::{fact, journal, position, tag, tagged};
+use super::{Log, fact, journal, journal_with, partitioned, position, ranges, tag, tagged};
 use crate::place::Place;
 
 /// Ten thousand facts, of which every one has a tag that all have.
@@ -26,12 +30,83 @@ async fn touched(client: &Client, schema: &str) -> (i64, i64) {
     (row.get(1), row.get(2))
 }
 
-/// In a session that nobody configured, on tables that nobody analysed.
+/// In partitions of a thousand, all of which are there.
+async fn crowd_in_partitions(place: &Place) -> Log {
+    let journal = journal_with(place, partitioned(place, 1_000)).await;
+    place.run(CROWD).await;
+    let options = RetainOptions {
+        ranges: Ranges { most_moved: ranges(1_000).size, ..ranges(1_000) },
+        ..RetainOptions::default()
+    };
+    let maintainer = JournalMaintainer::new(Arc::new(journal.store().clone()), options).unwrap();
+    maintainer.run_once().await.unwrap();
+    let parts = "select count(*) from pg_inherits where inhparent = 'journal_event'::regclass";
+    assert_eq!(place.number(parts).await, 14, "ten, the next one, two ahead, and the tail");
+    assert_eq!(place.number("select count(*) from journal_event_pmax").await, 0);
+    journal
+}
+
 #[tokio::test]
 async fn an_append_never_reads_what_it_is_not_about() {
     let place = Place::new();
     let journal = journal(&place).await;
     place.run(CROWD).await;
+    append_reads_little(&place, &journal).await;
+}
+
+#[tokio::test]
+async fn nor_does_one_in_partitions() {
+    let place = Place::new();
+    let journal = crowd_in_partitions(&place).await;
+    append_reads_little(&place, &journal).await;
+}
+
+/// A look at the end, a fact by its position and a recent decision go to the partitions that they
+/// concern; the others are not even opened.
+#[tokio::test]
+async fn only_the_partitions_are_read_that_a_look_is_about() {
+    let place = Place::new();
+    let _journal = crowd_in_partitions(&place).await;
+    let client = place.client().await;
+    client.batch_execute(&format!("set search_path = {}", place.schema)).await.unwrap();
+    let settings = "set plan_cache_mode = force_generic_plan; set enable_seqscan = off;
+        set enable_bitmapscan = off; set enable_hashjoin = off; set enable_mergejoin = off";
+    client.batch_execute(settings).await.unwrap();
+    let read = include_str!("../../../sql/journal_read.sql").replace("sendoff.", "");
+    client.batch_execute(&format!("prepare r as {read}")).await.unwrap();
+    let tail = include_str!("../../../sql/journal_tail.sql").replace("sendoff.", "");
+    client.batch_execute(&format!("prepare t as {tail}")).await.unwrap();
+    for (statement, old) in [
+        ("t(9500, 100)", false),
+        ("r('{1}', array['{w=5}'], array[null], 9500, 10000, 100)", false),
+        ("r('{2}', array[null], array['{t1}'], 9500, 10000, 100)", false),
+        ("r('{3}', array[null], array[null], 9500, 10000, 100)", false),
+        ("r('{1}', array['{w=5}'], array[null], 0, 10000, 100)", true),
+    ] {
+        let explain = format!("explain (analyze, costs off, timing off) execute {statement}");
+        let plan = explained(&client, &explain).await;
+        let read = |partition: &str| {
+            plan.iter().any(|line| line.contains(partition) && !line.contains("never executed"))
+        };
+        let shown = plan.join("\n");
+        let scanned = shown.contains("Seq Scan on journal_event")
+            || shown.contains("Seq Scan on journal_tag");
+        assert!(read("_p9001") && !scanned, "{statement}\n{shown}");
+        assert_eq!(read("_p2001"), old, "{statement}\n{shown}");
+    }
+}
+
+async fn explained(client: &Client, explain: &str) -> Vec<String> {
+    let answer = client.simple_query(explain).await.unwrap();
+    let lines = answer.iter().filter_map(|message| match message {
+        tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    });
+    lines.collect()
+}
+
+/// In a session that nobody configured, on tables that nobody analysed.
+async fn append_reads_little(place: &Place, journal: &Log) {
     let mut client = place.client().await;
     let recent = position(9_990);
     for condition in [
@@ -72,16 +147,7 @@ async fn a_read_is_found_by_its_rarest_tag() {
     client.batch_execute(&format!("prepare r as {statement}")).await.unwrap();
     let explain = "explain (analyze, costs off, timing off)
         execute r('{1}', array['{all=1,w=5}'], array[null], 0, 10000, 100)";
-    let plan: Vec<String> = client
-        .simple_query(explain)
-        .await
-        .unwrap()
-        .iter()
-        .filter_map(|message| match message {
-            tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
-            _ => None,
-        })
-        .collect();
+    let plan = explained(&client, explain).await;
     let shown = plan.join("\n");
     assert!(!shown.contains("Seq Scan"), "{shown}");
     for line in &plan {

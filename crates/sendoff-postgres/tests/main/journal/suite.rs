@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use sendoff_core::journal::publish::{CursorStatus, PairId};
 use sendoff_core::journal::{Append, Position};
 use sendoff_engine::journal::{AppendError, AppendIn, Journal, Receipt};
 use sendoff_postgres::PostgresJournal;
-use sendoff_testkit::journal::{Ending, JournalHarness, PublishHarness, async_trait};
+use sendoff_testkit::journal::{
+    Ending, JournalHarness, PublishHarness, RetainHarness, async_trait,
+};
 
-use super::{Log, journal};
+use super::{Log, journal, journal_with, partitioned};
 use crate::place::{NEWER_SERVER, Place, SERVER};
 
 pub(super) struct OnServer {
@@ -19,6 +22,12 @@ impl OnServer {
     pub(super) async fn open(server: &str) -> Self {
         let place = Place::on(server);
         Self { journal: journal(&place).await, place }
+    }
+
+    /// In partitions of ten positions, and a tail behind the third.
+    async fn in_partitions(server: &str) -> Self {
+        let place = Place::on(server);
+        Self { journal: journal_with(&place, partitioned(&place, 10)).await, place }
     }
 }
 
@@ -72,13 +81,59 @@ impl PublishHarness for OnServer {
     }
 }
 
+#[async_trait]
+impl RetainHarness for OnServer {
+    async fn put_cursor(&self, pair: &PairId, position: Position, status: CursorStatus) {
+        let (topic, publisher) = (pair.topic(), pair.publisher());
+        self.place
+            .run(&format!(
+                "insert into journal_cursor (topic, publisher, last_position, status)
+                 values ('{topic}', '{publisher}', {position}, '{status}')
+                 on conflict (topic, publisher)
+                 do update set last_position = {position}, status = '{status}'"
+            ))
+            .await;
+    }
+
+    async fn set_aside(&self, pair: &PairId, position: Position, aside: bool) {
+        let (topic, publisher) = (pair.topic(), pair.publisher());
+        let change = if aside {
+            format!(
+                "insert into journal_parked (topic, publisher, position)
+                 values ('{topic}', '{publisher}', {position})"
+            )
+        } else {
+            format!("delete from journal_parked where position = {position}")
+        };
+        self.place.run(&change).await;
+    }
+}
+
+mod retention {
+    use super::*;
+
+    sendoff_testkit::journal_retain_suite!(OnServer::open(SERVER).await);
+}
+
+mod retention_in_partitions {
+    use super::*;
+
+    sendoff_testkit::journal_retain_suite!(OnServer::in_partitions(SERVER).await);
+}
+
+mod newest_retention_in_partitions {
+    use super::*;
+
+    sendoff_testkit::journal_retain_suite!(OnServer::in_partitions(NEWER_SERVER).await);
+}
+
 /// Holds J1, J2, J6 and J13.
 mod installed {
     use super::*;
 
     sendoff_testkit::journal_suite!(OnServer::open(SERVER).await);
 
-    /// Holds J3 to J9, J11 and J12.
+    /// Holds J3, J4, J5, J6, J7, J8, J9, J11 and J12.
     mod publish {
         use super::*;
 
@@ -92,10 +147,24 @@ mod newest {
 
     sendoff_testkit::journal_suite!(OnServer::open(NEWER_SERVER).await);
 
-    /// Holds J3 to J9, J11 and J12: on the newest version as well.
+    /// Holds J3, J4, J5, J6, J7, J8, J9, J11 and J12: on the newest version as well.
     mod publish {
         use super::*;
 
         sendoff_testkit::publish_suite!(OnServer::open(NEWER_SERVER).await);
     }
+}
+
+/// Holds J1, J2, J6 and J13: in partitions, over their boundaries and in the tail.
+mod in_partitions {
+    use super::*;
+
+    sendoff_testkit::journal_suite!(OnServer::in_partitions(SERVER).await);
+}
+
+/// The same on the newest version.
+mod newest_in_partitions {
+    use super::*;
+
+    sendoff_testkit::journal_suite!(OnServer::in_partitions(NEWER_SERVER).await);
 }

@@ -1,23 +1,27 @@
 //! The journal in a file.
 
+mod publish;
 mod torture;
 
 use std::time::Duration;
 
 use rusqlite::TransactionBehavior;
 use sendoff_core::Ident;
+use sendoff_core::journal::publish::{CursorStatus, PairId};
 use sendoff_core::journal::{Append, Fact, Position, Query, Unsafe};
 use sendoff_engine::journal::{
     AppendError, AppendInBlocking, Journal, Receipt, TailError, TailOptions,
 };
 use sendoff_engine::store::StoreError;
 use sendoff_sqlite::{SqliteJournal, SqliteOptions};
-use sendoff_testkit::journal::{Ending, JournalHarness, PublishHarness, async_trait};
+use sendoff_testkit::journal::{
+    Deed, Ending, JournalHarness, PublishHarness, RetainHarness, TransactionHarness, async_trait,
+};
 use tempfile::TempDir;
 
 pub(crate) struct File {
     pub(crate) journal: Journal<SqliteJournal>,
-    folder: TempDir,
+    pub(crate) folder: TempDir,
 }
 
 impl File {
@@ -82,17 +86,212 @@ impl PublishHarness for File {
     }
 }
 
+#[async_trait]
+impl RetainHarness for File {
+    async fn put_cursor(&self, pair: &PairId, position: Position, status: CursorStatus) {
+        let conn = self.journal.store().connect().unwrap();
+        let put = "insert into journal_cursor (topic, publisher, last_position, status)
+                   values (?1, ?2, ?3, ?4)
+                   on conflict do update set last_position = ?3, status = ?4";
+        let (position, status) = (i64::from(position), status.as_str());
+        conn.execute(put, (pair.topic(), pair.publisher(), position, status)).unwrap();
+    }
+
+    async fn set_aside(&self, pair: &PairId, position: Position, aside: bool) {
+        let conn = self.journal.store().connect().unwrap();
+        let change = if aside {
+            "insert into journal_parked (topic, publisher, position, parked_at) values (?1, ?2, ?3, 0)"
+        } else {
+            "delete from journal_parked where topic = ?1 and publisher = ?2 and position = ?3"
+        };
+        conn.execute(change, (pair.topic(), pair.publisher(), i64::from(position))).unwrap();
+    }
+}
+
+mod retention {
+    use super::*;
+
+    sendoff_testkit::journal_retain_suite!(File::open().await);
+}
+
 /// Holds J1, J2, J6 and J13.
 mod suite {
     use super::*;
 
     sendoff_testkit::journal_suite!(File::open().await);
 
-    /// Holds J3 to J9, J11 and J12.
+    /// Holds J3, J4, J5, J6, J7, J8, J9, J11 and J12.
     mod publish {
         use super::*;
 
         sendoff_testkit::publish_suite!(File::open().await);
+    }
+}
+
+type Answers = Vec<Result<Vec<Receipt>, AppendError>>;
+
+/// rusqlite's transactions.
+#[async_trait]
+impl TransactionHarness for File {
+    async fn transact(&self, steps: &[Deed], ending: Ending) -> Answers {
+        let (store, steps) = (self.journal.store().clone(), steps.to_vec());
+        let carrying_out = move || {
+            let mut conn = store.connect().unwrap();
+            let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+            let mut answers = Vec::new();
+            for step in &steps {
+                match step {
+                    Deed::Append(append) => answers.push(store.append_in_blocking(&tx, append)),
+                    Deed::Sql(sql) => tx.execute_batch(sql).unwrap(),
+                }
+            }
+            match ending {
+                Ending::Commit => tx.commit().unwrap(),
+                Ending::RollBack => tx.rollback().unwrap(),
+            }
+            answers
+        };
+        tokio::task::spawn_blocking(carrying_out).await.unwrap()
+    }
+}
+
+/// Holds J1.
+mod rusqlite_transactions {
+    use super::*;
+
+    sendoff_testkit::journal_suite!(transactions: File::open().await);
+}
+
+/// Holds J1.
+#[cfg(feature = "sqlx")]
+mod sqlx_transactions {
+    use std::future::Future;
+    use std::task::Poll;
+
+    use ::sqlx::sqlite::{SqliteConnectOptions, SqlitePool};
+    use ::sqlx::{Connection, Executor, SqliteConnection};
+    use sendoff_engine::journal::AppendIn;
+
+    use super::*;
+
+    struct Sqlx(File);
+
+    impl Sqlx {
+        async fn open() -> Self {
+            Self(File::open().await)
+        }
+
+        fn options(&self) -> SqliteConnectOptions {
+            SqliteConnectOptions::new().filename(self.0.folder.path().join("a.db"))
+        }
+
+        async fn conn(&self) -> SqliteConnection {
+            SqliteConnection::connect_with(&self.options()).await.unwrap()
+        }
+    }
+
+    #[async_trait]
+    impl JournalHarness for Sqlx {
+        type Store = SqliteJournal;
+
+        fn journal(&self) -> &Journal<SqliteJournal> {
+            &self.0.journal
+        }
+
+        async fn append_in(
+            &self,
+            append: &Append,
+            open: Duration,
+            ending: Ending,
+        ) -> Result<Vec<Receipt>, AppendError> {
+            assert_eq!(open, Duration::ZERO, "no case of these takes its time");
+            self.transact(&[Deed::Append(append.clone())], ending).await.remove(0)
+        }
+    }
+
+    #[async_trait]
+    impl TransactionHarness for Sqlx {
+        async fn transact(&self, steps: &[Deed], ending: Ending) -> Answers {
+            let mut conn = self.conn().await;
+            let mut tx = conn.begin_with("begin immediate").await.unwrap();
+            let mut answers = Vec::new();
+            for step in steps {
+                match step {
+                    Deed::Append(append) => {
+                        answers.push(self.0.journal.store().append_in(&mut tx, append).await);
+                    }
+                    Deed::Sql(sql) => drop(tx.execute(*sql).await.unwrap()),
+                }
+            }
+            match ending {
+                Ending::Commit => tx.commit().await.unwrap(),
+                Ending::RollBack => tx.rollback().await.unwrap(),
+            }
+            answers
+        }
+    }
+
+    sendoff_testkit::journal_suite!(transactions: Sqlx::open().await);
+
+    /// A ROLLBACK sent as text is invisible to sqlx.
+    #[tokio::test]
+    async fn without_a_transaction_nothing_is_appended() {
+        let through = Sqlx::open().await;
+        let mut conn = through.conn().await;
+        let mut tx = conn.begin().await.unwrap();
+        tx.execute("rollback").await.unwrap();
+        let answer = through.0.journal.append_in(&mut tx, [fact("a")], None).await;
+        assert!(matches!(answer, Err(AppendError::NoTransaction)), "{answer:?}");
+        assert!(tail(&through.0).await.is_empty());
+    }
+
+    /// Holds J1: a transaction that began by reading cannot write what it could not check.
+    #[tokio::test]
+    async fn an_old_snapshot_cannot_append() {
+        let through = Sqlx::open().await;
+        let pool = SqlitePool::connect_with(through.options()).await.unwrap();
+        let mut tx = pool.begin().await.unwrap();
+        tx.fetch_all("select count(*) from journal_event").await.unwrap();
+        let journal = &through.0.journal;
+        journal.append([fact("a")]).await.unwrap();
+        let condition = Query::of_type("a").none_after(Position::START);
+        let answer = journal.append_in(&mut tx, [fact("b")], Some(condition)).await;
+        assert!(matches!(answer, Err(AppendError::Busy(_))), "{answer:?}");
+    }
+
+    /// Whoever stops waiting for an append half-way has appended nothing.
+    #[tokio::test]
+    async fn an_append_that_nobody_waited_for_leaves_nothing_behind() {
+        let through = Sqlx::open().await;
+        let journal = &through.0.journal;
+        let mut polls = 0;
+        for cut in 1.. {
+            let mut conn = through.conn().await;
+            let mut tx = conn.begin_with("begin immediate").await.unwrap();
+            let ended = {
+                let facts = [fact("a"), fact("b"), fact("c")];
+                let mut appending = std::pin::pin!(journal.append_in(&mut tx, facts, None));
+                polls = 0;
+                std::future::poll_fn(|cx| {
+                    polls += 1;
+                    match appending.as_mut().poll(cx) {
+                        Poll::Ready(answer) => Poll::Ready(Some(answer)),
+                        Poll::Pending if polls == cut => Poll::Ready(None),
+                        Poll::Pending => Poll::Pending,
+                    }
+                })
+                .await
+            };
+            if let Some(answer) = ended {
+                answer.unwrap();
+                tx.rollback().await.unwrap();
+                break;
+            }
+            // Whether the rest of the transaction can commit is sqlx's to say; ours is not in it.
+            let _ = tx.commit().await;
+            assert!(tail(&through.0).await.is_empty(), "dropped at poll {cut}");
+        }
+        assert!(polls > 3, "it was dropped in between");
     }
 }
 

@@ -1,6 +1,6 @@
 use sendoff_core::journal::{Fact, Item, Position, Query};
 use sendoff_core::{Event, EventId, Timestamp, limits};
-use sendoff_engine::journal::{AppendError, Conflict, Receipt};
+use sendoff_engine::journal::{AppendError, Conflict, Journal, JournalStore, Receipt};
 
 use super::{append_in, fact, found, position, tag, tagged, types};
 use crate::journal::{Ending, JournalHarness};
@@ -8,6 +8,13 @@ use crate::journal::{Ending, JournalHarness};
 /// J1, J2: to the byte, with everything that was said.
 pub async fn facts_come_back_as_they_were_appended(harness: impl JournalHarness) {
     let journal = harness.journal();
+    let facts = thorny();
+    let receipts = journal.append(facts.clone()).await.unwrap();
+    came_back(journal, &facts, &receipts).await;
+}
+
+/// Facts with whatever is hard to carry.
+pub(super) fn thorny() -> [Fact; 3] {
     let first = Fact::builder(
         Event::builder("order.placed")
             .header("source", "shop \"7\"")
@@ -24,11 +31,18 @@ pub async fn facts_come_back_as_they_were_appended(harness: impl JournalHarness)
     let second = Fact::builder(scan).caused_by(&first).build().unwrap();
     let none: Fact = Fact::builder(Event::builder("none").bytes("")).build().unwrap();
 
-    let facts = [first, second, none];
-    let receipts = journal.append(facts.clone()).await.unwrap();
+    [first, second, none]
+}
+
+/// The journal has these facts and no others, as they are.
+pub(super) async fn came_back<S: JournalStore>(
+    journal: &Journal<S>,
+    facts: &[Fact],
+    receipts: &[Receipt],
+) {
     let found = found(journal, Query::all()).await;
     assert_eq!(found.len(), facts.len());
-    for ((fact, receipt), recorded) in facts.iter().zip(&receipts).zip(&found) {
+    for ((fact, receipt), recorded) in facts.iter().zip(receipts).zip(&found) {
         assert_eq!(recorded.event().as_ref(), fact.event().as_ref());
         assert_eq!(recorded.tags(), fact.tags());
         assert_eq!(recorded.fact.correlation_id(), fact.correlation_id());

@@ -7,7 +7,9 @@ mod append;
 mod command;
 mod decide;
 mod load;
+mod retain;
 mod tail;
+mod transaction;
 
 use std::time::Duration;
 
@@ -21,7 +23,9 @@ pub use append::*;
 pub use command::*;
 pub use decide::*;
 pub use load::*;
+pub use retain::*;
 pub use tail::*;
+pub use transaction::*;
 
 fn tag(text: &str) -> Tag {
     text.parse().unwrap()

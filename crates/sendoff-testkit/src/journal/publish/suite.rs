@@ -19,6 +19,7 @@ macro_rules! publish_suite {
             everything_is_published_once_and_in_order_while_nodes_come_and_go
             nothing_is_lost_when_nodes_die
             positions_that_are_given_again_are_published_again
+            a_busy_publisher_holds_no_other_back_when_positions_go_back
             who_follows_a_dead_node_goes_on_where_the_cursor_is
             an_old_leader_moves_nothing
             what_an_operator_wrote_is_not_written_over
@@ -27,6 +28,7 @@ macro_rules! publish_suite {
             pairs_are_paused_and_go_on_where_they_were
             plain_sql_pauses_resumes_resets_and_puts_back
             a_cursor_is_put_to_a_position_or_a_time
+            a_reset_clears_the_errors_of_a_pair_that_waits
             poison_is_set_aside_listed_retried_and_discarded
             what_was_set_aside_is_tried_again_by_itself
             a_fact_that_fails_while_others_do_not_is_poison

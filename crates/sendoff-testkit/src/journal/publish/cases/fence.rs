@@ -39,7 +39,7 @@ fn step(epoch: i64, from: u64, to: u64) -> [Move; 1] {
     }]
 }
 
-/// J8: an old leader moves nothing, sets nothing aside and settles nothing; nobody moves a cursor from
+/// Holds J8: an old leader moves nothing, sets nothing aside and settles nothing; nobody moves a cursor from
 /// where it is not; and who is alive is not replaced.
 pub async fn an_old_leader_moves_nothing(harness: impl PublishHarness) {
     let journal = harness.journal();
@@ -91,7 +91,7 @@ pub async fn an_old_leader_moves_nothing(harness: impl PublishHarness) {
     assert_eq!(store.survey().await.unwrap().nodes, []);
 }
 
-/// J8 and J9: what an operator wrote is not written over: neither a position nor a status.
+/// Holds J8 and J9: what an operator wrote is not written over: neither a position nor a status.
 pub async fn what_an_operator_wrote_is_not_written_over(harness: impl PublishHarness) {
     let journal = harness.journal();
     let store = journal.store();

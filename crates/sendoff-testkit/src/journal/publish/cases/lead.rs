@@ -11,7 +11,7 @@ async fn leads(node: &Publishing, pairs: usize) {
     eventually(&what, async || node.statistics().leading == pairs).await;
 }
 
-/// J8, J11 and J12: one leads all, and when it is dead the next does.
+/// Holds J8, J11 and J12: one leads all, and when it is dead the next does.
 pub async fn one_leads_all_where_that_is_asked_for(harness: impl PublishHarness) {
     let journal = harness.journal();
     let latches = ["a", "b", "c"].map(Latch::new);
@@ -42,7 +42,7 @@ pub async fn one_leads_all_where_that_is_asked_for(harness: impl PublishHarness)
     assert_eq!(rounds.counters.values().pairs[&pair("a")].gave, 1);
 }
 
-/// J11: leadership, errors and lag of each pair, which is right also while all of them are paused and
+/// Holds J11: leadership, errors and lag of each pair, which is right also while all of them are paused and
 /// others append.
 pub async fn leadership_errors_and_lag_are_measured_for_each_pair(harness: impl PublishHarness) {
     let journal = harness.journal();

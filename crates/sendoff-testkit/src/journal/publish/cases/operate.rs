@@ -1,14 +1,15 @@
-use sendoff_core::Timestamp;
 use sendoff_core::journal::publish::CursorStatus;
+use sendoff_core::{Failure, Timestamp};
 use sendoff_engine::journal::publish::{To, Which};
 
 use super::{
-    append, builder, cursor, everything, numbers, often, pair, position, stored, topic, watched,
+    HOUR, append, builder, cursor, everything, node, numbers, often, pair, position, stored, topic,
+    watched,
 };
 use crate::journal::{Latch, PublishHarness, Rounds};
 use crate::wait::eventually;
 
-/// J9: one pair, and a publisher in all its topics.
+/// Holds J9: one pair, and a publisher in all its topics.
 pub async fn pairs_are_paused_and_go_on_where_they_were(harness: impl PublishHarness) {
     let (journal, rounds) = (harness.journal(), Rounds::new());
     let (one, also, other) = (Latch::new("one"), Latch::new("one"), Latch::new("other"));
@@ -47,7 +48,7 @@ pub async fn pairs_are_paused_and_go_on_where_they_were(harness: impl PublishHar
     node.close().await;
 }
 
-/// J9: the same by plain SQL, which wins over whatever is in memory.
+/// Holds J9: the same by plain SQL, which wins over whatever is in memory.
 pub async fn plain_sql_pauses_resumes_resets_and_puts_back(harness: impl PublishHarness) {
     let journal = harness.journal();
     let (one, other) = (Latch::new("one"), Latch::new("other"));
@@ -83,7 +84,7 @@ pub async fn plain_sql_pauses_resumes_resets_and_puts_back(harness: impl Publish
     node.close().await;
 }
 
-/// J9: to a position or a time, back or ahead.
+/// Holds J9: to a position or a time, back or ahead.
 pub async fn a_cursor_is_put_to_a_position_or_a_time(harness: impl PublishHarness) {
     let (journal, latch) = (harness.journal(), Latch::new("p"));
     append(journal, 10).await;
@@ -100,7 +101,7 @@ pub async fn a_cursor_is_put_to_a_position_or_a_time(harness: impl PublishHarnes
     latch.wait_for(23).await;
     assert_eq!(latch.positions()[13..], numbers(1..=10));
     stored(journal, "p", 10).await;
-    let far_ahead = Timestamp::now().saturating_add(super::HOUR);
+    let far_ahead = Timestamp::now().saturating_add(HOUR);
     publishers.rewind(&Which::all(), To::Time(far_ahead)).await.unwrap();
     assert_eq!(cursor(journal, "p").await.position.get(), 10);
     publishers.rewind(&Which::all(), to(12)).await.unwrap();
@@ -108,5 +109,24 @@ pub async fn a_cursor_is_put_to_a_position_or_a_time(harness: impl PublishHarnes
     append(journal, 3).await;
     latch.wait_for(24).await;
     assert_eq!(latch.positions()[23..], [13]);
+    node.close().await;
+}
+
+/// Holds J9: a reset clears the errors of a pair that is trying, and it tries at once.
+pub async fn a_reset_clears_the_errors_of_a_pair_that_waits(harness: impl PublishHarness) {
+    let (journal, latch) = (harness.journal(), Latch::new("p"));
+    latch.refuse(|_| Some(Failure::retry_after(HOUR, "come back later")));
+    append(journal, 3).await;
+    let node = node(journal, &[&latch]).await;
+    let failed = async || cursor(journal, "p").await.errors == 1;
+    eventually("it failed", failed).await;
+    assert_eq!(latch.calls(), 1);
+    assert_eq!(journal.publishers().reset(&Which::publisher("p")).await.unwrap(), 1);
+    eventually("it tries again", async || latch.calls() == 2).await;
+    eventually("it failed once", failed).await;
+    latch.accept();
+    journal.publishers().reset(&Which::all()).await.unwrap();
+    stored(journal, "p", 3).await;
+    assert_eq!(cursor(journal, "p").await.errors, 0);
     node.close().await;
 }

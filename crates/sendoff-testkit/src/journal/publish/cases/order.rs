@@ -3,12 +3,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::TryStreamExt;
-use sendoff_core::journal::{Append, Fact, Position, Query, Topic};
+use sendoff_core::journal::{Append, Fact, Position, Query, Recorded, Topic};
 use sendoff_engine::journal::Journal;
-use sendoff_engine::journal::publish::{PublishStore, Publishing, Which};
+use sendoff_engine::journal::publish::{
+    FnPublisher, PairOptions, PublishStore, Publisher, Publishing, Which,
+};
+
+use super::{HOUR, pair, position};
+use tokio::sync::Semaphore;
 
 use super::{append, builder, cursor, everything, mortal, node, numbers, often, stored, watched};
-use super::{pair, position};
 use crate::history::{Fault, FaultKind, LogHistory};
 use crate::journal::{Ending, JournalHarness, Latch, PublishHarness};
 use crate::wait::eventually;
@@ -94,7 +98,7 @@ async fn passed<S: PublishStore>(journal: &Journal<S>, latches: &BTreeMap<&str, 
     }
 }
 
-/// J3, J6, J8 and J12, G4: beside writers that overtake one another, nodes share the pairs and hand
+/// Holds J3, J6, J8, J12 and G4: beside writers that overtake one another, nodes share the pairs and hand
 /// them over, and everything is published once and in order.
 pub async fn everything_is_published_once_and_in_order_while_nodes_come_and_go(
     harness: impl PublishHarness,
@@ -133,7 +137,7 @@ pub async fn everything_is_published_once_and_in_order_while_nodes_come_and_go(
     assert_eq!(journal.store().survey().await.unwrap().nodes, [], "they said goodbye");
 }
 
-/// J6 and J8: nodes that die repeat a little, and neither lose nor disorder anything.
+/// Holds J6 and J8: nodes that die repeat a little, and neither lose nor disorder anything.
 pub async fn nothing_is_lost_when_nodes_die(harness: impl PublishHarness) {
     let harness = Arc::new(harness);
     let history = LogHistory::of(readers());
@@ -172,7 +176,7 @@ pub async fn nothing_is_lost_when_nodes_die(harness: impl PublishHarness) {
     }
 }
 
-/// J6 and J8: a server that lost its last commits gives their positions again, and what is recorded
+/// Holds J6 and J8: a server that lost its last commits gives their positions again, and what is recorded
 /// there then is published.
 pub async fn positions_that_are_given_again_are_published_again(harness: impl PublishHarness) {
     let (journal, latch) = (harness.journal(), Latch::new("p"));
@@ -189,7 +193,7 @@ pub async fn positions_that_are_given_again_are_published_again(harness: impl Pu
     node.close().await;
 }
 
-/// J8: a node that was not closed is followed by another, where the cursor is.
+/// Holds J8: a node that was not closed is followed by another, where the cursor is.
 pub async fn who_follows_a_dead_node_goes_on_where_the_cursor_is(harness: impl PublishHarness) {
     let (journal, latch) = (harness.journal(), Latch::new("p"));
     append(journal, 10).await;
@@ -202,5 +206,43 @@ pub async fn who_follows_a_dead_node_goes_on_where_the_cursor_is(harness: impl P
     stored(journal, "p", 20).await;
     assert_eq!(latch.positions(), numbers(1..=20));
     assert_eq!(node.statistics().failovers, 1);
+    node.close().await;
+}
+
+/// Holds J3 and J6: whatever has to be read again, a publisher that is busy holds no other back, and what it
+/// was given before does not count.
+pub async fn a_busy_publisher_holds_no_other_back_when_positions_go_back(
+    harness: impl PublishHarness,
+) {
+    let journal = harness.journal();
+    let (quick_latch, busy_latch) = (Latch::new("quick"), Latch::new("busy"));
+    let gate = Arc::new(Semaphore::new(0));
+    let busy = {
+        let (gate, latch) = (Arc::clone(&gate), busy_latch.clone());
+        FnPublisher::new("busy", move |facts: Vec<Arc<Recorded>>| {
+            let (gate, latch) = (Arc::clone(&gate), latch.clone());
+            async move {
+                let _open = gate.acquire().await?;
+                latch.publish_batch(&facts).await
+            }
+        })
+    };
+    append(journal, 10).await;
+    let node = builder(journal)
+        .pair_with(&everything(), Arc::new(busy), PairOptions { publish_timeout: HOUR, ..often() })
+        .pair_with(&everything(), quick_latch.publisher(), often())
+        .start()
+        .await
+        .unwrap();
+    stored(journal, "quick", 10).await;
+    harness.lose_after(position(6)).await;
+    append(journal, 3).await;
+    quick_latch.wait_for(13).await;
+    assert_eq!(quick_latch.positions()[10..], [7, 8, 9]);
+    gate.add_permits(1);
+    // The facts that are lost, and then those that are there.
+    busy_latch.wait_for(19).await;
+    assert_eq!(busy_latch.positions(), numbers((1..=10).chain(1..=9)));
+    stored(journal, "busy", 9).await;
     node.close().await;
 }

@@ -7,7 +7,7 @@ use super::{HOUR, append, builder, everything, node, numbers, often, stored};
 use crate::journal::{Latch, PublishHarness};
 use crate::wait::eventually;
 
-/// J7: each pair looks when its interval is over; what another's look brought, it gets if it is eager.
+/// Holds J7: each pair looks when its interval is over; what another's look brought, it gets if it is eager.
 pub async fn a_pair_has_its_own_interval(harness: impl PublishHarness) {
     let journal = harness.journal();
     let (quick, slow, eager) = (Latch::new("quick"), Latch::new("slow"), Latch::new("eager"));
@@ -34,7 +34,7 @@ pub async fn a_pair_has_its_own_interval(harness: impl PublishHarness) {
     node.close().await;
 }
 
-/// J7: what is appended through the same journal is found at once.
+/// Holds J7: what is appended through the same journal is found at once.
 pub async fn what_is_appended_here_is_published_at_once(harness: impl PublishHarness) {
     let (journal, latch) = (harness.journal(), Latch::new("p"));
     let hourly = PairOptions { interval: HOUR, ..often() };
@@ -48,7 +48,7 @@ pub async fn what_is_appended_here_is_published_at_once(harness: impl PublishHar
     node.close().await;
 }
 
-/// J7: after some looks in vain a pair looks less often, and another that does not slow down finds
+/// Holds J7: after some looks in vain a pair looks less often, and another that does not slow down finds
 /// what it does not see yet.
 pub async fn a_pair_that_finds_nothing_looks_less_and_less(harness: impl PublishHarness) {
     let journal = harness.journal();

@@ -115,7 +115,7 @@ pub async fn a_fact_that_fails_while_others_do_not_is_poison(harness: impl Publi
     node.close().await;
 }
 
-/// J9: a pair that must stay in order stops at poison, and goes on when it is reset, not when it is
+/// Holds J9: a pair that must stay in order stops at poison, and goes on when it is reset, not when it is
 /// resumed.
 pub async fn a_pair_in_order_stops_as_failed_and_goes_on_when_it_is_reset(
     harness: impl PublishHarness,

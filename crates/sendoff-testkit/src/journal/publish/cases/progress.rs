@@ -16,7 +16,7 @@ use super::{
 use crate::journal::{Latch, PublishHarness};
 use crate::wait::eventually;
 
-/// J3 and J5: a target that refuses everything, one that says it is unwell, and one that is fine. An
+/// Holds J3 and J5: a target that refuses everything, one that says it is unwell, and one that is fine. An
 /// outage is nobody's fault, and ends by itself.
 pub async fn a_publisher_that_fails_touches_no_other_and_goes_on_by_itself(
     harness: impl PublishHarness,
@@ -52,7 +52,7 @@ pub async fn a_publisher_that_fails_touches_no_other_and_goes_on_by_itself(
     node.close().await;
 }
 
-/// J4.
+/// Holds J4.
 pub async fn topics_select_by_types_and_by_required_any_of_and_exact_tags(
     harness: impl PublishHarness,
 ) {
@@ -101,7 +101,7 @@ pub async fn topics_select_by_types_and_by_required_any_of_and_exact_tags(
     }
 }
 
-/// J5: what is included logs and counts, any handler of an outbox is a publisher, and a node counts
+/// Holds J5: what is included logs and counts, any handler of an outbox is a publisher, and a node counts
 /// for all of them.
 pub async fn included_publishers_log_and_count(harness: impl PublishHarness) {
     let journal = harness.journal();
@@ -134,7 +134,7 @@ pub async fn included_publishers_log_and_count(harness: impl PublishHarness) {
     node.close().await;
 }
 
-/// J5 and J7: a hundred at a time, or as many as is said, or one.
+/// Holds J5 and J7: a hundred at a time, or as many as is said, or one.
 pub async fn batches_have_a_hundred_facts_unless_it_is_said(harness: impl PublishHarness) {
     let journal = harness.journal();
     append(journal, 250).await;
@@ -187,7 +187,7 @@ pub async fn a_pair_begins_where_it_is_told_to(harness: impl PublishHarness) {
     node.close().await;
 }
 
-/// J3: one that lags reads for itself, and rejoins.
+/// Holds J3: one that lags reads for itself, and rejoins.
 pub async fn a_pair_behind_the_window_reads_for_itself_and_rejoins(harness: impl PublishHarness) {
     let journal = harness.journal();
     let (near, far) = (Latch::new("near"), Latch::new("far"));
@@ -216,7 +216,7 @@ pub async fn a_pair_behind_the_window_reads_for_itself_and_rejoins(harness: impl
     node.close().await;
 }
 
-/// J12.
+/// Holds J12.
 pub async fn a_thousand_pairs_work_on_one_node(harness: impl PublishHarness) {
     let journal = harness.journal();
     let latches: Vec<_> = (0..1_000).map(|number| Latch::new(format!("p{number}"))).collect();
@@ -241,7 +241,7 @@ pub async fn a_thousand_pairs_work_on_one_node(harness: impl PublishHarness) {
     assert!(cursors.iter().all(|c| c.position.get() == 20 && c.leader.is_none()));
 }
 
-/// J8: who was closed, and who was not, is followed by one that goes on where the cursor is.
+/// Holds J8: who was closed, and who was not, is followed by one that goes on where the cursor is.
 pub async fn a_restart_goes_on_at_the_stored_position(harness: impl PublishHarness) {
     let (journal, latch) = (harness.journal(), Latch::new("p"));
     for round in 1..=3_u64 {

@@ -1,0 +1,92 @@
+//! Lists that are given out in parts.
+
+use sendoff_core::journal::Position;
+use sendoff_core::journal::publish::PairId;
+use serde::{Deserialize, Serialize};
+
+use crate::problem::Problem;
+
+/// Items of a page where nobody says.
+const PAGE: usize = 100;
+/// Items of a page at most; with one more, which says whether there is another page, a store still
+/// reads them in one statement.
+pub(crate) const PAGE_MAX: usize = 500;
+
+/// How many items, as it was asked for.
+pub(crate) fn limit(asked: Option<usize>) -> Result<usize, Problem> {
+    let limit = asked.unwrap_or(PAGE);
+    if (1..=PAGE_MAX).contains(&limit) {
+        Ok(limit)
+    } else {
+        Err(Problem::bad(format!("limit is {limit}; it must be between 1 and {PAGE_MAX}")))
+    }
+}
+
+/// The last item of a page: what `next` says and `after` asks for. Hexadecimal, so that it can be
+/// put into a URL as it is; what is in it is nobody's business.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Last(String, String, Position);
+
+impl Last {
+    pub(crate) fn new(pair: &PairId, position: Position) -> Self {
+        Self(pair.topic().to_owned(), pair.publisher().to_owned(), position)
+    }
+
+    pub(crate) fn pair(&self) -> PairId {
+        PairId::restore(self.0.clone(), self.1.clone())
+    }
+
+    pub(crate) fn position(&self) -> Position {
+        self.2
+    }
+
+    pub(crate) fn to_text(&self) -> String {
+        let json = serde_json::json!([self.0, self.1, self.2]).to_string();
+        json.bytes().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// What `after` asks for, if it is there.
+    pub(crate) fn read(text: Option<&str>) -> Result<Option<Self>, Problem> {
+        let Some(text) = text else { return Ok(None) };
+        let digits = |pair: &[u8]| -> Option<u8> {
+            u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()
+        };
+        let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(digits).collect();
+        let last = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        last.map(Some)
+            .ok_or_else(|| Problem::bad("after is not what the page before gave as its next"))
+    }
+}
+
+/// The first `limit` items, and whether there are more.
+pub(crate) fn cut<T>(mut items: Vec<T>, limit: usize) -> (Vec<T>, bool) {
+    let more = items.len() > limit;
+    items.truncate(limit);
+    (items, more)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_page_says_is_what_the_next_one_asks() {
+        let pair = PairId::new("wállets \"a\"", "b/c:d").unwrap();
+        let last = Last::new(&pair, Position::new(7).unwrap());
+        let read = Last::read(Some(&last.to_text())).unwrap_or_default().unwrap();
+        assert_eq!((read.pair(), read.position().get()), (pair, 7));
+        for wrong in ["", "7", "zz", "5b5d", "é", &last.to_text()[2..]] {
+            assert!(Last::read(Some(wrong)).is_err(), "{wrong}");
+        }
+        assert!(matches!(Last::read(None), Ok(None)));
+    }
+
+    #[test]
+    fn a_page_has_a_limit() {
+        assert!(limit(Some(0)).is_err() && limit(Some(PAGE_MAX + 1)).is_err());
+        assert!(matches!(limit(Some(1)), Ok(1)) && matches!(limit(Some(PAGE_MAX)), Ok(PAGE_MAX)));
+        assert!(matches!(limit(None), Ok(PAGE)));
+        assert_eq!(cut(vec![1, 2, 3], 2), (vec![1, 2], true));
+        assert_eq!(cut(vec![1, 2], 2), (vec![1, 2], false));
+    }
+}

@@ -1,0 +1,51 @@
+//! Clients that take their time.
+
+use std::time::Duration;
+
+use sendoff_admin::Admin;
+use sendoff_engine::journal::{Journal, MemoryJournal};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout};
+
+use crate::client::TOKEN;
+use crate::served::{Served, token};
+
+/// What a connection is told until it is closed, if it sends this and then nothing.
+async fn told(served: &Served, sent: &str) -> (String, Duration) {
+    let begun = Instant::now();
+    let mut stream = TcpStream::connect(served.client.address).await.unwrap();
+    stream.write_all(sent.as_bytes()).await.unwrap();
+    let mut told = String::new();
+    let closed = timeout(Duration::from_secs(60), stream.read_to_string(&mut told)).await;
+    // A connection that is reset is closed as well.
+    let _ = closed.expect("it is closed in time");
+    (told, begun.elapsed())
+}
+
+/// Connections that nobody finishes a request on are closed, before and after a first one.
+#[tokio::test(start_paused = true)]
+async fn a_connection_is_not_kept_for_whoever_says_nothing() {
+    let served = Served::by(Admin::new(&Journal::new(MemoryJournal::new())).token(token())).await;
+    let (told_nothing, _) = told(&served, "GET /api/outbox/publishers HTTP/1.1\r\nho").await;
+    assert!(!told_nothing.contains("200"), "{told_nothing}");
+    told(&served, "").await;
+    let whole = format!(
+        "GET /api/outbox/publishers HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {TOKEN}\r\n\r\n"
+    );
+    let (answer, _) = told(&served, &whole).await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    // A body that does not come: the deadline of the request.
+    let bodiless = format!(
+        "POST /api/outbox/publishers/p/rewind HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
+         authorization: Bearer {TOKEN}\r\ncontent-type: application/json\r\n\
+         content-length: 20\r\n\r\n{{"
+    );
+    let (answer, took) = told(&served, &bodiless).await;
+    assert!(answer.contains("503") && answer.contains("problem:late"), "{answer}");
+    assert!(took >= Duration::from_secs(10));
+    let huge = format!("GET /api/outbox/{} HTTP/1.1\r\n", "a".repeat(40_000));
+    let (answer, _) = told(&served, &huge).await;
+    assert!(!answer.contains("200"), "{answer}");
+    served.close().await;
+}

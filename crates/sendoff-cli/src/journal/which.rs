@@ -1,0 +1,40 @@
+use anyhow::bail;
+use clap::Args;
+use sendoff::journal::publish::Which;
+
+/// Pairs by their names, as filters.
+#[derive(Debug, Args)]
+pub(super) struct Filter {
+    /// Only pairs of this topic
+    #[arg(long, value_name = "NAME")]
+    topic: Option<String>,
+    /// Only pairs of this publisher
+    #[arg(long, value_name = "NAME")]
+    publisher: Option<String>,
+}
+
+impl From<Filter> for Which {
+    fn from(filter: Filter) -> Self {
+        Self { topic: filter.topic, publisher: filter.publisher }
+    }
+}
+
+/// Pairs to be changed: all of them only where that is said.
+#[derive(Debug, Args)]
+pub(super) struct Chosen {
+    #[command(flatten)]
+    filter: Filter,
+    /// All pairs
+    #[arg(long, conflicts_with_all = ["topic", "publisher"])]
+    all: bool,
+}
+
+impl Chosen {
+    pub(super) fn which(self) -> anyhow::Result<Which> {
+        let which = Which::from(self.filter);
+        if which == Which::all() && !self.all {
+            bail!("which pairs? Give --topic, --publisher or both, or --all");
+        }
+        Ok(which)
+    }
+}

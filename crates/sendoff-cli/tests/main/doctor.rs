@@ -1,0 +1,129 @@
+//! `sendoff doctor`, on real databases.
+
+use sendoff::EventId;
+use serde_json::Value;
+
+use crate::journal::{fact, journal};
+use crate::postgres::Place;
+use crate::program::{report, run, stderr};
+
+fn findings<'r>(report: &'r Value, code: &str) -> Vec<&'r str> {
+    let all = report["findings"].as_array().unwrap();
+    let found = all.iter().filter(|finding| finding["code"] == code);
+    found.map(|finding| finding["text"].as_str().unwrap()).collect()
+}
+
+/// Rolls a prepared transaction back, also where the test fails: its locks would outlive it.
+struct Undo<'t> {
+    place: &'t Place,
+    gid: &'t str,
+}
+
+impl Drop for Undo<'_> {
+    fn drop(&mut self) {
+        self.place.sql(&format!("rollback prepared '{}'", self.gid));
+    }
+}
+
+#[test]
+fn a_journal_that_is_well_is_said_to_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+    assert!(run(&["journal", "migrate", "--database-url", &url]).status.success());
+    let well = run(&["doctor", "--database-url", &url]);
+    assert_eq!(well.status.code(), Some(0), "{}", stderr(&well));
+    let text = String::from_utf8(well.stdout).unwrap();
+    assert!(text.contains("ends at position 0") && text.ends_with("nothing is wrong\n"), "{text}");
+
+    let Some(place) = Place::new() else { return };
+    let _journal = journal(&place);
+    let well = place.run(&["doctor"]);
+    assert_eq!(well.status.code(), Some(0), "{}", stderr(&well));
+    assert!(String::from_utf8(well.stdout).unwrap().contains("on a primary"));
+}
+
+/// Holds J6: whoever holds the tail back has a name, a process or a prepared transaction.
+#[test]
+fn the_process_and_the_prepared_transaction_are_named() {
+    let Some(place) = Place::new() else { return };
+    let journal = journal(&place);
+    let gid = format!("cli_{}", EventId::generate());
+    let (mut open, mut prepared) = (place.client(), place.client());
+    let pid: i32 = place.block_on(async {
+        for client in [&mut open, &mut prepared] {
+            client.batch_execute("begin; set application_name = 'slowpoke'").await.unwrap();
+            journal.append_in(client, [fact("opened", "w1")], None).await.unwrap();
+        }
+        let pid = open.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0);
+        open.batch_execute("select 'what it did last'").await.unwrap();
+        prepared.batch_execute(&format!("prepare transaction '{gid}'")).await.unwrap();
+        pid
+    });
+    let undo = Undo { place: &place, gid: &gid };
+
+    let calm = place.run(&["doctor", "--json"]);
+    assert_eq!(calm.status.code(), Some(0), "an append takes a moment: {}", stderr(&calm));
+    assert_eq!(report(&calm)["holders"].as_array().unwrap().len(), 2);
+    let wrong = place.run(&["doctor", "--json", "--open", "0s"]);
+    let asked = place.run(&["doctor", "--queries"]);
+    drop(undo);
+    place.block_on(open.batch_execute("rollback")).unwrap();
+
+    assert_eq!(wrong.status.code(), Some(1));
+    let wrong = report(&wrong);
+    let holders = wrong["holders"].as_array().unwrap();
+    let process = holders.iter().find(|holder| holder["pid"] == pid).unwrap();
+    assert_eq!(process["application"], "slowpoke");
+    assert!(process["since"].is_string() && process["query"].is_null(), "{process}");
+    let other = holders.iter().find(|holder| holder["gid"] == *gid).unwrap();
+    assert!(other["pid"].is_null() && other["since"].is_string(), "{other}");
+    let held = findings(&wrong, "held");
+    assert!(held.iter().any(|text| text.contains(&format!("process {pid} "))), "{held:?}");
+    let remedy = format!("ROLLBACK PREPARED '{gid}'");
+    assert!(held.iter().any(|text| text.contains(&remedy)), "{held:?}");
+    let asked = String::from_utf8(asked.stdout).unwrap();
+    assert!(asked.contains("what it did last"), "{asked}");
+
+    assert_eq!(place.run(&["doctor", "--open", "0s"]).status.code(), Some(0));
+}
+
+#[test]
+fn what_a_tail_relies_on_and_how_pairs_are_is_judged() {
+    let Some(place) = Place::new() else { return };
+    let _journal = journal(&place);
+    let role = place.schema.replace("cli", "cli_role");
+    place.sql("alter sequence journal_position cache 20");
+    place.sql(&format!(
+        "create role {role}; alter role {role} set default_transaction_isolation = 'serializable'"
+    ));
+    place.sql(
+        "insert into journal_cursor (topic, publisher, status, error_count, last_error, leader) \
+         values ('t', 'failed', 'FAILED', 1, 'no such mailbox', null), \
+                ('t', 'gone', 'ACTIVE', 2, 'away', 'n1 of yesterday'), \
+                ('t', 'paused', 'PAUSED', 0, null, null)",
+    );
+    place.sql("insert into journal_parked (topic, publisher, position) values ('t', 'gone', 1)");
+    let ill = place.run(&["doctor", "--json"]);
+    place.sql(&format!("drop role {role}"));
+    assert_eq!(ill.status.code(), Some(1), "{}", stderr(&ill));
+    let ill = report(&ill);
+    for (code, part) in [
+        ("sequence", "ALTER SEQUENCE"),
+        ("failed", "t:failed stopped at a fact that could not be published: no such mailbox"),
+        ("failing", "t:gone failed 2 times"),
+        ("leaderless", "n1 of yesterday is gone"),
+        ("given-up", "retry or discard"),
+        ("paused", "t:paused is paused"),
+    ] {
+        assert!(findings(&ill, code).iter().any(|text| text.contains(part)), "{code}: {ill}");
+    }
+    let isolation = findings(&ill, "isolation");
+    assert!(isolation.iter().any(|text| text.contains(&role)), "{isolation:?}");
+
+    place.sql("alter sequence journal_position cache 1");
+    place.sql("update journal_cursor set status = 'PAUSED'; delete from journal_parked");
+    let advice = place.run(&["doctor"]);
+    let text = String::from_utf8(advice.stdout).unwrap();
+    assert_eq!(advice.status.code(), Some(0), "advice is no failure: {text}");
+    assert!(text.contains("advice: t:gone is paused"), "{text}");
+}

@@ -1,0 +1,139 @@
+//! The journal's end, read while there is a pair to read it for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sendoff_core::report;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tracing::warn;
+
+use super::{FAILED_PAUSE, Node};
+use crate::journal::publish::feed::{Fed, Feed};
+use crate::journal::publish::pair::Pair;
+use crate::journal::publish::store::PublishStore;
+
+/// The longest pause before the journal's end is read again; some errors need somebody to mend them.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// When to look for something new where no pair waits for it.
+pub(super) const NOBODY_WAITS: Duration = Duration::from_secs(60);
+
+/// The feed's task and what it tells; both end when this is dropped.
+pub(super) struct Feeding {
+    told: mpsc::Receiver<Fed>,
+    begun: bool,
+    _task: JoinSet<()>,
+}
+
+/// What the feed tells; never, where there is none.
+pub(super) async fn fed(feed: &mut Option<Feeding>) -> Option<Fed> {
+    match feed {
+        Some(feed) => feed.told.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+impl<S: PublishStore> Node<S> {
+    /// Keeps a feed while there is a pair to feed.
+    pub(super) fn keep_fed(&mut self, now: Instant) {
+        let leads = self.pairs.iter().any(|pair| pair.held.is_some());
+        if !leads {
+            self.feed = None;
+            return;
+        }
+        if self.feed.is_some() || now < self.feed_not_before {
+            return;
+        }
+        // Positions that are in doubt are worth nothing; the next round brings them. Nobody waits for a
+        // pair that is busy meanwhile.
+        let held = self.pairs.iter().filter_map(|pair| pair.held.as_ref());
+        let pairs_at: Vec<_> = held.filter(|held| !held.stale).map(|held| held.at).collect();
+        if pairs_at.is_empty() {
+            return;
+        }
+        let (tell, told) = mpsc::channel(1);
+        let feed = Feed {
+            journal: self.journal.clone(),
+            options: Arc::clone(&self.options),
+            pairs_at,
+            tell,
+            look_at: self.look_at.subscribe(),
+            interval: self.shortest,
+        };
+        let mut task = JoinSet::new();
+        task.spawn(feed.run());
+        self.feed = Some(Feeding { told, begun: false, _task: task });
+    }
+
+    /// Whether there is a window to work from.
+    pub(super) fn is_fed(&self) -> bool {
+        self.feed.as_ref().is_some_and(|feed| feed.begun)
+    }
+
+    /// Whether more rows are wanted: the fastest pair decides, and who is slower reads for itself.
+    pub(super) fn is_hungry(&self) -> bool {
+        let Some(feed) = &self.feed else { return false };
+        let enough = self.options.window_rows / 2;
+        let held = self.pairs.iter().filter_map(|pair| pair.held.as_ref());
+        let fastest = held.map(|held| held.at).max();
+        !feed.begun || fastest.is_some_and(|at| self.window.rows_behind(at) <= enough)
+    }
+
+    pub(super) fn on_fed(&mut self, fed: Option<Fed>) {
+        match fed {
+            Some(Fed::From(position)) => {
+                self.window.begin(position);
+                self.feed_pause = FAILED_PAUSE;
+                if let Some(feed) = &mut self.feed {
+                    feed.begun = true;
+                }
+                self.wake_eager();
+            }
+            Some(Fed::Rows(rows, up_to)) => {
+                let any = !rows.is_empty();
+                self.window.extend(rows, up_to);
+                if any {
+                    self.wake_eager();
+                }
+            }
+            Some(Fed::Lost(error)) => {
+                warn!(error = report(&error), "the journal's end cannot be read; trying again");
+                self.lose_feed();
+            }
+            None => self.lose_feed(),
+        }
+    }
+
+    /// Positions in memory are worth nothing after a link was lost: the database may have lost its
+    /// last commits, and give their positions again.
+    fn lose_feed(&mut self) {
+        self.feed = None;
+        self.past.forget();
+        self.feed_not_before = Instant::now() + self.feed_pause;
+        self.feed_pause = (self.feed_pause * 2).min(LONGEST_PAUSE);
+        self.doubt_all();
+    }
+
+    fn wake_eager(&mut self) {
+        let now = Instant::now();
+        for pair in self.pairs.iter_mut().filter(|pair| pair.options.eager && !pair.resting) {
+            pair.due = pair.due.min(now);
+        }
+    }
+
+    /// Tells the feed when the first pair wants to know whether there is something new.
+    pub(super) fn schedule_look(&mut self) {
+        let waiting = |pair: &&Pair| pair.workable() && !pair.resting && !pair.busy;
+        let first = self.pairs.iter().filter(waiting).map(|pair| pair.due).min();
+        // Where nobody waits, whoever begins to will say so.
+        let due = first.unwrap_or_else(|| Instant::now() + NOBODY_WAITS);
+        self.look_at.send_if_modified(|at| {
+            let changed = first.map_or(*at < Instant::now(), |first| *at != first);
+            if changed {
+                *at = due;
+            }
+            changed
+        });
+    }
+}

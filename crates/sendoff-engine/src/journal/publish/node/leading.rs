@@ -1,0 +1,222 @@
+//! Leading pairs: what stands in the tables, what to take, what to give up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use sendoff_core::journal::publish::{Node as Peer, Seat, balance};
+use sendoff_core::report;
+use tokio::time::{Instant, timeout};
+use tracing::{info, warn};
+
+use super::{Event, FAILED_PAUSE, Node};
+use crate::journal::publish::member::Round;
+use crate::journal::publish::pair::Held;
+use crate::journal::publish::store::{Cursor, PublishStore, Seen, Survey};
+use crate::store::StoreError;
+
+impl<S: PublishStore> Node<S> {
+    pub(super) fn on_round(&mut self, round: &Round) {
+        let now = Instant::now();
+        if round.joined {
+            // The session was another: nothing that was known before can be relied on.
+            self.doubt_all();
+        }
+        // What others allow this node counts from when it said that it is alive.
+        self.fit_until = Some(round.beat_sent + self.options.renew * 2);
+        self.compare(&round.survey, round.survey_sent, now);
+        if !self.stopping {
+            self.share(&round.survey);
+            self.disown(&round.survey, round.survey_sent);
+        }
+        for pair in &self.pairs {
+            let Some(held) = &pair.held else { continue };
+            let lag = round.head.since(held.at);
+            self.counts.lag(&pair.id, lag);
+        }
+        self.count_leading();
+    }
+
+    fn count_leading(&self) {
+        let leading = self.pairs.iter().filter(|pair| pair.held.is_some()).count();
+        self.counts.leading(leading);
+    }
+
+    /// Compares what is in the table with what is in memory. The table wins.
+    fn compare(&mut self, survey: &Survey, sent: Instant, now: Instant) {
+        let mut seen = vec![false; self.pairs.len()];
+        for cursor in &survey.cursors {
+            let Some(&at) = self.by_id.get(&cursor.pair) else { continue };
+            seen[at] = true;
+            let pair = &mut self.pairs[at];
+            if pair.held.is_some() && !pair.compare(cursor, &self.owner, sent, now) {
+                self.counts.gave(&pair.id);
+            }
+        }
+        for (pair, _) in self.pairs.iter_mut().zip(seen).filter(|(_, seen)| !seen) {
+            // Somebody deleted its row.
+            if pair.held.as_ref().is_some_and(|held| held.taken <= sent) {
+                pair.held = None;
+                self.counts.gave(&pair.id);
+            }
+        }
+    }
+
+    /// Gives up what this node took without being told: the answer was lost. It is taken anew, under an
+    /// epoch that is known.
+    fn disown(&mut self, survey: &Survey, sent: Instant) {
+        if self.taking || self.took_at >= sent {
+            return;
+        }
+        let mine = |cursor: &&Cursor| cursor.leader.as_deref() == Some(&*self.owner);
+        let unheld = survey.cursors.iter().filter(mine).filter_map(|cursor| {
+            let at = *self.by_id.get(&cursor.pair)?;
+            let pair = &self.pairs[at];
+            (pair.held.is_none() && !pair.busy).then_some((at, cursor.epoch))
+        });
+        self.start_giving(unheld.collect());
+    }
+
+    /// Takes what nobody has and is this node's share, and gives up what is not.
+    fn share(&mut self, survey: &Survey) {
+        let Some(me) = survey.nodes.iter().position(|node| node.owner == *self.owner) else {
+            return;
+        };
+        let nodes: Vec<_> =
+            survey.nodes.iter().map(|node| Peer { knows: node.knows.clone() }).collect();
+        let owners: BTreeMap<_, _> =
+            survey.nodes.iter().enumerate().map(|(at, node)| (node.owner.as_str(), at)).collect();
+        let seats: Vec<_> = survey
+            .cursors
+            .iter()
+            .map(|cursor| Seat {
+                key: cursor.pair.key(),
+                leader: cursor.leader.as_deref().and_then(|leader| owners.get(leader).copied()),
+            })
+            .collect();
+        let plan = balance(self.options.leadership, &nodes, &seats, me);
+        let mut leaving = vec![false; self.pairs.len()];
+        for at in plan.give {
+            if let Some(&pair) = self.by_id.get(&survey.cursors[at].pair) {
+                leaving[pair] = true;
+            }
+        }
+        for (pair, leaving) in self.pairs.iter_mut().zip(leaving) {
+            if let Some(held) = &mut pair.held {
+                held.leaving = leaving;
+            }
+        }
+        let wanted: Vec<_> = plan
+            .take
+            .into_iter()
+            .map(|at| &survey.cursors[at])
+            .filter_map(|cursor| {
+                let pair = &self.pairs[*self.by_id.get(&cursor.pair)?];
+                // While something of it is under way from the last time, it is not taken again.
+                (pair.held.is_none() && !pair.busy).then(|| Seen {
+                    pair: Arc::clone(&pair.id),
+                    leader: cursor.leader.clone(),
+                    epoch: cursor.epoch,
+                })
+            })
+            .collect();
+        if wanted.is_empty() || self.taking {
+            return;
+        }
+        self.taking = true;
+        let (journal, owner) = (self.journal.clone(), Arc::clone(&self.owner));
+        let limit = self.options.store_timeout;
+        self.events.spawn(async move {
+            let taken = timeout(limit, journal.store().take(&owner, &wanted)).await;
+            Event::Took(wanted, taken.unwrap_or(Err(StoreError::Timeout)))
+        });
+    }
+
+    pub(super) fn on_took(
+        &mut self,
+        wanted: &[Seen],
+        taken: Result<Vec<Cursor>, StoreError>,
+        now: Instant,
+    ) {
+        self.taking = false;
+        self.took_at = now;
+        let taken = match taken {
+            Ok(taken) => taken,
+            Err(error) => {
+                warn!(error = report(&error), "pairs could not be taken; trying again");
+                return;
+            }
+        };
+        let led = wanted.iter().filter(|seen| seen.leader.is_some()).map(|seen| &*seen.pair);
+        let led: BTreeSet<_> = led.collect();
+        for cursor in taken {
+            let Some(&at) = self.by_id.get(&cursor.pair) else { continue };
+            let failover = led.contains(&cursor.pair);
+            let pair = &mut self.pairs[at];
+            info!(pair = %pair.id, epoch = cursor.epoch, position = %cursor.position, failover,
+                  "this node leads the pair");
+            let mut held = Held::new(&cursor, now);
+            held.leaving = self.stopping;
+            pair.held = Some(held);
+            pair.begin_afresh(now);
+            self.counts.took(&pair.id, failover);
+        }
+        self.count_leading();
+    }
+
+    /// Gives up what is to be given up, once nothing of it is under way: whoever takes it begins
+    /// exactly where this node ended.
+    pub(super) fn give(&mut self, now: Instant) {
+        if now < self.give_not_before {
+            return;
+        }
+        let mut giving = Vec::new();
+        for (at, pair) in self.pairs.iter_mut().enumerate() {
+            let Some(held) = &mut pair.held else { continue };
+            let unstored = held.at > held.stored && !held.stale;
+            if held.leaving && !held.giving && !pair.busy && held.is_stored() && !unstored {
+                held.giving = true;
+                giving.push((at, held.epoch));
+            }
+        }
+        self.start_giving(giving);
+    }
+
+    /// Pairs, and the epochs they are had under.
+    fn start_giving(&mut self, giving: Vec<(usize, i64)>) {
+        if giving.is_empty() {
+            return;
+        }
+        let named: Vec<_> =
+            giving.iter().map(|(at, epoch)| (Arc::clone(&self.pairs[*at].id), *epoch)).collect();
+        let (journal, owner) = (self.journal.clone(), Arc::clone(&self.owner));
+        let limit = self.options.store_timeout;
+        self.events.spawn(async move {
+            let given = timeout(limit, journal.store().give(&owner, &named)).await;
+            Event::Gave(giving, given.unwrap_or(Err(StoreError::Timeout)))
+        });
+    }
+
+    pub(super) fn on_gave(
+        &mut self,
+        pairs: &[(usize, i64)],
+        given: Result<(), StoreError>,
+        now: Instant,
+    ) {
+        for &(at, epoch) in pairs {
+            let pair = &mut self.pairs[at];
+            let Some(held) = pair.held.as_mut().filter(|held| held.epoch == epoch) else {
+                continue;
+            };
+            held.giving = false;
+            if given.is_ok() || self.stopping {
+                pair.held = None;
+                self.counts.gave(&pair.id);
+            }
+        }
+        self.count_leading();
+        if let Err(error) = given {
+            warn!(error = report(&error), "pairs could not be given up; trying again");
+            self.give_not_before = now + FAILED_PAUSE;
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Decides which pair works when, and writes their cursors together. One task; whatever waits for
+//! somebody else is a task of its own and comes back as an event.
+//!
+//! `feeding` keeps the journal's end at hand, `running` is what pairs do with it, `failing` what follows
+//! where they cannot, `aside` what they come back to, `storing` how far they are, and `leading` whose
+//! they are.
+
+mod aside;
+mod failing;
+mod feeding;
+mod leading;
+mod running;
+mod storing;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sendoff_core::journal::publish::PairId;
+use sendoff_core::journal::{Position, Recorded};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use self::feeding::{Feeding, NOBODY_WAITS, fed};
+use super::member::Member;
+use super::options::PublishOptions;
+use super::pair::{Held, Pair};
+use super::past::{Page, Past, Wanted};
+use super::statistics::Counts;
+use super::store::{Cursor, Move, NodeCard, Parked, PublishStore, Seen};
+use super::window::Window;
+use super::work::{Again, CatchUp, Failed, Probed, Ran};
+use crate::journal::handle::Journal;
+use crate::store::StoreError;
+
+/// The pause after a statement failed.
+const FAILED_PAUSE: Duration = Duration::from_millis(200);
+
+/// What came of something that was under way.
+enum Event {
+    Ran { pair: usize, epoch: i64, facts: Vec<Arc<Recorded>>, up_to: Position, ran: Ran },
+    Probed { pair: usize, epoch: i64, suspect: Failed, at: Position, probed: Probed },
+    Read(Wanted, Result<Page, StoreError>),
+    Retried { pair: usize, tried: Result<Vec<Again>, StoreError> },
+    Wrote { moves: Vec<(usize, Move)>, made: Result<Vec<bool>, StoreError> },
+    Took(Vec<Seen>, Result<Vec<Cursor>, StoreError>),
+    Gave(Vec<(usize, i64)>, Result<(), StoreError>),
+    Due(Result<Vec<Parked>, StoreError>),
+}
+
+pub(super) struct Node<S> {
+    journal: Journal<S>,
+    options: Arc<PublishOptions>,
+    owner: Arc<str>,
+    pairs: Vec<Pair>,
+    by_id: BTreeMap<PairId, usize>,
+    window: Window,
+    past: Past,
+    catch_up: Arc<CatchUp>,
+    counts: Counts,
+    events: JoinSet<Event>,
+    feed: Option<Feeding>,
+    feed_not_before: Instant,
+    feed_pause: Duration,
+    look_at: watch::Sender<Instant>,
+    /// Until when others believe that this node is alive; none until it joined.
+    fit_until: Option<Instant>,
+    writing: bool,
+    write_not_before: Instant,
+    taking: bool,
+    /// When the last taking ended, however it did.
+    took_at: Instant,
+    give_not_before: Instant,
+    asking: bool,
+    ask_not_before: Instant,
+    origin: Instant,
+    /// The shortest interval of any pair.
+    shortest: Duration,
+    stopping: bool,
+}
+
+impl<S: PublishStore> Node<S> {
+    pub(super) fn new(
+        journal: Journal<S>,
+        options: Arc<PublishOptions>,
+        owner: Arc<str>,
+        pairs: Vec<Pair>,
+        counts: Counts,
+    ) -> Self {
+        let now = Instant::now();
+        let intervals = pairs.iter().map(|pair| pair.options.interval);
+        let shortest = intervals.min().unwrap_or(NOBODY_WAITS);
+        let by_id = pairs.iter().enumerate().map(|(at, pair)| ((*pair.id).clone(), at)).collect();
+        Self {
+            journal,
+            owner,
+            by_id,
+            window: Window::new(options.window_rows, options.window_bytes),
+            past: Past::new(options.window_rows, options.window_bytes),
+            catch_up: Arc::default(),
+            counts,
+            events: JoinSet::new(),
+            feed: None,
+            feed_not_before: now,
+            feed_pause: FAILED_PAUSE,
+            look_at: watch::Sender::new(now),
+            fit_until: None,
+            writing: false,
+            write_not_before: now,
+            taking: false,
+            took_at: now,
+            give_not_before: now,
+            asking: false,
+            ask_not_before: now,
+            origin: now,
+            shortest,
+            stopping: false,
+            pairs,
+            options,
+        }
+    }
+
+    /// Until it is told to stop and nothing is under way any more.
+    pub(super) async fn run(mut self, stop: CancellationToken) {
+        let leave = CancellationToken::new();
+        let (tell, mut rounds) = mpsc::channel(1);
+        let mut member = JoinSet::new();
+        let card = NodeCard {
+            owner: Arc::clone(&self.owner),
+            knows: self.pairs.iter().map(|pair| pair.key).collect(),
+            renew: self.options.renew,
+            lease: self.options.lease,
+        };
+        member.spawn(
+            Member {
+                journal: self.journal.clone(),
+                options: Arc::clone(&self.options),
+                card,
+                tell,
+                stop: leave.clone(),
+            }
+            .run(),
+        );
+        let mut drained = None;
+        loop {
+            self.act();
+            if self.stopping && self.is_quiet() {
+                break;
+            }
+            let wake = self.next_wake();
+            let hungry = self.is_hungry();
+            tokio::select! {
+                biased;
+                () = stop.cancelled(), if !self.stopping => {
+                    self.stopping = true;
+                    drained = Some(Instant::now() + self.options.drain_timeout);
+                    self.pairs.iter_mut().filter_map(|pair| pair.held.as_mut())
+                        .for_each(|held| held.leaving = true);
+                }
+                () = sleep_until(drained.unwrap_or(wake)), if drained.is_some() => {
+                    warn!("publishing was cut off: what was under way will be published again");
+                    break;
+                }
+                Some(event) = self.events.join_next() => match event {
+                    Ok(event) => self.on_event(event),
+                    // Publishers' panics are caught where they run.
+                    Err(error) => error!(%error, "a task of publishing ended"),
+                },
+                Some(round) = rounds.recv() => self.on_round(&round),
+                fed = fed(&mut self.feed), if hungry => self.on_fed(fed),
+                () = sleep_until(wake) => {}
+            }
+        }
+        self.events.abort_all();
+        leave.cancel();
+        while member.join_next().await.is_some() {}
+        info!(owner = &*self.owner, "publishing ended");
+    }
+
+    /// Begins whatever can be begun.
+    fn act(&mut self) {
+        let now = Instant::now();
+        if !self.stopping {
+            self.keep_fed(now);
+            if self.is_fit(now) {
+                for at in 0..self.pairs.len() {
+                    if self.pairs[at].is_ready(now) {
+                        self.begin(at, now);
+                    }
+                }
+                self.ask_for_due(now);
+            }
+        }
+        self.pairs.iter_mut().for_each(|pair| pair.store_idle(now));
+        self.write(now);
+        self.give(now);
+        self.schedule_look();
+    }
+
+    /// Whether nobody may have taken this node's place. Before each run, so that a node that was
+    /// stopped begins nothing that is another's by now.
+    fn is_fit(&self, now: Instant) -> bool {
+        self.fit_until.is_some_and(|until| now < until)
+    }
+
+    /// Whether nothing is left to be done.
+    fn is_quiet(&self) -> bool {
+        self.events.is_empty() && self.pairs.iter().all(|pair| pair.held.is_none())
+    }
+
+    /// When to look again, if nothing happens before.
+    fn next_wake(&self) -> Instant {
+        let pairs = self.pairs.iter().filter(|pair| !pair.busy && pair.workable());
+        let due = pairs.map(|pair| pair.due).min();
+        let now = Instant::now();
+        let later = now + self.options.renew;
+        // What is due and could not begin waits for an event, or for the next round.
+        let mut wake = due.filter(|due| *due > now).map_or(later, |due| due.min(later));
+        if self.feed.is_none() && self.feed_not_before > now {
+            wake = wake.min(self.feed_not_before);
+        }
+        for not_before in [self.write_not_before, self.give_not_before] {
+            if not_before > now {
+                wake = wake.min(not_before);
+            }
+        }
+        wake
+    }
+
+    fn on_event(&mut self, event: Event) {
+        let now = Instant::now();
+        match event {
+            Event::Ran { pair, epoch, facts, up_to, ran } => {
+                self.pairs[pair].busy = false;
+                if self.leads(pair, epoch) {
+                    self.on_ran(pair, &facts, up_to, &ran, now);
+                } else {
+                    // Another has the pair by now, or it is somewhere else: this does not count.
+                    self.counts.fenced(&self.pairs[pair].id);
+                }
+            }
+            Event::Probed { pair, epoch, suspect, at, probed } => {
+                self.pairs[pair].busy = false;
+                if self.leads(pair, epoch) {
+                    self.on_probed(pair, &suspect, at, probed, now);
+                }
+            }
+            Event::Read(wanted, page) => self.on_read(wanted, page, now),
+            Event::Retried { pair, tried } => self.on_retried(pair, tried),
+            Event::Wrote { moves, made } => self.on_wrote(moves, made, now),
+            Event::Took(wanted, taken) => self.on_took(&wanted, taken, now),
+            Event::Gave(pairs, given) => self.on_gave(&pairs, given, now),
+            Event::Due(parked) => self.on_due(parked),
+        }
+    }
+
+    /// Whether the node still has the pair, as it had it when something of it began, and what it knew
+    /// of it still counts.
+    fn leads(&self, at: usize, epoch: i64) -> bool {
+        self.pairs[at].held.as_ref().is_some_and(|held| held.epoch == epoch && !held.stale)
+    }
+
+    /// From now on nothing counts that is known of pairs: it has to be read again.
+    fn doubt_all(&mut self) {
+        self.pairs.iter_mut().filter_map(|pair| pair.held.as_mut()).for_each(Held::doubt);
+    }
+}

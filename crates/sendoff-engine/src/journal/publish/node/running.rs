@@ -1,0 +1,143 @@
+//! A pair's run: what it is given, and what came of it.
+
+use std::sync::Arc;
+
+use sendoff_core::journal::{Position, Recorded};
+use sendoff_core::{FailureClass, report};
+use tokio::time::{Instant, timeout};
+use tracing::warn;
+
+use super::{Event, FAILED_PAUSE, Node};
+use crate::journal::publish::past::{Page, Wanted};
+use crate::journal::publish::store::PublishStore;
+use crate::journal::publish::window::Cut;
+use crate::journal::publish::work::{Failed, Ran, publish};
+use crate::store::StoreError;
+
+impl<S: PublishStore> Node<S> {
+    /// Begins a pair's next run.
+    pub(super) fn begin(&mut self, at: usize, now: Instant) {
+        let feeding = self.is_fed();
+        let pair = &mut self.pairs[at];
+        let Some(held) = &pair.held else { return };
+        if !feeding {
+            pair.due = now + FAILED_PAUSE;
+            return;
+        }
+        let most = if held.at < pair.trouble.alone_up_to { 1 } else { pair.options.run_of() };
+        let floor = self.window.floor();
+        loop {
+            let pair = &mut self.pairs[at];
+            let Some(held) = &mut pair.held else { return };
+            let (after, topic) = (held.at, &pair.topic);
+            let Some(cut) =
+                self.window.cut(after, topic, most).or_else(|| self.past.cut(after, topic, most))
+            else {
+                // It begins when the page is there; where that fails, when it asks again.
+                self.past.want(after, floor);
+                pair.due = now + FAILED_PAUSE;
+                break;
+            };
+            if cut.passes_only() && cut.up_to < floor {
+                held.at = cut.up_to;
+                continue;
+            }
+            if after < floor {
+                self.past.want(after, floor);
+            }
+            self.run_cut(at, cut, now);
+            break;
+        }
+        self.read_past();
+    }
+
+    /// Publishes what was cut, or goes idle.
+    fn run_cut(&mut self, at: usize, cut: Cut, now: Instant) {
+        let pair = &mut self.pairs[at];
+        let Some(held) = &mut pair.held else { return };
+        let epoch = held.epoch;
+        if let Some(error) = cut.broken {
+            let failed = Failed { class: FailureClass::Dead, error };
+            self.on_failed(at, &failed, cut.up_to, None, now);
+            return;
+        }
+        if cut.facts.is_empty() {
+            held.at = cut.up_to;
+            pair.found_nothing(now, self.origin);
+            return;
+        }
+        pair.busy = true;
+        pair.resting = false;
+        let (publisher, options) = (Arc::clone(&pair.publisher), pair.options.clone());
+        let Cut { facts, up_to, .. } = cut;
+        self.events.spawn(async move {
+            let ran = publish(&*publisher, &facts, &options).await;
+            Event::Ran { pair: at, epoch, facts, up_to, ran }
+        });
+    }
+
+    /// Reads the next page that the window does not reach back to.
+    fn read_past(&mut self) {
+        let Some(wanted) = self.past.next() else { return };
+        let (after, most) = (wanted.after, wanted.most);
+        let (journal, catch_up) = (self.journal.clone(), Arc::clone(&self.catch_up));
+        let (floor, limit) = (self.window.floor(), self.options.store_timeout);
+        self.events.spawn(async move {
+            let read = catch_up.read(journal.store(), after, floor, most);
+            let rows = timeout(limit, read).await.unwrap_or(Err(StoreError::Timeout));
+            Event::Read(wanted, rows.map(|(rows, up_to)| Page { after, up_to, rows }))
+        });
+    }
+
+    pub(super) fn on_read(&mut self, wanted: Wanted, page: Result<Page, StoreError>, now: Instant) {
+        match page {
+            Ok(page) => {
+                self.past.add(wanted, page);
+                let floor = self.window.floor();
+                for pair in self.pairs.iter_mut().filter(|pair| !pair.resting) {
+                    if pair.held.as_ref().is_some_and(|held| held.at < floor) {
+                        pair.due = pair.due.min(now);
+                    }
+                }
+                self.read_past();
+            }
+            Err(error) => {
+                warn!(error = report(&error), "the journal cannot be read; trying again");
+                self.past.forget();
+            }
+        }
+    }
+
+    pub(super) fn on_ran(
+        &mut self,
+        at: usize,
+        facts: &[Arc<Recorded>],
+        up_to: Position,
+        ran: &Ran,
+        now: Instant,
+    ) {
+        let pair = &mut self.pairs[at];
+        let Some(held) = &mut pair.held else { return };
+        if ran.done > 0 {
+            let whole = ran.failed.is_none();
+            held.at = if whole { up_to } else { facts[ran.done - 1].position };
+            held.errors = 0;
+            held.unstored += 1;
+            pair.empty = 0;
+            (pair.due, pair.poll_at) = (now, now);
+            pair.trouble.attempts = 0;
+            pair.trouble.since = None;
+            pair.trouble.parked_in_a_row = 0;
+            pair.store(|next| {
+                next.published = true;
+                next.last_error = None;
+            });
+            self.counts.published(&pair.id, &facts[..ran.done]);
+        }
+        if let Some(failed) = &ran.failed {
+            let (position, last) = (facts[ran.done].position, facts[facts.len() - 1].position);
+            let alone = facts.len() == 1;
+            self.on_failed(at, failed, position, (!alone).then_some(last), now);
+        }
+    }
+}

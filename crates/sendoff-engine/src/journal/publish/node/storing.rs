@@ -1,0 +1,64 @@
+//! Cursors, written together.
+
+use std::sync::Arc;
+
+use sendoff_core::{limits, report};
+use tokio::time::{Instant, timeout};
+use tracing::{info, warn};
+
+use super::{Event, FAILED_PAUSE, Node};
+use crate::journal::publish::store::{Move, PublishStore};
+use crate::store::StoreError;
+
+impl<S: PublishStore> Node<S> {
+    /// Stores whatever is to be stored, together, one statement at a time.
+    pub(super) fn write(&mut self, now: Instant) {
+        if self.writing || now < self.write_not_before {
+            return;
+        }
+        let numbered = self.pairs.iter_mut().enumerate();
+        let moves: Vec<_> = numbered
+            .filter_map(|(at, pair)| Some((at, pair.take_move()?)))
+            .take(limits::BATCH_ROWS)
+            .collect();
+        if moves.is_empty() {
+            return;
+        }
+        self.writing = true;
+        let (journal, owner) = (self.journal.clone(), Arc::clone(&self.owner));
+        let limit = self.options.store_timeout;
+        self.events.spawn(async move {
+            let plain: Vec<_> = moves.iter().map(|(_, next)| next.clone()).collect();
+            let made = timeout(limit, journal.store().advance(&owner, &plain)).await;
+            Event::Wrote { moves, made: made.unwrap_or(Err(StoreError::Timeout)) }
+        });
+    }
+
+    pub(super) fn on_wrote(
+        &mut self,
+        moves: Vec<(usize, Move)>,
+        made: Result<Vec<bool>, StoreError>,
+        now: Instant,
+    ) {
+        self.writing = false;
+        match made {
+            Ok(made) => {
+                for ((at, moved), made) in moves.into_iter().zip(made) {
+                    self.pairs[at].wrote(&moved, made, now);
+                    if !made {
+                        info!(pair = %moved.pair, from = %moved.from, to = %moved.to,
+                              "a cursor was not moved: it is another's, or somewhere else");
+                        self.counts.fenced(&moved.pair);
+                    }
+                }
+            }
+            Err(error) => {
+                warn!(error = report(&error), "cursors could not be stored; trying again");
+                self.write_not_before = now + FAILED_PAUSE;
+                for (at, moved) in moves {
+                    self.pairs[at].not_wrote(moved);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,193 @@
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sendoff_core::journal::publish::{CursorStatus, PairId};
+use sendoff_core::journal::retain::Ranges;
+use sendoff_core::journal::{Position, Query};
+use sendoff_engine::journal::TailOptions;
+use sendoff_engine::journal::retain::{JournalMaintainer, RetainOptions, RetainReport, Retained};
+use tokio_util::sync::CancellationToken;
+
+use super::{fact, found, position, tagged};
+use crate::journal::RetainHarness;
+
+/// Partitions of ten positions, where there are some: whatever goes in these cases goes by tens.
+const TENS: Ranges = Ranges {
+    size: NonZeroU64::new(10).expect("it is not zero"),
+    ahead: 2,
+    most_moved: NonZeroU64::new(10).expect("it is not zero"),
+};
+
+fn options() -> RetainOptions {
+    RetainOptions { ranges: TENS, batch: 7, ..RetainOptions::default() }
+}
+
+fn last(keep: u64) -> RetainOptions {
+    RetainOptions { keep_last: Some(keep), ..options() }
+}
+
+fn maintainer(harness: &impl RetainHarness, options: RetainOptions) -> JournalMaintainer {
+    JournalMaintainer::new(Arc::new(harness.journal().store().clone()), options).unwrap()
+}
+
+async fn retain(harness: &impl RetainHarness, options: RetainOptions) -> RetainReport {
+    here(maintainer(harness, options).run_once().await.unwrap())
+}
+
+fn here(retained: Retained) -> RetainReport {
+    match retained {
+        Retained::Here(report) => report,
+        Retained::Elsewhere => panic!("nobody else is at work"),
+    }
+}
+
+fn pair(name: &str) -> PairId {
+    PairId::new("topic", name).unwrap()
+}
+
+/// Forty facts, at the positions 1 to 40; every second has a tag that the others have not.
+async fn forty(harness: &impl RetainHarness) {
+    for number in 1..=40 {
+        let tags = [format!("n={number}"), format!("odd={}", number % 2)];
+        let tags: Vec<_> = tags.iter().map(String::as_str).collect();
+        let receipts = harness.journal().append([fact("t", &tags)]).await.unwrap();
+        assert_eq!(receipts[0].position, position(number));
+    }
+}
+
+/// The positions that are there.
+async fn there(harness: &impl RetainHarness, query: Query) -> Vec<u64> {
+    found(harness.journal(), query).await.iter().map(|fact| fact.position.get()).collect()
+}
+
+async fn lowest(harness: &impl RetainHarness) -> Option<u64> {
+    there(harness, Query::all()).await.first().copied()
+}
+
+/// A pair that lags, one that is paused and one that has failed hold back alike, and are named.
+pub async fn nothing_goes_that_a_cursor_has_not_passed_whatever_its_status(
+    harness: impl RetainHarness,
+) {
+    forty(&harness).await;
+    let (quick, slow) = (pair("quick"), pair("slow"));
+    harness.put_cursor(&quick, position(40), CursorStatus::Active).await;
+    for (at, status) in
+        [(0, CursorStatus::Active), (10, CursorStatus::Paused), (20, CursorStatus::Failed)]
+    {
+        harness.put_cursor(&slow, position(at), status).await;
+        let report = retain(&harness, last(0)).await;
+        assert_eq!(report.release.up_to, position(at));
+        assert_eq!(report.release.wanted, position(40));
+        let [held] = &*report.release.held_by else { panic!("{report:?}") };
+        assert_eq!(held.to_string(), format!("topic:slow is {status} at position {at}"));
+        assert_eq!(lowest(&harness).await, Some(at + 1));
+        assert!(report.finished);
+    }
+    harness.put_cursor(&slow, position(40), CursorStatus::Active).await;
+    let report = retain(&harness, last(0)).await;
+    assert!(report.release.held_by.is_empty());
+    assert_eq!(lowest(&harness).await, None);
+}
+
+/// A fact that a pair has set aside is there when it is tried again, and so is all behind it.
+pub async fn what_was_set_aside_stays_until_it_is_settled(harness: impl RetainHarness) {
+    forty(&harness).await;
+    let pair = pair("p");
+    harness.put_cursor(&pair, position(40), CursorStatus::Active).await;
+    harness.set_aside(&pair, position(31), true).await;
+    harness.set_aside(&pair, position(21), true).await;
+    let report = retain(&harness, last(0)).await;
+    let [held] = &*report.release.held_by else { panic!("{report:?}") };
+    assert_eq!(held.to_string(), "topic:p has set position 21 aside");
+    assert_eq!(lowest(&harness).await, Some(21));
+    harness.set_aside(&pair, position(21), false).await;
+    retain(&harness, last(0)).await;
+    assert_eq!(lowest(&harness).await, Some(31));
+    harness.set_aside(&pair, position(31), false).await;
+    retain(&harness, last(0)).await;
+    assert_eq!(lowest(&harness).await, None);
+}
+
+/// By count, by age, and by both: then what either keeps.
+pub async fn the_newest_and_the_young_stay(harness: impl RetainHarness) {
+    forty(&harness).await;
+    let hour = Some(Duration::from_secs(3_600));
+    for keeping in [last(40), last(1_000), RetainOptions { keep: hour, ..options() }] {
+        retain(&harness, keeping).await;
+        assert_eq!(lowest(&harness).await, Some(1));
+    }
+    retain(&harness, last(30)).await;
+    assert_eq!(lowest(&harness).await, Some(11));
+    retain(&harness, RetainOptions { keep: hour, ..last(0) }).await;
+    assert_eq!(lowest(&harness).await, Some(11));
+    // Older than a second ago, which is how exact times are: in time all of them are.
+    let seconds = Some(Duration::from_millis(1));
+    let patient = async || {
+        retain(&harness, RetainOptions { keep: seconds, ..last(10) }).await;
+        lowest(&harness).await == Some(31)
+    };
+    crate::wait::eventually("facts to be old enough", patient).await;
+}
+
+/// It says what would be done.
+pub async fn a_dry_run_changes_nothing(harness: impl RetainHarness) {
+    forty(&harness).await;
+    // Partitions are there by then, where there are some.
+    retain(&harness, options()).await;
+    let seen = here(maintainer(&harness, last(20)).dry_run(1_000).await.unwrap());
+    assert_eq!(lowest(&harness).await, Some(1));
+    let done = retain(&harness, last(20)).await;
+    assert_eq!(lowest(&harness).await, Some(21));
+    assert_eq!((seen.facts, seen.dropped, seen.release), (done.facts, done.dropped, done.release));
+    assert!(done.facts == 20 || seen.facts == 0);
+    assert_eq!(done.batches, done.facts.div_ceil(7), "in short transactions");
+}
+
+/// By their tags, by a tail from the beginning, and by whoever decides; and an id is not there twice.
+pub async fn what_is_left_is_found_and_positions_go_on(harness: impl RetainHarness) {
+    forty(&harness).await;
+    let journal = harness.journal();
+    let kept = found(journal, tagged("n=40")).await;
+    retain(&harness, last(10)).await;
+    assert_eq!(there(&harness, tagged("odd=1")).await, [31, 33, 35, 37, 39]);
+    assert_eq!(there(&harness, tagged("n=7")).await, [0; 0]);
+    let again = journal.append([kept[0].fact.clone()]).await.unwrap();
+    assert_eq!((again[0].position, again[0].fresh), (position(40), false));
+
+    let mut tail = journal.tail(Position::START, TailOptions::default()).await.unwrap();
+    let mut passed = Vec::new();
+    while passed.len() < 10 {
+        passed.extend(tail.next().await.unwrap().rows.iter().map(|row| row.position.get()));
+    }
+    assert_eq!(passed, (31..=40).collect::<Vec<_>>());
+
+    retain(&harness, last(0)).await;
+    assert_eq!(there(&harness, Query::all()).await, [0; 0]);
+    let gone = journal.append([kept[0].fact.clone()]).await.unwrap();
+    assert!(gone[0].fresh, "what is gone is forgotten");
+    assert!(gone[0].position > position(40), "a position is given once");
+    assert_eq!(there(&harness, tagged("n=40")).await.len(), 1);
+    let mark = journal.head().await.unwrap();
+    let free = tagged("n=41").none_after(mark);
+    journal.append_if([fact("t", &["n=41"])], free.clone()).await.unwrap();
+    assert!(journal.append_if([fact("t", &["n=41"])], free).await.is_err());
+}
+
+/// Everything is kept that nobody said a word about.
+pub async fn without_a_bound_nothing_goes(harness: impl RetainHarness) {
+    forty(&harness).await;
+    let report = retain(&harness, options()).await;
+    assert_eq!((report.facts, report.dropped.len()), (0, 0));
+    assert_eq!(lowest(&harness).await, Some(1));
+}
+
+/// Between two transactions.
+pub async fn a_pass_that_is_cancelled_says_so(harness: impl RetainHarness) {
+    forty(&harness).await;
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    let pass = maintainer(&harness, last(0)).run_once_until(&cancel).await.unwrap();
+    assert!(!here(pass).finished);
+    assert_eq!(lowest(&harness).await, Some(1));
+}
