@@ -2,6 +2,7 @@
 
 mod append;
 mod decide;
+mod drivers;
 mod failover;
 mod gaps;
 mod plans;
