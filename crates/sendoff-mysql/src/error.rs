@@ -38,6 +38,18 @@ pub(crate) fn failed(error: Error) -> StoreError {
     }
 }
 
+/// The same of an error of an application's driver.
+#[cfg(any(feature = "sea-orm", feature = "sqlx"))]
+pub(crate) fn foreign(number: Option<u16>, source: BoxError) -> StoreError {
+    match number {
+        Some(number) if fix(number).is_some() => {
+            misconfigured(explained(Some(number), source).to_string())
+        }
+        Some(number) if !passes(number) => StoreError::Refused(source),
+        _ => StoreError::Unavailable(source),
+    }
+}
+
 /// What would have to be changed so that the same statement is not refused.
 pub(crate) fn fix(code: u16) -> Option<&'static str> {
     Some(match code {

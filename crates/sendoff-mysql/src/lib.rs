@@ -1,4 +1,4 @@
-//! The outbox in MySQL, from version 8.0.17 on, and in MariaDB, from 10.6 on.
+//! The outbox and the journal in MySQL, from version 8.0.17 on, and in MariaDB, from 10.6 on.
 //!
 //! Promise: an event exists if and only if the transaction it was written in committed; two claims
 //! never return the same row while its hold lasts; a stale token changes nothing; payloads come back
@@ -28,6 +28,9 @@
 //! # }
 //! ```
 //!
+//! [`MysqlJournal`] is the other shape: a log of facts that are appended under conditions and read in
+//! order. It needs no outbox; see its own documentation.
+//!
 //! Not here: delivery, retries and waking (see `sendoff-engine`); a connection pool. Neither server can
 //! wake a relay in another process, so there events wait for its next poll.
 
@@ -36,6 +39,7 @@ mod claim;
 mod connect;
 mod error;
 mod inspect;
+mod journal;
 mod link;
 mod locked;
 mod names;
@@ -53,6 +57,7 @@ mod wake;
 mod wire;
 
 pub use capture::{MysqlConnSavepoint, MysqlConnTransaction, MysqlSavepoint, MysqlTransaction};
+pub use journal::{JournalOptions, MysqlJournal, journal_migration_sql};
 pub use options::{Layout, MysqlOptions, Payloads, Retention, Tls};
 pub use schema::migration_sql;
 pub use sendoff_core::partition::Period;

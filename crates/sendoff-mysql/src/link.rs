@@ -109,6 +109,14 @@ impl Link {
 #[derive(Debug, Default)]
 pub(crate) struct Tries(u32);
 
+impl Tries {
+    /// Whether it may be tried once more.
+    pub(crate) fn again(&mut self) -> bool {
+        self.0 += 1;
+        self.0 < TRIES
+    }
+}
+
 /// The connection of a link while one transaction has it.
 pub(crate) struct Session<'l> {
     state: MutexGuard<'l, State>,
@@ -120,15 +128,25 @@ pub(crate) struct Session<'l> {
 impl Session<'_> {
     /// Runs a text of one or more statements, and returns the rows of the last result that has any.
     pub(crate) async fn query(&mut self, text: &str) -> Result<Vec<Row>, Error> {
-        let rows = last_rows(&mut self.conn, text).await?;
+        Ok(self.results(text).await?.pop().unwrap_or_default())
+    }
+
+    /// The same, and returns the rows of every result that has columns.
+    pub(crate) async fn results(&mut self, text: &str) -> Result<Vec<Vec<Row>>, Error> {
+        let all = results(&mut self.conn, text).await?;
         self.stale = false;
-        Ok(rows)
+        Ok(all)
     }
 
     /// Runs a text, and says how many rows its last statement changed.
     pub(crate) async fn change(&mut self, text: &str) -> Result<u64, Error> {
         self.conn.query_drop(text).await?;
         Ok(self.conn.affected_rows())
+    }
+
+    /// Whether it lay idle and has answered nothing since.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.stale
     }
 
     /// Everything was answered, and no transaction is open.
@@ -158,18 +176,26 @@ impl Session<'_> {
 /// Runs a text of one or more statements, and returns the rows of the last result that has any. The
 /// first error ends it: the server leaves the statements behind it out.
 pub(crate) async fn last_rows<C: Queryable>(conn: &mut C, text: &str) -> Result<Vec<Row>, Error> {
+    Ok(results(conn, text).await?.pop().unwrap_or_default())
+}
+
+/// The same, and returns the rows of every result that has columns.
+pub(crate) async fn results<C: Queryable>(
+    conn: &mut C,
+    text: &str,
+) -> Result<Vec<Vec<Row>>, Error> {
     let mut result = conn.query_iter(text).await?;
-    let mut last = Vec::new();
+    let mut all = Vec::new();
     loop {
         let has_rows = !result.columns_ref().is_empty();
         let rows: Vec<Row> = result.collect().await?;
         if has_rows {
-            last = rows;
+            all.push(rows);
         }
         if result.is_empty() {
             // Also what is neither rows nor a promise of more: an error in the place of a result.
             result.drop_result().await?;
-            return Ok(last);
+            return Ok(all);
         }
     }
 }

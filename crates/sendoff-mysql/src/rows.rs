@@ -109,7 +109,7 @@ fn count(row: &Row, column: usize) -> Result<u32, StoreError> {
 }
 
 /// What the server sent, unless it was NULL. The answer to a text is text.
-fn maybe(row: &Row, column: usize) -> Option<&[u8]> {
+pub(crate) fn maybe(row: &Row, column: usize) -> Option<&[u8]> {
     match row.as_ref(column) {
         Some(Value::Bytes(bytes)) => Some(bytes),
         _ => None,
@@ -124,15 +124,9 @@ fn unreadable(column: usize) -> StoreError {
 fn event(row: &mut Row) -> Result<Event, Undecodable> {
     let absent = |field| Undecodable { field, source: None };
     let id = id(row, column::EVENT_ID).map_err(|_| absent("event_id"))?;
-    let headers = maybe_text(row, column::HEADERS, "headers")?;
-    let headers = Headers::from_json(headers.as_deref())
-        // Not the parser's own words, which may quote a header's value.
-        .map_err(|error| undecodable("headers", NotHeaders { column: error.column() }))?;
+    let headers = headers(row, column::HEADERS)?;
     let occurred_at = time(row, column::OCCURRED_AT).map_err(|_| absent("occurred_at"))?;
-    let payload = match row.take(column::PAYLOAD) {
-        Some(Value::Bytes(bytes)) => Bytes::from(bytes),
-        _ => return Err(absent("payload")),
-    };
+    let payload = payload(row, column::PAYLOAD)?;
     Event::restore(StoredEvent {
         id,
         event_type: text(row, column::EVENT_TYPE, "event_type")?,
@@ -147,21 +141,39 @@ fn event(row: &mut Row) -> Result<Event, Undecodable> {
     })
 }
 
+pub(crate) fn headers(row: &mut Row, column: usize) -> Result<Headers, Undecodable> {
+    let headers = maybe_text(row, column, "headers")?;
+    Headers::from_json(headers.as_deref())
+        // Not the parser's own words, which may quote a header's value.
+        .map_err(|error| undecodable("headers", NotHeaders { column: error.column() }))
+}
+
+pub(crate) fn payload(row: &mut Row, column: usize) -> Result<Bytes, Undecodable> {
+    match row.take(column) {
+        Some(Value::Bytes(bytes)) => Ok(Bytes::from(bytes)),
+        _ => Err(Undecodable { field: "payload", source: None }),
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 #[error("not a JSON object of texts, at character {column}")]
 struct NotHeaders {
     column: usize,
 }
 
-fn undecodable(field: &'static str, source: impl Into<BoxError>) -> Undecodable {
+pub(crate) fn undecodable(field: &'static str, source: impl Into<BoxError>) -> Undecodable {
     Undecodable { field, source: Some(source.into()) }
 }
 
-fn text(row: &mut Row, column: usize, field: &'static str) -> Result<String, Undecodable> {
+pub(crate) fn text(
+    row: &mut Row,
+    column: usize,
+    field: &'static str,
+) -> Result<String, Undecodable> {
     maybe_text(row, column, field)?.ok_or(Undecodable { field, source: None })
 }
 
-fn maybe_text(
+pub(crate) fn maybe_text(
     row: &mut Row,
     column: usize,
     field: &'static str,

@@ -7,20 +7,20 @@ use sendoff_core::Timestamp;
 use sendoff_engine::store::StoreError;
 use tracing::info;
 
+use crate::connect::Connector;
 use crate::error::{failed, misconfigured};
-use crate::link::last_rows;
+use crate::link::{Link, last_rows};
 use crate::names::Names;
 use crate::options::{Layout, MysqlOptions, Payloads};
 use crate::partitions;
 use crate::rows;
+use crate::sql::Sql;
 use crate::store::MysqlStore;
 use crate::wire::Literal;
 
 /// Every migration, the oldest first. A published one never changes.
 const MIGRATIONS: [&str; 2] =
     [include_str!("../migrations/0001_outbox.sql"), include_str!("../migrations/0002_tally.sql")];
-
-const KNOWN: i64 = MIGRATIONS.len() as i64;
 
 /// How long a migration waits for another one.
 const PATIENCE_SECONDS: u32 = 60;
@@ -32,37 +32,127 @@ pub(crate) async fn check(store: &MysqlStore) -> Result<(), StoreError> {
 
 /// Whether everything is there.
 pub(crate) async fn check_installed(store: &MysqlStore) -> Result<(), StoreError> {
-    match installed(store).await? {
+    complete(installed(store).await?, &store.table())
+}
+
+/// How many migrations are missing; `None` where none ever ran.
+async fn installed(store: &MysqlStore) -> Result<Option<usize>, StoreError> {
+    installation(store).found(&store.links().upkeep).await
+}
+
+fn installation(store: &MysqlStore) -> Installation<'_> {
+    let (names, sql) = (store.names(), store.sql());
+    Installation::new(names, sql, store.connector(), "outbox_schema", MIGRATIONS.len())
+}
+
+/// What it means for the one who asks that so many migrations are missing.
+pub(crate) fn complete(missing: Option<usize>, table: &str) -> Result<(), StoreError> {
+    match missing {
         None => Err(misconfigured(format!(
-            "there is no table {}: migrate first, or mend database or prefix",
-            store.table()
+            "there is no table {table}: migrate first, or mend database or prefix"
         ))),
         Some(missing) if missing > 0 => Err(misconfigured(format!(
-            "the table {} was made by an older version: migrate first",
-            store.table()
+            "the table {table} was made by an older version: migrate first"
         ))),
         Some(_) => Ok(()),
     }
 }
 
-/// How many migrations are missing; `None` where none ever ran.
-async fn installed(store: &MysqlStore) -> Result<Option<usize>, StoreError> {
-    let upkeep = &store.links().upkeep;
-    let rows = upkeep.query(&known_text(store)).await?;
-    let Some(row) = rows.first() else { return Ok(None) };
-    check_server(&row.get::<String, _>(0).unwrap_or_default())?;
-    if rows::integer(row, 1)? == 0 {
-        return Ok(None);
-    }
-    let rows = upkeep.query(store.sql().schema_version.text()).await?;
-    missing(rows.first().map_or(Ok(0), |row| rows::integer(row, 0))?).map(Some)
+/// A set of tables with versions of its own.
+pub(crate) struct Installation<'a> {
+    names: &'a Names,
+    connector: &'a Connector,
+    /// The table of its versions.
+    versions: &'static str,
+    /// Asks for the server's version, and whether that table is there.
+    known: String,
+    /// Asks for the newest version.
+    version: &'a str,
+    /// How many migrations this version knows.
+    migrations: usize,
 }
 
-fn known_text(store: &MysqlStore) -> String {
-    store.sql().schema_known.with(&[
-        ("database", &Literal::text(store.connector().database())),
-        ("table", &Literal::text(&store.names().plain("outbox_schema"))),
-    ])
+impl<'a> Installation<'a> {
+    pub(crate) fn new(
+        names: &'a Names,
+        sql: &'a Sql,
+        connector: &'a Connector,
+        versions: &'static str,
+        migrations: usize,
+    ) -> Self {
+        let known = sql.schema_known.with(&[
+            ("database", &Literal::text(connector.database())),
+            ("table", &Literal::text(&names.plain(versions))),
+        ]);
+        let version = match versions {
+            "journal_schema" => sql.journal_schema_version.text(),
+            _ => sql.schema_version.text(),
+        };
+        Self { names, connector, versions, known, version, migrations }
+    }
+
+    /// How many migrations are missing; `None` where none ever ran.
+    pub(crate) async fn found(&self, link: &Link) -> Result<Option<usize>, StoreError> {
+        let rows = link.query(&self.known).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        check_server(&row.get::<String, _>(0).unwrap_or_default())?;
+        if rows::integer(row, 1)? == 0 {
+            return Ok(None);
+        }
+        let rows = link.query(self.version).await?;
+        let found = rows.first().map_or(Ok(0), |row| rows::integer(row, 0))?;
+        missing(found, self.migrations).map(Some)
+    }
+
+    /// Runs what is missing, on a connection of its own, under a lock that ends with it. Neither
+    /// server can undo a change of tables, so every step may run again.
+    pub(crate) async fn migrate(
+        &self,
+        steps: impl FnOnce(usize, Timestamp) -> String + Send,
+    ) -> Result<(), StoreError> {
+        let mut conn = self.connector.open().await?;
+        self.run(&mut conn, steps).await?;
+        // The lock ends with the connection, whether or not the server is told.
+        let _ = conn.disconnect().await;
+        Ok(())
+    }
+
+    async fn run(
+        &self,
+        conn: &mut Conn,
+        steps: impl FnOnce(usize, Timestamp) -> String + Send,
+    ) -> Result<(), StoreError> {
+        let lock = lock(self.names, self.versions);
+        let locked = last_rows(conn, &lock).await.map_err(failed)?;
+        if locked.first().and_then(|row| row.get::<Option<i64>, _>(0)).flatten() != Some(1) {
+            return Err(StoreError::Unavailable("another migration is under way".into()));
+        }
+        let known = last_rows(conn, &self.known).await.map_err(failed)?;
+        let found = if known.first().map_or(Ok(0), |row| rows::integer(row, 1))? > 0 {
+            let rows = last_rows(conn, self.version).await.map_err(failed)?;
+            rows.first().map_or(Ok(0), |row| rows::integer(row, 0))?
+        } else {
+            0
+        };
+        let missing = missing(found, self.migrations)?;
+        if missing > 0 {
+            let now = last_rows(conn, "select utc_timestamp(6)").await.map_err(failed)?;
+            let now = now.first().map_or(Ok(Timestamp::now()), |row| rows::time(row, 0))?;
+            last_rows(conn, &steps(missing, now)).await.map_err(failed)?;
+            let versions = self.names.qualified(self.versions);
+            info!(table = versions, version = self.migrations, "migrated");
+        }
+        Ok(())
+    }
+}
+
+/// How many of our migrations have not run.
+fn missing(found: i64, migrations: usize) -> Result<usize, StoreError> {
+    let known = i64::try_from(migrations).unwrap_or(i64::MAX);
+    if found > known {
+        return Err(StoreError::NewerSchema { found, known });
+    }
+    Ok(usize::try_from(known - found).unwrap_or(migrations))
 }
 
 /// `SKIP LOCKED` came with MySQL 8.0.1 and with MariaDB 10.6; names that compare exactly with MySQL
@@ -90,45 +180,10 @@ fn check_server(version: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Runs what is missing, on a connection of its own, under a lock that ends with it. Neither server
-/// can undo a change of tables, so every step may run again.
+/// Brings the outbox up to date.
 pub(crate) async fn migrate(store: &MysqlStore) -> Result<(), StoreError> {
-    let mut conn = store.connector().open().await?;
-    run(&mut conn, store).await?;
-    // The lock ends with the connection, whether or not the server is told.
-    let _ = conn.disconnect().await;
-    Ok(())
-}
-
-async fn run(conn: &mut Conn, store: &MysqlStore) -> Result<(), StoreError> {
-    let locked = last_rows(conn, &lock(store.names())).await.map_err(failed)?;
-    if locked.first().and_then(|row| row.get::<Option<i64>, _>(0)).flatten() != Some(1) {
-        return Err(StoreError::Unavailable("another migration is under way".into()));
-    }
-    let known = last_rows(conn, &known_text(store)).await.map_err(failed)?;
-    let found = if known.first().map_or(Ok(0), |row| rows::integer(row, 1))? > 0 {
-        let rows = last_rows(conn, store.sql().schema_version.text()).await.map_err(failed)?;
-        rows.first().map_or(Ok(0), |row| rows::integer(row, 0))?
-    } else {
-        0
-    };
-    let missing = missing(found)?;
-    if missing > 0 {
-        let now = last_rows(conn, "select utc_timestamp(6)").await.map_err(failed)?;
-        let now = now.first().map_or(Ok(Timestamp::now()), |row| rows::time(row, 0))?;
-        let steps = steps(store.names(), store.options(), now, missing);
-        last_rows(conn, &steps).await.map_err(failed)?;
-        info!(table = store.table(), version = KNOWN, "migrated");
-    }
-    Ok(())
-}
-
-/// How many of our migrations have not run.
-fn missing(found: i64) -> Result<usize, StoreError> {
-    if found > KNOWN {
-        return Err(StoreError::NewerSchema { found, known: KNOWN });
-    }
-    Ok(usize::try_from(KNOWN - found).unwrap_or(MIGRATIONS.len()))
+    let steps = |missing, now| steps(store.names(), store.options(), now, missing);
+    installation(store).migrate(steps).await
 }
 
 /// Everything that [`MysqlStore::migrate`] would run on an empty database, as a script for MySQL and
@@ -139,30 +194,41 @@ pub fn migration_sql(options: &MysqlOptions) -> Result<String, StoreError> {
     options.check()?;
     let names = Names::new(None, options.prefix.as_ref());
     let steps = steps(&names, options, Timestamp::now(), MIGRATIONS.len());
-    Ok(format!("{};\n{steps}", lock(&names)))
+    Ok(format!("{};\n{steps}", lock(&names, "outbox_schema")))
 }
 
 /// One migration at a time, in this database. A lock's name has 64 characters at most.
-fn lock(names: &Names) -> String {
+pub(crate) fn lock(names: &Names, versions: &str) -> String {
     format!(
         "select get_lock(concat('sendoff ', left(sha2(concat(database(), '.{}'), 256), 48)), \
          {PATIENCE_SECONDS})",
-        names.plain("outbox_schema")
+        names.plain(versions)
     )
 }
 
-/// The last `missing` migrations, each with its number.
+/// The last `missing` migrations as the options want them.
 fn steps(names: &Names, options: &MysqlOptions, now: Timestamp, missing: usize) -> String {
-    let versions = names.qualified("outbox_schema");
+    let texts: Vec<_> = MIGRATIONS.iter().map(|text| laid_out(text, options, now)).collect();
+    script(names, "outbox_schema", &texts, missing)
+}
+
+/// The last `missing` migrations, each with its number.
+pub(crate) fn script(
+    names: &Names,
+    versions: &str,
+    migrations: &[impl AsRef<str>],
+    missing: usize,
+) -> String {
+    let versions = names.qualified(versions);
     let mut script = format!(
         "create table if not exists {versions} (\n    version    int         not null primary key,\n    \
          applied_at datetime(6) not null\n) engine = InnoDB;\n",
     );
-    for (at, migration) in MIGRATIONS.iter().enumerate().skip(MIGRATIONS.len() - missing) {
+    for (at, migration) in migrations.iter().enumerate().skip(migrations.len() - missing) {
         let _ = write!(
             script,
             "\n{}\ninsert ignore into {versions} (version, applied_at) values ({}, utc_timestamp(6));\n",
-            names.put_into(&laid_out(migration, options, now)).trim_end(),
+            names.put_into(migration.as_ref()).trim_end(),
             at + 1
         );
     }
@@ -195,9 +261,9 @@ mod tests {
 
     #[test]
     fn only_what_is_missing_runs_and_a_newer_schema_is_refused() {
-        assert_eq!(missing(0).unwrap(), MIGRATIONS.len());
-        assert_eq!(missing(1).unwrap(), MIGRATIONS.len() - 1);
-        assert!(matches!(missing(99), Err(StoreError::NewerSchema { found: 99, .. })));
+        assert_eq!(missing(0, 2).unwrap(), 2);
+        assert_eq!(missing(1, 2).unwrap(), 1);
+        assert!(matches!(missing(99, 2), Err(StoreError::NewerSchema { found: 99, known: 2 })));
     }
 
     /// Holds S6.

@@ -10,6 +10,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use sendoff_core::journal::Position;
 use sendoff_core::partition::PartitionName;
 use sendoff_core::{EventId, Timestamp, limits};
 
@@ -137,8 +138,81 @@ impl Literal {
         Self(format!("@sendoff_at + interval {} microsecond", micros(span)))
     }
 
+    pub(crate) fn maybe_id(id: Option<EventId>) -> Self {
+        id.map_or_else(Self::null, Self::id)
+    }
+
+    pub(crate) fn position(position: Position) -> Self {
+        Self(position.get().to_string())
+    }
+
+    /// For `in (…)`; NULL, which is in no list, where there is none.
+    pub(crate) fn numbers(numbers: impl IntoIterator<Item = u64>) -> Self {
+        Self::list(numbers.into_iter().map(|number| number.to_string()))
+    }
+
+    /// The same of texts.
+    pub(crate) fn texts<'t>(texts: impl IntoIterator<Item = &'t str>) -> Self {
+        Self::list(texts.into_iter().map(|text| Self::text(text).0))
+    }
+
+    fn list(items: impl Iterator<Item = String>) -> Self {
+        let items: Vec<_> = items.collect();
+        if items.is_empty() { Self::null() } else { Self(items.join(",")) }
+    }
+
+    /// Statements of ours, each in parentheses, as one.
+    pub(crate) fn union(statements: &[String]) -> Self {
+        Self(statements.join("\nunion all\n"))
+    }
+
+    /// What makes a search see whatever is committed, and nothing where it is only to look.
+    pub(crate) fn locking(locking: bool) -> Self {
+        Self(if locking { "lock in share mode" } else { "" }.into())
+    }
+
+    /// The time that `at` noted.
+    pub(crate) fn noted_time() -> Self {
+        Self("@sendoff_at".into())
+    }
+
+    /// The position of a fact that was inserted so many rows behind the first.
+    pub(crate) fn behind_first(rows: usize) -> Self {
+        Self(format!("@sendoff_first + {rows}"))
+    }
+
+    /// A mark for each value of so many rows of `journal_insert`, which are given apart from it.
+    #[cfg(any(feature = "sea-orm", feature = "sqlx"))]
+    pub(crate) fn fact_marks(rows: usize) -> Self {
+        Self(vec!["(?,?,?,?,@sendoff_at,?,?,?,?,?)"; rows].join(",\n"))
+    }
+
+    /// Numbers as rows of `journal_void`.
+    pub(crate) fn voids(numbers: impl Iterator<Item = u64>) -> Self {
+        let rows: Vec<_> = numbers.map(|number| format!("({number}, utc_timestamp(6))")).collect();
+        Self(rows.join(","))
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+/// Facts by their ids and what they hold, as `journal_known` takes them: JSON of nothing but digits.
+#[derive(Default)]
+pub(crate) struct KnownFacts(String);
+
+impl KnownFacts {
+    pub(crate) fn push(&mut self, id: EventId, digest: &[u8]) {
+        self.0.push_str(if self.0.is_empty() { "[{\"i\":\"" } else { ",{\"i\":\"" });
+        push_digits(&mut self.0, id.as_bytes());
+        self.0.push_str("\",\"d\":\"");
+        push_digits(&mut self.0, digest);
+        self.0.push_str("\"}");
+    }
+
+    pub(crate) fn literal(&self) -> Literal {
+        Literal(format!("'{}]'", self.0))
     }
 }
 
@@ -325,6 +399,17 @@ mod tests {
         };
         hex(Literal::text(nasty));
         hex(Literal::bytes(nasty.as_bytes()));
+        for list in [Literal::texts([nasty]), Literal::texts([nasty, nasty])] {
+            list.0.split(',').for_each(|item| hex(Literal(item.to_owned())));
+        }
+        assert_eq!(Literal::texts([]).0, "null");
+        let mut known = KnownFacts::default();
+        known.push(EventId::from_bytes([255; 16]), nasty.as_bytes());
+        let known = known.literal().0;
+        assert!(
+            known.starts_with("'[{\"i\":\"ffff") && known.matches('\'').count() == 2,
+            "{known}"
+        );
         let mut failed = FailedRows::default();
         failed.push(EventId::from_bytes([255; 16]), 2, Duration::from_secs(1), 7, "a'\"\\");
         failed.push(EventId::from_bytes([0; 16]), 3, Duration::MAX, 0, "");

@@ -22,6 +22,7 @@ pub mod conformance;
 pub mod history;
 pub mod journal;
 pub mod nodes;
+pub mod process;
 pub mod proxy;
 pub mod relay;
 pub mod sim;

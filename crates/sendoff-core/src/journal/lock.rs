@@ -24,6 +24,15 @@ pub struct Lock {
     pub mode: Mode,
 }
 
+/// One of a fixed number of things to lock, and how; see [`Locks::slots`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Slot {
+    /// Which. Several anchors may have the same.
+    pub number: u16,
+    /// How.
+    pub mode: Mode,
+}
+
 /// The key that everybody locks: shared, or alone where no smaller anchor will do.
 const JOURNAL: i32 = 0;
 
@@ -65,6 +74,24 @@ impl Locks {
         let mut keys = Keys::new();
         keys.exclude(query);
         keys.into_locks()
+    }
+
+    /// The same where there is a fixed number of things to lock, at least two, instead of a key each:
+    /// rows of a table. Each is there once, in its strongest mode, and they ascend; the journal has
+    /// the first to itself.
+    pub fn slots(&self, count: u16) -> Vec<Slot> {
+        let others = u32::from(count.max(2)) - 1;
+        let mut slots = BTreeMap::new();
+        for lock in self {
+            let number = match lock.key {
+                JOURNAL => 0,
+                // Below `count`.
+                key => u16::try_from(1 + key.cast_unsigned() % others).unwrap_or(u16::MAX),
+            };
+            let held = slots.entry(number).or_insert(lock.mode);
+            *held = lock.mode.max(*held);
+        }
+        slots.into_iter().map(|(number, mode)| Slot { number, mode }).collect()
     }
 
     /// In the order they must be taken in.

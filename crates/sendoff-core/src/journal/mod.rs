@@ -25,7 +25,7 @@ mod topic;
 pub use append::Append;
 pub use fact::{Fact, FactBuilder, IntoFact, Recorded};
 pub use invalid::Invalid;
-pub use lock::{Lock, Locks, Mode};
+pub use lock::{Lock, Locks, Mode, Slot};
 pub use position::{InvalidPosition, Position};
 pub use query::{Condition, Item, Query};
 pub use tag::{Tag, Tags};

@@ -78,6 +78,9 @@ pub struct Look<'a> {
     pub head: Position,
     /// Who holds the sequence or the table for writing, listed before the rows were read.
     pub holders: Option<&'a [HolderId]>,
+    /// Where the store decides gaps by itself: every number up to here is among the rows, or will
+    /// never be a fact. [`Position::START`] where it leaves the proof to the tail.
+    pub proved: Position,
     /// The positions that are there above the tail's own, ascending, from the first on.
     pub rows: &'a [Position],
     /// Whether there was nothing above the last of them.
@@ -189,13 +192,16 @@ pub struct Seen {
 #[non_exhaustive]
 pub enum Unsafe {
     /// The server is a standby.
-    #[error("the server is a standby, where it cannot be known who is appending: ask the primary")]
+    #[error(
+        "the server is a standby or read-only, where it cannot be known who is appending: ask the primary"
+    )]
     Standby,
     /// The sequence does not count one by one.
     #[error(
         "the journal's sequence has cache {}, increment {} and {}; positions are in order only with \
-         cache 1, increment 1 and no cycle: set it back with ALTER SEQUENCE, and end the sessions \
-         that still have numbers",
+         cache 1, increment 1 and no cycle: set it back with ALTER SEQUENCE (on MySQL and MariaDB \
+         auto_increment_increment = 1 and one server that is written to), and end the sessions that \
+         still have numbers",
         .0.cache, .0.increment, if .0.cycles { "a cycle" } else { "no cycle" }
     )]
     Sequence(Sequence),
@@ -262,6 +268,7 @@ impl Tail {
         if let Some(holders) = look.holders {
             self.hear(holders);
         }
+        self.proved = self.proved.max(look.proved);
         let seen = match self.state {
             State::Starting => {
                 let empty = self.head == Some(self.at) && self.proofs.is_empty();
@@ -342,9 +349,8 @@ impl Tail {
             self.at = row;
             deliver += 1;
         }
-        if look.complete {
-            self.at = self.at.max(self.proved);
-        }
+        let decided = if look.complete { self.proved } else { look.proved };
+        self.at = self.at.max(decided);
         self.read_on();
         Seen { deliver, gap: None, waits_for: Vec::new() }
     }

@@ -27,8 +27,8 @@ pub enum AppendError {
     Busy(#[source] BoxError),
     /// The caller's transaction cannot see what it would have to check.
     #[error(
-        "an append with a condition needs a transaction at READ COMMITTED: with a snapshot from \
-         its beginning it is blind for what it has to look for"
+        "an append with a condition needs a transaction at READ COMMITTED (on MySQL and MariaDB set it \
+         for the session): with a snapshot from its beginning it is blind for what it has to look for"
     )]
     Isolation,
     /// A fact with one of these ids is there, and it is another.

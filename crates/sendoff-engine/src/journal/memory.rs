@@ -147,6 +147,8 @@ impl TailSource for MemoryJournal {
             head,
             // Nobody has an append open while somebody else looks.
             holders: (ask == Ask::HoldersThenRows).then(Vec::new),
+            proved: Position::START,
+            undecided: None,
             rows: rows
                 .into_iter()
                 .map(|fact| TailRow { position: fact.position, recorded: Ok(fact) })

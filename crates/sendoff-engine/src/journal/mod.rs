@@ -28,5 +28,6 @@ pub use memory::MemoryJournal;
 pub use model::{Decided, Fold, Model, fold};
 pub use store::{
     AppendIn, AppendInBlocking, JournalStore, Page, Receipt, TailLook, TailRow, TailSource,
+    Undecided,
 };
 pub use tail::{Batch, TailOptions, TailReader};

@@ -148,12 +148,27 @@ pub struct TailLook {
     pub sequence: Sequence,
     /// The last number taken.
     pub head: Position,
-    /// Who held the sequence or the table, before the rows were read; none if nobody asked.
+    /// Who held the sequence or the table, before the rows were read; none if nobody asked, or if the
+    /// store decides gaps by itself.
     pub holders: Option<Vec<HolderId>>,
+    /// How far a store has decided gaps that decides them by itself; see
+    /// [`Look::proved`](sendoff_core::journal::Look::proved).
+    pub proved: Position,
+    /// What such a store could not decide yet.
+    pub undecided: Option<Undecided>,
     /// The rows, in order.
     pub rows: Vec<TailRow>,
     /// Whether there was nothing above the last of them.
     pub complete: bool,
+}
+
+/// Numbers that a store which decides gaps by itself could not decide yet.
+#[derive(Debug)]
+pub struct Undecided {
+    /// The first and the last of them.
+    pub gap: (Position, Position),
+    /// Who it waits for, as far as it may know; the next look waits for them again.
+    pub waits_for: Vec<HolderId>,
 }
 
 /// A row of the journal, also one that is no fact any more: its position counts all the same.

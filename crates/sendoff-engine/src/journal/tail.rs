@@ -7,7 +7,7 @@ use sendoff_core::limits;
 use tokio::sync::Notify;
 
 use super::error::TailError;
-use super::store::{TailRow, TailSource};
+use super::store::{TailRow, TailSource, Undecided};
 
 /// How a tail waits. Nothing here decides what it passes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,12 +130,16 @@ impl TailReader {
             sequence: look.sequence,
             head: look.head,
             holders: look.holders.as_deref(),
+            proved: look.proved,
             rows: &positions,
             complete: look.complete,
         })?;
         look.rows.truncate(seen.deliver);
-        let (up_to, gap) = (self.tail.at(), seen.gap);
-        Ok(Batch { rows: look.rows, up_to, gap, waits_for: seen.waits_for })
+        let (gap, waits_for) = match look.undecided {
+            Some(Undecided { gap, waits_for }) => (Some(gap), waits_for),
+            None => (seen.gap, seen.waits_for),
+        };
+        Ok(Batch { rows: look.rows, up_to: self.tail.at(), gap, waits_for })
     }
 
     /// Everything up to here was passed on, or never will be there.

@@ -15,4 +15,9 @@ mod sea_orm;
 #[cfg(feature = "sqlx")]
 mod sqlx;
 
+#[cfg(feature = "sea-orm")]
+pub(crate) use sea_orm::number as sea_orm_number;
+#[cfg(feature = "sqlx")]
+pub(crate) use sqlx::number as sqlx_number;
+
 pub use mysql_async::{MysqlConnSavepoint, MysqlConnTransaction, MysqlSavepoint, MysqlTransaction};

@@ -125,7 +125,7 @@ fn refusal(error: &DbErr) -> Option<&MySqlDatabaseError> {
 }
 
 /// The server's number, where it was the server that refused.
-fn number(error: &DbErr) -> Option<u16> {
+pub(crate) fn number(error: &DbErr) -> Option<u16> {
     refusal(error).map(MySqlDatabaseError::number)
 }
 

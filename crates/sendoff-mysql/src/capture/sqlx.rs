@@ -280,7 +280,7 @@ fn refusal(error: &Error) -> Option<&MySqlDatabaseError> {
 }
 
 /// The server's number, where it was the server that refused.
-fn number(error: &Error) -> Option<u16> {
+pub(crate) fn number(error: &Error) -> Option<u16> {
     refusal(error).map(MySqlDatabaseError::number)
 }
 

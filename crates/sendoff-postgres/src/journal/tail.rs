@@ -100,6 +100,8 @@ impl TailSource for PostgresTail {
             sequence: state.sequence,
             head: state.head,
             holders,
+            proved: Position::START,
+            undecided: None,
             complete: facts.len() < limit,
             rows: facts,
         })

@@ -1,11 +1,9 @@
 //! Real processes: stopped, continued, and taken down by their own handlers.
 
 use std::env;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use sendoff_core::{Delivery, Event, EventId, Status};
@@ -14,6 +12,7 @@ use sendoff_engine::store::{InspectStore, Row};
 use sendoff_engine::{Counters, Outbox, OutboxConfig};
 use sendoff_postgres::PostgresStore;
 use sendoff_testkit::acceptance::Inbox;
+use sendoff_testkit::process::{Node, say};
 use sendoff_testkit::wait::within;
 
 use crate::place::{Place, due, write};
@@ -88,68 +87,11 @@ async fn locked_relay(place: Place) {
     relay.run(std::future::pending()).await;
 }
 
-pub(crate) fn say(line: &str) {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "node: {line}").and_then(|()| out.flush()).unwrap();
-}
-
-/// A node in another process.
-pub(crate) struct Node {
-    pub(crate) child: Child,
-    lines: Receiver<String>,
-}
-
-impl Node {
-    fn start(place: &Place, waits: bool) -> Self {
-        Self::of("process::node", place, if waits { &["SENDOFF_TEST_WAITS"] } else { &[] })
-    }
-
-    /// One that runs the given test of this program, told these things by its environment.
-    pub(crate) fn of(test: &str, place: &Place, told: &[&str]) -> Self {
-        let mut command = Command::new(env::current_exe().unwrap());
-        command
-            .args(["--exact", test, "--nocapture"])
-            .env("SENDOFF_TEST_NODE", &place.schema)
-            .env("SENDOFF_POSTGRES_URL", &place.url)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null());
-        for name in told {
-            command.env(name, "1");
-        }
-        let mut child = command.spawn().unwrap();
-        let (sender, lines) = channel();
-        let out = BufReader::new(child.stdout.take().unwrap());
-        std::thread::spawn(move || {
-            for line in out.lines().map_while(Result::ok) {
-                if let Some((_, said)) = line.split_once("node: ") {
-                    let _ = sender.send(said.to_owned());
-                }
-            }
-        });
-        Self { child, lines }
-    }
-
-    pub(crate) fn says(&self, what: &str) {
-        loop {
-            let line = self.lines.recv_timeout(PLENTY).unwrap_or_else(|_| panic!("no `{what}`"));
-            if line.starts_with(what) {
-                return;
-            }
-        }
-    }
-
-    pub(crate) fn signal(&self, signal: &str) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// A node that runs the given test of this program, told these things by its environment.
+pub(crate) fn node_of(test: &str, place: &Place, told: &[&str]) -> Node {
+    let place = [("SENDOFF_TEST_NODE", &*place.schema), ("SENDOFF_POSTGRES_URL", &*place.url)];
+    let told = told.iter().map(|name| (*name, "1"));
+    Node::start(test, &place.into_iter().chain(told).collect::<Vec<_>>())
 }
 
 async fn row(store: &PostgresStore, id: EventId) -> Row {
@@ -164,7 +106,7 @@ async fn a_stopped_process_cannot_settle_what_it_lost() {
     let event = Event::json(EVENT, "slow").unwrap();
     write(&store, &mut client, &[due(event.clone())]).await;
 
-    let mut zombie = Node::start(&place, true);
+    let mut zombie = node_of("process::node", &place, &["SENDOFF_TEST_WAITS"]);
     zombie.says("began");
     zombie.signal("-STOP");
     let inbox = Inbox::new();
@@ -198,7 +140,7 @@ async fn an_event_that_aborts_its_process_ends_dead_alone() {
     while row(&store, killer.id()).await.status != Status::Dead {
         lives += 1;
         assert!(lives <= 6, "a crash loop");
-        let mut node = Node::start(&place, false);
+        let mut node = node_of("process::node", &place, &[]);
         let over = async || {
             let dead = row(&store, killer.id()).await.status == Status::Dead;
             dead || node.child.try_wait().unwrap().is_some()
@@ -243,7 +185,7 @@ async fn a_killed_process_leaves_a_locked_batch_exactly_as_it_was() {
     };
     let before = state().await;
 
-    let node = Node::of("process::node", &place, &["SENDOFF_TEST_LOCKED"]);
+    let node = node_of("process::node", &place, &["SENDOFF_TEST_LOCKED"]);
     node.says("began");
     node.says("began");
     let config = RelayConfig { mode: ClaimMode::Locked, ..RelayConfig::default() };

@@ -250,6 +250,8 @@ impl TailSource for SqliteJournal {
             sequence: Sequence::ONE_BY_ONE,
             head,
             holders: (ask == Ask::HoldersThenRows).then(Vec::new),
+            proved: Position::START,
+            undecided: None,
             complete: rows.len() < limit,
             rows,
         })

@@ -40,6 +40,7 @@ pub mod cases;
 mod harness;
 mod latch;
 pub mod publish;
+pub mod race;
 mod suite;
 mod torture;
 

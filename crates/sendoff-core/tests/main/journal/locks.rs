@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use sendoff_core::journal::{Fact, Item, Locks, Mode, Query};
+use sendoff_core::journal::{Fact, Item, Locks, Mode, Query, Slot};
 use sendoff_core::limits;
 
 use super::{fact, tag};
@@ -65,6 +65,39 @@ proptest! {
             prop_assert!((1..=limits::JOURNAL_LOCKS).contains(&keys.len()));
         }
     }
+
+    /// Holds J1: what excludes one another does so by its slots too, however few there are.
+    #[test]
+    fn slots_keep_apart_what_the_keys_keep_apart(
+        a in facts(), b in facts(), one in prop::option::of(query()), two in query(),
+        count in 2_u16..5_000
+    ) {
+        let (these, others) = (Locks::of_append(&a, one.as_ref()), Locks::of_append(&b, Some(&two)));
+        let (mine, theirs) = (these.slots(count), others.slots(count));
+        for slots in [&mine, &theirs] {
+            prop_assert!(slots.is_sorted_by(|a, b| a.number < b.number));
+            prop_assert!(slots.iter().all(|slot| slot.number < count));
+        }
+        if exclude(&these, &others) {
+            let meet = mine.iter().any(|slot| {
+                let same = theirs.iter().filter(|other| other.number == slot.number);
+                same.map(|other| other.mode.max(slot.mode)).max() == Some(Mode::Exclusive)
+            });
+            prop_assert!(meet);
+        }
+    }
+}
+
+/// Nobody shares the journal's own slot by chance: that would make everybody wait.
+#[test]
+fn the_journal_has_the_first_slot_to_itself() {
+    let locks = Locks::of_append(&[fact("moved", &["wallet=1"])], Some(&Query::of_type("x")));
+    let slots = locks.slots(4_096);
+    assert_eq!(slots.len(), 4);
+    assert_eq!((slots[0].number, slots[0].mode), (0, Mode::Shared));
+    assert!(slots[1..].iter().all(|slot| slot.number > 0));
+    let alone = Locks::of_decision(&Query::all()).slots(2);
+    assert_eq!(alone, [Slot { number: 0, mode: Mode::Exclusive }]);
 }
 
 /// A thousand facts with twenty tags each are one lock.

@@ -174,6 +174,7 @@ fn what_it_cannot_be_sure_on_is_refused() {
         sequence: Sequence::ONE_BY_ONE,
         head: position(9),
         holders: None,
+        proved: Position::START,
         rows: &[],
         complete: true,
     };
@@ -188,6 +189,7 @@ fn what_it_cannot_be_sure_on_is_refused() {
         sequence: Sequence::ONE_BY_ONE,
         head: Position::END,
         holders: None,
+        proved: Position::START,
         rows: &[],
         complete: true,
     };
@@ -208,6 +210,34 @@ fn what_it_cannot_be_sure_on_is_refused() {
     ] {
         assert_eq!(take(Look { sequence, ..look }), Err(Unsafe::Sequence(sequence)));
     }
+}
+
+/// Holds J6: what a store has decided by itself needs no proof, and what it has not is not passed.
+#[test]
+fn a_store_that_decides_gaps_itself_is_believed() {
+    const LOOK: Look<'_> = Look {
+        server: SERVER,
+        sequence: Sequence::ONE_BY_ONE,
+        head: Position::END,
+        holders: None,
+        proved: Position::START,
+        rows: &[],
+        complete: false,
+    };
+    let mut tail = Tail::after(Position::START);
+    let rows = [position(2), position(5), position(9)];
+    let seen = tail.take(&Look { proved: position(6), rows: &rows, ..LOOK }).unwrap();
+    assert_eq!((seen.deliver, seen.gap), (2, Some((position(7), position(8)))));
+    assert_eq!(tail.at(), position(5));
+    // Nothing but numbers that will never be a fact.
+    let seen = tail.take(&Look { proved: position(20), ..LOOK }).unwrap();
+    assert_eq!((seen.deliver, seen.gap, tail.at()), (0, None, position(20)));
+
+    let mut tail = Tail::from_now();
+    tail.take(&LOOK).unwrap();
+    assert!(!tail.wants_rows());
+    tail.take(&Look { proved: position(7), ..LOOK }).unwrap();
+    assert!(tail.wants_rows() && tail.at() == position(7));
 }
 
 /// Who begins now sees what commits later, and waits until everything below is decided.

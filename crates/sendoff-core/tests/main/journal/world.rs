@@ -153,6 +153,7 @@ impl Reader {
             sequence: Sequence::ONE_BY_ONE,
             head: world.head(),
             holders: holders.as_deref(),
+            proved: Position::START,
             rows: &rows,
             complete,
         })?;

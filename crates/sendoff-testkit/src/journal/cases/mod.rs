@@ -31,12 +31,12 @@ fn tag(text: &str) -> Tag {
     text.parse().unwrap()
 }
 
-fn tagged(text: &str) -> Query {
+pub(super) fn tagged(text: &str) -> Query {
     Query::tagged(tag(text))
 }
 
 /// A fact of this type with these tags.
-fn fact(event_type: &str, tags: &[&str]) -> Fact {
+pub(super) fn fact(event_type: &str, tags: &[&str]) -> Fact {
     Fact::builder((event_type, "{}")).tags(tags.iter().map(|text| tag(text))).build().unwrap()
 }
 
@@ -44,7 +44,7 @@ fn position(number: u64) -> Position {
     Position::new(number).unwrap()
 }
 
-async fn found<S: JournalStore>(journal: &Journal<S>, query: Query) -> Vec<Recorded> {
+pub(super) async fn found<S: JournalStore>(journal: &Journal<S>, query: Query) -> Vec<Recorded> {
     journal.read(query, Position::START).try_collect().await.unwrap()
 }
 

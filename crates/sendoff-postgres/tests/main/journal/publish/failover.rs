@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 use sendoff_core::journal::Recorded;
 use sendoff_engine::journal::publish::{FnPublisher, PublishOptions, Publishing};
 use sendoff_testkit::journal::Latch;
+use sendoff_testkit::process::say;
 use sendoff_testkit::wait::within;
 
 use super::{append, at, everything, journal, often, stored};
 use crate::place::Place;
-use crate::process::{Node, say};
+use crate::process::node_of;
 
 const PLENTY: Duration = Duration::from_secs(60);
 const PATH: &str = "journal::publish::failover::node";
@@ -60,7 +61,7 @@ async fn standby(journal: &super::Log, latch: &Latch) -> Publishing {
 async fn a_killed_leader_is_replaced_within_three_seconds() {
     let place = Place::new();
     let journal = journal(&place).await;
-    let leader = Node::of(PATH, &place, &[]);
+    let leader = node_of(PATH, &place, &[]);
     append(&journal, 5).await;
     leader.says("published 5");
     stored(&journal, "p", 5).await;
@@ -84,7 +85,7 @@ async fn a_stopped_leader_cannot_move_the_cursor() {
 
     let place = Place::new();
     let journal = journal(&place).await;
-    let mut zombie = Node::of(PATH, &place, &["SENDOFF_TEST_WAITS"]);
+    let mut zombie = node_of(PATH, &place, &["SENDOFF_TEST_WAITS"]);
     append(&journal, 1).await;
     zombie.says("published 1");
     zombie.signal("-STOP");

@@ -1,0 +1,21 @@
+-- journal_take: takes pairs that stand as they were seen and whose leader is not alive; those were
+-- locked before, by journal_hold_cursors.
+-- Guarantee: each time of leading has an epoch of its own, and whoever had the pair before can move
+-- nothing any more. Who is alive is what journal_nodes says. Index: primary key.
+update json_table(:pairs, '$[*]' columns (topic varchar(128) path '$.t',
+                                          publisher varchar(128) path '$.p',
+                                          leader varchar(255) path '$.l',
+                                          epoch bigint path '$.e')) w
+       straight_join sendoff.journal_cursor c force index (primary)
+       on c.topic = w.topic collate /*M!100600 utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */
+      and c.publisher = w.publisher collate /*M!100600 utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */
+   set c.leader = :owner, c.epoch = c.epoch + 1, c.heartbeat_at = utc_timestamp(6),
+       c.updated_at = utc_timestamp(6)
+ where c.epoch = w.epoch and c.leader <=> w.leader collate /*M!100600 utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */
+   and (c.leader is null or not exists (
+        select 1 from sendoff.journal_node n
+         where n.owner = c.leader
+           and n.heartbeat_at + interval n.lease microsecond > utc_timestamp(6)
+           and (n.lock_name is null
+                or n.heartbeat_at + interval 2 * n.renew microsecond > utc_timestamp(6)
+                or is_free_lock(n.lock_name) = 0)))

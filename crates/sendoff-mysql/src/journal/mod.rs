@@ -1,0 +1,26 @@
+//! The journal in MySQL and MariaDB.
+//!
+//! Positions are the table's own numbers, so an append knows them at once and no row is ever updated.
+//! What appends lock are rows of a small table. A tail decides gaps by filling them, on a connection
+//! of its own.
+
+mod append;
+mod capture;
+mod connections;
+mod draft;
+mod facts;
+mod member;
+mod options;
+mod publish;
+mod schema;
+#[cfg(feature = "sea-orm")]
+mod sea_orm;
+mod search;
+#[cfg(feature = "sqlx")]
+mod sqlx;
+mod store;
+mod tail;
+
+pub use options::JournalOptions;
+pub use schema::journal_migration_sql;
+pub use store::MysqlJournal;

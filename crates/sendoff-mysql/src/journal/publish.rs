@@ -1,0 +1,339 @@
+//! Cursors, who leads them, and what was set aside.
+//!
+//! What is written about several pairs is one text: it locks their cursors in one order, compares and
+//! writes, and commits.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use mysql_async::Row;
+use sendoff_core::journal::Position;
+use sendoff_core::journal::publish::PairId;
+use sendoff_engine::journal::publish::{
+    Change, Cursor, Membership, Move, NodeCard, NodeSeen, Parked, ParkedChange, PublishStore,
+    Retried, Seen, Survey, Which,
+};
+use sendoff_engine::store::StoreError;
+use serde_json::{Value, json};
+
+use super::facts::position;
+use super::member::MysqlMember;
+use super::store::MysqlJournal;
+use crate::link::Tries;
+use crate::rows::{self, integer, maybe, name, time};
+use crate::wire::{Literal, micros};
+
+impl MysqlJournal {
+    async fn ask(&self, text: &str) -> Result<Vec<Row>, StoreError> {
+        self.check_open()?;
+        self.connections().query(text).await
+    }
+
+    /// Runs a text that is a transaction, again where it lost against another, and returns its results.
+    async fn transact(&self, text: &str) -> Result<Vec<Vec<Row>>, StoreError> {
+        self.check_open()?;
+        let lent = self.connections().lend().await?;
+        let mut tries = Tries::default();
+        loop {
+            let mut session = lent.link().session().await?;
+            match session.results(text).await {
+                Ok(results) => {
+                    session.keep();
+                    return Ok(results);
+                }
+                Err(error) => session.failed(error, &mut tries).await?,
+            }
+        }
+    }
+
+    /// Runs one statement that changes rows, and says how many.
+    async fn write(&self, text: &str) -> Result<u64, StoreError> {
+        self.check_open()?;
+        let lent = self.connections().lend().await?;
+        let mut tries = Tries::default();
+        loop {
+            let mut session = lent.link().session().await?;
+            match session.change(text).await {
+                Ok(changed) => {
+                    session.keep();
+                    return Ok(changed);
+                }
+                Err(error) => session.failed(error, &mut tries).await?,
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl PublishStore for MysqlJournal {
+    async fn register(&self, pairs: &[(PairId, Position)]) -> Result<(), StoreError> {
+        if pairs.is_empty() {
+            return Ok(());
+        }
+        let mut pairs: Vec<_> = pairs.iter().collect();
+        pairs.sort_unstable();
+        let row = |(pair, at): &&(PairId, Position)| {
+            [Literal::text(pair.topic()), Literal::text(pair.publisher()), Literal::position(*at)]
+        };
+        let literals: Vec<_> = pairs.iter().map(row).collect();
+        let literals = Literal::rows(literals.iter().map(<[Literal; 3]>::as_slice));
+        let text = self.sql().journal_register.with(&[("rows", &literals)]);
+        self.write(&text).await.map(drop)
+    }
+
+    async fn join(&self, card: &NodeCard) -> Result<Box<dyn Membership>, StoreError> {
+        self.check_open()?;
+        Ok(Box::new(MysqlMember::join(self.clone(), card).await?))
+    }
+
+    async fn survey(&self) -> Result<Survey, StoreError> {
+        // Nodes first: who led a pair by then and is not among them is found to be alive when the
+        // pair is to be taken.
+        let sql = self.sql();
+        let text = format!("{};\n{}", sql.journal_nodes.text(), sql.journal_cursors.text());
+        let mut results = self.transact(&text).await?;
+        let cursors = results.pop().unwrap_or_default();
+        let nodes = results.pop().unwrap_or_default();
+        let node = |row: &Row| {
+            let knows = serde_json::from_str(&name(row, 1)?);
+            let knows = knows.map_err(|error| StoreError::Refused(error.into()))?;
+            Ok(NodeSeen { owner: name(row, 0)?, knows })
+        };
+        Ok(Survey {
+            nodes: nodes.iter().map(node).collect::<Result<_, StoreError>>()?,
+            cursors: cursors.iter().map(cursor).collect::<Result<_, _>>()?,
+        })
+    }
+
+    async fn take(&self, owner: &str, wanted: &[Seen]) -> Result<Vec<Cursor>, StoreError> {
+        let mut wanted: Vec<_> = wanted.iter().collect();
+        wanted.sort_unstable_by(|a, b| a.pair.cmp(&b.pair));
+        let pairs = wanted.iter().map(|seen| {
+            let mut asked = asked(&seen.pair, seen.epoch);
+            asked["l"] = json!(seen.leader);
+            asked
+        });
+        let (owner, pairs) = (Literal::text(owner), list(pairs));
+        let values = [("owner", &owner), ("pairs", &pairs)];
+        let sql = self.sql();
+        let text = transaction(&[
+            sql.journal_hold_cursors.with(&values),
+            sql.journal_take.with(&values),
+            sql.journal_taken.with(&values),
+        ]);
+        let taken = self.transact(&text).await?.pop().unwrap_or_default();
+        taken.iter().map(cursor).collect()
+    }
+
+    async fn give(&self, owner: &str, pairs: &[(Arc<PairId>, i64)]) -> Result<(), StoreError> {
+        let mut pairs: Vec<_> = pairs.iter().collect();
+        pairs.sort_unstable();
+        let pairs = list(pairs.iter().map(|(pair, epoch)| asked(pair, *epoch)));
+        let owner = Literal::text(owner);
+        let values = [("owner", &owner), ("pairs", &pairs)];
+        let sql = self.sql();
+        let text =
+            transaction(&[sql.journal_hold_cursors.with(&values), sql.journal_give.with(&values)]);
+        self.transact(&text).await.map(drop)
+    }
+
+    async fn advance(&self, owner: &str, moves: &[Move]) -> Result<Vec<bool>, StoreError> {
+        let mut order: Vec<_> = (0..moves.len()).collect();
+        order.sort_unstable_by(|a, b| moves[*a].pair.cmp(&moves[*b].pair));
+        let pairs = order.iter().map(|at| moved(&moves[*at]));
+        let parked: Vec<_> = moves.iter().flat_map(set_aside).collect();
+        let (owner, pairs) = (Literal::text(owner), list(pairs));
+        let values = [("owner", &owner), ("pairs", &pairs)];
+        let sql = self.sql();
+        let mut steps = vec![sql.journal_hold_cursors.with(&values)];
+        if !parked.is_empty() {
+            let parked = list(parked.into_iter());
+            steps.push(sql.journal_park.with(&[("owner", &owner), ("parked", &parked)]));
+        }
+        steps.push(sql.journal_advance.with(&values));
+        let results = self.transact(&transaction(&steps)).await?;
+        let mut answers = vec![false; moves.len()];
+        for row in results.first().map_or(&[][..], Vec::as_slice) {
+            let nth = usize::try_from(integer(row, 0)? - 1).unwrap_or(usize::MAX);
+            if let Some(at) = order.get(nth) {
+                answers[*at] = integer(row, 1)? == 1;
+            }
+        }
+        Ok(answers)
+    }
+
+    async fn due(&self, owner: &str, each: usize) -> Result<Vec<Parked>, StoreError> {
+        let text = self
+            .sql()
+            .journal_due
+            .with(&[("owner", &Literal::text(owner)), ("each", &Literal::count(each))]);
+        self.ask(&text).await?.iter().map(parked).collect()
+    }
+
+    async fn settle_parked(
+        &self,
+        owner: &str,
+        epoch: i64,
+        parked: &Parked,
+        outcome: &Retried,
+    ) -> Result<bool, StoreError> {
+        let (attempts, delay, error) = match outcome {
+            Retried::Published => (Literal::null(), Literal::null(), Literal::null()),
+            Retried::Failed { attempts, delay, error } => (
+                Literal::number(*attempts),
+                delay.map_or_else(Literal::null, Literal::span),
+                Literal::text(error),
+            ),
+        };
+        let text = self.sql().journal_settle_parked.with(&[
+            ("owner", &Literal::text(owner)),
+            ("topic", &Literal::text(parked.pair.topic())),
+            ("publisher", &Literal::text(parked.pair.publisher())),
+            ("epoch", &Literal::number(epoch)),
+            ("position", &Literal::position(parked.position)),
+            ("attempts", &attempts),
+            ("delay", &delay),
+            ("error", &error),
+        ]);
+        let led = self.transact(&text).await?.pop().unwrap_or_default();
+        Ok(led.first().map_or(Ok(0), |row| integer(row, 0))? > 0)
+    }
+
+    async fn change(&self, which: &Which, change: Change) -> Result<u64, StoreError> {
+        // As numbers: two texts that are no columns may have collations that do not go together.
+        let (change, to) = match change {
+            Change::Pause => (1, None),
+            Change::Resume => (2, None),
+            Change::Reset => (3, None),
+            Change::MoveTo(position) => (0, Some(position)),
+        };
+        let text = self.sql().journal_change.with(&[
+            ("topic", &Literal::maybe_text(which.topic.as_deref())),
+            ("publisher", &Literal::maybe_text(which.publisher.as_deref())),
+            ("change", &Literal::number(change)),
+            ("to", &to.map_or_else(Literal::null, Literal::position)),
+        ]);
+        let meant = self.transact(&text).await?.pop().unwrap_or_default();
+        let meant = meant.first().map_or(Ok(0), |row| integer(row, 0))?;
+        Ok(u64::try_from(meant).unwrap_or_default())
+    }
+
+    async fn parked(
+        &self,
+        which: &Which,
+        after: Option<(&PairId, Position)>,
+        limit: usize,
+    ) -> Result<Vec<Parked>, StoreError> {
+        let (pair, position) = after.unzip();
+        let text = self.sql().journal_parked_list.with(&[
+            ("topic", &Literal::maybe_text(which.topic.as_deref())),
+            ("publisher", &Literal::maybe_text(which.publisher.as_deref())),
+            ("after_topic", &Literal::maybe_text(pair.map(PairId::topic))),
+            ("after_publisher", &Literal::maybe_text(pair.map(PairId::publisher))),
+            ("after_position", &position.map_or_else(Literal::null, Literal::position)),
+            ("limit", &Literal::count(limit)),
+        ]);
+        self.ask(&text).await?.iter().map(self::parked).collect()
+    }
+
+    async fn change_parked(
+        &self,
+        which: &Which,
+        position: Option<Position>,
+        change: ParkedChange,
+    ) -> Result<u64, StoreError> {
+        let statement = match change {
+            ParkedChange::Retry => &self.sql().journal_parked_retry,
+            ParkedChange::Discard => &self.sql().journal_parked_discard,
+        };
+        let text = statement.with(&[
+            ("topic", &Literal::maybe_text(which.topic.as_deref())),
+            ("publisher", &Literal::maybe_text(which.publisher.as_deref())),
+            ("position", &position.map_or_else(Literal::null, Literal::position)),
+        ]);
+        self.write(&text).await
+    }
+}
+
+/// Statements that are carried out together.
+fn transaction(steps: &[String]) -> String {
+    format!("start transaction;\n{};\ncommit", steps.join(";\n"))
+}
+
+/// A list for `json_table`, as the digits of its text.
+fn list(items: impl Iterator<Item = Value>) -> Literal {
+    Literal::text(&Value::Array(items.collect()).to_string())
+}
+
+/// A pair that is had, or was seen, under this epoch.
+fn asked(pair: &PairId, epoch: i64) -> Value {
+    json!({ "t": pair.topic(), "p": pair.publisher(), "e": epoch })
+}
+
+fn moved(next: &Move) -> Value {
+    let mut moved = asked(&next.pair, next.epoch);
+    moved["f"] = json!(next.from.get());
+    moved["g"] = json!(next.to.get());
+    moved["y"] = json!(u8::from(next.published));
+    moved["n"] = json!(next.errors);
+    moved["x"] = json!(next.last_error);
+    moved["z"] = json!(u8::from(next.fails));
+    moved
+}
+
+fn set_aside(next: &Move) -> impl Iterator<Item = Value> {
+    next.parked.iter().map(|park| {
+        let mut parked = asked(&next.pair, next.epoch);
+        parked["f"] = json!(next.from.get());
+        parked["o"] = json!(park.position.get());
+        parked["a"] = json!(park.attempts);
+        parked["d"] = json!(micros(park.delay));
+        parked["x"] = json!(park.error);
+        parked
+    })
+}
+
+fn pair(row: &Row) -> Result<PairId, StoreError> {
+    Ok(PairId::restore(name(row, 0)?, name(row, 1)?))
+}
+
+fn number(row: &Row, column: usize) -> Result<u32, StoreError> {
+    integer(row, column).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
+}
+
+fn maybe_name(row: &Row, column: usize) -> Result<Option<String>, StoreError> {
+    maybe(row, column).map(|_| name(row, column)).transpose()
+}
+
+fn maybe_time(row: &Row, column: usize) -> Result<Option<sendoff_core::Timestamp>, StoreError> {
+    maybe(row, column).map(|_| rows::time(row, column)).transpose()
+}
+
+/// Columns of `journal_cursors` and `journal_taken`.
+fn cursor(row: &Row) -> Result<Cursor, StoreError> {
+    Ok(Cursor {
+        pair: pair(row)?,
+        position: position(row, 2)?,
+        status: name(row, 3)?.parse().map_err(|error| {
+            let error: sendoff_core::journal::publish::UnknownCursorStatus = error;
+            StoreError::Refused(error.into())
+        })?,
+        errors: number(row, 4)?,
+        last_error: maybe_name(row, 5)?,
+        leader: maybe_name(row, 6)?,
+        epoch: integer(row, 7)?,
+        published_at: maybe_time(row, 8)?,
+    })
+}
+
+/// Columns of `journal_due` and `journal_parked_list`.
+fn parked(row: &Row) -> Result<Parked, StoreError> {
+    Ok(Parked {
+        pair: pair(row)?,
+        position: position(row, 2)?,
+        attempts: number(row, 3)?,
+        parked_at: time(row, 4)?,
+        next_at: maybe_time(row, 5)?,
+        error: maybe_name(row, 6)?,
+    })
+}

@@ -1,0 +1,307 @@
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use sendoff_core::journal::{Append, Holder, HolderId, Locks, Position, Query, Recorded};
+use sendoff_core::limits;
+use sendoff_engine::journal::{AppendError, DecideError, JournalStore, Page, Receipt, TailSource};
+use sendoff_engine::store::StoreError;
+
+use super::append::{self, Whose, refused_gate};
+use super::connections::Connections;
+use super::facts;
+use super::options::JournalOptions;
+use super::schema;
+use super::search::{Manner, Rarest, counts, searches};
+use super::tail::MysqlTail;
+use crate::connect::Connector;
+use crate::error::{code, failed, is_lost_race, misconfigured, number};
+use crate::link::{Link, Session, Tries};
+use crate::names::Names;
+use crate::options::MysqlOptions;
+use crate::rows;
+use crate::sql::Sql;
+use crate::wire::Literal;
+
+/// A journal in a MySQL or MariaDB database. Cheap to clone.
+///
+/// It needs no outbox, and has tables and versions of its own. Its connections work at READ COMMITTED.
+/// Every call is cancel-safe: a dropped future either never reached the server, or is carried out
+/// whole, or is undone.
+///
+/// One server is written to: where several are, they do not know one another's locks, and it refuses
+/// to work.
+#[derive(Clone)]
+pub struct MysqlJournal(Arc<Shared>);
+
+struct Shared {
+    connector: Arc<Connector>,
+    options: JournalOptions,
+    names: Names,
+    sql: Sql,
+    connections: Connections,
+    /// Apart, so that whoever asks what is the matter does not wait behind it.
+    upkeep: Link,
+    closed: AtomicBool,
+}
+
+impl MysqlJournal {
+    /// Connects to the database that `url` names: `mysql://user:password@host:port/database`, or the
+    /// same with `mariadb:`. [`migrate`](Self::migrate) installs the tables.
+    ///
+    /// # Errors
+    ///
+    /// As [`MysqlStore::connect`](crate::MysqlStore::connect).
+    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        Self::connect_with(url, JournalOptions::default()).await
+    }
+
+    /// Like [`connect`](Self::connect), with options.
+    pub async fn connect_with(url: &str, options: JournalOptions) -> Result<Self, StoreError> {
+        options.check()?;
+        let server = MysqlOptions { lock_timeout: options.patience, ..options.server.clone() };
+        let connector = Arc::new(Connector::new(url, &server)?);
+        let names = Names::new(Some(connector.database()), server.prefix.as_ref());
+        let journal = Self(Arc::new(Shared {
+            sql: Sql::load(&names),
+            connections: Connections::new(&connector, options.connections),
+            upkeep: Link::new(Arc::clone(&connector)),
+            connector,
+            options,
+            names,
+            closed: AtomicBool::new(false),
+        }));
+        schema::check(&journal).await?;
+        Ok(journal)
+    }
+
+    /// Installs the tables, or brings them up to date. Safe from several nodes at once: one migrates,
+    /// and the others find it done. One that was interrupted is finished by the next.
+    ///
+    /// # Errors
+    ///
+    /// [`NewerSchema`](StoreError::NewerSchema) if a newer version made the tables;
+    /// [`Misconfigured`](StoreError::Misconfigured) if the user may not make them: then print
+    /// [`journal_migration_sql`](crate::journal_migration_sql) for somebody who may.
+    pub async fn migrate(&self) -> Result<(), StoreError> {
+        self.check_open()?;
+        schema::migrate(self).await
+    }
+
+    /// Whether the tables are there and up to date, for tools that look after a journal and make
+    /// nothing themselves.
+    ///
+    /// # Errors
+    ///
+    /// [`Misconfigured`](StoreError::Misconfigured) where they are not, with what to do.
+    pub async fn check_installed(&self) -> Result<(), StoreError> {
+        self.check_open()?;
+        schema::check_installed(self).await
+    }
+
+    /// The name of the table, with database and prefix, ready to be put into SQL.
+    pub fn table(&self) -> String {
+        self.0.names.qualified("journal_event")
+    }
+
+    /// Closes the journal for all its clones. Every later call answers [`StoreError::Closed`].
+    pub async fn close(&self) {
+        self.0.closed.store(true, Ordering::Relaxed);
+        self.0.connections.close().await;
+        self.0.upkeep.close().await;
+    }
+
+    pub(super) fn check_open(&self) -> Result<(), StoreError> {
+        if self.0.closed.load(Ordering::Relaxed) { Err(StoreError::Closed) } else { Ok(()) }
+    }
+
+    pub(super) fn connector(&self) -> &Connector {
+        &self.0.connector
+    }
+
+    pub(super) fn names(&self) -> &Names {
+        &self.0.names
+    }
+
+    pub(super) fn sql(&self) -> &Sql {
+        &self.0.sql
+    }
+
+    pub(super) fn upkeep(&self) -> &Link {
+        &self.0.upkeep
+    }
+
+    pub(super) fn connections(&self) -> &Connections {
+        &self.0.connections
+    }
+
+    /// In seconds, as the servers count it.
+    pub(super) fn patience(&self) -> Literal {
+        let seconds = self.0.options.patience.as_secs();
+        Literal::number(i64::try_from(seconds).unwrap_or(i64::MAX))
+    }
+
+    /// Which tag of each item is the rarest, as far as a hundred of each tell.
+    async fn rarest(&self, query: &Query, page: Page) -> Result<Rarest, StoreError> {
+        let Some((tags, text)) = counts(self.sql(), query, page) else {
+            return Ok(Rarest::default());
+        };
+        let mut least: Vec<(i64, usize)> = Vec::with_capacity(tags.len());
+        for row in self.connections().query(text.as_str()).await? {
+            let nth = usize::try_from(rows::integer(&row, 0)?).unwrap_or(usize::MAX);
+            least.push((rows::integer(&row, 1)?, nth));
+        }
+        least.sort_unstable();
+        let mut rarest = Rarest::default();
+        for (_, nth) in least {
+            if let Some((item, tag)) = tags.get(nth) {
+                rarest.entry(*item).or_insert_with(|| tag.clone());
+            }
+        }
+        Ok(rarest)
+    }
+}
+
+#[async_trait]
+impl JournalStore for MysqlJournal {
+    async fn append(&self, facts: &Append) -> Result<Vec<Receipt>, AppendError> {
+        self.check_open()?;
+        let lent = self.connections().lend().await?;
+        let mut tries = Tries::default();
+        loop {
+            let mut session = lent.link().session().await?;
+            let answer = append::append(self, &mut session, Whose::Own, facts).await;
+            match answer {
+                // It is undone, and may be made again: what excluded it, with whom, is over.
+                Err(AppendError::Busy(error)) if tries.again() && is_deadlock(&error) => {
+                    session.keep();
+                }
+                // What was idle for long may have been ended. The same ids are there once.
+                Err(AppendError::Store(StoreError::Unavailable(_)))
+                    if session.is_stale() && tries.again() => {}
+                Err(AppendError::Store(StoreError::Unavailable(error))) => {
+                    return Err(StoreError::Unavailable(error).into());
+                }
+                answer => {
+                    session.keep();
+                    return answer;
+                }
+            }
+        }
+    }
+
+    async fn mark(&self, query: &Query) -> Result<Position, DecideError> {
+        self.check_open()?;
+        let text = append::mark(self.sql(), &Locks::of_decision(query));
+        let lent = self.connections().lend().await?;
+        let mut tries = Tries::default();
+        loop {
+            let mut session = lent.link().session().await?;
+            let error = match session.query(&text).await {
+                Ok(rows) => {
+                    session.keep();
+                    let row = rows.first().ok_or_else(|| StoreError::Refused(Nothing.into()))?;
+                    return Ok(facts::position(row, 0)?);
+                }
+                Err(error) => error,
+            };
+            match number(&error) {
+                Some(code::LOCK_TIMEOUT) => {
+                    undo(session).await;
+                    return Err(DecideError::Busy(error.into()));
+                }
+                Some(code::MORE_THAN_ONE_ROW) => {
+                    let why = session.query(self.sql().journal_why.text()).await.map_err(failed)?;
+                    let increment = why.first().and_then(|row| rows::integer(row, 2).ok());
+                    undo(session).await;
+                    return Err(refused_gate(increment).into());
+                }
+                number => match session.failed(error, &mut tries).await {
+                    Ok(()) => {}
+                    Err(error) if number.is_some_and(is_lost_race) => {
+                        return Err(DecideError::Busy(error.into()));
+                    }
+                    Err(error) => return Err(error.into()),
+                },
+            }
+        }
+    }
+
+    async fn read(&self, query: &Query, page: Page) -> Result<Vec<Recorded>, StoreError> {
+        self.check_open()?;
+        let page = Page { limit: page.limit.min(limits::BATCH_ROWS), ..page };
+        let rarest = self.rarest(query, page).await?;
+        let found = searches(self.sql(), query, page, Manner::Looking, &rarest);
+        let limit = Literal::count(page.limit);
+        let text = self.sql().journal_read.with(&[("searches", &found), ("limit", &limit)]);
+        let rows = self.connections().query(&text).await?;
+        let recorded = rows.into_iter().map(facts::recorded);
+        recorded.collect::<Result<_, _>>().map_err(|error| StoreError::Refused(error.into()))
+    }
+
+    async fn head(&self) -> Result<Position, StoreError> {
+        self.check_open()?;
+        let rows = self.connections().query(self.sql().journal_mark.text()).await?;
+        rows.first().map_or(Ok(Position::START), |row| facts::position(row, 0))
+    }
+
+    /// Whoever a tail waits for at this moment: the server says who waits, not who might be waited for.
+    async fn holders(&self) -> Result<Vec<Holder>, StoreError> {
+        self.check_open()?;
+        let text = self.sql().journal_holders.with(&[
+            ("database", &Literal::text(self.connector().database())),
+            ("table", &Literal::text(&self.names().plain("journal_event"))),
+            ("utc", &Literal::text("+00:00")),
+        ]);
+        let rows = self.upkeep().query(&text).await.map_err(|error| match error {
+            StoreError::Misconfigured { reason } => misconfigured(format!(
+                "{reason}; who holds a tail back is told to users with PROCESS, on MySQL with SELECT \
+                 on performance_schema as well"
+            )),
+            error => error,
+        })?;
+        let holder = |row| {
+            // A transaction that is prepared has no session.
+            let session = rows::integer(row, 1)?;
+            Ok(Holder {
+                id: HolderId::new(rows::name(row, 0)?),
+                pid: i32::try_from(session).ok().filter(|session| *session > 0),
+                gid: None,
+                since: rows::time(row, 2).ok(),
+                application: None,
+            })
+        };
+        rows.iter().map(holder).collect()
+    }
+
+    async fn tail(&self) -> Result<Box<dyn TailSource>, StoreError> {
+        self.check_open()?;
+        Ok(Box::new(MysqlTail::open(self.clone()).await?))
+    }
+}
+
+async fn undo(mut session: Session<'_>) {
+    // One that cannot be undone is closed, and the server undoes it.
+    if session.query("rollback").await.is_ok() {
+        session.keep();
+    }
+}
+
+fn is_deadlock(error: &sendoff_core::BoxError) -> bool {
+    let store = error.downcast_ref::<StoreError>();
+    let Some(StoreError::Unavailable(source)) = store else { return false };
+    source.downcast_ref().and_then(number) == Some(code::DEADLOCK)
+}
+
+/// A statement that always answers did not.
+#[derive(Debug, thiserror::Error)]
+#[error("the server did not say where the journal ends")]
+struct Nothing;
+
+impl fmt::Debug for MysqlJournal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the URL: it may hold a password.
+        f.debug_struct("MysqlJournal").field("table", &self.table()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,485 @@
+//! Looking at the journal's end, on a connection of one's own.
+//!
+//! Numbers are taken in one order and commit in another. At a number that is missing below one that is
+//! there, this inserts a row of its own with that number, a *void*. If an open transaction has it, the
+//! server makes the insert wait for that one and for nobody else. Then the number is there, or the void
+//! is, and neither can change any more. Whatever is passed on has no gap.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::join;
+use mysql_async::{Conn, Row};
+use sendoff_core::Timestamp;
+use sendoff_core::journal::{Ask, HolderId, Position, Sequence, Server};
+use sendoff_engine::journal::{JournalStore, TailLook, TailRow, TailSource, Undecided};
+use sendoff_engine::store::StoreError;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+use tracing::debug;
+
+use super::facts;
+use super::store::MysqlJournal;
+use crate::error::{code, failed, misconfigured, number};
+use crate::link::{last_rows, results};
+use crate::rows;
+use crate::wire::Literal;
+
+/// How long an insert waits for whoever has the number before the look is over. The next one waits
+/// again; whole seconds are what the servers count.
+const WAIT_SECONDS: i64 = 1;
+/// After so long it is worth asking who it is.
+const ASK_WHO_AFTER: Duration = Duration::from_millis(500);
+/// The longest run of missing numbers that is filled. Appends leave none that is nearly as long.
+const LONGEST_RUN: u64 = 100_000;
+/// Voids that are made at once.
+const VOIDS: usize = 1_000;
+/// Numbers that are looked at in one statement on the way to where now is.
+const STRIDE: usize = 10_000;
+/// Statements on that way in one look.
+const STRIDES: usize = 20;
+
+/// One connection, until it is lost: whoever has a tail must not be given another server unawares.
+///
+/// Each look runs on a task of its own, because it may wait: whoever drops the future takes its answer
+/// the next time.
+pub(super) struct MysqlTail {
+    journal: MysqlJournal,
+    /// None while a look is under way, and after one that failed.
+    idle: Option<Worker>,
+    running: Option<(Asked, Running)>,
+}
+
+type Running = JoinHandle<(Worker, Result<TailLook, StoreError>)>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Asked {
+    ask: Ask,
+    after: Position,
+    limit: usize,
+}
+
+impl MysqlTail {
+    pub(super) async fn open(journal: MysqlJournal) -> Result<Self, StoreError> {
+        let mut conn = journal.connector().open().await?;
+        let settings = format!("set session innodb_lock_wait_timeout = {WAIT_SECONDS}");
+        let floor = format!("{settings};\n{}", journal.sql().journal_floor.text());
+        let floor = last_rows(&mut conn, &floor).await.map_err(failed)?;
+        let floor = floor.first().map_or(Ok(Position::START), |row| facts::position(row, 0))?;
+        let worker = Worker {
+            journal: journal.clone(),
+            conn,
+            floor,
+            gapless: None,
+            missing: BTreeSet::new(),
+            start: None,
+        };
+        Ok(Self { journal, idle: Some(worker), running: None })
+    }
+
+    /// The answer of the look under way, and the worker back.
+    async fn finish(&mut self) -> Option<(Asked, Result<TailLook, StoreError>)> {
+        let (asked, task) = self.running.as_mut()?;
+        let (asked, done) = (*asked, task.await);
+        self.running = None;
+        let (worker, look) = match done {
+            Ok(done) => done,
+            Err(error) => return Some((asked, Err(StoreError::Unavailable(error.into())))),
+        };
+        // After an error nobody knows what the connection is about.
+        self.idle = look.is_ok().then_some(worker);
+        Some((asked, look))
+    }
+}
+
+#[async_trait]
+impl TailSource for MysqlTail {
+    async fn look(
+        &mut self,
+        ask: Ask,
+        after: Position,
+        limit: usize,
+    ) -> Result<TailLook, StoreError> {
+        self.journal.check_open()?;
+        let asked = Asked { ask, after, limit };
+        // Of a look that nobody waited for. What it decided stays decided.
+        match self.finish().await {
+            Some((earlier, look)) if earlier == asked => return look,
+            Some((_, Err(error))) => return Err(error),
+            _ => {}
+        }
+        let mut worker = self.idle.take().ok_or_else(over)?;
+        let task = tokio::spawn(async move {
+            let look = worker.look(asked).await;
+            (worker, look)
+        });
+        self.running = Some((asked, task));
+        self.finish().await.map_or_else(|| Err(over()), |(_, look)| look)
+    }
+}
+
+fn over() -> StoreError {
+    StoreError::Unavailable("this tail is over: open another from the stored position".into())
+}
+
+/// The connection, and what is known from one look to the next.
+struct Worker {
+    journal: MysqlJournal,
+    conn: Conn,
+    /// Every number up to here is a row, as far as the database knows.
+    floor: Position,
+    /// From where on this tail knows that there is no gap.
+    gapless: Option<Position>,
+    /// Numbers that were missing when they were last looked for.
+    missing: BTreeSet<u64>,
+    start: Option<Start>,
+}
+
+/// On the way to where now is.
+#[derive(Debug, Clone, Copy)]
+struct Start {
+    head: Position,
+    at: Position,
+}
+
+/// What goes before a reading.
+#[derive(Debug)]
+enum Step {
+    Nothing,
+    /// These numbers are filled, the lowest first, up to the first that somebody has.
+    FillFree(Vec<u64>),
+    /// This one is filled, whoever has to be waited for.
+    Fill(u64),
+}
+
+impl Step {
+    /// What to do where somebody has one of the numbers.
+    fn held(&self) -> Self {
+        match self {
+            Self::FillFree(numbers) => numbers.first().map_or(Self::Nothing, |n| Self::Fill(*n)),
+            Self::Nothing | Self::Fill(_) => Self::Nothing,
+        }
+    }
+}
+
+/// What came of a reading.
+enum Reading {
+    Results(Vec<Vec<Row>>),
+    /// Somebody has one of the numbers that were to be filled.
+    Held,
+    /// The server ended it in favour of another transaction.
+    Lost,
+    /// Somebody had the number for too long.
+    Waiting(Vec<HolderId>),
+}
+
+impl Worker {
+    async fn look(&mut self, asked: Asked) -> Result<TailLook, StoreError> {
+        match asked.ask {
+            Ask::Rows => self.read(asked.after, asked.limit).await,
+            // Only a tail that begins now asks for them: this one leaves no gaps.
+            Ask::HoldersThenRows => self.begin().await,
+        }
+    }
+
+    /// The rows above a position, up to the first gap that cannot be decided at once.
+    async fn read(&mut self, after: Position, limit: usize) -> Result<TailLook, StoreError> {
+        let from = *self.gapless.get_or_insert(after);
+        let (mut at, mut step, mut last) = (after, Step::Nothing, None);
+        loop {
+            let (state, page) = match self.step(&step, &self.page(at, limit)).await? {
+                Reading::Results(results) => split(results)?,
+                Reading::Held => {
+                    step = step.held();
+                    continue;
+                }
+                Reading::Lost => {
+                    step = Step::Nothing;
+                    continue;
+                }
+                Reading::Waiting(waits_for) => {
+                    let (state, gap): (State, _) = last.ok_or_else(over)?;
+                    return Ok(state.look(
+                        Vec::new(),
+                        at,
+                        false,
+                        Some(Undecided { gap, waits_for }),
+                    ));
+                }
+            };
+            let (is_full, mut rows, mut gaps) = (page.len() >= limit, Vec::new(), Gaps::after(at));
+            for row in page {
+                let position = facts::position(&row, 0)?;
+                gaps.pass(position);
+                if gaps.first.is_none() {
+                    at = position;
+                    if !facts::is_void(&row) {
+                        rows.push(TailRow { position, recorded: facts::recorded(row) });
+                    }
+                }
+            }
+            let Some(gap) = gaps.first else {
+                self.missing.clear();
+                if is_full && rows.is_empty() {
+                    // Nothing but voids.
+                    step = Step::Nothing;
+                    continue;
+                }
+                self.raise(from, at).await?;
+                return Ok(state.look(rows, at, !is_full, None));
+            };
+            let again = gaps.missing_again(&mut self.missing);
+            // What can be passed on does not wait; and many gaps are gone with one more look, because
+            // somebody was about to insert or to commit.
+            if !rows.is_empty() || again.first() != Some(&gap.0.get()) {
+                let undecided = Some(Undecided { gap, waits_for: Vec::new() });
+                return Ok(state.look(rows, at, false, undecided));
+            }
+            check_gap(gap, &step)?;
+            (step, last) = (Step::FillFree(again), Some((state, gap)));
+        }
+    }
+
+    /// Makes sure that no number is missing up to where the journal ended at the first of these looks.
+    async fn begin(&mut self) -> Result<TailLook, StoreError> {
+        let state = match self.step(&Step::Nothing, &self.page(Position::END, 1)).await? {
+            Reading::Results(results) => split(results)?.0,
+            _ => return Err(over()),
+        };
+        let Start { head, mut at } =
+            *self.start.get_or_insert(Start { head: state.head, at: self.floor });
+        let (mut step, mut last) = (Step::Nothing, None);
+        for _ in 0..STRIDES {
+            if at >= head {
+                self.gapless = Some(self.floor);
+                self.raise(self.floor, at).await?;
+                return Ok(state.look(Vec::new(), head, false, None));
+            }
+            let walk = self
+                .journal
+                .sql()
+                .journal_walk
+                .with(&[("after", &Literal::position(at)), ("limit", &Literal::count(STRIDE))]);
+            let rows = match self.step(&step, &walk).await? {
+                Reading::Results(mut results) => results.pop().unwrap_or_default(),
+                Reading::Held => {
+                    step = step.held();
+                    continue;
+                }
+                Reading::Lost => {
+                    step = Step::Nothing;
+                    continue;
+                }
+                Reading::Waiting(waits_for) => {
+                    let undecided = last.map(|gap| Undecided { gap, waits_for });
+                    return Ok(state.look(Vec::new(), Position::START, false, undecided));
+                }
+            };
+            let mut gaps = Gaps::after(at);
+            for row in rows {
+                let position = facts::position(&row, 0)?;
+                gaps.pass(position);
+                if gaps.first.is_none() {
+                    at = position;
+                }
+            }
+            self.start = Some(Start { head, at });
+            let first = gaps.first.filter(|(first, _)| *first <= head);
+            let again = gaps.missing_again(&mut self.missing);
+            step = match first {
+                Some(gap) if again.first() == Some(&gap.0.get()) => {
+                    check_gap(gap, &step)?;
+                    last = Some(gap);
+                    Step::FillFree(again)
+                }
+                _ => Step::Nothing,
+            };
+        }
+        Ok(state.look(Vec::new(), Position::START, false, None))
+    }
+
+    /// Asks what is so of the server, and for rows above a position.
+    fn page(&self, at: Position, limit: usize) -> String {
+        let sql = self.journal.sql();
+        let rows = sql
+            .journal_tail
+            .with(&[("after", &Literal::position(at)), ("limit", &Literal::count(limit))]);
+        format!("{};\n{rows}", sql.journal_state.text())
+    }
+
+    /// Takes a step and reads, in one text.
+    async fn step(&mut self, step: &Step, reading: &str) -> Result<Reading, StoreError> {
+        let text = self.before(step) + reading;
+        let mut holders = Vec::new();
+        let done = {
+            let mut doing = std::pin::pin!(results(&mut self.conn, &text));
+            tokio::select! {
+                biased;
+                done = &mut doing => done,
+                () = sleep(ASK_WHO_AFTER), if matches!(step, Step::Fill(_)) => {
+                    let (done, asked) = join(doing, self.journal.holders()).await;
+                    match asked {
+                        Ok(found) => holders = found.into_iter().map(|holder| holder.id).collect(),
+                        Err(error) => debug!(%error, "nobody says who holds the tail back"),
+                    }
+                    done
+                }
+            }
+        };
+        match (step, done.as_ref().err().and_then(number)) {
+            (Step::FillFree(_), Some(code::LOCK_TIMEOUT | code::NOWAIT)) => Ok(Reading::Held),
+            (Step::Fill(position), Some(code::LOCK_TIMEOUT)) => {
+                debug!(position, ?holders, "the tail waits for an open append");
+                Ok(Reading::Waiting(holders))
+            }
+            // Against another tail, or an append that wanted one of the numbers.
+            (Step::FillFree(_) | Step::Fill(_), Some(code::DEADLOCK)) => Ok(Reading::Lost),
+            _ => done.map(Reading::Results).map_err(failed),
+        }
+    }
+
+    /// Numbers that are free are filled together: nobody is waited for, so nothing that is held
+    /// meanwhile can be in anybody's way. A number that somebody has is filled alone, for the same
+    /// reason, and what was filled before it is committed first.
+    fn before(&self, step: &Step) -> String {
+        let sql = self.journal.sql();
+        let void = |numbers: &[u64]| {
+            sql.journal_void.with(&[("rows", &Literal::voids(numbers.iter().copied()))])
+        };
+        match step {
+            Step::Nothing => String::new(),
+            Step::Fill(number) => format!("commit;\n{};\n", void(&[*number])),
+            Step::FillFree(numbers) => {
+                let mut text = "start transaction;\n".to_owned();
+                for run in numbers.chunk_by(|a, b| a + 1 == *b) {
+                    let (first, last) = (run[0], run[run.len() - 1]);
+                    let (first, last) = (Literal::numbers([first]), Literal::numbers([last]));
+                    let free = sql.journal_free.with(&[("first", &first), ("last", &last)]);
+                    text.push_str(&format!("{free};\n{};\n", void(run)));
+                }
+                text + "commit;\n"
+            }
+        }
+    }
+
+    /// Tells the database how far there is no gap, now and then, if this tail knows it from the floor on.
+    async fn raise(&mut self, from: Position, up_to: Position) -> Result<(), StoreError> {
+        if from > self.floor || up_to.since(self.floor) < STRIDE as u64 {
+            return Ok(());
+        }
+        let position = Literal::position(up_to);
+        let text = self.journal.sql().journal_floor_up.with(&[("position", &position)]);
+        match last_rows(&mut self.conn, &text).await {
+            Ok(_) => self.floor = up_to,
+            // Another tail is about to; the next time will do.
+            Err(error) if number(&error).is_some_and(crate::error::is_lost_race) => {}
+            Err(error) => return Err(failed(error)),
+        }
+        Ok(())
+    }
+}
+
+/// The first and the last of a run of numbers that are missing.
+type Gap = (Position, Position);
+
+/// What is missing between positions that are there.
+struct Gaps {
+    at: Position,
+    /// The lowest.
+    first: Option<Gap>,
+    /// Single numbers, the lowest first, as many as are filled at once.
+    missing: Vec<u64>,
+}
+
+impl Gaps {
+    fn after(at: Position) -> Self {
+        Self { at, first: None, missing: Vec::new() }
+    }
+
+    /// The next position that is there.
+    fn pass(&mut self, position: Position) {
+        if position > self.at.next() {
+            let last = Position::new(position.get() - 1).unwrap_or(Position::END);
+            self.first.get_or_insert((self.at.next(), last));
+            let room = VOIDS - self.missing.len();
+            self.missing.extend((self.at.next().get()..position.get()).take(room));
+        }
+        self.at = position;
+    }
+
+    /// Those that were missing the last time too.
+    fn missing_again(self, seen: &mut BTreeSet<u64>) -> Vec<u64> {
+        let again = self.missing.iter().copied().filter(|number| seen.contains(number)).collect();
+        *seen = self.missing.into_iter().collect();
+        again
+    }
+}
+
+/// Whether a gap can be filled, and was not just filled in vain.
+fn check_gap(gap: Gap, step: &Step) -> Result<(), StoreError> {
+    let filled = match step {
+        Step::Nothing => None,
+        Step::FillFree(numbers) => numbers.first().copied(),
+        Step::Fill(number) => Some(*number),
+    };
+    if filled == Some(gap.0.get()) {
+        return Err(misconfigured(format!(
+            "position {} cannot be made a void: the table journal_event was changed by hand",
+            gap.0
+        )));
+    }
+    if gap.1.since(gap.0) >= LONGEST_RUN { Err(too_long(gap)) } else { Ok(()) }
+}
+
+/// The state, and the rows behind it.
+fn split(mut results: Vec<Vec<Row>>) -> Result<(State, Vec<Row>), StoreError> {
+    let rows = results.pop().unwrap_or_default();
+    let state = results.pop().unwrap_or_default();
+    Ok((State::of(state.first())?, rows))
+}
+
+fn too_long((first, last): Gap) -> StoreError {
+    misconfigured(format!(
+        "positions {first} to {last} are missing, more than {LONGEST_RUN} in a row, as when somebody set \
+         AUTO_INCREMENT: where nothing is missed put whoever reads behind them, a tail by opening it \
+         from {last}, a publisher by `update journal_cursor set last_position = {last} …`, and those who \
+         begin from now on by `update journal_floor set position = {last}`"
+    ))
+}
+
+/// What `journal_state` says.
+#[derive(Debug, Clone, Copy)]
+struct State {
+    server: Server,
+    sequence: Sequence,
+    head: Position,
+}
+
+impl State {
+    fn of(row: Option<&Row>) -> Result<Self, StoreError> {
+        let row =
+            row.ok_or_else(|| StoreError::Refused("the server did not say how it is".into()))?;
+        let read_only = rows::name(row, 1)?;
+        Ok(Self {
+            // The connection's own server, which cannot be started again under it.
+            server: Server {
+                started_at: Timestamp::from_micros(0),
+                in_recovery: !matches!(&*read_only, "0" | "OFF"),
+            },
+            sequence: Sequence { increment: rows::integer(row, 0)?, ..Sequence::ONE_BY_ONE },
+            head: facts::position(row, 2)?,
+        })
+    }
+
+    fn look(
+        self,
+        rows: Vec<TailRow>,
+        proved: Position,
+        complete: bool,
+        undecided: Option<Undecided>,
+    ) -> TailLook {
+        let Self { server, sequence, head } = self;
+        TailLook { server, sequence, head, holders: None, proved, undecided, rows, complete }
+    }
+}

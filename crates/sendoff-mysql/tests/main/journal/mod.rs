@@ -1,0 +1,103 @@
+//! The journal on a real server.
+
+mod append;
+mod decide;
+mod drivers;
+mod failover;
+mod gaps;
+mod plans;
+mod race;
+mod restart;
+mod schema;
+mod suite;
+mod torture;
+
+use std::time::Duration;
+
+use mysql_async::Conn;
+use mysql_async::prelude::Queryable;
+use sendoff_core::journal::{Fact, Position, Query, Tag};
+use sendoff_engine::journal::{Batch, Journal, TailOptions, TailReader};
+use sendoff_mysql::{JournalOptions, MysqlJournal};
+
+use crate::place::Place;
+
+pub(crate) type Log = Journal<MysqlJournal>;
+
+/// A journal in this place.
+pub(crate) async fn journal(place: &Place) -> Log {
+    journal_with(place, JournalOptions::default()).await
+}
+
+pub(crate) async fn journal_with(place: &Place, options: JournalOptions) -> Log {
+    let store = MysqlJournal::connect_with(&place.url, options).await.unwrap();
+    store.migrate().await.unwrap();
+    Journal::new(store)
+}
+
+/// The application's own connection, at READ COMMITTED.
+pub(crate) async fn committed(place: &Place) -> Conn {
+    let mut conn = place.conn().await;
+    let level = "set session transaction isolation level read committed";
+    conn.query_drop(level).await.unwrap();
+    conn
+}
+
+/// A transaction begun by hand, with an append in it.
+pub(crate) async fn open_append(journal: &Log, place: &Place) -> Conn {
+    let mut conn = place.conn().await;
+    run(&mut conn, "begin").await;
+    journal.append_in(&mut conn, [fact("open", &[])], None).await.unwrap();
+    conn
+}
+
+pub(crate) async fn run(conn: &mut Conn, sql: &str) {
+    conn.query_drop(sql).await.unwrap();
+}
+
+pub(crate) fn tag(text: &str) -> Tag {
+    text.parse().unwrap()
+}
+
+pub(crate) fn tagged(text: &str) -> Query {
+    Query::tagged(tag(text))
+}
+
+/// A fact of this type with these tags.
+pub(crate) fn fact(event_type: &str, tags: &[&str]) -> Fact {
+    Fact::builder((event_type, "{}")).tags(tags.iter().map(|text| tag(text))).build().unwrap()
+}
+
+pub(crate) fn position(number: u64) -> Position {
+    Position::new(number).unwrap()
+}
+
+/// Looks that follow one another quickly.
+pub(crate) const QUICK: TailOptions = TailOptions {
+    batch: 100,
+    interval: Duration::from_millis(5),
+    gap_interval: Duration::from_millis(2),
+};
+
+pub(crate) async fn tail(journal: &Log) -> TailReader {
+    journal.tail(Position::START, QUICK).await.unwrap()
+}
+
+pub(crate) fn positions(batch: &Batch) -> Vec<u64> {
+    batch.rows.iter().map(|row| row.position.get()).collect()
+}
+
+/// As many looks as it takes to know what can be known now.
+pub(crate) async fn settled(reader: &mut TailReader) -> (Vec<u64>, Batch) {
+    let mut passed = Vec::new();
+    let mut gap = None;
+    loop {
+        let batch = reader.look().await.unwrap();
+        passed.extend(positions(&batch));
+        // The first look at a gap waits for nobody, the next one does.
+        if batch.rows.is_empty() && batch.gap == gap {
+            return (passed, batch);
+        }
+        gap = batch.gap;
+    }
+}

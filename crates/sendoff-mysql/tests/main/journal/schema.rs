@@ -1,0 +1,89 @@
+use sendoff_core::Ident;
+use sendoff_engine::store::StoreError;
+use sendoff_mysql::{JournalOptions, MysqlJournal, MysqlOptions, journal_migration_sql};
+
+use super::{fact, journal, journal_with, settled, tail};
+use crate::place::{MARIADB, MYSQL, Place};
+
+/// Several at once, and again: one migrates.
+#[tokio::test]
+async fn migrating_is_done_once_and_needs_no_outbox() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let store = MysqlJournal::connect(&place.url).await.unwrap();
+        assert!(store.check_installed().await.is_err());
+        let (a, b, c) = tokio::join!(store.migrate(), store.migrate(), store.migrate());
+        a.and(b).and(c).unwrap();
+        store.migrate().await.unwrap();
+        store.check_installed().await.unwrap();
+        assert_eq!(place.number("select count(*) from journal_anchor").await, 4_096);
+        let tables = format!(
+            "select count(*) from information_schema.tables
+              where table_schema = '{}' and table_name like 'outbox%'",
+            place.database
+        );
+        assert_eq!(place.number(&tables).await, 0);
+
+        place.run("insert into journal_schema values (99, now(6))").await;
+        let refused = MysqlJournal::connect(&place.url).await;
+        assert!(matches!(refused, Err(StoreError::NewerSchema { found: 99, .. })));
+    }
+}
+
+#[tokio::test]
+async fn journals_with_different_prefixes_live_side_by_side() {
+    let place = Place::new().await;
+    let with_prefix = |prefix: &str| {
+        let prefix = Some(Ident::new(prefix).unwrap());
+        let server = MysqlOptions { prefix, ..MysqlOptions::default() };
+        JournalOptions { server, ..JournalOptions::default() }
+    };
+    let plain = journal(&place).await;
+    let long = journal_with(&place, with_prefix(&"p".repeat(40))).await;
+    let word = journal_with(&place, with_prefix("select_")).await;
+    for (journal, count) in [(&plain, 1), (&long, 2), (&word, 3)] {
+        for _ in 0..count {
+            journal.append([fact("a", &["w=1"])]).await.unwrap();
+        }
+    }
+    for (journal, count) in [(&plain, 1), (&long, 2), (&word, 3)] {
+        assert_eq!(settled(&mut tail(journal).await).await.0.len(), count);
+    }
+}
+
+#[tokio::test]
+async fn the_script_does_what_migrating_does_and_may_run_again() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let script = journal_migration_sql(&JournalOptions::default()).unwrap();
+        place.run(&script).await;
+        let journal = journal(&place).await;
+        journal.append([fact("a", &["w=1"])]).await.unwrap();
+        place.run(&script).await;
+        assert_eq!(settled(&mut tail(&journal).await).await.0, [1]);
+    }
+}
+
+#[tokio::test]
+async fn options_are_checked_when_it_connects() {
+    let place = Place::new().await;
+    let options = JournalOptions::default;
+    for wrong in [
+        JournalOptions { connections: 0, ..options() },
+        JournalOptions { patience: std::time::Duration::from_millis(999), ..options() },
+    ] {
+        let refused = MysqlJournal::connect_with(&place.url, wrong).await;
+        assert!(matches!(refused, Err(StoreError::Misconfigured { .. })), "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_closed_journal_says_so() {
+    let place = Place::new().await;
+    let journal = journal(&place).await;
+    let mut reader = tail(&journal).await;
+    journal.store().close().await;
+    assert!(journal.append([fact("a", &[])]).await.is_err());
+    assert!(reader.look().await.is_err());
+    assert!(matches!(journal.head().await, Err(StoreError::Closed)));
+}

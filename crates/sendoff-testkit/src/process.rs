@@ -1,0 +1,89 @@
+//! Nodes in processes of their own, to be stopped, continued and killed: a test starts its own program
+//! again, with one test that plays the node.
+
+use std::env;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+const PLENTY: Duration = Duration::from_secs(60);
+
+/// What a node says to the test that started it.
+///
+/// # Panics
+///
+/// Where nobody listens any more.
+pub fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "node: {line}").and_then(|()| out.flush()).expect("somebody listens");
+}
+
+/// A node in another process. Dropped, it is killed.
+#[derive(Debug)]
+pub struct Node {
+    /// Its process.
+    pub child: Child,
+    lines: Receiver<String>,
+}
+
+impl Node {
+    /// One that runs the given test of this program, told these things by its environment.
+    ///
+    /// # Panics
+    ///
+    /// Where no process can be started.
+    pub fn start(test: &str, told: &[(&str, &str)]) -> Self {
+        let program = env::current_exe().expect("this program has a file");
+        let mut child = Command::new(program)
+            .args(["--exact", test, "--nocapture"])
+            .envs(told.iter().copied())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a process starts");
+        let (sender, lines) = channel();
+        let out = BufReader::new(child.stdout.take().expect("it can be heard"));
+        std::thread::spawn(move || {
+            for line in out.lines().map_while(Result::ok) {
+                if let Some((_, said)) = line.split_once("node: ") {
+                    let _ = sender.send(said.to_owned());
+                }
+            }
+        });
+        Self { child, lines }
+    }
+
+    /// Waits until it says something that begins like this.
+    ///
+    /// # Panics
+    ///
+    /// Where it does not for a minute.
+    pub fn says(&self, what: &str) {
+        loop {
+            let line = self.lines.recv_timeout(PLENTY).unwrap_or_else(|_| panic!("no `{what}`"));
+            if line.starts_with(what) {
+                return;
+            }
+        }
+    }
+
+    /// Sends it a signal: `-STOP`, `-CONT`, `-KILL`.
+    ///
+    /// # Panics
+    ///
+    /// Where it cannot be sent.
+    pub fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args([signal, &pid]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "{signal} was not sent");
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
