@@ -1,11 +1,13 @@
 -- journal_hold_cursors: locks the cursors of pairs, in their order, and says of each whether this owner
--- leads it under this epoch and it is at this position.
+-- leads it under this epoch and it is at this position, and which status it will have.
 -- Guarantee: so until the end of the transaction. Index: primary key, by a join that cannot be turned
 -- round.
-select w.nth, coalesce(c.leader = :owner and c.epoch = w.epoch and c.last_position = w.came_from, 0)
+select w.nth, coalesce(c.leader = :owner and c.epoch = w.epoch and c.last_position = w.came_from, 0),
+       case when w.fails = 1 and c.status = 'ACTIVE' then 'FAILED' else c.status end
   from json_table(:pairs, '$[*]' columns (nth for ordinality, topic varchar(128) path '$.t',
                                           publisher varchar(128) path '$.p',
-                                          epoch bigint path '$.e', came_from bigint path '$.f')) w
+                                          epoch bigint path '$.e', came_from bigint path '$.f',
+                                          fails int path '$.z')) w
        straight_join sendoff.journal_cursor c force index (primary)
        on c.topic = w.topic collate /*M!100600 utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */
       and c.publisher = w.publisher collate /*M!100600 utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use mysql_async::Row;
 use sendoff_core::journal::Position;
-use sendoff_core::journal::publish::PairId;
+use sendoff_core::journal::publish::{CursorStatus, PairId, UnknownCursorStatus};
 use sendoff_engine::journal::publish::{
     Change, Cursor, Membership, Move, NodeCard, NodeSeen, Parked, ParkedChange, PublishStore,
     Retried, Seen, Survey, Which,
@@ -137,7 +137,11 @@ impl PublishStore for MysqlJournal {
         self.transact(&text).await.map(drop)
     }
 
-    async fn advance(&self, owner: &str, moves: &[Move]) -> Result<Vec<bool>, StoreError> {
+    async fn advance(
+        &self,
+        owner: &str,
+        moves: &[Move],
+    ) -> Result<Vec<Option<CursorStatus>>, StoreError> {
         let mut order: Vec<_> = (0..moves.len()).collect();
         order.sort_unstable_by(|a, b| moves[*a].pair.cmp(&moves[*b].pair));
         let pairs = order.iter().map(|at| moved(&moves[*at]));
@@ -152,11 +156,12 @@ impl PublishStore for MysqlJournal {
         }
         steps.push(sql.journal_advance.with(&values));
         let results = self.transact(&transaction(&steps)).await?;
-        let mut answers = vec![false; moves.len()];
+        let mut answers = vec![None; moves.len()];
         for row in results.first().map_or(&[][..], Vec::as_slice) {
             let nth = usize::try_from(integer(row, 0)? - 1).unwrap_or(usize::MAX);
             if let Some(at) = order.get(nth) {
-                answers[*at] = integer(row, 1)? == 1;
+                let made = integer(row, 1)? == 1;
+                answers[*at] = made.then(|| status(row, 2)).transpose()?;
             }
         }
         Ok(answers)
@@ -309,15 +314,17 @@ fn maybe_time(row: &Row, column: usize) -> Result<Option<sendoff_core::Timestamp
     maybe(row, column).map(|_| rows::time(row, column)).transpose()
 }
 
+fn status(row: &Row, column: usize) -> Result<CursorStatus, StoreError> {
+    let text = name(row, column)?;
+    text.parse().map_err(|error: UnknownCursorStatus| StoreError::Refused(error.into()))
+}
+
 /// Columns of `journal_cursors` and `journal_taken`.
 fn cursor(row: &Row) -> Result<Cursor, StoreError> {
     Ok(Cursor {
         pair: pair(row)?,
         position: position(row, 2)?,
-        status: name(row, 3)?.parse().map_err(|error| {
-            let error: sendoff_core::journal::publish::UnknownCursorStatus = error;
-            StoreError::Refused(error.into())
-        })?,
+        status: status(row, 3)?,
         errors: number(row, 4)?,
         last_error: maybe_name(row, 5)?,
         leader: maybe_name(row, 6)?,
