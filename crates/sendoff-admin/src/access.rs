@@ -13,11 +13,13 @@ const TOKEN_CHARS_MIN: usize = 16;
 /// Longer ones fit into no header.
 const TOKEN_CHARS_MAX: usize = 1_024;
 
-/// What proxies add. Behind one of them every request comes from this machine.
-const FORWARDED: [HeaderName; 4] = [
+/// What proxies add, if they are told to. Behind one of them every request comes from this machine.
+const FORWARDED: [HeaderName; 6] = [
     HeaderName::from_static("forwarded"),
     HeaderName::from_static("via"),
     HeaderName::from_static("x-forwarded-for"),
+    HeaderName::from_static("x-forwarded-host"),
+    HeaderName::from_static("x-forwarded-proto"),
     HeaderName::from_static("x-real-ip"),
 ];
 

@@ -78,8 +78,9 @@ impl Admin {
         self
     }
 
-    /// Answers nobody but this machine: requests whose peer is a loopback address, that came through no
-    /// proxy, and that no page of another origin sent. Then it works without a token too.
+    /// Answers nobody but this machine: requests whose peer is a loopback address, that do not say that
+    /// they came through a proxy, and that no page of another origin sent. Then it works without a token
+    /// too. A proxy on this machine that says nothing lets everybody in: behind one, give a token.
     ///
     /// A router that you serve yourself must know its peers
     /// (`into_make_service_with_connect_info::<SocketAddr>()`); one that does not, refuses everything.
@@ -102,6 +103,12 @@ impl Admin {
     /// [`NoToken`](AdminError::NoToken) where there is no token and nobody said
     /// [`loopback_only`](Self::loopback_only).
     pub fn router(self) -> Result<Router, AdminError> {
+        let (routes, gate) = self.gated()?;
+        // Of the routes, not of all there is: what an application does not find is its own affair.
+        Ok(routes.route_layer(from_fn_with_state(gate, pass)))
+    }
+
+    fn gated(self) -> Result<(Router, Arc<Gate>), AdminError> {
         if self.access.token.is_none() && !self.access.loopback_only {
             return Err(AdminError::NoToken);
         }
@@ -110,9 +117,8 @@ impl Admin {
         }
         let gate =
             Gate { access: self.access, deadline: self.deadline, room: Semaphore::new(REQUESTS) };
-        Ok(routes::router(self.desk)
-            .layer(DefaultBodyLimit::max(BODY_BYTES))
-            .layer(from_fn_with_state(Arc::new(gate), pass)))
+        let routes = routes::router(self.desk).route_layer(DefaultBodyLimit::max(BODY_BYTES));
+        Ok((routes, Arc::new(gate)))
     }
 
     /// Serves the routes by themselves, over HTTP/1.1 without TLS, until `stop`; then it answers what was
@@ -131,7 +137,8 @@ impl Admin {
         if self.access.loopback_only && !address.ip().to_canonical().is_loopback() {
             return Err(AdminError::NotLoopback { address });
         }
-        let router = self.router()?;
+        let (routes, gate) = self.gated()?;
+        let router = routes.layer(from_fn_with_state(gate, pass));
         if !address.ip().to_canonical().is_loopback() {
             warn!(%address, "serving without TLS: on its way the token can be read");
         }

@@ -13,9 +13,6 @@ pub(crate) trait Desk: Send + Sync + 'static {
     /// Where these pairs are, and then the last position that was taken: what comes between is lag.
     async fn standing(&self, which: &Which) -> Result<(Vec<Cursor>, Position), StoreError>;
 
-    /// The last position that was taken.
-    async fn head(&self) -> Result<Position, StoreError>;
-
     /// Answers how many pairs were meant.
     async fn operate(&self, which: &Which, operation: Operation) -> Result<u64, StoreError>;
 
@@ -50,10 +47,6 @@ impl<S: PublishStore> Desk for Journal<S> {
     async fn standing(&self, which: &Which) -> Result<(Vec<Cursor>, Position), StoreError> {
         let cursors = self.publishers().cursors(which).await?;
         Ok((cursors, Self::head(self).await?))
-    }
-
-    async fn head(&self) -> Result<Position, StoreError> {
-        Self::head(self).await
     }
 
     async fn operate(&self, which: &Which, operation: Operation) -> Result<u64, StoreError> {

@@ -153,6 +153,7 @@ impl From<StoreError> for Problem {
         let kind = match error {
             StoreError::Unavailable(_) | StoreError::Closed => Kind::Unavailable,
             StoreError::Timeout => Kind::Late,
+            StoreError::Misconfigured { reason } => return Self::bad(reason),
             _ => Kind::Refused,
         };
         let detail = report(&error);

@@ -118,16 +118,7 @@ pub(crate) async fn rewind(
 ) -> Result<Json<Changed>, Problem> {
     let Json(target) = target?;
     let to = match target {
-        Target::Position(position) => {
-            let head = desk.head().await?;
-            if position > head {
-                // Whatever is appended up to there would never be published.
-                return Err(Problem::bad(format!(
-                    "position {position} is ahead of the journal, which ends at {head}"
-                )));
-            }
-            To::Position(position)
-        }
+        Target::Position(position) => To::Position(position),
         Target::Time(text) => {
             let time: jiff::Timestamp = text.parse().map_err(|_| {
                 Problem::bad("time is not as in RFC 3339, like 2026-01-31T12:00:00Z")
@@ -150,13 +141,6 @@ async fn change(
     if changed == 0 {
         return Err(unknown(desk, &which).await);
     }
-    info!(
-        publisher = which.publisher,
-        topic = which.topic,
-        ?operation,
-        pairs = changed,
-        "an operator changed publishers"
-    );
     let (cursors, head) = desk.standing(&which).await?;
     let failed = |status| status == CursorStatus::Failed;
     if matches!(operation, Operation::Resume) && cursors.iter().all(|c| failed(c.status)) {
@@ -165,6 +149,13 @@ async fn change(
             "resume lets go on what was paused; what has failed is reset, when its cause is mended",
         ));
     }
+    info!(
+        publisher = which.publisher,
+        topic = which.topic,
+        ?operation,
+        pairs = changed,
+        "an operator changed publishers"
+    );
     let now = Pairs::new(behind(cursors, None), head, PAGE_MAX);
     Ok(Json(Changed { changed, now }))
 }

@@ -132,6 +132,19 @@ async fn the_router_lives_beside_an_applications_own_routes() {
     assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("tea"), "{answer}");
 }
 
+#[tokio::test]
+async fn what_an_application_does_not_find_is_its_own_affair() {
+    let own = Router::new().route("/orders", get(async || "tea"));
+    let client = by_axum(own.merge(admin().token(token()).router().unwrap()), false).await;
+    assert_eq!(client.with(&[]).get("/nowhere").await.status, 401, "below the admin's own path");
+    let mut stream = tokio::net::TcpStream::connect(client.address).await.unwrap();
+    let request = "GET /favicon.ico HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let mut answer = String::new();
+    tokio::io::AsyncWriteExt::write_all(&mut stream, request.as_bytes()).await.unwrap();
+    tokio::io::AsyncReadExt::read_to_string(&mut stream, &mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
+}
+
 /// Keeps what is logged.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);

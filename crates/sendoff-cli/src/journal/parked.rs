@@ -18,7 +18,8 @@ use crate::output;
 #[command(after_help = "Examples:\n  \
     sendoff journal parked list --publisher kafka\n  \
     sendoff journal parked retry --topic wallets --publisher kafka\n  \
-    sendoff journal parked discard --topic wallets --publisher kafka --position 4711\n\n\
+    sendoff journal parked discard --topic wallets --publisher kafka --position 4711\n  \
+    sendoff journal parked discard --topic wallets --publisher kafka --all-positions --dry-run\n\n\
     Exit status: 0 done, 2 failed, 3 nothing is set aside there.")]
 pub(super) struct Options {
     #[command(subcommand)]
@@ -67,6 +68,9 @@ struct Change {
 struct Discard {
     #[command(flatten)]
     change: Change,
+    /// Everything that these pairs set aside, not one position
+    #[arg(long, required_unless_present = "position", conflicts_with = "position")]
+    all_positions: bool,
     /// Only say how many there are
     #[arg(long)]
     dry_run: bool,
@@ -78,8 +82,8 @@ pub(super) async fn run(options: Options) -> anyhow::Result<ExitCode> {
     match options.command {
         Command::List(list) => list.run().await,
         Command::Retry(change) => change.run(Act::Retry).await,
-        Command::Discard(Discard { change, dry_run: true }) => change.run(Act::Count).await,
-        Command::Discard(Discard { change, dry_run: false }) => change.run(Act::Discard).await,
+        Command::Discard(Discard { change, dry_run: true, .. }) => change.run(Act::Count).await,
+        Command::Discard(Discard { change, .. }) => change.run(Act::Discard).await,
     }
 }
 

@@ -248,7 +248,9 @@ fn what_is_to_be_changed_has_to_be_said() {
         (&["publishers", "rewind", "--all", "--to-time", "yesterday"], "2026-01-31T08:00:00Z"),
         (&["publishers", "rewind", "--all", "--to-position", "-1"], "-1"),
         (&["publishers", "pause", "--all", "--topic", "wallets"], "cannot be used with"),
+        (&["publishers", "rewind", "--all", "--to-position", "99"], "ahead of the journal"),
         (&["parked", "discard"], "--all"),
+        (&["parked", "discard", "--all"], "--all-positions"),
         (&["tail", "--from-now"], "--follow"),
     ] {
         let refused = place.run(&[&["journal"], arguments].concat());
@@ -289,12 +291,16 @@ fn what_was_set_aside_is_listed_retried_and_discarded() {
     let due = "select count(*) from journal_parked where next_at <= now()";
     assert_eq!(place.number(due), 1);
 
-    let counted = parked(&[&["discard", "--dry-run", "--json"], &kafka[..]].concat());
+    let counted =
+        parked(&[&["discard", "--all-positions", "--dry-run", "--json"], &kafka[..]].concat());
     assert_eq!(report(&counted)["facts"], 2);
     assert_eq!(place.number("select count(*) from journal_parked"), 3);
-    assert!(parked(&[&["discard"], &kafka[..]].concat()).status.success());
+    assert!(parked(&[&["discard", "--all-positions"], &kafka[..]].concat()).status.success());
     assert_eq!(place.number("select count(*) from journal_parked"), 1);
-    assert_eq!(parked(&[&["discard"], &kafka[..]].concat()).status.code(), Some(3));
+    assert_eq!(
+        parked(&[&["discard", "--all-positions"], &kafka[..]].concat()).status.code(),
+        Some(3)
+    );
     assert_eq!(parked(&["list", "--publisher", "kafka"]).status.code(), Some(3));
 }
 

@@ -123,6 +123,8 @@ pub enum WhySkipped {
     TailTooFull,
     /// Of a journal: somebody who follows it was put back meanwhile, and has not passed it.
     Followed,
+    /// Of a journal: a fact in it is younger than what may go, though its position is not.
+    Young,
 }
 
 impl fmt::Display for WhySkipped {
@@ -130,6 +132,7 @@ impl fmt::Display for WhySkipped {
         f.write_str(match self {
             Self::Pending => "a row in it is still to be delivered",
             Self::Followed => "somebody who follows the journal has not passed it",
+            Self::Young => "a fact in it is too young to go",
             Self::Busy => "a transaction kept it locked; the next pass tries again",
             Self::TailTooFull => {
                 "more rows of the tail belong to it than may move at once; clean up, or allow more"

@@ -7,10 +7,12 @@ use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use sendoff_core::Timestamp;
 use sendoff_core::journal::Position;
 use sendoff_core::journal::retain::{ExistingRange, PlannedRange, RangeName, RangeSurvey};
 use sendoff_engine::journal::retain::{Fate, Leaving, RangeSession, RangeTable};
 use sendoff_engine::store::{Bounds, Created, Dropped, StoreError};
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row};
 
 use super::facts::position;
@@ -21,6 +23,7 @@ use crate::link::{Params, Taken, query_unnamed};
 use crate::partition::one;
 use crate::rows::get;
 use crate::sql::Statement;
+use crate::wire::At;
 
 /// A partition that begins further ahead than this is made while appends go on. More positions than
 /// can be taken in the moment between the look and the commit.
@@ -116,10 +119,13 @@ impl Session {
             self.run("rollback").await?;
             return Ok(Dropped::Busy);
         }
-        let passed = self.row(&script(include_str!("../../sql/journal_range_passed.sql"))).await?;
-        if !passed.map_or(Ok(false), |row| row.try_get(0))? {
-            self.run("rollback").await?;
-            return Ok(Dropped::Pending);
+        // Tags go where no fact is any more, and have no index to ask by.
+        if table == RangeTable::Facts {
+            let passed = script(include_str!("../../sql/journal_range_passed.sql"));
+            if !self.row(&passed).await?.map_or(Ok(false), |row| row.try_get(0))? {
+                self.run("rollback").await?;
+                return Ok(Dropped::Pending);
+            }
         }
         self.run(&script(match table {
             RangeTable::Facts => {
@@ -200,6 +206,14 @@ impl RangeSession for Session {
     ) -> Result<Created, StoreError> {
         let made = self.try_make(table, planned, bounds.lock_wait).await;
         ddl::ended(self.client(), made, Created::Busy).await
+    }
+
+    async fn holds_since(&mut self, name: RangeName, time: Timestamp) -> Result<bool, StoreError> {
+        let text = include_str!("../../sql/journal_range_since.sql");
+        let text = self.script(text, RangeTable::Facts, name);
+        let params: [(&(dyn ToSql + Sync), Type); 1] = [(&At(time), Type::TIMESTAMPTZ)];
+        let rows = self.client().query_typed(&text, &params).await.map_err(failed)?;
+        get(one(&rows)?, 0)
     }
 
     async fn take_out(

@@ -19,8 +19,9 @@ use crate::store::StoreError;
 /// What the feed tells.
 #[derive(Debug)]
 pub(super) enum Fed {
-    /// It reads from here on; everything up to it is decided.
-    From(Position),
+    /// It reads from here on, and whether everything up to it is decided: where a pair is because
+    /// somebody put it there, it may not be.
+    From(Position, bool),
     /// Rows, and how far everything is decided with them.
     Rows(Vec<TailRow>, Position),
     /// It is over. Nothing of what it told can be relied on any more.
@@ -50,7 +51,7 @@ impl<S: PublishStore> Feed<S> {
     /// Ends with an error, or when nobody listens any more.
     async fn read(&mut self) -> Result<(), TailError> {
         let mut reader = self.open().await?;
-        let mut begun = false;
+        let (mut begun, decided) = (false, reader.is_starting());
         loop {
             let appended = Arc::clone(self.journal.appended());
             let mut appended = std::pin::pin!(appended.notified());
@@ -58,7 +59,7 @@ impl<S: PublishStore> Feed<S> {
             appended.as_mut().enable();
             if !begun && !reader.is_starting() {
                 begun = true;
-                if self.tell.send(Fed::From(reader.at())).await.is_err() {
+                if self.tell.send(Fed::From(reader.at(), decided)).await.is_err() {
                     return Ok(());
                 }
             }

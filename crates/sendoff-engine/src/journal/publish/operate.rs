@@ -79,9 +79,23 @@ impl<S: PublishStore> Publishers<S> {
     }
 
     /// Puts their cursors somewhere else, back or ahead. Whoever leads them goes on from there.
+    ///
+    /// # Errors
+    ///
+    /// [`Misconfigured`](StoreError::Misconfigured) for a position that nobody has taken yet: whatever is
+    /// appended up to there would never be published.
     pub async fn rewind(&self, which: &Which, to: To) -> Result<u64, StoreError> {
         let position = match to {
-            To::Position(position) => position,
+            To::Position(position) => {
+                let head = self.journal.head().await?;
+                if position > head {
+                    let reason = format!(
+                        "position {position} is ahead of the journal, which ends at {head}"
+                    );
+                    return Err(StoreError::Misconfigured { reason });
+                }
+                position
+            }
             To::Time(time) => position_before(self.store(), time).await?,
         };
         self.change(which, Change::MoveTo(position)).await

@@ -104,6 +104,10 @@ impl Past {
             return;
         }
         self.reading = None;
+        if page.up_to <= page.after {
+            // Not decided yet: whoever wants it asks again.
+            return;
+        }
         self.row_bytes = page.bytes() / page.rows.len().max(1);
         self.pages.push_back(page);
         let rows = |pages: &VecDeque<Page>| pages.iter().map(|page| page.rows.len()).sum::<usize>();

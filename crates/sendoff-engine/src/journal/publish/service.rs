@@ -156,13 +156,16 @@ async fn register<S: PublishStore>(
     timeout(options.store_timeout, register).await.unwrap_or(Err(StoreError::Timeout))
 }
 
-async fn proved_head<S: PublishStore>(
+/// The last position of now, once everything up to it is decided.
+pub(super) async fn proved_head<S: PublishStore>(
     journal: &Journal<S>,
     options: &PublishOptions,
 ) -> Result<Position, StoreError> {
     let mut reader = journal.tail_from_now(TailOptions::default()).await?;
     while reader.is_starting() {
-        let batch = reader.look().await.map_err(|error| match error {
+        let look = timeout(options.store_timeout, reader.look()).await;
+        let look = look.unwrap_or_else(|_| Err(StoreError::Timeout.into()));
+        let batch = look.map_err(|error| match error {
             crate::journal::TailError::Store(error) => error,
             other => StoreError::Refused(other.into()),
         })?;

@@ -160,52 +160,63 @@ impl CatchUp {
         };
         let look = looking.look(Ask::Rows, after, limit).await?;
         *source = Some(looking);
-        let full = !look.complete;
         let last = look.rows.last().map(|row| row.position);
         let rows: Vec<_> =
             look.rows.into_iter().take_while(|row| row.position <= up_to).map(Row::from).collect();
+        // A look that ended early says how far it is decided; nothing may be taken for passed behind it.
         let reaches = match last {
-            Some(last) if full => last.min(up_to),
-            _ => up_to,
+            _ if look.complete => up_to,
+            Some(last) => last.max(look.proved).min(up_to),
+            None => after.max(look.proved).min(up_to),
         };
         Ok((rows, reaches))
     }
 
-    /// The next facts of a topic behind a position, up to `floor`; those of one page.
+    /// The next facts of a topic behind a position, in order and without one left out, up to `floor`; not
+    /// many more than `most`, and whether there are no more.
     pub(super) async fn others<S: PublishStore>(
         &self,
         store: &S,
         topic: &Topic,
-        mut after: Position,
-        floor: Position,
-    ) -> Result<Vec<Arc<Recorded>>, StoreError> {
-        while after < floor {
-            let (rows, up_to) = self.read(store, after, floor, limits::BATCH_ROWS).await?;
-            let facts: Vec<_> = rows
-                .into_iter()
-                .filter_map(|row| row.fact.ok())
-                .filter(|fact| topic.selects(&fact.fact))
-                .collect();
-            if !facts.is_empty() {
-                return Ok(facts);
+        (mut after, floor): (Position, Position),
+        most: usize,
+        limit: Duration,
+    ) -> Result<(Vec<Arc<Recorded>>, bool), StoreError> {
+        let mut facts = Vec::new();
+        while facts.len() < most && after < floor {
+            let page = timeout(limit, self.read(store, after, floor, limits::BATCH_ROWS)).await;
+            let (rows, up_to) = page.unwrap_or(Err(StoreError::Timeout))?;
+            for row in rows {
+                match row.fact {
+                    Ok(fact) if topic.selects(&fact.fact) => facts.push(fact),
+                    Ok(_) => {}
+                    // What is behind it has to wait until it is set aside.
+                    Err(_) => return Ok((facts, false)),
+                }
+            }
+            if up_to <= after {
+                return Ok((facts, false));
             }
             after = up_to;
         }
-        Ok(Vec::new())
+        Ok((facts, after >= floor))
     }
 }
 
-/// Tries facts again that were set aside, and writes what became of each. Ends at an outage, and before it takes too long: what is new waits meanwhile.
+/// Tries facts again that were set aside, and writes what became of each. Ends at an outage, and before
+/// it takes too long: what is new waits meanwhile.
 pub(super) async fn retry_parked<S: PublishStore>(
     store: &S,
     publisher: &dyn Publisher,
     options: &PairOptions,
     (owner, epoch): (&str, i64),
     parked: &[Parked],
+    limit: Duration,
 ) -> Result<Vec<Again>, StoreError> {
     let (mut tried, started) = (Vec::new(), Instant::now());
     for parked in parked {
-        let (fact, failed) = publish_again(store, publisher, options, parked.position).await?;
+        let (fact, failed) =
+            publish_again(store, publisher, options, parked.position, limit).await?;
         let outage = failed.as_ref().is_some_and(Failed::is_outage);
         let outcome = match failed {
             None => Retried::Published,
@@ -214,7 +225,8 @@ pub(super) async fn retry_parked<S: PublishStore>(
                 Retried::Failed { attempts, delay, error }
             }
         };
-        let written = store.settle_parked(owner, epoch, parked, &outcome).await?;
+        let written = timeout(limit, store.settle_parked(owner, epoch, parked, &outcome)).await;
+        let written = written.unwrap_or(Err(StoreError::Timeout))?;
         tried.push(Again { outcome: written.then_some(outcome), fact });
         if outage || !written || started.elapsed() >= options.interval {
             break;
@@ -229,9 +241,12 @@ async fn publish_again<S: PublishStore>(
     publisher: &dyn Publisher,
     options: &PairOptions,
     position: Position,
+    limit: Duration,
 ) -> Result<(Option<Arc<Recorded>>, Option<Failed>), StoreError> {
     let before = Position::new(position.get().saturating_sub(1)).unwrap_or(Position::START);
-    match store.read(&Query::all(), Page { after: before, up_to: position, limit: 1 }).await {
+    let (all, page) = (Query::all(), Page { after: before, up_to: position, limit: 1 });
+    let read = timeout(limit, store.read(&all, page)).await;
+    match read.unwrap_or(Err(StoreError::Timeout)) {
         // What retention removed is nobody's any more.
         Ok(facts) if facts.is_empty() => Ok((None, None)),
         Ok(facts) => {

@@ -156,7 +156,9 @@ impl JournalMaintainer {
                 });
             }
             Keeping::Rows => self.rows(before, doing, cancel, report).await?,
-            Keeping::Ranges(session) => self.ranges(session, doing, cancel, report).await?,
+            Keeping::Ranges(session) => {
+                self.ranges(session, before, doing, cancel, report).await?;
+            }
         }
         Ok(true)
     }
@@ -229,6 +231,7 @@ impl JournalMaintainer {
     async fn ranges(
         &self,
         mut session: Box<dyn RangeSession>,
+        before: Option<Timestamp>,
         doing: Doing,
         cancel: &CancellationToken,
         report: &mut RetainReport,
@@ -249,7 +252,15 @@ impl JournalMaintainer {
             if cancel.is_cancelled() {
                 return session.release().await;
             }
-            self.take_out(&mut *session, RangeTable::Facts, name, doing, report).await?;
+            let young = match before {
+                Some(before) => session.holds_since(name, before).await?,
+                None => false,
+            };
+            if young {
+                report.skip(RangeTable::Facts, name, WhySkipped::Young);
+            } else {
+                self.take_out(&mut *session, RangeTable::Facts, name, doing, report).await?;
+            }
         }
         if doing == Doing::Really {
             for leaving in session.leaving().await? {

@@ -122,8 +122,13 @@ pub trait RangeSession: Send + fmt::Debug {
         bounds: Bounds,
     ) -> Result<Created, StoreError>;
 
-    /// Takes a partition out of the journal; one of tags is gone then. Whoever follows the journal is
-    /// asked again under the lock: [`Dropped::Pending`] says that somebody has not passed it.
+    /// Whether a fact of a partition was recorded at this time or later. Times nearly rise with the
+    /// positions, and after a clock was wrong they do not.
+    async fn holds_since(&mut self, name: RangeName, time: Timestamp) -> Result<bool, StoreError>;
+
+    /// Takes a partition out of the journal; one of tags, which go only where no fact
+    /// is any more, is gone then. For one of facts, whoever follows the journal is asked again under the
+    /// lock: [`Dropped::Pending`] says that somebody has not passed it.
     async fn take_out(
         &mut self,
         table: RangeTable,

@@ -1,9 +1,15 @@
+use std::sync::{Arc, Mutex};
+
+use sendoff_core::Failure;
 use sendoff_core::journal::{Fact, Topic};
-use sendoff_engine::journal::publish::{PublishOptions, Publishing};
+use sendoff_engine::journal::publish::{
+    FnPublisher, PairOptions, PublishOptions, Publishing, Stopped, Which,
+};
 use sendoff_testkit::journal::Latch;
+use sendoff_testkit::wait::within;
 use tokio::time::Instant;
 
-use super::{append, everything, journal};
+use super::{MINUTE, append, everything, journal};
 use crate::SECOND;
 
 /// A window that everything here lies before.
@@ -33,5 +39,47 @@ async fn a_pair_that_lags_waits_for_nothing() {
     assert!(begun.elapsed() < SECOND / 4, "{:?}", begun.elapsed());
     let positions = all.positions();
     assert!(positions.windows(2).all(|two| two[0] < two[1]), "in order, each once");
+    node.close().await;
+}
+
+/// Holds J6: what is set aside far behind takes nothing along that lies between it and the window.
+#[tokio::test(start_paused = true)]
+async fn poison_far_behind_hides_nothing() {
+    let journal = journal();
+    let rare = || [Fact::builder(("rare", "{}"))];
+    journal.append(rare()).await.unwrap();
+    journal.append(rare()).await.unwrap();
+    append(&journal, 2_500).await;
+    journal.append(rare()).await.unwrap();
+    append(&journal, 2_500).await;
+    journal.append(rare()).await.unwrap();
+    let published = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&published);
+    let publisher = FnPublisher::new("p", move |facts: Vec<_>| {
+        let seen = Arc::clone(&seen);
+        async move {
+            for (done, fact) in facts.iter().enumerate() {
+                let position = fact.position.get();
+                if position <= 2 {
+                    return Err(Stopped::behind(done, Failure::retry("it is too large")));
+                }
+                seen.lock().unwrap().push(position);
+            }
+            Ok(())
+        }
+    });
+    let topic = Topic::builder("rare").types(["rare"]).build().unwrap();
+    let options = PairOptions { max_attempts: 2, ..PairOptions::default() };
+    let node = Publishing::builder(&journal)
+        .options(small_window())
+        .pair_with(&topic, Arc::new(publisher), options)
+        .start()
+        .await
+        .unwrap();
+    let all = async || published.lock().unwrap().len() >= 2;
+    within(2 * MINUTE, "all that can be published", all).await;
+    assert_eq!(*published.lock().unwrap(), [2_503, 5_004]);
+    let parked = journal.publishers().parked(&Which::all(), None, 10).await.unwrap();
+    assert_eq!(parked.iter().map(|parked| parked.position.get()).collect::<Vec<_>>(), [1, 2]);
     node.close().await;
 }

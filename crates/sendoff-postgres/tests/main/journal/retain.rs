@@ -168,6 +168,25 @@ async fn what_is_dropped_takes_its_ids_and_tags_along() {
     assert!(pass(&journal, keeping(10, Some(10))).await.dropped.is_empty());
 }
 
+/// A clock that was wrong for a while leads the search by time astray; the partition itself does not lie.
+#[tokio::test]
+async fn a_young_fact_among_old_positions_keeps_its_partition() {
+    let place = Place::new();
+    let journal = journal_with(&place, partitioned(&place, 10)).await;
+    append(&journal, 40).await;
+    place
+        .run(
+            "update journal_event set recorded_at = now() - interval '2 hours' where position <> 3",
+        )
+        .await;
+    let hour = Some(Duration::from_secs(3_600));
+    let report = pass(&journal, RetainOptions { keep: hour, ..keeping(10, None) }).await;
+    assert_eq!(report.skipped.len(), 1, "{report:?}");
+    assert_eq!((report.skipped[0].name, report.skipped[0].why), (name("p1"), WhySkipped::Young));
+    assert_eq!(tables(&place, "journal_event_p").await[0], "journal_event_p1");
+    assert!(report.dropped.contains(&name("p11")), "{report:?}");
+}
+
 #[tokio::test]
 async fn an_archive_keeps_the_facts_readable_in_a_table_of_their_own() {
     let place = Place::new();

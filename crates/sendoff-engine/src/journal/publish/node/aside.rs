@@ -61,9 +61,10 @@ impl<S: PublishStore> Node<S> {
             pair.busy = true;
             let (publisher, options) = (Arc::clone(&pair.publisher), pair.options.clone());
             let (journal, owner) = (self.journal.clone(), Arc::clone(&self.owner));
+            let limit = self.options.store_timeout;
             self.events.spawn(async move {
-                let leads = (&*owner, epoch);
-                let retry = retry_parked(journal.store(), &*publisher, &options, leads, &parked);
+                let (store, leads) = (journal.store(), (&*owner, epoch));
+                let retry = retry_parked(store, &*publisher, &options, leads, &parked, limit);
                 Event::Retried { pair: at, tried: retry.await }
             });
         }

@@ -81,13 +81,19 @@ impl<S: PublishStore> Node<S> {
                 let (publisher, options) = (Arc::clone(&pair.publisher), pair.options.clone());
                 let topic = Arc::clone(&pair.topic);
                 let (journal, catch_up) = (self.journal.clone(), Arc::clone(&self.catch_up));
+                let limit = self.options.store_timeout;
                 self.events.spawn(async move {
-                    let mut behind = Vec::new();
+                    // In order and without a hole: whatever lies before the one that can be published
+                    // counts as tried.
+                    let (mut behind, mut reaches) = (Vec::new(), true);
                     if let Some(floor) = lagging {
-                        let read = catch_up.others(journal.store(), &topic, position, floor);
-                        behind = read.await.unwrap_or_default();
+                        let (store, between) = (journal.store(), (position, floor));
+                        let read = catch_up.others(store, &topic, between, options.batch, limit);
+                        (behind, reaches) = read.await.unwrap_or_default();
                     }
-                    behind.extend(others);
+                    if reaches {
+                        behind.extend(others);
+                    }
                     let probed = probe(&*publisher, suspect, &behind, &options).await;
                     Event::Probed { pair: at, epoch, error, probed }
                 });

@@ -4,16 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use sendoff_core::journal::Position;
 use sendoff_core::report;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::{FAILED_PAUSE, Node};
+use super::{Event, FAILED_PAUSE, Node};
 use crate::journal::publish::feed::{Fed, Feed};
 use crate::journal::publish::pair::Pair;
+use crate::journal::publish::service::proved_head;
 use crate::journal::publish::store::PublishStore;
+use crate::store::StoreError;
 
 /// The longest pause before the journal's end is read again; some errors need somebody to mend them.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -24,6 +27,10 @@ pub(super) const NOBODY_WAITS: Duration = Duration::from_secs(60);
 pub(super) struct Feeding {
     told: mpsc::Receiver<Fed>,
     begun: bool,
+    from: Position,
+    /// Whether everything up to `from` is decided. What lies before it can be read only then.
+    decided: bool,
+    deciding: bool,
     _task: JoinSet<()>,
 }
 
@@ -64,12 +71,63 @@ impl<S: PublishStore> Node<S> {
         };
         let mut task = JoinSet::new();
         task.spawn(feed.run());
-        self.feed = Some(Feeding { told, begun: false, _task: task });
+        self.feed = Some(Feeding {
+            told,
+            begun: false,
+            from: Position::START,
+            decided: false,
+            deciding: false,
+            _task: task,
+        });
     }
 
     /// Whether there is a window to work from.
     pub(super) fn is_fed(&self) -> bool {
         self.feed.as_ref().is_some_and(|feed| feed.begun)
+    }
+
+    /// Whether what lies behind a position, up to the window, can be read: all of it is decided. Where
+    /// nobody knows, somebody finds out.
+    pub(super) fn may_read_past(&mut self, after: Position) -> bool {
+        let Some(feed) = &mut self.feed else { return false };
+        if feed.decided || after >= feed.from {
+            return true;
+        }
+        if !feed.deciding {
+            feed.deciding = true;
+            let (journal, options) = (self.journal.clone(), Arc::clone(&self.options));
+            let from = feed.from;
+            self.events.spawn(async move {
+                Event::Decided(from, proved_head(&journal, &options).await.map(drop))
+            });
+        }
+        false
+    }
+
+    pub(super) fn on_decided(&mut self, from: Position, decided: Result<(), StoreError>) {
+        let Some(feed) = self.feed.as_mut().filter(|feed| feed.begun && feed.from == from) else {
+            return;
+        };
+        feed.deciding = false;
+        match decided {
+            Ok(()) => {
+                feed.decided = true;
+                self.wake_lagging();
+            }
+            Err(error) => {
+                warn!(error = report(&error), "the journal cannot be read; trying again");
+            }
+        }
+    }
+
+    /// Lets pairs go on that wait for what lies before the window.
+    pub(super) fn wake_lagging(&mut self) {
+        let (now, floor) = (Instant::now(), self.window.floor());
+        for pair in self.pairs.iter_mut().filter(|pair| !pair.resting) {
+            if pair.held.as_ref().is_some_and(|held| held.at < floor) {
+                pair.due = pair.due.min(now);
+            }
+        }
     }
 
     /// Whether more rows are wanted: the fastest pair decides, and who is slower reads for itself.
@@ -83,11 +141,11 @@ impl<S: PublishStore> Node<S> {
 
     pub(super) fn on_fed(&mut self, fed: Option<Fed>) {
         match fed {
-            Some(Fed::From(position)) => {
+            Some(Fed::From(position, decided)) => {
                 self.window.begin(position);
                 self.feed_pause = FAILED_PAUSE;
                 if let Some(feed) = &mut self.feed {
-                    feed.begun = true;
+                    (feed.begun, feed.from, feed.decided) = (true, position, decided);
                 }
                 self.wake_eager();
             }

@@ -45,6 +45,7 @@ enum Event {
     Ran { pair: usize, epoch: i64, facts: Vec<Arc<Recorded>>, up_to: Position, ran: Ran },
     Probed { pair: usize, epoch: i64, error: String, probed: Probed },
     Read(Wanted, Result<Page, StoreError>),
+    Decided(Position, Result<(), StoreError>),
     Retried { pair: usize, tried: Result<Vec<Again>, StoreError> },
     Wrote { moves: Vec<(usize, Move)>, made: Result<Vec<Option<CursorStatus>>, StoreError> },
     Took(Vec<Seen>, Result<Vec<Cursor>, StoreError>),
@@ -253,7 +254,8 @@ impl<S: PublishStore> Node<S> {
                     self.on_probed(pair, error, probed, now);
                 }
             }
-            Event::Read(wanted, page) => self.on_read(wanted, page, now),
+            Event::Read(wanted, page) => self.on_read(wanted, page),
+            Event::Decided(from, decided) => self.on_decided(from, decided),
             Event::Retried { pair, tried } => self.on_retried(pair, tried),
             Event::Wrote { moves, made } => self.on_wrote(moves, made, now),
             Event::Took(wanted, taken) => self.on_took(&wanted, taken, now),

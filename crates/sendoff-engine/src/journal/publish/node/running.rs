@@ -35,8 +35,10 @@ impl<S: PublishStore> Node<S> {
                 self.window.cut(after, topic, most).or_else(|| self.past.cut(after, topic, most))
             else {
                 // It begins when the page is there; where that fails, when it asks again.
-                self.past.want(after, floor);
                 pair.due = now + FAILED_PAUSE;
+                if self.may_read_past(after) {
+                    self.past.want(after, floor);
+                }
                 break;
             };
             if cut.passes_only() && cut.up_to < floor {
@@ -91,16 +93,11 @@ impl<S: PublishStore> Node<S> {
         });
     }
 
-    pub(super) fn on_read(&mut self, wanted: Wanted, page: Result<Page, StoreError>, now: Instant) {
+    pub(super) fn on_read(&mut self, wanted: Wanted, page: Result<Page, StoreError>) {
         match page {
             Ok(page) => {
                 self.past.add(wanted, page);
-                let floor = self.window.floor();
-                for pair in self.pairs.iter_mut().filter(|pair| !pair.resting) {
-                    if pair.held.as_ref().is_some_and(|held| held.at < floor) {
-                        pair.due = pair.due.min(now);
-                    }
-                }
+                self.wake_lagging();
                 self.read_past();
             }
             Err(error) => {

@@ -1,6 +1,7 @@
 use sendoff_core::journal::publish::CursorStatus;
 use sendoff_core::{Failure, Timestamp};
 use sendoff_engine::journal::publish::{To, Which};
+use sendoff_engine::store::StoreError;
 
 use super::{
     HOUR, append, builder, cursor, everything, node, numbers, often, pair, position, stored, topic,
@@ -104,9 +105,13 @@ pub async fn a_cursor_is_put_to_a_position_or_a_time(harness: impl PublishHarnes
     let far_ahead = Timestamp::now().saturating_add(HOUR);
     publishers.rewind(&Which::all(), To::Time(far_ahead)).await.unwrap();
     assert_eq!(cursor(journal, "p").await.position.get(), 10);
-    publishers.rewind(&Which::all(), to(12)).await.unwrap();
+    let nowhere = publishers.rewind(&Which::all(), to(12)).await;
+    assert!(matches!(nowhere, Err(StoreError::Misconfigured { .. })), "{nowhere:?}");
+    publishers.pause(&Which::all()).await.unwrap();
     rounds.pass(&pair("p")).await;
     append(journal, 3).await;
+    publishers.rewind(&Which::all(), to(12)).await.unwrap();
+    publishers.resume(&Which::all()).await.unwrap();
     latch.wait_for(24).await;
     assert_eq!(latch.positions()[23..], [13]);
     node.close().await;
