@@ -18,6 +18,7 @@ macro_rules! publish_suite {
             what_another_process_appends_is_published
             everything_is_published_once_and_in_order_while_nodes_come_and_go
             nothing_is_lost_when_nodes_die
+            gaps_far_behind_hide_nothing
             positions_that_are_given_again_are_published_again
             a_busy_publisher_holds_no_other_back_when_positions_go_back
             who_follows_a_dead_node_goes_on_where_the_cursor_is

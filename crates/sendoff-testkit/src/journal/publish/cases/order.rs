@@ -7,14 +7,16 @@ use futures_util::TryStreamExt;
 use sendoff_core::journal::{Append, Fact, Position, Query, Recorded, Topic};
 use sendoff_engine::journal::Journal;
 use sendoff_engine::journal::publish::{
-    FnPublisher, PairOptions, PublishStore, Publisher, Publishing, Which,
+    FnPublisher, PairOptions, PublishOptions, PublishStore, Publisher, Publishing, Start, Which,
 };
 
 use super::{HOUR, pair, position};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-use super::{append, builder, cursor, everything, mortal, node, numbers, often, stored, watched};
+use super::{
+    append, builder, cursor, everything, mortal, node, numbers, often, quick, stored, watched,
+};
 use crate::history::{Fault, FaultKind, LogHistory};
 use crate::journal::{Ending, JournalHarness, Latch, PublishHarness};
 use crate::wait::eventually;
@@ -266,5 +268,39 @@ pub async fn a_busy_publisher_holds_no_other_back_when_positions_go_back(
     busy_latch.wait_for(19).await;
     assert_eq!(busy_latch.positions(), numbers((1..=10).chain(1..=9)));
     stored(journal, "busy", 9).await;
+    node.close().await;
+}
+
+/// Holds J6: also for a pair that lags behind gaps, beside one that somebody put ahead of them, and of
+/// an append that is open at a lower position.
+pub async fn gaps_far_behind_hide_nothing(harness: impl PublishHarness) {
+    let journal = harness.journal();
+    let (far, ahead) = (Latch::new("far"), Latch::new("ahead"));
+    let one = |ending, open| {
+        let facts = vec![Fact::builder(("moved", "{}")).build().unwrap()];
+        let append = Append::new(facts, None).unwrap();
+        let harness = &harness;
+        async move { harness.append_in(&append, open, ending).await.unwrap() }
+    };
+    for _ in 0..3 {
+        one(Ending::RollBack, Duration::ZERO).await;
+        append(journal, 60).await;
+    }
+    let late = one(Ending::Commit, Duration::from_millis(500));
+    let work = async {
+        append(journal, 100).await;
+        let start = PairOptions { start: Start::After(journal.head().await.unwrap()), ..often() };
+        let options = PublishOptions { window_rows: 40, ..quick() };
+        let node = builder(journal)
+            .options(options)
+            .pair_with(&everything(), far.publisher(), often())
+            .pair_with(&everything(), ahead.publisher(), start);
+        node.start().await.unwrap()
+    };
+    let (_, node) = tokio::join!(late, work);
+    far.wait_for(281).await;
+    let all: Vec<_> = journal.read(Query::all(), Position::START).try_collect().await.unwrap();
+    let all: Vec<_> = all.iter().map(|fact| fact.position.get()).collect();
+    assert_eq!(far.positions(), all);
     node.close().await;
 }
