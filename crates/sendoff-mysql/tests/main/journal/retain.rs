@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use sendoff_core::journal::Position;
-use sendoff_engine::journal::TailOptions;
 use sendoff_engine::journal::retain::{JournalMaintainer, RetainOptions, RetainReport, Retained};
+use sendoff_engine::journal::{AppendError, TailOptions};
 
-use super::{Log, QUICK, fact, journal, open_append, position, positions, run, settled, tail};
+use super::{
+    Log, QUICK, fact, journal, open_append, position, positions, run, settled, tagged, tail,
+};
 use crate::place::{MARIADB, MYSQL, Place};
 
 async fn keep_last(journal: &Log, count: u64) -> RetainReport {
@@ -139,5 +141,45 @@ async fn nothing_is_let_go_above_an_append_that_is_open() {
         assert_eq!(keep_last(&journal, 0).await.facts, 3);
         assert_eq!(place.number("select count(*) from journal_event").await, 0);
         assert_eq!(place.number("select position from journal_gone").await, 6);
+    }
+}
+
+/// Holds J6: one by one nothing is rolled back, so whatever is filled was taken for a gap and was none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_begins_anew_beside_a_purge_finds_an_order_without_holes() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let journal = journal(&place).await;
+        append(&journal, 20).await;
+        let writer = tokio::spawn({
+            let journal = journal.clone();
+            async move {
+                for _ in 0..300 {
+                    journal.append([fact("b", &["w=2"])]).await.unwrap();
+                    // Comes by what is being deleted: there still or not any more, and never an error.
+                    let gone = tagged("w=1").none_after(Position::START);
+                    let said = journal.append_if([fact("c", &["w=3"])], gone).await;
+                    assert!(matches!(said, Ok(_) | Err(AppendError::Conflict(_))), "{said:?}");
+                }
+            }
+        });
+        let keeper = tokio::spawn({
+            let journal = journal.clone();
+            async move {
+                for keep in (0..30).rev() {
+                    keep_last(&journal, keep).await;
+                }
+            }
+        });
+        while !(writer.is_finished() && keeper.is_finished()) {
+            let passed = settled(&mut tail(&journal).await).await.0;
+            passed.windows(2).for_each(|two| assert!(two[0] < two[1], "{two:?}"));
+        }
+        writer.await.unwrap();
+        keeper.await.unwrap();
+        assert_eq!(voids(&place).await, 0);
+        keep_last(&journal, 3).await;
+        let head = journal.head().await.unwrap().get();
+        assert_eq!(settled(&mut tail(&journal).await).await.0, [head - 2, head - 1, head]);
     }
 }
