@@ -113,8 +113,13 @@ impl Literal {
             Some(window) => {
                 Self(format!("utc_timestamp(6) - interval {} microsecond", micros(window)))
             }
-            None => Self::time(Timestamp::from_micros(FIRST_MICROS)),
+            None => Self::earliest(),
         }
+    }
+
+    /// The earliest time that there is.
+    pub(crate) fn earliest() -> Self {
+        Self::time(Timestamp::from_micros(FIRST_MICROS))
     }
 
     /// Rows of values, for `values …`.

@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use sendoff::journal::publish::{PublishStore, Publishers};
 use sendoff::journal::retain::RetainJournalStore;
 use sendoff::journal::{Journal, JournalStore};
-use sendoff::mysql::MysqlOptions;
+use sendoff::mysql::{MysqlJournal, MysqlOptions};
 use sendoff::postgres::{JournalLayout, JournalOptions, PostgresJournal, PostgresOptions};
 use sendoff::sqlite::SqliteJournal;
 
@@ -26,7 +26,11 @@ impl Opened {
                 store.check_installed().await.context(MIGRATE)?;
                 Ok(Self::publishing(store))
             }
-            Named::Mysql { options, .. } => no_journal(&options),
+            Named::Mysql { url, options } => {
+                let store = connect_mysql(&url, options).await?;
+                store.check_installed().await.context(MIGRATE)?;
+                Ok(Self::publishing(store))
+            }
             Named::Sqlite { url, options } => {
                 let store = SqliteJournal::open_existing_url(&url, options).await;
                 Ok(Self::publishing(store.context(MIGRATE)?))
@@ -49,7 +53,11 @@ pub(super) async fn retaining(database: Database) -> anyhow::Result<Arc<dyn Reta
             store.check_installed().await.context(MIGRATE)?;
             Arc::new(store)
         }
-        Named::Mysql { options, .. } => no_journal(&options)?,
+        Named::Mysql { url, options } => {
+            let store = connect_mysql(&url, options).await?;
+            store.check_installed().await.context(MIGRATE)?;
+            Arc::new(store)
+        }
         Named::Sqlite { url, options } => {
             let store = SqliteJournal::open_existing_url(&url, options).await;
             Arc::new(store.context(MIGRATE)?)
@@ -67,7 +75,15 @@ pub(super) async fn migrate(database: Database, layout: JournalLayout) -> anyhow
             store.close().await;
             Ok(store.table())
         }
-        Named::Mysql { options, .. } => no_journal(&options),
+        Named::Mysql { .. } if layout != JournalLayout::Flat => {
+            bail!("--partitioned is for PostgreSQL: on MySQL and MariaDB a journal is one table")
+        }
+        Named::Mysql { url, options } => {
+            let store = connect_mysql(&url, options).await?;
+            store.migrate().await.context(WHAT)?;
+            store.close().await;
+            Ok(store.table())
+        }
         Named::Sqlite { .. } if layout != JournalLayout::Flat => {
             bail!("--partitioned is not for SQLite, which has no partitions")
         }
@@ -91,6 +107,10 @@ async fn connect(
     store.context("the database cannot be reached")
 }
 
-fn no_journal<T>(_: &MysqlOptions) -> anyhow::Result<T> {
-    bail!("there is no journal on MySQL and MariaDB yet; PostgreSQL and SQLite have one")
+async fn connect_mysql(url: &str, server: MysqlOptions) -> anyhow::Result<MysqlJournal> {
+    use sendoff::mysql::JournalOptions;
+
+    let options = JournalOptions { server, connections: 2, ..JournalOptions::default() };
+    let store = MysqlJournal::connect_with(url, options).await;
+    store.context("the database cannot be reached")
 }

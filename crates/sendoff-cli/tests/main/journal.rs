@@ -38,7 +38,7 @@ fn printed(output: &Output) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn positions(output: &Output) -> Vec<u64> {
+pub(crate) fn positions(output: &Output) -> Vec<u64> {
     printed(output).iter().map(|fact| fact["position"].as_u64().unwrap()).collect()
 }
 

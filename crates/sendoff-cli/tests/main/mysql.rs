@@ -5,6 +5,10 @@ use std::process::{Command, Output};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts};
 
+use sendoff::journal::Journal;
+use sendoff::mysql::MysqlJournal;
+
+use crate::journal::{fact, positions};
 use crate::program::{Running, number, report, sendoff, stderr};
 
 /// A database that is dropped at the end.
@@ -50,6 +54,13 @@ impl Place {
 
     fn sql(&self, sql: &str) {
         self.execute(&self.url(), sql);
+    }
+
+    fn number(&self, sql: &str) -> i64 {
+        self.runtime.block_on(async {
+            let mut conn = Conn::new(Opts::from_url(&self.url()).unwrap()).await.unwrap();
+            conn.query_first(sql).await.unwrap().unwrap()
+        })
     }
 
     fn execute(&self, url: &str, sql: &str) {
@@ -112,4 +123,65 @@ fn what_cannot_be_maintained_on_mariadb_is_refused_with_the_reason() {
     assert!(stderr(&flat).contains("not partitioned"), "{}", stderr(&flat));
     let schema = place.run(&["cleanup", "--once", "--schema", "x"]);
     assert!(stderr(&schema).contains("--schema is for PostgreSQL"), "{}", stderr(&schema));
+}
+
+/// Holds J6, J7 and J9: the whole way of a journal, by the program alone.
+#[test]
+fn a_journal_is_made_read_operated_and_let_go_on_mariadb() {
+    let Some(place) = Place::new("journal") else { return };
+    for command in [&["doctor"][..], &["journal", "tail"], &["journal", "publishers", "list"]] {
+        let missing = place.run(command);
+        assert_eq!(missing.status.code(), Some(2));
+        assert!(stderr(&missing).contains("sendoff journal migrate"), "{}", stderr(&missing));
+    }
+    let refused = place.run(&["journal", "migrate", "--partitioned"]);
+    assert!(stderr(&refused).contains("--partitioned is for PostgreSQL"), "{}", stderr(&refused));
+    for _ in 0..2 {
+        let made = place.run(&["journal", "migrate"]);
+        assert!(stderr(&made).contains("journal_event is up to date"), "{}", stderr(&made));
+    }
+    place.runtime.block_on(async {
+        let journal = Journal::new(MysqlJournal::connect(&place.url()).await.unwrap());
+        for n in 1..=12 {
+            journal.append([fact("opened", &format!("w{}", n % 3))]).await.unwrap();
+        }
+        journal.store().close().await;
+    });
+    let tail = place.run(&["journal", "tail", "--after", "6", "--tag", "wallet_id=w1"]);
+    assert!(tail.status.success(), "{}", stderr(&tail));
+    assert_eq!(positions(&tail), [7, 10]);
+
+    place.sql(
+        "insert into journal_cursor (topic, publisher, last_position)
+         values ('wallets', 'kafka', 12), ('wallets', 'mail', 8);
+         insert into journal_parked (topic, publisher, position, attempts) values ('wallets', 'kafka', 5, 1)",
+    );
+    let kafka = ["--topic", "wallets", "--publisher", "kafka"];
+    let paused = place.run(&[&["journal", "publishers", "pause", "--json"], &kafka[..]].concat());
+    assert_eq!(report(&paused)["pairs"][0]["status"], "PAUSED", "{}", stderr(&paused));
+
+    let retain = ["journal", "retain", "--once", "--keep-last", "2", "--json"];
+    let kept = report(&place.run(&[&retain[..], &["--dry-run"]].concat()));
+    assert_eq!((number(&kept, "facts"), number(&kept, "up_to")), (4, 4), "{kept}");
+    assert_eq!(kept["held_by"].as_array().unwrap().len(), 2, "{kept}");
+    let ill = place.run(&["doctor", "--json"]);
+    assert_eq!(ill.status.code(), Some(1), "{}", stderr(&ill));
+    let ill = report(&ill);
+    let codes: Vec<_> = ill["findings"].as_array().unwrap().iter().map(|f| &f["code"]).collect();
+    assert!(codes.contains(&&"given-up".into()) && codes.contains(&&"paused".into()), "{ill}");
+    // What a new server begins with.
+    assert!(codes.contains(&&"isolation".into()), "{ill}");
+    assert_eq!((number(&ill, "head"), &ill["sequence"]["increment"]), (12, &1.into()));
+
+    let discarded = place.run(&[&["journal", "parked", "discard"], &kafka[..]].concat());
+    assert!(discarded.status.success(), "{}", stderr(&discarded));
+    assert_eq!(number(&report(&place.run(&retain)), "facts"), 8);
+    assert_eq!(place.number("select count(*) from journal_event"), 4);
+    let tail = place.run(&["journal", "tail"]);
+    assert_eq!(positions(&tail), [9, 10, 11, 12]);
+    assert!(place.run(&["journal", "publishers", "pause", "--all"]).status.success());
+    let well = place.run(&["doctor"]);
+    let text = String::from_utf8(well.stdout).unwrap();
+    assert_eq!(well.status.code(), Some(0), "{text}");
+    assert!(text.contains("ends at position 12"), "{text}");
 }

@@ -12,6 +12,7 @@ mod facts;
 mod member;
 mod options;
 mod publish;
+mod retain;
 mod schema;
 #[cfg(feature = "sea-orm")]
 mod sea_orm;

@@ -24,7 +24,7 @@ use crate::rows::{self, integer, maybe, name, time};
 use crate::wire::{Literal, micros};
 
 impl MysqlJournal {
-    async fn ask(&self, text: &str) -> Result<Vec<Row>, StoreError> {
+    pub(super) async fn ask(&self, text: &str) -> Result<Vec<Row>, StoreError> {
         self.check_open()?;
         self.connections().query(text).await
     }
@@ -266,7 +266,7 @@ fn transaction(steps: &[String]) -> String {
 }
 
 /// A list for `json_table`, as the digits of its text.
-fn list(items: impl Iterator<Item = Value>) -> Literal {
+pub(super) fn list(items: impl Iterator<Item = Value>) -> Literal {
     Literal::text(&Value::Array(items.collect()).to_string())
 }
 
@@ -306,7 +306,7 @@ fn number(row: &Row, column: usize) -> Result<u32, StoreError> {
     integer(row, column).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
 }
 
-fn maybe_name(row: &Row, column: usize) -> Result<Option<String>, StoreError> {
+pub(super) fn maybe_name(row: &Row, column: usize) -> Result<Option<String>, StoreError> {
     maybe(row, column).map(|_| name(row, column)).transpose()
 }
 
@@ -314,7 +314,7 @@ fn maybe_time(row: &Row, column: usize) -> Result<Option<sendoff_core::Timestamp
     maybe(row, column).map(|_| rows::time(row, column)).transpose()
 }
 
-fn status(row: &Row, column: usize) -> Result<CursorStatus, StoreError> {
+pub(super) fn status(row: &Row, column: usize) -> Result<CursorStatus, StoreError> {
     let text = name(row, column)?;
     text.parse().map_err(|error: UnknownCursorStatus| StoreError::Refused(error.into()))
 }

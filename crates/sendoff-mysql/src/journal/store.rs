@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
+use sendoff_core::journal::doctor::{StricterDefault, Vitals};
 use sendoff_core::journal::{Append, Holder, HolderId, Locks, Position, Query, Recorded};
 use sendoff_core::limits;
 use sendoff_engine::journal::{AppendError, DecideError, JournalStore, Page, Receipt, TailSource};
@@ -275,6 +276,24 @@ impl JournalStore for MysqlJournal {
         rows.iter().map(holder).collect()
     }
 
+    async fn vitals(&self) -> Result<Vitals, StoreError> {
+        self.check_open()?;
+        let rows = self.upkeep().query(self.sql().journal_vitals.text()).await?;
+        let row = rows.first().ok_or_else(|| StoreError::Refused(Nothing.into()))?;
+        let level = rows::maybe(row, 1).map(|_| rows::name(row, 1)).transpose()?;
+        let stricter = level.map(|level| StricterDefault { whose: "server".into(), level });
+        Ok(Vitals { now: rows::time(row, 0)?, stricter: stricter.into_iter().collect() })
+    }
+
+    async fn doing(&self, holder: &Holder) -> Result<Option<String>, StoreError> {
+        self.check_open()?;
+        let Some(session) = holder.pid else { return Ok(None) };
+        let text = self.sql().journal_doing.with(&[("session", &Literal::number(session))]);
+        let rows = self.upkeep().query(&text).await?;
+        let said = rows.first().and_then(|row| rows::maybe(row, 0));
+        Ok(said.map(|text| String::from_utf8_lossy(text).into_owned()))
+    }
+
     async fn tail(&self) -> Result<Box<dyn TailSource>, StoreError> {
         self.check_open()?;
         Ok(Box::new(MysqlTail::open(self.clone()).await?))
@@ -296,7 +315,7 @@ fn is_deadlock(error: &sendoff_core::BoxError) -> bool {
 
 /// A statement that always answers did not.
 #[derive(Debug, thiserror::Error)]
-#[error("the server did not say where the journal ends")]
+#[error("a statement that always answers did not: the journal's tables were changed by hand")]
 struct Nothing;
 
 impl fmt::Debug for MysqlJournal {

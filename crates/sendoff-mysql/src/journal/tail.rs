@@ -4,6 +4,9 @@
 //! there, this inserts a row of its own with that number, a *void*. If an open transaction has it, the
 //! server makes the insert wait for that one and for nobody else. Then the number is there, or the void
 //! is, and neither can change any more. Whatever is passed on has no gap.
+//!
+//! What was let go left no gap either: how far that is, is asked behind every reading, and rises in the
+//! transaction that deletes. So a row that a reading did not find because it was gone is never filled.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -62,19 +65,7 @@ struct Asked {
 
 impl MysqlTail {
     pub(super) async fn open(journal: MysqlJournal) -> Result<Self, StoreError> {
-        let mut conn = journal.connector().open().await?;
-        let settings = format!("set session innodb_lock_wait_timeout = {WAIT_SECONDS}");
-        let floor = format!("{settings};\n{}", journal.sql().journal_floor.text());
-        let floor = last_rows(&mut conn, &floor).await.map_err(failed)?;
-        let floor = floor.first().map_or(Ok(Position::START), |row| facts::position(row, 0))?;
-        let worker = Worker {
-            journal: journal.clone(),
-            conn,
-            floor,
-            gapless: None,
-            missing: BTreeSet::new(),
-            start: None,
-        };
+        let worker = Worker::open(journal.clone()).await?;
         Ok(Self { journal, idle: Some(worker), running: None })
     }
 
@@ -127,7 +118,7 @@ fn over() -> StoreError {
 struct Worker {
     journal: MysqlJournal,
     conn: Conn,
-    /// Every number up to here is a row, as far as the database knows.
+    /// Every number up to here is a row or was let go, as far as the database knows.
     floor: Position,
     /// From where on this tail knows that there is no gap.
     gapless: Option<Position>,
@@ -141,6 +132,33 @@ struct Worker {
 struct Start {
     head: Position,
     at: Position,
+}
+
+/// How far a walk came.
+struct Walked {
+    /// No number is missing up to here.
+    at: Position,
+    /// What it could not decide.
+    undecided: Option<Undecided>,
+}
+
+/// Decides the numbers up to a position, and notes in the database how far it came: up to the first that
+/// somebody has for longer than this waits.
+pub(super) async fn decide(journal: &MysqlJournal, up_to: Position) -> Result<(), StoreError> {
+    let mut worker = Worker::open(journal.clone()).await?;
+    let mut at = worker.floor;
+    while at < up_to {
+        let walked = worker.walk(Start { head: up_to, at }).await?;
+        let stuck = walked.at == at || walked.undecided.is_some();
+        at = walked.at;
+        if stuck {
+            break;
+        }
+    }
+    worker.raise(worker.floor, at, 1).await?;
+    // It is closed either way; this tells the server so.
+    let _ = worker.conn.disconnect().await;
+    Ok(())
 }
 
 /// What goes before a reading.
@@ -175,6 +193,16 @@ enum Reading {
 }
 
 impl Worker {
+    async fn open(journal: MysqlJournal) -> Result<Self, StoreError> {
+        let mut conn = journal.connector().open().await?;
+        let settings = format!("set session innodb_lock_wait_timeout = {WAIT_SECONDS}");
+        let floor = format!("{settings};\n{}", journal.sql().journal_floor.text());
+        let floor = last_rows(&mut conn, &floor).await.map_err(failed)?;
+        let floor = floor.first().map_or(Ok(Position::START), |row| facts::position(row, 0))?;
+        let missing = BTreeSet::new();
+        Ok(Self { journal, conn, floor, gapless: None, missing, start: None })
+    }
+
     async fn look(&mut self, asked: Asked) -> Result<TailLook, StoreError> {
         match asked.ask {
             Ask::Rows => self.read(asked.after, asked.limit).await,
@@ -208,7 +236,8 @@ impl Worker {
                     ));
                 }
             };
-            let (is_full, mut rows, mut gaps) = (page.len() >= limit, Vec::new(), Gaps::after(at));
+            let (is_full, mut rows) = (page.len() >= limit, Vec::new());
+            let mut gaps = Gaps::after(at, state.gone);
             for row in page {
                 let position = facts::position(&row, 0)?;
                 gaps.pass(position);
@@ -219,6 +248,10 @@ impl Worker {
                     }
                 }
             }
+            if !is_full || gaps.first.is_some() {
+                // Whatever was there up to where facts were let go was on this page.
+                at = at.max(state.gone);
+            }
             let Some(gap) = gaps.first else {
                 self.missing.clear();
                 if is_full && rows.is_empty() {
@@ -226,7 +259,7 @@ impl Worker {
                     step = Step::Nothing;
                     continue;
                 }
-                self.raise(from, at).await?;
+                self.raise(from, at, STRIDE as u64).await?;
                 return Ok(state.look(rows, at, !is_full, None));
             };
             let again = gaps.missing_again(&mut self.missing);
@@ -247,22 +280,31 @@ impl Worker {
             Reading::Results(results) => split(results)?.0,
             _ => return Err(over()),
         };
-        let Start { head, mut at } =
-            *self.start.get_or_insert(Start { head: state.head, at: self.floor });
+        let start = *self.start.get_or_insert(Start { head: state.head, at: self.floor });
+        let Walked { at, undecided } = self.walk(start).await?;
+        self.start = Some(Start { at, ..start });
+        if at < start.head {
+            return Ok(state.look(Vec::new(), Position::START, false, undecided));
+        }
+        self.gapless = Some(self.floor);
+        self.raise(self.floor, at, STRIDE as u64).await?;
+        Ok(state.look(Vec::new(), start.head, false, None))
+    }
+
+    /// On to a position, filling what is missing on the way; not farther than one look may take.
+    async fn walk(&mut self, Start { head, mut at }: Start) -> Result<Walked, StoreError> {
         let (mut step, mut last) = (Step::Nothing, None);
         for _ in 0..STRIDES {
             if at >= head {
-                self.gapless = Some(self.floor);
-                self.raise(self.floor, at).await?;
-                return Ok(state.look(Vec::new(), head, false, None));
+                break;
             }
-            let walk = self
-                .journal
-                .sql()
+            let sql = self.journal.sql();
+            let walk = sql
                 .journal_walk
                 .with(&[("after", &Literal::position(at)), ("limit", &Literal::count(STRIDE))]);
-            let rows = match self.step(&step, &walk).await? {
-                Reading::Results(mut results) => results.pop().unwrap_or_default(),
+            let walk = format!("{walk};\n{}", sql.journal_state.text());
+            let (state, rows) = match self.step(&step, &walk).await? {
+                Reading::Results(results) => split(results)?,
                 Reading::Held => {
                     step = step.held();
                     continue;
@@ -273,10 +315,10 @@ impl Worker {
                 }
                 Reading::Waiting(waits_for) => {
                     let undecided = last.map(|gap| Undecided { gap, waits_for });
-                    return Ok(state.look(Vec::new(), Position::START, false, undecided));
+                    return Ok(Walked { at, undecided });
                 }
             };
-            let mut gaps = Gaps::after(at);
+            let (is_full, mut gaps) = (rows.len() >= STRIDE, Gaps::after(at, state.gone));
             for row in rows {
                 let position = facts::position(&row, 0)?;
                 gaps.pass(position);
@@ -284,7 +326,9 @@ impl Worker {
                     at = position;
                 }
             }
-            self.start = Some(Start { head, at });
+            if !is_full || gaps.first.is_some() {
+                at = at.max(state.gone);
+            }
             let first = gaps.first.filter(|(first, _)| *first <= head);
             let again = gaps.missing_again(&mut self.missing);
             step = match first {
@@ -296,16 +340,16 @@ impl Worker {
                 _ => Step::Nothing,
             };
         }
-        Ok(state.look(Vec::new(), Position::START, false, None))
+        Ok(Walked { at, undecided: None })
     }
 
-    /// Asks what is so of the server, and for rows above a position.
+    /// Asks for rows above a position, and then for what is so of the server.
     fn page(&self, at: Position, limit: usize) -> String {
         let sql = self.journal.sql();
         let rows = sql
             .journal_tail
             .with(&[("after", &Literal::position(at)), ("limit", &Literal::count(limit))]);
-        format!("{};\n{rows}", sql.journal_state.text())
+        format!("{rows};\n{}", sql.journal_state.text())
     }
 
     /// Takes a step and reads, in one text.
@@ -363,9 +407,15 @@ impl Worker {
         }
     }
 
-    /// Tells the database how far there is no gap, now and then, if this tail knows it from the floor on.
-    async fn raise(&mut self, from: Position, up_to: Position) -> Result<(), StoreError> {
-        if from > self.floor || up_to.since(self.floor) < STRIDE as u64 {
+    /// Tells the database how far there is no gap, if this tail knows it from the floor on and it is as
+    /// far as `least`.
+    async fn raise(
+        &mut self,
+        from: Position,
+        up_to: Position,
+        least: u64,
+    ) -> Result<(), StoreError> {
+        if from > self.floor || up_to.since(self.floor) < least {
             return Ok(());
         }
         let position = Literal::position(up_to);
@@ -386,6 +436,8 @@ type Gap = (Position, Position);
 /// What is missing between positions that are there.
 struct Gaps {
     at: Position,
+    /// Up to here nothing is a gap: it was let go.
+    gone: Position,
     /// The lowest.
     first: Option<Gap>,
     /// Single numbers, the lowest first, as many as are filled at once.
@@ -393,17 +445,18 @@ struct Gaps {
 }
 
 impl Gaps {
-    fn after(at: Position) -> Self {
-        Self { at, first: None, missing: Vec::new() }
+    fn after(at: Position, gone: Position) -> Self {
+        Self { at, gone, first: None, missing: Vec::new() }
     }
 
     /// The next position that is there.
     fn pass(&mut self, position: Position) {
-        if position > self.at.next() {
+        let missing = self.at.max(self.gone).next();
+        if position > missing {
             let last = Position::new(position.get() - 1).unwrap_or(Position::END);
-            self.first.get_or_insert((self.at.next(), last));
+            self.first.get_or_insert((missing, last));
             let room = VOIDS - self.missing.len();
-            self.missing.extend((self.at.next().get()..position.get()).take(room));
+            self.missing.extend((missing.get()..position.get()).take(room));
         }
         self.at = position;
     }
@@ -432,10 +485,10 @@ fn check_gap(gap: Gap, step: &Step) -> Result<(), StoreError> {
     if gap.1.since(gap.0) >= LONGEST_RUN { Err(too_long(gap)) } else { Ok(()) }
 }
 
-/// The state, and the rows behind it.
+/// The state, and the rows that were read before it.
 fn split(mut results: Vec<Vec<Row>>) -> Result<(State, Vec<Row>), StoreError> {
-    let rows = results.pop().unwrap_or_default();
     let state = results.pop().unwrap_or_default();
+    let rows = results.pop().unwrap_or_default();
     Ok((State::of(state.first())?, rows))
 }
 
@@ -454,6 +507,8 @@ struct State {
     server: Server,
     sequence: Sequence,
     head: Position,
+    /// Up to here facts were let go.
+    gone: Position,
 }
 
 impl State {
@@ -469,6 +524,7 @@ impl State {
             },
             sequence: Sequence { increment: rows::integer(row, 0)?, ..Sequence::ONE_BY_ONE },
             head: facts::position(row, 2)?,
+            gone: facts::position(row, 3)?,
         })
     }
 
@@ -479,7 +535,7 @@ impl State {
         complete: bool,
         undecided: Option<Undecided>,
     ) -> TailLook {
-        let Self { server, sequence, head } = self;
+        let Self { server, sequence, head, .. } = self;
         TailLook { server, sequence, head, holders: None, proved, undecided, rows, complete }
     }
 }

@@ -8,6 +8,7 @@ mod gaps;
 mod plans;
 mod race;
 mod restart;
+mod retain;
 mod schema;
 mod suite;
 mod torture;

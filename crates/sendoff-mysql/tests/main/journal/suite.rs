@@ -86,6 +86,12 @@ mod on_mariadb {
 
         sendoff_testkit::publish_suite!(OnServer::open(MARIADB).await);
     }
+
+    mod retention {
+        use super::*;
+
+        sendoff_testkit::journal_retain_suite!(OnServer::open(MARIADB).await);
+    }
 }
 
 /// Holds J1, J2, J6 and J13.
@@ -99,5 +105,11 @@ mod on_mysql {
         use super::*;
 
         sendoff_testkit::publish_suite!(OnServer::open(MYSQL).await);
+    }
+
+    mod retention {
+        use super::*;
+
+        sendoff_testkit::journal_retain_suite!(OnServer::open(MYSQL).await);
     }
 }

@@ -1,0 +1,234 @@
+//! Letting facts go, one by one.
+//!
+//! From the lowest number on, and without leaving one out: so one position says what is gone, and a tail
+//! that begins below it knows that nothing is missing there. Voids go with the facts between them.
+
+use async_trait::async_trait;
+use mysql_async::{Error, Row};
+use sendoff_core::journal::Position;
+use sendoff_core::journal::publish::PairId;
+use sendoff_core::journal::retain::{Follower, Followers};
+use sendoff_core::limits;
+use sendoff_engine::journal::retain::{Keeping, PurgeFacts, PurgedFacts, RetainJournalStore};
+use sendoff_engine::store::StoreError;
+use serde_json::json;
+
+use super::facts::position;
+use super::publish::{list, maybe_name, status};
+use super::store::MysqlJournal;
+use super::tail;
+use crate::error::misconfigured;
+use crate::link::{Session, Tries};
+use crate::rows::{integer, maybe, name, time};
+use crate::wire::{Literal, is_storable};
+
+/// Tags in one text. Each makes two digits of every byte, and packets have an end.
+const TAGS_PER_TEXT: usize = 2_000;
+
+#[async_trait]
+impl RetainJournalStore for MysqlJournal {
+    async fn followers(&self) -> Result<Followers, StoreError> {
+        let rows = self.ask(self.sql().journal_followers.text()).await?;
+        let first = rows.first().ok_or_else(changed_by_hand)?;
+        let (now, head) = (time(first, 0)?, position(first, 1)?);
+        let (mut cursors, mut parked) = (Vec::new(), Vec::new());
+        for row in &rows {
+            let Some(topic) = maybe_name(row, 2)? else { continue };
+            let (pair, position) = (PairId::restore(topic, name(row, 3)?), position(row, 4)?);
+            match maybe(row, 5) {
+                Some(_) => cursors.push(Follower { pair, position, status: status(row, 5)? }),
+                None => parked.push((pair, position)),
+            }
+        }
+        Ok(Followers { now, head, cursors, parked })
+    }
+
+    async fn keeping(&self) -> Result<Keeping, StoreError> {
+        self.check_open()?;
+        Ok(Keeping::Rows)
+    }
+
+    /// Not above what is decided: an append that is open must not be passed by those who begin later.
+    /// Numbers that nobody decided yet are decided here, because there may be no tail.
+    ///
+    /// Nor above the first fact that is too young. Where voids are in the way it is a few short
+    /// transactions instead of one.
+    async fn purge_facts(&self, purge: &PurgeFacts) -> Result<PurgedFacts, StoreError> {
+        let limit = purge.limit.min(limits::BATCH_ROWS);
+        let (mut purged, mut decides) = (PurgedFacts::default(), true);
+        let mut after = purge.after;
+        loop {
+            let left = limit.saturating_sub(usize::try_from(purged.facts).unwrap_or(limit));
+            if left == 0 {
+                return Ok(purged);
+            }
+            let round = self.delete(&PurgeFacts { after, limit: left, ..*purge }).await?;
+            if round.rows > 0 {
+                after = round.last;
+                purged = PurgedFacts { facts: purged.facts + round.facts, last: round.last };
+            }
+            if round.rows == left {
+                continue;
+            }
+            match round.undecided {
+                Some(up_to) if decides => tail::decide(self, up_to).await?,
+                _ => return Ok(purged),
+            }
+            decides = false;
+        }
+    }
+
+    async fn purgeable_facts(&self, purge: &PurgeFacts) -> Result<u64, StoreError> {
+        let passed = self.ask(self.sql().journal_passed.text()).await?;
+        let Passed { by_all, .. } = Passed::of(&passed)?;
+        let text = self.sql().journal_purgeable.with(&[
+            ("after", &Literal::position(purge.after)),
+            ("up_to", &Literal::position(purge.up_to.min(by_all))),
+            ("before", &before(purge)),
+            ("limit", &Literal::count(purge.limit)),
+        ]);
+        let found = self.ask(&text).await?;
+        let found = found.first().map_or(Ok(0), |row| integer(row, 0))?;
+        Ok(u64::try_from(found).unwrap_or(0))
+    }
+}
+
+/// What one transaction deleted.
+#[derive(Debug, Default)]
+struct Round {
+    /// Rows, voids among them.
+    rows: usize,
+    facts: u64,
+    last: Position,
+    /// Up to where more could go if it were decided.
+    undecided: Option<Position>,
+}
+
+/// What `journal_passed` says.
+struct Passed {
+    /// Every number up to here is decided.
+    decided: Position,
+    by_all: Position,
+}
+
+impl Passed {
+    fn of(rows: &[Row]) -> Result<Self, StoreError> {
+        let row = rows.first().ok_or_else(changed_by_hand)?;
+        Ok(Self { decided: position(row, 0)?, by_all: position(row, 1)? })
+    }
+}
+
+impl MysqlJournal {
+    /// Deletes the lowest rows, as many as the limit says, in one transaction.
+    async fn delete(&self, purge: &PurgeFacts) -> Result<Round, StoreError> {
+        self.check_open()?;
+        let lent = self.connections().lend().await?;
+        let mut tries = Tries::default();
+        loop {
+            let mut session = lent.link().session().await?;
+            match self.delete_in(&mut session, purge).await {
+                Ok(round) => {
+                    session.keep();
+                    return round;
+                }
+                Err(error) => session.failed(error, &mut tries).await?,
+            }
+        }
+    }
+
+    async fn delete_in(
+        &self,
+        session: &mut Session<'_>,
+        purge: &PurgeFacts,
+    ) -> Result<Result<Round, StoreError>, Error> {
+        let sql = self.sql();
+        let (hold, passed) = (sql.journal_purge_hold.text(), sql.journal_passed.text());
+        let passed = session.query(&format!("start transaction;\n{hold};\n{passed}")).await?;
+        let found = match Passed::of(&passed) {
+            Ok(passed) => self.find(session, purge, &passed).await?,
+            Err(error) => Err(error),
+        };
+        let doomed = match found {
+            Ok(doomed) if doomed.round.rows > 0 => doomed,
+            nothing => {
+                session.query("rollback").await?;
+                return Ok(nothing.map(|doomed| doomed.round));
+            }
+        };
+        for tags in doomed.tags.chunks(TAGS_PER_TEXT) {
+            let tags = list(tags.iter().map(|(tag, at)| json!({ "t": tag, "p": at })));
+            session.query(&sql.journal_purge_tags.with(&[("tags", &tags)])).await?;
+        }
+        let positions = list(doomed.positions.iter().map(|at| json!(at)));
+        let last = Literal::position(doomed.round.last);
+        let purge = sql.journal_purge.with(&[("positions", &positions), ("last", &last)]);
+        session.query(&purge).await?;
+        Ok(Ok(doomed.round))
+    }
+
+    async fn find(
+        &self,
+        session: &mut Session<'_>,
+        purge: &PurgeFacts,
+        passed: &Passed,
+    ) -> Result<Result<Doomed, StoreError>, Error> {
+        let wanted = purge.up_to.min(passed.by_all);
+        let text = self.sql().journal_purge_find.with(&[
+            ("after", &Literal::position(purge.after)),
+            ("up_to", &Literal::position(wanted.min(passed.decided))),
+            ("before", &before(purge)),
+            ("limit", &Literal::count(purge.limit)),
+        ]);
+        let rows = session.query(&text).await?;
+        let undecided = (wanted > passed.decided).then_some(wanted);
+        Ok(Doomed::of(&rows, undecided))
+    }
+}
+
+/// Rows that are about to go.
+#[derive(Default)]
+struct Doomed {
+    round: Round,
+    positions: Vec<u64>,
+    /// Of these tags, at these positions.
+    tags: Vec<(String, u64)>,
+}
+
+impl Doomed {
+    /// Columns of `journal_purge_find`.
+    fn of(rows: &[Row], undecided: Option<Position>) -> Result<Self, StoreError> {
+        let mut doomed = Self { round: Round { undecided, ..Round::default() }, ..Self::default() };
+        for row in rows {
+            if integer(row, 3)? != 0 {
+                // What is above it is left, whatever is decided.
+                doomed.round.undecided = None;
+                break;
+            }
+            let at = position(row, 0)?;
+            // What cannot be read has no tags that anybody would find it by.
+            let tags = maybe(row, 1).and_then(|text| serde_json::from_slice(text).ok());
+            let tags: Vec<String> = tags.unwrap_or_default();
+            doomed.tags.extend(tags.into_iter().map(|tag| (tag, at.get())));
+            doomed.positions.push(at.get());
+            doomed.round.rows += 1;
+            doomed.round.facts += u64::from(integer(row, 2)? != 0);
+            doomed.round.last = at;
+        }
+        Ok(doomed)
+    }
+}
+
+/// A time that no DATETIME keeps is one that no fact was recorded before.
+fn before(purge: &PurgeFacts) -> Literal {
+    match purge.before {
+        Some(time) if is_storable(time) => Literal::time(time),
+        Some(_) => Literal::earliest(),
+        None => Literal::null(),
+    }
+}
+
+fn changed_by_hand() -> StoreError {
+    misconfigured(
+        "a row of journal_floor or journal_gone is missing: the journal's tables were changed by hand",
+    )
+}
