@@ -120,8 +120,9 @@ struct Worker {
     conn: Conn,
     /// Every number up to here is a row or was let go, as far as the database knows.
     floor: Position,
-    /// From where on this tail knows that there is no gap.
-    gapless: Option<Position>,
+    /// From where to where this session knows that there is no gap. Looks may jump: pairs that lag share
+    /// a session.
+    gapless: Option<(Position, Position)>,
     /// Numbers that were missing when they were last looked for.
     missing: BTreeSet<u64>,
     start: Option<Start>,
@@ -213,7 +214,10 @@ impl Worker {
 
     /// The rows above a position, up to the first gap that cannot be decided at once.
     async fn read(&mut self, after: Position, limit: usize) -> Result<TailLook, StoreError> {
-        let from = *self.gapless.get_or_insert(after);
+        let (from, to) = match self.gapless {
+            Some((from, to)) if from <= after && after <= to => (from, to),
+            _ => (after, after),
+        };
         let (mut at, mut step, mut last) = (after, Step::Nothing, None);
         loop {
             let (state, page) = match self.step(&step, &self.page(at, limit)).await? {
@@ -259,6 +263,7 @@ impl Worker {
                     step = Step::Nothing;
                     continue;
                 }
+                self.gapless = Some((from, to.max(at)));
                 self.raise(from, at, STRIDE as u64).await?;
                 return Ok(state.look(rows, at, !is_full, None));
             };
@@ -266,6 +271,7 @@ impl Worker {
             // What can be passed on does not wait; and many gaps are gone with one more look, because
             // somebody was about to insert or to commit.
             if !rows.is_empty() || again.first() != Some(&gap.0.get()) {
+                self.gapless = Some((from, to.max(at)));
                 let undecided = Some(Undecided { gap, waits_for: Vec::new() });
                 return Ok(state.look(rows, at, false, undecided));
             }
@@ -286,7 +292,7 @@ impl Worker {
         if at < start.head {
             return Ok(state.look(Vec::new(), Position::START, false, undecided));
         }
-        self.gapless = Some(self.floor);
+        self.gapless = Some((self.floor, at));
         self.raise(self.floor, at, STRIDE as u64).await?;
         Ok(state.look(Vec::new(), start.head, false, None))
     }
