@@ -11,7 +11,8 @@ use super::conn::{Conn, Value};
 use super::store::SqliteJournal;
 use crate::capture::sqlx::is_open;
 
-/// Under a savepoint of sqlx's: a future that is dropped on the way takes back what it did.
+/// Under a savepoint of sqlx's: a future that is dropped on the way takes back what it did, unless it had
+/// done it all and only the answer was on its way.
 impl<'c> AppendIn<Transaction<'c, Sqlite>> for SqliteJournal {
     async fn append_in(
         &self,

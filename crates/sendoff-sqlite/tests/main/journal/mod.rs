@@ -236,7 +236,8 @@ mod sqlx_transactions {
         assert!(matches!(answer, Err(AppendError::Busy(_))), "{answer:?}");
     }
 
-    /// Whoever stops waiting for an append half-way has appended nothing.
+    /// Whoever stops waiting for an append half-way has appended nothing; or all of it, where it had
+    /// ended by then and only the answer was on its way.
     #[tokio::test]
     async fn an_append_that_nobody_waited_for_leaves_nothing_behind() {
         let through = Sqlx::open().await;
@@ -266,7 +267,11 @@ mod sqlx_transactions {
             }
             // Whether the rest of the transaction can commit is sqlx's to say; ours is not in it.
             let _ = tx.commit().await;
-            assert!(tail(&through.0).await.is_empty(), "dropped at poll {cut}");
+            let there = tail(&through.0).await.len();
+            assert!([0, 3].contains(&there), "dropped at poll {cut}: {there} facts");
+            if there > 0 {
+                break;
+            }
         }
         assert!(polls > 3, "it was dropped in between");
     }
