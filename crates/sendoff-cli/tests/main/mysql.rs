@@ -173,7 +173,8 @@ fn a_journal_is_made_read_operated_and_let_go_on_mariadb() {
     assert!(codes.contains(&&"isolation".into()), "{ill}");
     assert_eq!((number(&ill, "head"), &ill["sequence"]["increment"]), (12, &1.into()));
 
-    let discarded = place.run(&[&["journal", "parked", "discard"], &kafka[..]].concat());
+    let discard = &["journal", "parked", "discard", "--all-positions"];
+    let discarded = place.run(&[discard, &kafka[..]].concat());
     assert!(discarded.status.success(), "{}", stderr(&discarded));
     assert_eq!(number(&report(&place.run(&retain)), "facts"), 8);
     assert_eq!(place.number("select count(*) from journal_event"), 4);
