@@ -10,8 +10,8 @@ use sendoff_engine::capture::{
     Begin, BeginBlocking, BeginError, Commit, CommitBlocking, CommitError,
 };
 use sendoff_engine::store::{
-    Born, Claim, ClaimStore, Claimed, Counts, Held, InspectStore, NewRow, Purge, Purged,
-    RetainStore, Row, SettleStore, Settlement, StoreError, TopicCounts, WakeStore,
+    Born, Claim, ClaimStore, Claimed, Counts, Extended, Held, InspectStore, NewRow, Purge, Purged,
+    RetainStore, Row, SettleStore, Settled, Settlement, StoreError, TopicCounts, WakeStore,
 };
 
 use crate::load::Trace;
@@ -92,11 +92,11 @@ impl<S: ClaimStore> ClaimStore for Timed<S> {
 
 #[async_trait]
 impl<S: SettleStore> SettleStore for Timed<S> {
-    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<EventId>, StoreError> {
+    async fn settle(&self, batch: &[Settlement]) -> Result<Settled, StoreError> {
         self.store.settle(batch).await
     }
 
-    async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Vec<Held>, StoreError> {
+    async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Extended, StoreError> {
         self.store.extend(holds, hold).await
     }
 }

@@ -9,7 +9,7 @@ use sendoff_engine::store::{Claimed, Lock, LockStore, LockedRows, Outcome, Store
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::connect::Connector;
-use crate::error::{failed, misconfigured, number};
+use crate::error::{failed, number};
 use crate::link::last_rows;
 use crate::rows;
 use crate::settle::{Ends, Types};
@@ -117,7 +117,7 @@ impl LockStore for MysqlStore {
         let rows = found.into_iter().map(|row| rows::claimed(row, None));
         let rows = rows.collect::<Result<_, _>>()?;
         let store = self.clone();
-        Ok(Some(Box::new(MysqlLocked { store, transaction, rows, types, aborted: false })))
+        Ok(Some(Box::new(MysqlLocked { store, transaction, rows, types })))
     }
 }
 
@@ -125,10 +125,7 @@ struct MysqlLocked {
     store: MysqlStore,
     transaction: Transaction,
     rows: Vec<Claimed>,
-    /// Of the rows that have not ended yet.
     types: Types,
-    /// A statement failed: nobody knows which of its parts are there.
-    aborted: bool,
 }
 
 #[async_trait]
@@ -137,32 +134,11 @@ impl LockedRows for MysqlLocked {
         std::mem::take(&mut self.rows)
     }
 
-    async fn settle(&mut self, outcomes: &[(EventId, Outcome)]) -> Result<(), StoreError> {
+    async fn commit(self: Box<Self>, outcomes: &[(EventId, Outcome)]) -> Result<(), StoreError> {
         let ends = Ends::of(outcomes.iter().map(|(id, outcome)| (*id, outcome)), &self.types);
-        if ends.all.is_empty() {
-            return Ok(());
-        }
-        // Until it is answered nobody knows; a dropped future leaves it so.
-        self.aborted = true;
-        let text = self.store.ends_text(&ends);
-        self.transaction.run(text.trim_end().trim_end_matches(';')).await?;
-        for (id, outcome) in outcomes {
-            if outcome.end().is_some() {
-                self.types.remove(id);
-            }
-        }
-        self.aborted = false;
-        Ok(())
-    }
-
-    async fn commit(self: Box<Self>) -> Result<(), StoreError> {
-        // Here an error undoes a statement, not the transaction: a COMMIT would keep the half of it.
-        if self.aborted {
-            return Err(misconfigured(
-                "a settlement of this batch failed: it can only be rolled back",
-            ));
-        }
-        self.transaction.end("commit").await
+        // One text: the server stops at the first statement that fails, and the connection goes with
+        // the transaction then.
+        self.transaction.end(&(self.store.ends_text(&ends) + "commit")).await
     }
 
     async fn rollback(self: Box<Self>) -> Result<(), StoreError> {

@@ -4,7 +4,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use mysql_async::{Error, Row};
 use sendoff_core::{EventId, Status, Timestamp, Token, limits};
-use sendoff_engine::store::{Held, Outcome, SettleStore, Settlement, StoreError};
+use sendoff_engine::store::{
+    Extended, Held, Outcome, SettleStore, Settled, Settlement, StoreError,
+};
 
 use crate::claim::Tokens;
 use crate::link::{Session, Tries};
@@ -16,10 +18,10 @@ use crate::wire::{FailedRows, Literal, RestoredRows};
 #[async_trait]
 impl SettleStore for MysqlStore {
     /// Two round trips: the rows are locked and their tokens read, then what still holds is written.
-    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<EventId>, StoreError> {
+    async fn settle(&self, batch: &[Settlement]) -> Result<Settled, StoreError> {
         self.check_open()?;
         if batch.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Settled::default());
         }
         let lock = self.lock_text(batch.iter().map(|settlement| settlement.held.id));
         let mut tries = Tries::default();
@@ -28,17 +30,17 @@ impl SettleStore for MysqlStore {
             match self.write(&mut session, &lock, batch).await {
                 Ok(settled) => {
                     session.keep();
-                    return settled;
+                    return settled.map(|applied| Settled { applied, busy: Vec::new() });
                 }
                 Err(error) => session.failed(error, &mut tries).await?,
             }
         }
     }
 
-    async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Vec<Held>, StoreError> {
+    async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Extended, StoreError> {
         self.check_open()?;
         if holds.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Extended::default());
         }
         let lock = self.lock_text(holds.iter().map(|held| held.id));
         let mut tries = Tries::default();
@@ -47,7 +49,7 @@ impl SettleStore for MysqlStore {
             match self.push(&mut session, &lock, holds, hold).await {
                 Ok(extended) => {
                     session.keep();
-                    return extended;
+                    return extended.map(|held| Extended { held, busy: Vec::new() });
                 }
                 Err(error) => session.failed(error, &mut tries).await?,
             }

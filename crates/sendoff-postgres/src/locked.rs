@@ -9,7 +9,7 @@ use sendoff_engine::store::{Claimed, Lock, LockStore, LockedRows, Outcome, Store
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::connect::Connector;
-use crate::error::{failed, misconfigured};
+use crate::error::failed;
 use crate::link::{Kept, Params, Session};
 use crate::options::Retention;
 use crate::rows;
@@ -135,7 +135,7 @@ impl LockStore for PostgresStore {
             .map(|row| rows::claimed(row).map(|placed| placed.claimed))
             .collect::<Result<_, _>>()?;
         let store = self.clone();
-        Ok(Some(Box::new(PostgresLocked { store, transaction, rows, aborted: false })))
+        Ok(Some(Box::new(PostgresLocked { store, transaction, rows })))
     }
 }
 
@@ -143,8 +143,6 @@ struct PostgresLocked {
     store: PostgresStore,
     transaction: Transaction,
     rows: Vec<Claimed>,
-    /// A statement failed, and the transaction with it.
-    aborted: bool,
 }
 
 #[async_trait]
@@ -157,9 +155,9 @@ impl LockedRows for PostgresLocked {
         self.transaction.session().is_ok_and(Session::is_usable)
     }
 
-    async fn settle(&mut self, outcomes: &[(EventId, Outcome)]) -> Result<(), StoreError> {
+    async fn commit(self: Box<Self>, outcomes: &[(EventId, Outcome)]) -> Result<(), StoreError> {
         if outcomes.is_empty() {
-            return Ok(());
+            return self.transaction.end("commit").await;
         }
         let sql = self.store.sql();
         let statement = match self.store.retention() {
@@ -168,20 +166,7 @@ impl LockedRows for PostgresLocked {
         };
         let columns = Columns::of(outcomes.iter().map(|(id, outcome)| (*id, outcome)));
         let Columns { ids, outcomes, after, attempts, errors, due } = &columns;
-        // Until it is answered nobody knows; a dropped future leaves it so.
-        self.aborted = true;
         self.transaction.query(statement, &[ids, outcomes, after, attempts, errors, due]).await?;
-        self.aborted = false;
-        Ok(())
-    }
-
-    async fn commit(self: Box<Self>) -> Result<(), StoreError> {
-        // The server would answer this COMMIT with a rollback, and the driver would call it success.
-        if self.aborted {
-            return Err(misconfigured(
-                "a settlement of this batch failed: it can only be rolled back",
-            ));
-        }
         self.transaction.end("commit").await
     }
 

@@ -2,7 +2,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sendoff_core::{EventId, Status, Token, limits};
-use sendoff_engine::store::{Held, Outcome, SettleStore, Settlement, StoreError};
+use sendoff_engine::store::{
+    Extended, Held, Outcome, SettleStore, Settled, Settlement, StoreError,
+};
 
 use crate::claim::columns;
 use crate::options::Retention;
@@ -12,10 +14,10 @@ use crate::wire::{At, ErrorText, Id, Span};
 
 #[async_trait]
 impl SettleStore for PostgresStore {
-    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<EventId>, StoreError> {
+    async fn settle(&self, batch: &[Settlement]) -> Result<Settled, StoreError> {
         self.check_open()?;
         if batch.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Settled::default());
         }
         let statement = match self.retention() {
             Retention::DeleteWhenDone => &self.sql().settle_delete,
@@ -30,13 +32,14 @@ impl SettleStore for PostgresStore {
             .settlements
             .query(statement, &[ids, &tokens, outcomes, after, attempts, errors, due])
             .await?;
-        rows.iter().map(|row| rows::get(row, 0).map(|Id(id)| id)).collect()
+        let ids = rows.iter().map(|row| rows::get(row, 0).map(|Id(id)| id));
+        Ok(Settled { applied: ids.collect::<Result<_, _>>()?, busy: Vec::new() })
     }
 
-    async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Vec<Held>, StoreError> {
+    async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Extended, StoreError> {
         self.check_open()?;
         if holds.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Extended::default());
         }
         let (ids, tokens) = columns(holds);
         let rows = self
@@ -48,7 +51,8 @@ impl SettleStore for PostgresStore {
             let Id(id) = rows::get(row, 0)?;
             Ok(Held::row(id, Token::new(rows::time(row, 1)?)))
         };
-        rows.iter().map(extended).collect()
+        let held = rows.iter().map(extended).collect::<Result<_, StoreError>>()?;
+        Ok(Extended { held, busy: Vec::new() })
     }
 }
 

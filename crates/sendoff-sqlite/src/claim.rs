@@ -12,7 +12,7 @@ use crate::store::{SqliteStore, due, in_transaction};
 #[async_trait]
 impl ClaimStore for SqliteStore {
     async fn claim(&self, claim: &Claim<'_>) -> Result<Vec<Claimed>, StoreError> {
-        let Claim { owner, limit, hold, skip_recent, window, suspects } = *claim;
+        let Claim { owner, limit, hold, skip_recent, window, suspects, .. } = *claim;
         let wanted = Wanted {
             owner: owner.to_owned(),
             limit: limit.min(limits::BATCH_ROWS),

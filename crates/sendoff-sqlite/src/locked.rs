@@ -156,7 +156,7 @@ impl LockedRows for SqliteLocked {
         std::mem::take(&mut self.rows)
     }
 
-    async fn settle(&mut self, outcomes: &[(EventId, Outcome)]) -> Result<(), StoreError> {
+    async fn commit(self: Box<Self>, outcomes: &[(EventId, Outcome)]) -> Result<(), StoreError> {
         let hold = |id| self.holds.iter().find(|held| held.id == id).copied();
         let settlement = |(id, outcome): &(EventId, Outcome)| {
             hold(*id).map(|held| Settlement { held, outcome: outcome.clone() })
@@ -166,14 +166,10 @@ impl LockedRows for SqliteLocked {
         let settle = move |conn: &mut Connection| {
             let (sql, now) = (store.sql(), store.now());
             settle_all(conn, sql, now, store.retention(), Fence::Transaction, &batch)
-                .map(drop)
+                .and_then(|_| conn.execute_batch("commit"))
                 .map_err(failed)
         };
         self.open.writer.call(settle).await
-    }
-
-    async fn commit(self: Box<Self>) -> Result<(), StoreError> {
-        self.end("commit").await
     }
 
     async fn rollback(self: Box<Self>) -> Result<(), StoreError> {

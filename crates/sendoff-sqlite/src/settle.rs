@@ -5,7 +5,9 @@ use async_trait::async_trait;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row};
 use sendoff_core::{EventId, Timestamp, Token, limits};
-use sendoff_engine::store::{Held, Outcome, SettleStore, Settlement, StoreError};
+use sendoff_engine::store::{
+    Extended, Held, Outcome, SettleStore, Settled, Settlement, StoreError,
+};
 
 use crate::options::Retention;
 use crate::sql::Sql;
@@ -13,18 +15,21 @@ use crate::store::{SqliteStore, due};
 
 #[async_trait]
 impl SettleStore for SqliteStore {
-    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<EventId>, StoreError> {
+    async fn settle(&self, batch: &[Settlement]) -> Result<Settled, StoreError> {
         if batch.is_empty() {
-            return self.check_open().map(|()| Vec::new());
+            return self.check_open().map(|()| Settled::default());
         }
         let (batch, retention) = (batch.to_vec(), self.retention());
-        self.write(move |tx, sql, now| settle_all(tx, sql, now, retention, Fence::Holder, &batch))
-            .await
+        // SQLite locks the file, never a row: nothing here is busy.
+        let applied = self
+            .write(move |tx, sql, now| settle_all(tx, sql, now, retention, Fence::Holder, &batch))
+            .await?;
+        Ok(Settled { applied, busy: Vec::new() })
     }
 
-    async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Vec<Held>, StoreError> {
+    async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Extended, StoreError> {
         if holds.is_empty() {
-            return self.check_open().map(|()| Vec::new());
+            return self.check_open().map(|()| Extended::default());
         }
         let holds = holds.to_vec();
         self.write(move |tx, sql, now| {
@@ -42,7 +47,7 @@ impl SettleStore for SqliteStore {
                     extended.push(Held::row(id, Token::new(until)));
                 }
             }
-            Ok(extended)
+            Ok(Extended { held: extended, busy: Vec::new() })
         })
         .await
     }

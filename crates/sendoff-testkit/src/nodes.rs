@@ -142,7 +142,7 @@ pub async fn nodes_settle_the_same_rows(harness: &impl NodesHarness) {
             fastrand::Rng::with_seed(at as u64).shuffle(&mut held);
             tasks.push(tokio::spawn(async move {
                 if at == 0 {
-                    return store.extend(&held, Duration::from_secs(60)).await.unwrap().len();
+                    return store.extend(&held, Duration::from_secs(60)).await.unwrap().held.len();
                 }
                 let outcomes = [
                     Outcome::Done,
@@ -154,7 +154,7 @@ pub async fn nodes_settle_the_same_rows(harness: &impl NodesHarness) {
                     .zip(outcomes.into_iter().cycle())
                     .map(|(held, outcome)| Settlement { held, outcome })
                     .collect();
-                store.settle(&batch).await.unwrap().len()
+                store.settle(&batch).await.unwrap().applied.len()
             }));
         }
         let mut won = 0;

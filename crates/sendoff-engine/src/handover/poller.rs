@@ -166,12 +166,9 @@ impl Poller {
         suspects: Suspects,
     ) -> Result<Vec<(Claimed, Deadline)>, StoreError> {
         let claim = Claim {
-            owner: &self.owner,
-            limit,
-            hold: self.config.hold,
             skip_recent: self.config.skip_recent,
-            window: None,
             suspects,
+            ..Claim::new(&self.owner, limit, self.config.hold)
         };
         let until = Deadline::after(self.config.hold);
         let claimed = self.bounded(self.store.claim(&claim)).await?;

@@ -1,7 +1,7 @@
 //! The `locked` claim mode: rows that a transaction keeps to itself, and writes only at its end.
 
 use async_trait::async_trait;
-use sendoff_core::{EventId, Timestamp};
+use sendoff_core::EventId;
 
 use super::store::MemoryStore;
 use crate::store::{Claimed, Lock, LockStore, LockedRows, Outcome, StoreError};
@@ -14,7 +14,7 @@ impl LockStore for MemoryStore {
             return Ok(None);
         }
         let ids = rows.iter().map(|row| row.id).collect();
-        Ok(Some(Box::new(MemoryLocked { store: self.clone(), ids, rows, settled: Vec::new() })))
+        Ok(Some(Box::new(MemoryLocked { store: self.clone(), ids, rows })))
     }
 }
 
@@ -22,8 +22,6 @@ struct MemoryLocked {
     store: MemoryStore,
     ids: Vec<EventId>,
     rows: Vec<Claimed>,
-    /// Each settlement with the time it was made at, until the commit.
-    settled: Vec<(Timestamp, Vec<(EventId, Outcome)>)>,
 }
 
 #[async_trait]
@@ -32,21 +30,11 @@ impl LockedRows for MemoryLocked {
         std::mem::take(&mut self.rows)
     }
 
-    async fn settle(&mut self, outcomes: &[(EventId, Outcome)]) -> Result<(), StoreError> {
-        let now = self.store.with(|_, now| now)?;
-        let of_batch = |(id, _): &&(EventId, Outcome)| self.ids.contains(id);
-        self.settled.push((now, outcomes.iter().filter(of_batch).cloned().collect()));
-        Ok(())
-    }
-
-    async fn commit(self: Box<Self>) -> Result<(), StoreError> {
+    async fn commit(self: Box<Self>, outcomes: &[(EventId, Outcome)]) -> Result<(), StoreError> {
         let keep = self.store.keep().is_some();
-        self.store.with(|table, _| {
-            for (at, outcomes) in &self.settled {
-                table.settle_locked(outcomes, keep, *at);
-            }
-        })?;
-        Ok(())
+        let of_batch = |(id, _): &&(EventId, Outcome)| self.ids.contains(id);
+        let outcomes: Vec<_> = outcomes.iter().filter(of_batch).cloned().collect();
+        Ok(self.store.with(|table, now| table.settle_locked(&outcomes, keep, now))?)
     }
 
     async fn rollback(self: Box<Self>) -> Result<(), StoreError> {

@@ -7,8 +7,8 @@ use sendoff_core::EventId;
 
 use super::store::MemoryStore;
 use crate::store::{
-    Claim, ClaimStore, Claimed, Counts, Held, InspectStore, Purge, Purged, RetainStore, Row,
-    SettleStore, Settlement, StoreError, TopicCounts, WakeStore,
+    Claim, ClaimStore, Claimed, Counts, Extended, Held, InspectStore, Purge, Purged, RetainStore,
+    Row, SettleStore, Settled, Settlement, StoreError, TopicCounts, WakeStore,
 };
 
 #[async_trait]
@@ -28,12 +28,12 @@ impl ClaimStore for MemoryStore {
 
 #[async_trait]
 impl SettleStore for MemoryStore {
-    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<EventId>, StoreError> {
+    async fn settle(&self, batch: &[Settlement]) -> Result<Settled, StoreError> {
         let keep = self.keep().is_some();
         Ok(self.with(|table, now| table.settle(batch, keep, now))?)
     }
 
-    async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Vec<Held>, StoreError> {
+    async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Extended, StoreError> {
         Ok(self.with(|table, now| table.extend(holds, hold, now))?)
     }
 }

@@ -7,8 +7,8 @@ use sendoff_core::{EventId, Status, Timestamp, Token, limits};
 
 use super::entry::Entry;
 use crate::store::{
-    Claim, Claimed, Counts, Held, Lock, Outcome, Purge, Purged, Row, Settlement, Suspects,
-    TopicCounts,
+    Claim, Claimed, Counts, Extended, Held, Lock, Outcome, Purge, Purged, Row, Settled, Settlement,
+    Suspects, TopicCounts,
 };
 
 /// Ordered maps throughout: a simulation must find the same rows in the same order every time.
@@ -59,13 +59,14 @@ impl Table {
 
     pub(super) fn claim(&mut self, claim: &Claim<'_>, now: Timestamp) -> Vec<Claimed> {
         let ids: Vec<EventId> = self
-            .visible(claim.skip_recent, claim.window, now)
+            .visible(claim.skip_recent, claim.window, claim.from, now)
             .filter(|entry| {
                 let losses = entry.row.losses + u32::from(entry.is_lost_to(claim.owner));
                 let suspect = losses >= limits::SUSPECT_LOSSES;
                 suspect == (claim.suspects == Suspects::Only)
             })
             .take(claim.limit)
+            .scan(0, |sum, entry| within(sum, entry, claim.bytes))
             .map(|entry| entry.row.event.id())
             .collect();
         ids.into_iter().filter_map(|id| self.change(id, |entry| take(entry, claim, now))).collect()
@@ -76,11 +77,13 @@ impl Table {
         &self,
         skip_recent: Duration,
         window: Option<Duration>,
+        from: Option<Timestamp>,
         now: Timestamp,
     ) -> impl Iterator<Item = &Entry> {
         let oldest = window.map(|window| now.saturating_sub(window));
         self.pending
             .range(..=(now, u64::MAX))
+            .filter(move |((due_at, _), _)| from.is_none_or(|from| *due_at >= from))
             .filter(|(_, id)| !self.locked.contains(id))
             .filter_map(|(_, id)| self.rows.get(id))
             .filter(move |entry| !is_young(entry.row.created_at, skip_recent, now))
@@ -90,8 +93,9 @@ impl Table {
     /// Locks rows for a transaction; nothing about them changes.
     pub(super) fn lock(&mut self, lock: &Lock, now: Timestamp) -> Vec<Claimed> {
         let rows: Vec<Claimed> = self
-            .visible(lock.skip_recent, lock.window, now)
+            .visible(lock.skip_recent, lock.window, lock.from, now)
             .take(lock.limit)
+            .scan(0, |sum, entry| within(sum, entry, lock.bytes))
             .map(|entry| {
                 let lost = entry.row.locked_by.is_some();
                 Claimed {
@@ -122,9 +126,7 @@ impl Table {
     }
 
     fn is_held(&self, held: &Held) -> bool {
-        // A database would have the statement wait for the lock; here it finds the row taken.
-        !self.locked.contains(&held.id)
-            && self.rows.get(&held.id).is_some_and(|entry| entry.is_held_by(held.by.token()))
+        self.rows.get(&held.id).is_some_and(|entry| entry.is_held_by(held.by.token()))
     }
 
     pub(super) fn rescue(&mut self, longest: Duration, now: Timestamp) -> u64 {
@@ -144,19 +146,15 @@ impl Table {
     }
 
     /// Carries out what is not stale. `keep` says whether delivered rows stay.
-    pub(super) fn settle(
-        &mut self,
-        batch: &[Settlement],
-        keep: bool,
-        now: Timestamp,
-    ) -> Vec<EventId> {
-        let mut settled = Vec::with_capacity(batch.len());
+    pub(super) fn settle(&mut self, batch: &[Settlement], keep: bool, now: Timestamp) -> Settled {
+        let mut settled = Settled::default();
         for Settlement { held, outcome } in batch {
-            if !self.is_held(held) {
-                continue;
+            if self.locked.contains(&held.id) {
+                settled.busy.push(held.id);
+            } else if self.is_held(held) {
+                self.end_hold(held.id, outcome, keep, now);
+                settled.applied.push(held.id);
             }
-            self.end_hold(held.id, outcome, keep, now);
-            settled.push(held.id);
         }
         settled
     }
@@ -188,14 +186,15 @@ impl Table {
         }
     }
 
-    pub(super) fn extend(&mut self, holds: &[Held], hold: Duration, now: Timestamp) -> Vec<Held> {
-        let mut extended = Vec::with_capacity(holds.len());
+    pub(super) fn extend(&mut self, holds: &[Held], hold: Duration, now: Timestamp) -> Extended {
+        let mut extended = Extended::default();
         for held in holds {
-            if !self.is_held(held) {
-                continue;
+            if self.locked.contains(&held.id) {
+                extended.busy.push(held.id);
+            } else if self.is_held(held) {
+                let token = self.change(held.id, |entry| entry.hold(now, hold));
+                extended.held.extend(token.map(|token| Held::row(held.id, token)));
             }
-            let token = self.change(held.id, |entry| entry.hold(now, hold));
-            extended.extend(token.map(|token| Held::row(held.id, token)));
         }
         extended
     }
@@ -278,6 +277,13 @@ impl Table {
 /// A row from the future is not young: the clock has stepped back, and it may be old enough.
 fn is_young(created_at: Timestamp, skip_recent: Duration, now: Timestamp) -> bool {
     created_at <= now && now.since(created_at) < skip_recent
+}
+
+/// Lets rows through as long as they fit into `bytes` together, and the first one always.
+fn within<'a>(sum: &mut usize, entry: &'a Entry, bytes: usize) -> Option<&'a Entry> {
+    let first = *sum == 0;
+    *sum = sum.saturating_add(entry.row.event.payload().len().max(1));
+    (first || *sum <= bytes).then_some(entry)
 }
 
 fn take(entry: &mut Entry, claim: &Claim<'_>, now: Timestamp) -> Claimed {

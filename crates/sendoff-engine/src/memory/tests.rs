@@ -12,7 +12,7 @@ use crate::capture::{
 };
 use crate::store::{
     Birth, Claim, ClaimStore, Held, InspectStore, NewRow, Outcome, Purge, RetainStore, SettleStore,
-    Settlement, StoreError, Suspects,
+    Settlement, StoreError,
 };
 
 const HOLD: Duration = Duration::from_secs(30);
@@ -26,14 +26,7 @@ fn names(store: &MemoryStore) -> Vec<String> {
 }
 
 fn claim(owner: &str) -> Claim<'_> {
-    Claim {
-        owner,
-        limit: 10,
-        hold: HOLD,
-        skip_recent: Duration::ZERO,
-        window: None,
-        suspects: Suspects::Skip,
-    }
+    Claim::new(owner, 10, HOLD)
 }
 
 /// A store whose clock never moves.
@@ -165,7 +158,7 @@ async fn no_two_holds_of_a_row_share_a_token_though_the_clock_stands_still() {
         let mut held = Held::row(row.id, row.token);
         seen.push(held.by.token());
         for _ in 0..3 {
-            held = store.extend(&[held], HOLD).await.unwrap()[0];
+            held = store.extend(&[held], HOLD).await.unwrap().held[0];
             seen.push(held.by.token());
         }
         store.settle(&[Settlement { held, outcome: Outcome::Released }]).await.unwrap();
@@ -193,8 +186,8 @@ async fn a_settlement_sent_twice_finds_nothing_even_if_the_retry_is_due_when_the
     let held = Held::row(row.id, row.token);
     let outcome = Outcome::Retry { delay: HOLD, attempts: 1, error: String::new() };
     let batch = [Settlement { held, outcome }];
-    assert_eq!(store.settle(&batch).await.unwrap(), [row.id]);
-    assert!(store.settle(&batch).await.unwrap().is_empty());
+    assert_eq!(store.settle(&batch).await.unwrap().applied, [row.id]);
+    assert!(store.settle(&batch).await.unwrap().applied.is_empty());
 }
 
 #[tokio::test]

@@ -149,11 +149,10 @@ impl Batch {
             }
         }
         match self.source {
-            Source::Locked(mut rows) => {
+            Source::Locked(rows) => {
                 report.untouched = unanswered;
                 let outcomes: Vec<_> = answers.into_iter().collect();
-                rows.settle(&outcomes).await?;
-                rows.commit().await?;
+                rows.commit(&outcomes).await?;
                 for (_, outcome) in &outcomes {
                     *report.of(outcome) += 1;
                 }

@@ -139,7 +139,7 @@ impl Inner {
     async fn locked(&self, wide: bool) -> Result<Option<Batch>, StoreError> {
         let RelayConfig { batch: limit, skip_recent, .. } = self.config;
         let window = self.config.window.filter(|_| !wide);
-        let lock = Lock { limit, window, skip_recent };
+        let lock = Lock { window, skip_recent, ..Lock::new(limit) };
         let place = self.company.join(self.config.hold).await;
         let found = self.bounded(self.store.lock(&lock)).await?;
         let Some((rows, claimed)) = found.map(taken) else {
@@ -212,7 +212,7 @@ impl Inner {
         suspects: Suspects,
     ) -> Result<Vec<Claimed>, StoreError> {
         let RelayConfig { hold, skip_recent, .. } = self.config;
-        let claim = Claim { owner: &self.owner, limit, hold, skip_recent, window, suspects };
+        let claim = Claim { skip_recent, window, suspects, ..Claim::new(&self.owner, limit, hold) };
         self.bounded(self.store.claim(&claim)).await
     }
 

@@ -82,7 +82,8 @@ impl Leases {
         let answer = timeout(self.store_timeout, self.store.extend(&asked, self.hold)).await;
         let extended = answer.unwrap_or(Err(StoreError::Timeout))?;
         let mut table = lock(&self.table);
-        let mut tokens: BTreeMap<_, _> = extended.into_iter().map(|held| (held.id, held)).collect();
+        let mut tokens: BTreeMap<_, _> =
+            extended.held.into_iter().map(|held| (held.id, held)).collect();
         for (id, lease) in &mut table.rows {
             lease.held = tokens.remove(id);
         }
@@ -114,8 +115,8 @@ impl Leases {
         loop {
             let answer = timeout(self.store_timeout, self.store.settle(&batch)).await;
             match answer.unwrap_or(Err(StoreError::Timeout)) {
-                Ok(applied) => {
-                    let applied = applied.into_iter().collect();
+                Ok(answer) => {
+                    let applied = answer.applied.into_iter().collect();
                     return Ok(Settled { settlements: batch, applied, lost, in_doubt });
                 }
                 Err(error @ (StoreError::Unavailable(_) | StoreError::Timeout))

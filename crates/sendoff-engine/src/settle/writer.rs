@@ -150,7 +150,7 @@ impl SettleWriter {
         }
         let statement = self.store.settle(&batch.settlements);
         let answer = timeout(self.pace.store_timeout, statement).await;
-        Ok(answer.unwrap_or(Err(StoreError::Timeout))?.into_iter().collect())
+        Ok(answer.unwrap_or(Err(StoreError::Timeout))?.applied.into_iter().collect())
     }
 
     fn written(&self, batch: Batch, applied: &BTreeSet<EventId>) {
@@ -192,10 +192,11 @@ impl SettleWriter {
             let answer = timeout(self.pace.store_timeout, statement).await;
             match answer.unwrap_or(Err(StoreError::Timeout)) {
                 Ok(extended) => {
-                    if extended.len() < part.len() {
-                        warn!(lost = part.len() - extended.len(), "holds lost to others");
+                    let lost = part.len() - extended.held.len() - extended.busy.len();
+                    if lost > 0 {
+                        warn!(lost, "holds lost to others");
                     }
-                    self.handover.holds.extended(part, &extended, until);
+                    self.handover.holds.extended(part, &extended.held, until);
                 }
                 Err(error) => {
                     warn!(error = report(&error), holds = part.len(), "holds not extended");

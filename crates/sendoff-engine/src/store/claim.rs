@@ -35,6 +35,9 @@ pub struct Claim<'a> {
     pub owner: &'a str,
     /// At most so many.
     pub limit: usize,
+    /// At most so many bytes of payloads and headers, decided by the database before anything is
+    /// sent; but always one row, however large.
+    pub bytes: usize,
     /// How long the hold lasts without an extension.
     pub hold: Duration,
     /// Leave rows younger than this alone.
@@ -43,8 +46,28 @@ pub struct Claim<'a> {
     /// unread. It hides older rows, so whoever gives one must look without it as well, whenever a
     /// claim with it is not full and every few times besides.
     pub window: Option<Duration>,
+    /// Only rows due at this time or later: a hint that spares the database a walk over what was
+    /// claimed before. It hides rows that became visible late, so whoever gives one must look
+    /// without it as well, every so often.
+    pub from: Option<Timestamp>,
     /// Which rows.
     pub suspects: Suspects,
+}
+
+impl<'a> Claim<'a> {
+    /// Up to `limit` rows for `owner`, of any age and size, suspects left out.
+    pub const fn new(owner: &'a str, limit: usize, hold: Duration) -> Self {
+        Self {
+            owner,
+            limit,
+            bytes: usize::MAX,
+            hold,
+            skip_recent: Duration::ZERO,
+            window: None,
+            from: None,
+            suspects: Suspects::Skip,
+        }
+    }
 }
 
 /// A suspect was lost [at least twice](sendoff_core::limits::SUSPECT_LOSSES) since it was last settled

@@ -10,6 +10,10 @@ pub enum StoreError {
     /// The database cannot be reached or is busy; the same statement may succeed later.
     #[error("the database is unavailable")]
     Unavailable(#[source] BoxError),
+    /// Somebody else has locked what the statement needs, and it did not wait. Nothing was changed;
+    /// the same statement may succeed later.
+    #[error("somebody else has locked what the statement needs")]
+    Busy(#[source] BoxError),
     /// The database understood and refused; the same statement will be refused again.
     #[error("the database refused the statement")]
     Refused(#[source] BoxError),

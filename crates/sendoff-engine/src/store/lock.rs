@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_core::EventId;
+use sendoff_core::{EventId, Timestamp};
 
 use super::{Claimed, Outcome, StoreError};
 
@@ -25,10 +25,21 @@ pub trait LockStore: Send + Sync + 'static {
 pub struct Lock {
     /// At most so many rows.
     pub limit: usize,
+    /// As [`Claim::bytes`](super::Claim::bytes).
+    pub bytes: usize,
     /// As [`Claim::window`](super::Claim::window).
     pub window: Option<Duration>,
+    /// As [`Claim::from`](super::Claim::from).
+    pub from: Option<Timestamp>,
     /// Leave rows younger than this alone.
     pub skip_recent: Duration,
+}
+
+impl Lock {
+    /// Up to `limit` rows, of any age and size.
+    pub const fn new(limit: usize) -> Self {
+        Self { limit, bytes: usize::MAX, window: None, from: None, skip_recent: Duration::ZERO }
+    }
 }
 
 /// Rows locked by a transaction that is open. Dropped, it is rolled back, and its connection is
@@ -48,17 +59,22 @@ pub trait LockedRows: Send {
         true
     }
 
-    /// Writes outcomes into the transaction, in one statement where the database can. What is not
-    /// named stays as it was; ids that are not of this batch change nothing. A retry is due by the
-    /// clock of this statement, not of the transaction's begin.
-    ///
-    /// Counters that every settlement shares are locked from here to the end of the transaction, so
-    /// the end should follow at once.
-    async fn settle(&mut self, outcomes: &[(EventId, Outcome)]) -> Result<(), StoreError>;
+    /// Tells the server that this process is alive, so that its limit on idle transactions ends only
+    /// those of a process that froze (I10).
+    async fn keep_awake(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
 
-    /// Makes the settlements last. An error leaves it open whether they do: what did not is visible
-    /// again, as it was.
-    async fn commit(self: Box<Self>) -> Result<(), StoreError>;
+    /// Writes outcomes and ends the transaction, in one round trip where the database can: a process
+    /// that freezes in between must not leave anything locked that others need. What is not named
+    /// stays as it was; ids that are not of this batch change nothing. A retry is due by the clock of
+    /// this statement, not of the transaction's begin.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`](StoreError::Refused): nothing was written, and the transaction is over. Any other
+    /// leaves it open whether the outcomes are there; what is not is visible again, as it was.
+    async fn commit(self: Box<Self>, outcomes: &[(EventId, Outcome)]) -> Result<(), StoreError>;
 
     /// Leaves every row as it was.
     async fn rollback(self: Box<Self>) -> Result<(), StoreError>;

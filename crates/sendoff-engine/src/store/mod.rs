@@ -28,7 +28,7 @@ pub use lock::{Lock, LockStore, LockedRows};
 pub use partition::{Bounds, Created, Dropped, PartitionSession, PartitionStore};
 pub use retain::{Purge, Purged, RetainStore};
 pub use retention::Retention;
-pub use settle::{Held, Outcome, SettleStore, Settlement};
+pub use settle::{Extended, Held, Outcome, SettleStore, Settled, Settlement};
 pub use wake::WakeStore;
 
 /// Everything the engine asks of a store.

@@ -15,6 +15,12 @@ pub trait RetainStore: Send + Sync + 'static {
     /// that nobody else was deleting. Pending rows are never touched.
     async fn purge(&self, purge: &Purge) -> Result<Purged, StoreError>;
 
+    /// Adds up what settlements counted by event type, where the store keeps that in parts so that
+    /// settlements of several nodes never wait for one another; answers how many parts there were.
+    async fn fold(&self) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+
     /// How many rows [`purge`](Self::purge) would delete, counted up to its limit and not beyond.
     async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError>;
 }

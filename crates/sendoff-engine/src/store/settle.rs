@@ -9,15 +9,33 @@ use super::{ClaimStore, StoreError};
 #[async_trait]
 pub trait SettleStore: ClaimStore {
     /// Carries out every settlement whose token still matches a pending row, in one transaction, and
-    /// returns the ids it did. One that is missing was fenced: somebody else has the row, or it is
-    /// terminal. Clears `locked_by`, and `losses` unless the row is given up. What ends
+    /// says which. One that is neither applied nor busy was fenced: somebody else has the row, or it
+    /// is terminal. Never waits for a row that somebody has locked (I11). Clears `locked_by`, and `losses` unless the row is given up. What ends
     /// rows is counted by event type in the same transaction, for
     /// [`topics`](super::InspectStore::topics).
-    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<EventId>, StoreError>;
+    async fn settle(&self, batch: &[Settlement]) -> Result<Settled, StoreError>;
 
     /// Pushes the due time of every row still held to `now + hold`, and returns the new tokens. One
-    /// that is missing was lost.
-    async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Vec<Held>, StoreError>;
+    /// that is neither held nor busy was lost. Never waits for a row that somebody has locked (I11).
+    async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Extended, StoreError>;
+}
+
+/// What became of a batch of settlements. One that is in neither list was fenced.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// Carried out.
+    pub applied: Vec<EventId>,
+    /// Not decided: somebody else has the row locked, and nothing about it was changed. Ask again.
+    pub busy: Vec<EventId>,
+}
+
+/// What became of a batch of extensions. One that is in neither list was lost.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Extended {
+    /// Held for longer, each by its new token.
+    pub held: Vec<Held>,
+    /// Not decided: somebody else has the row locked, and nothing about it was changed. Ask again.
+    pub busy: Vec<EventId>,
 }
 
 /// An event, and what it is held by.

@@ -6,8 +6,9 @@ use async_trait::async_trait;
 use sendoff_core::EventId;
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::{
-    Claim, ClaimStore, Claimed, Counts, Held, InspectStore, Lock, LockStore, LockedRows, Purge,
-    Purged, RetainStore, Row, SettleStore, Settlement, StoreError, TopicCounts, WakeStore,
+    Claim, ClaimStore, Claimed, Counts, Extended, Held, InspectStore, Lock, LockStore, LockedRows,
+    Purge, Purged, RetainStore, Row, SettleStore, Settled, Settlement, StoreError, TopicCounts,
+    WakeStore,
 };
 
 /// A store in memory whose statements fail when told.
@@ -93,7 +94,7 @@ impl ClaimStore for Flaky {
 
 #[async_trait]
 impl SettleStore for Flaky {
-    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<EventId>, StoreError> {
+    async fn settle(&self, batch: &[Settlement]) -> Result<Settled, StoreError> {
         self.check_up()?;
         strike(&self.troubles.settlements)?;
         let refused = *self.troubles.refuses.lock().unwrap();
@@ -104,7 +105,7 @@ impl SettleStore for Flaky {
         self.table.settle(batch).await
     }
 
-    async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Vec<Held>, StoreError> {
+    async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Extended, StoreError> {
         self.check_up()?;
         self.table.extend(holds, hold).await
     }

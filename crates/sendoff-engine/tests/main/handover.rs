@@ -1,8 +1,6 @@
-use std::time::Duration;
-
 use sendoff_core::{Lane, Status};
 use sendoff_engine::memory::MemoryStore;
-use sendoff_engine::store::{Claim, ClaimStore, Suspects};
+use sendoff_engine::store::{Claim, ClaimStore};
 use sendoff_engine::{LaneDepths, Outbox, OutboxConfig};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::{eventually, within};
@@ -41,14 +39,7 @@ async fn one_poll_takes_suspects_too() {
     let (store, inbox) = (MemoryStore::new(), Inbox::new());
     fill(&store, 3).await;
     for owner in ["first", "second"] {
-        let claim = Claim {
-            owner,
-            limit: 3,
-            hold: SECOND,
-            skip_recent: Duration::ZERO,
-            window: None,
-            suspects: Suspects::Skip,
-        };
+        let claim = Claim::new(owner, 3, SECOND);
         assert_eq!(store.claim(&claim).await.unwrap().len(), 3);
         tokio::time::sleep(2 * SECOND).await;
     }

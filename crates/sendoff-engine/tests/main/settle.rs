@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use sendoff_core::Status;
 use sendoff_engine::memory::MemoryStore;
-use sendoff_engine::store::{Claim, ClaimStore, Suspects};
+use sendoff_engine::store::{Claim, ClaimStore};
 use sendoff_engine::{Counters, Outbox, OutboxConfig};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::eventually;
@@ -86,14 +86,7 @@ async fn a_zombie_is_fenced_and_counted() {
         .unwrap();
     let id = commit(&outbox, &event()).await;
     tokio::time::sleep(12 * SECOND).await;
-    let claim = Claim {
-        owner: "thief",
-        limit: 1,
-        hold: 60 * SECOND,
-        skip_recent: std::time::Duration::ZERO,
-        window: None,
-        suspects: Suspects::Skip,
-    };
+    let claim = Claim::new("thief", 1, 60 * SECOND);
     let stolen = store.claim(&claim).await.unwrap();
     assert!(stolen[0].lost && stolen[0].id == id);
     inbox.allow(1);

@@ -24,7 +24,7 @@ async fn fill(store: &MemoryStore, event_type: &str, count: usize) {
 }
 
 fn claim(owner: &str, suspects: Suspects) -> Claim<'_> {
-    Claim { owner, limit: 1_000, hold: SECOND, skip_recent: Duration::ZERO, window: None, suspects }
+    Claim { suspects, ..Claim::new(owner, 1_000, SECOND) }
 }
 
 /// Every row there is has been held by two nodes that vanished.

@@ -33,7 +33,7 @@ async fn a_store_whose_sessions_were_ended_works_again() {
         }
         // Who finds his session ended opens another, and nobody hears of it.
         let settled = store.settle(&[Settlement { held, outcome: Outcome::Done }]).await;
-        assert_eq!(settled.unwrap(), [held.id]);
+        assert_eq!(settled.unwrap().applied, [held.id]);
         assert!(claim(&store, "a").await.is_empty());
     }
 }
@@ -56,9 +56,13 @@ async fn a_settlement_that_is_given_up_does_not_block_the_next() {
     assert!(given_up.is_err(), "the row is locked");
     let second = settle(held[1]);
     let next = tokio::time::timeout(Duration::from_secs(5), store.settle(&second)).await;
-    assert_eq!(next.expect("not stuck behind the first").unwrap(), [held[1].id]);
+    assert_eq!(next.expect("not stuck behind the first").unwrap().applied, [held[1].id]);
     conn.query_drop("rollback").await.unwrap();
-    assert_eq!(store.settle(&first).await.unwrap(), [held[0].id], "what was given up was undone");
+    assert_eq!(
+        store.settle(&first).await.unwrap().applied,
+        [held[0].id],
+        "what was given up was undone"
+    );
 }
 
 /// Somebody's lock is waited for, but not for ever.

@@ -10,7 +10,6 @@ use sendoff_core::{Event, EventId};
 use sendoff_engine::capture::{Begin, Commit, CommitError, WriteError};
 use sendoff_engine::store::{
     Birth, Born, Claim, ClaimStore, Claimed, Held, NewRow, Outcome, SettleStore, Settlement,
-    Suspects,
 };
 use sendoff_mysql::{MysqlOptions, MysqlStore};
 
@@ -128,14 +127,7 @@ pub(crate) fn due(event: Event) -> NewRow {
 }
 
 pub(crate) fn by(owner: &str) -> Claim<'_> {
-    Claim {
-        owner,
-        limit: 1_000,
-        hold: Duration::from_secs(30),
-        skip_recent: Duration::ZERO,
-        window: None,
-        suspects: Suspects::Skip,
-    }
+    Claim::new(owner, 1_000, Duration::from_secs(30))
 }
 
 pub(crate) fn hold_of(claimed: &Claimed) -> Held {
@@ -153,7 +145,7 @@ pub(crate) async fn claim(store: &MysqlStore, owner: &str) -> Vec<Claimed> {
 }
 
 pub(crate) async fn settle_one(store: &MysqlStore, held: Held, outcome: Outcome) -> bool {
-    !store.settle(&[Settlement { held, outcome }]).await.unwrap().is_empty()
+    !store.settle(&[Settlement { held, outcome }]).await.unwrap().applied.is_empty()
 }
 
 pub(crate) fn refusal(error: CommitError) -> WriteError {

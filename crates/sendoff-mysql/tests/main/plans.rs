@@ -76,7 +76,7 @@ async fn polls_walk_past_neither_delivered_nor_delayed_rows() {
                 .iter()
                 .map(|row| Settlement { held: hold_of(row), outcome: Outcome::Done })
                 .collect();
-            assert_eq!(store.settle(&batch).await.unwrap().len(), 1_000);
+            assert_eq!(store.settle(&batch).await.unwrap().applied.len(), 1_000);
         }
         let late = || Event::builder("t").delay(Duration::from_secs(600)).json(&1).build().unwrap();
         for _ in 0..2 {

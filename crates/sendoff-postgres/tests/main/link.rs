@@ -59,7 +59,7 @@ impl SettleDone for PostgresStore {
     async fn settle_done(&self, held: sendoff_engine::store::Held) -> Result<bool, StoreError> {
         use sendoff_engine::store::{SettleStore, Settlement};
         let done = Settlement { held, outcome: Outcome::Done };
-        Ok(!self.settle(&[done]).await?.is_empty())
+        Ok(!self.settle(&[done]).await?.applied.is_empty())
     }
 }
 

@@ -8,7 +8,7 @@ use sendoff_core::{Event, EventId, Ident};
 use sendoff_engine::capture::{CommitError, WriteError};
 use sendoff_engine::store::Outcome;
 use sendoff_engine::store::{
-    Birth, Born, Claim, ClaimStore, Claimed, Held, NewRow, SettleStore, Settlement, Suspects,
+    Birth, Born, Claim, ClaimStore, Claimed, Held, NewRow, SettleStore, Settlement,
 };
 use sendoff_postgres::{PostgresOptions, PostgresStore};
 use tokio_postgres::{Client, NoTls};
@@ -140,14 +140,7 @@ pub(crate) fn due(event: Event) -> NewRow {
 }
 
 pub(crate) fn by(owner: &str) -> Claim<'_> {
-    Claim {
-        owner,
-        limit: 1_000,
-        hold: Duration::from_secs(30),
-        skip_recent: Duration::ZERO,
-        window: None,
-        suspects: Suspects::Skip,
-    }
+    Claim::new(owner, 1_000, Duration::from_secs(30))
 }
 
 pub(crate) fn hold_of(claimed: &Claimed) -> Held {
@@ -170,7 +163,7 @@ pub(crate) async fn claim(store: &PostgresStore, owner: &str) -> Vec<Claimed> {
 }
 
 pub(crate) async fn settle_one(store: &PostgresStore, held: Held, outcome: Outcome) -> bool {
-    !store.settle(&[Settlement { held, outcome }]).await.unwrap().is_empty()
+    !store.settle(&[Settlement { held, outcome }]).await.unwrap().applied.is_empty()
 }
 
 pub(crate) fn refusal(error: CommitError) -> WriteError {

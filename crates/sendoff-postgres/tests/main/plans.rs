@@ -315,7 +315,7 @@ async fn the_store_never_scans_its_table() {
     store.oldest_lag().await.unwrap();
     store.find(claimed[1].id).await.unwrap();
     store.topics().await.unwrap();
-    let lock = Lock { limit: 5, window: None, skip_recent: std::time::Duration::ZERO };
+    let lock = Lock::new(5);
     assert!(store.lock(&lock).await.unwrap().is_none());
     let purge = Purge { older_than: std::time::Duration::ZERO, limit: 10, dead: true };
     store.purge(&purge).await.unwrap();

@@ -1,7 +1,5 @@
 //! Tables: installed, brought up to date, printed, named.
 
-use std::time::Duration;
-
 use sendoff_core::{Event, Ident, Timestamp, report};
 use sendoff_engine::capture::Commit;
 use sendoff_engine::store::{ClaimStore, InspectStore, Lock, LockStore, StoreError};
@@ -62,7 +60,7 @@ async fn what_is_missing_is_named_with_its_remedy() {
     let place = Place::new();
     let connect = async |url: &str| PostgresStore::connect_with(url, place.options()).await;
     let store = connect(&place.url).await.unwrap();
-    let lock = Lock { limit: 1, window: None, skip_recent: Duration::ZERO };
+    let lock = Lock::new(1);
     for error in [
         store.counts().await.unwrap_err(),
         store.claim(&by("a")).await.unwrap_err(),

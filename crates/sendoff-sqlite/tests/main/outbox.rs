@@ -9,7 +9,7 @@ use sendoff_engine::Clock;
 use sendoff_engine::capture::{BeginBlocking, CommitBlocking};
 use sendoff_engine::store::{
     Birth, Born, Claim, ClaimStore, Claimed, Held, InspectStore, NewRow, Outcome, Row, SettleStore,
-    Settlement, Suspects,
+    Settlement,
 };
 use sendoff_sqlite::{SqliteOptions, SqliteStore};
 use tempfile::TempDir;
@@ -92,7 +92,7 @@ impl Outbox {
 
     /// Whether the settlement was carried out.
     pub(crate) async fn settle(&self, held: Held, outcome: Outcome) -> bool {
-        let settled = self.store.settle(&[Settlement { held, outcome }]).await.unwrap();
+        let settled = self.store.settle(&[Settlement { held, outcome }]).await.unwrap().applied;
         assert!(settled.is_empty() || settled == [held.id]);
         !settled.is_empty()
     }
@@ -104,14 +104,7 @@ impl Outbox {
 
 /// A claim of all that is visible, save suspects.
 pub(crate) fn by(owner: &str) -> Claim<'_> {
-    Claim {
-        owner,
-        limit: 100,
-        hold: HOLD,
-        skip_recent: Duration::ZERO,
-        window: None,
-        suspects: Suspects::Skip,
-    }
+    Claim::new(owner, 100, HOLD)
 }
 
 pub(crate) fn event() -> Event {

@@ -73,7 +73,7 @@ async fn a_terminal_row_is_never_changed() {
         for outcome in [Outcome::Done, retry(0), dead(), Outcome::Released] {
             assert!(!outbox.settle(held(&claimed), outcome).await);
         }
-        assert!(outbox.store.extend(&[held(&claimed)], HOLD).await.unwrap().is_empty());
+        assert!(outbox.store.extend(&[held(&claimed)], HOLD).await.unwrap().held.is_empty());
         assert!(outbox.store.confirm(&[held(&claimed)]).await.unwrap().is_empty());
         outbox.clock.advance(HOLD);
         outbox.store.rescue(Duration::ZERO).await.unwrap();
@@ -114,13 +114,13 @@ async fn an_extension_moves_the_token_and_the_old_one_is_void() {
     outbox.write_due();
     let claimed = outbox.claim_one("a").await;
     outbox.clock.advance(Duration::from_secs(20));
-    let extended = outbox.store.extend(&[held(&claimed)], HOLD).await.unwrap();
+    let extended = outbox.store.extend(&[held(&claimed)], HOLD).await.unwrap().held;
     assert_eq!(extended.len(), 1);
     assert_eq!(extended[0].by.token().due_at(), outbox.clock.now().saturating_add(HOLD));
     outbox.clock.advance(Duration::from_secs(20));
     assert!(outbox.claim("b").await.is_empty());
 
-    assert!(outbox.store.extend(&[held(&claimed)], HOLD).await.unwrap().is_empty());
+    assert!(outbox.store.extend(&[held(&claimed)], HOLD).await.unwrap().held.is_empty());
     assert!(!outbox.settle(held(&claimed), Outcome::Done).await);
     assert!(outbox.settle(extended[0], Outcome::Done).await);
 }
@@ -133,7 +133,7 @@ async fn a_batch_does_what_it_can_and_names_it() {
     let stale = Held::row(claimed[0].id, sendoff_core::Token::new(outbox.clock.now()));
     let batch = [stale, held(&claimed[1]), held(&claimed[1])]
         .map(|held| sendoff_engine::store::Settlement { held, outcome: Outcome::Done });
-    assert_eq!(outbox.store.settle(&batch).await.unwrap(), [claimed[1].id]);
+    assert_eq!(outbox.store.settle(&batch).await.unwrap().applied, [claimed[1].id]);
 }
 
 /// Holds S7.

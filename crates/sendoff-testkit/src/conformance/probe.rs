@@ -5,7 +5,7 @@ use std::time::Duration;
 use sendoff_core::{Event, EventId, Timestamp};
 use sendoff_engine::store::{
     Birth, Born, Claim, ClaimStore, Claimed, Held, InspectStore, Lock, LockStore, LockedRows,
-    NewRow, Outcome, Row, SettleStore, Settlement, Suspects, TopicCounts,
+    NewRow, Outcome, Row, SettleStore, Settlement, TopicCounts,
 };
 
 use super::harness::StoreHarness;
@@ -70,14 +70,7 @@ impl<H: StoreHarness> Probe<H> {
     }
 
     pub(crate) fn claim_by<'a>(&self, owner: &'a str) -> Claim<'a> {
-        Claim {
-            owner,
-            limit: 100,
-            hold: self.ticks(HOLD),
-            skip_recent: Duration::ZERO,
-            window: None,
-            suspects: Suspects::Skip,
-        }
+        Claim::new(owner, 100, self.ticks(HOLD))
     }
 
     pub(crate) async fn claim(&self, claim: &Claim<'_>) -> Vec<Claimed> {
@@ -110,11 +103,15 @@ impl<H: StoreHarness> Probe<H> {
     }
 
     pub(super) async fn settle_all(&self, batch: &[Settlement]) -> Vec<EventId> {
-        self.store().settle(batch).await.expect("settle")
+        let settled = self.store().settle(batch).await.expect("settle");
+        assert_eq!(settled.busy, [], "nobody has locked them");
+        settled.applied
     }
 
     pub(super) async fn extend(&self, holds: &[Held]) -> Vec<Held> {
-        self.store().extend(holds, self.ticks(HOLD)).await.expect("extend")
+        let extended = self.store().extend(holds, self.ticks(HOLD)).await.expect("extend");
+        assert_eq!(extended.busy, [], "nobody has locked them");
+        extended.held
     }
 
     pub(super) async fn confirm(&self, holds: &[Held]) -> Vec<EventId> {
@@ -123,8 +120,7 @@ impl<H: StoreHarness> Probe<H> {
 
     /// Locks up to so many visible rows.
     pub(super) async fn lock(&self, limit: usize) -> Option<Box<dyn LockedRows>> {
-        let lock = Lock { limit, window: None, skip_recent: Duration::ZERO };
-        self.store().lock(&lock).await.expect("lock")
+        self.store().lock(&Lock::new(limit)).await.expect("lock")
     }
 
     pub(crate) async fn topics(&self) -> Vec<TopicCounts> {

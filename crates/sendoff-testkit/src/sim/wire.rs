@@ -11,8 +11,8 @@ use sendoff_engine::capture::{
 };
 use sendoff_engine::memory::{MemorySavepoint, MemoryStore, MemoryTx};
 use sendoff_engine::store::{
-    Born, Claim, ClaimStore, Claimed, Counts, Held, InspectStore, NewRow, Purge, Purged,
-    RetainStore, Row, SettleStore, Settlement, StoreError, TopicCounts, WakeStore,
+    Born, Claim, ClaimStore, Claimed, Counts, Extended, Held, InspectStore, NewRow, Purge, Purged,
+    RetainStore, Row, SettleStore, Settled, Settlement, StoreError, TopicCounts, WakeStore,
 };
 use tokio::time::sleep;
 
@@ -146,19 +146,22 @@ impl Wire {
     }
 
     /// Carries out settlements, and looks at the table to log what they really did.
-    async fn settle_logged(&self, batch: &[Settlement]) -> Result<Vec<EventId>, StoreError> {
+    async fn settle_logged(&self, batch: &[Settlement]) -> Result<Settled, StoreError> {
         // One after the other, and yet at once: a table in memory never makes anybody wait.
-        let mut applied = Vec::new();
+        let mut settled = Settled::default();
         for (sent, carried_out) in self.with_bug(batch).await? {
             let row = self.table.find(sent.held.id).await?;
             let current = row.is_some_and(|row| {
                 row.status.is_pending() && row.due_at == sent.held.by.token().due_at()
             });
             let changed = self.table.settle(&[carried_out]).await?;
-            self.history.settled(&self.node, &sent, !changed.is_empty(), current);
-            applied.extend(changed);
+            if changed.busy.is_empty() {
+                self.history.settled(&self.node, &sent, !changed.applied.is_empty(), current);
+            }
+            settled.applied.extend(changed.applied);
+            settled.busy.extend(changed.busy);
         }
-        Ok(applied)
+        Ok(settled)
     }
 
     /// Each settlement as it was sent and as it is carried out.
@@ -189,13 +192,14 @@ impl Wire {
 #[async_trait]
 impl ClaimStore for Wire {
     async fn claim(&self, claim: &Claim<'_>) -> Result<Vec<Claimed>, StoreError> {
-        let (owner, claim) = (claim.owner.to_owned(), *claim);
-        let Claim { limit, hold, skip_recent, window, suspects, .. } = claim;
+        let owner = claim.owner.to_owned();
+        let Claim { limit, bytes, hold, skip_recent, window, from, suspects, .. } = *claim;
         self.send(Vec::new(), move |wire| {
             let owner = owner.clone();
             async move {
                 let owner = owner.as_str();
-                let claim = Claim { owner, limit, hold, skip_recent, window, suspects };
+                let claim =
+                    Claim { owner, limit, bytes, hold, skip_recent, window, from, suspects };
                 wire.table.claim(&claim).await
             }
         })
@@ -218,7 +222,7 @@ impl ClaimStore for Wire {
 
 #[async_trait]
 impl SettleStore for Wire {
-    async fn settle(&self, batch: &[Settlement]) -> Result<Vec<EventId>, StoreError> {
+    async fn settle(&self, batch: &[Settlement]) -> Result<Settled, StoreError> {
         let ids = batch.iter().map(|settlement| settlement.held.id).collect();
         let batch = batch.to_vec();
         self.send(ids, move |wire| {
@@ -228,7 +232,7 @@ impl SettleStore for Wire {
         .await
     }
 
-    async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Vec<Held>, StoreError> {
+    async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Extended, StoreError> {
         let ids = holds.iter().map(|held| held.id).collect();
         let holds = holds.to_vec();
         self.send(ids, move |wire| {

@@ -55,7 +55,7 @@ pub async fn locking_writes_nothing_and_takes_the_oldest_due<H: StoreHarness>(pr
     assert_eq!(rows[0].token.due_at(), before.3);
     assert!(rows.iter().all(|row| row.event.is_ok()));
     assert_eq!(content(probe, written[0]).await, before);
-    batch.commit().await.expect("commit");
+    batch.commit(&[]).await.expect("commit");
     assert_eq!(content(probe, written[0]).await, before, "nothing was settled");
 }
 
@@ -72,8 +72,7 @@ pub async fn two_locked_batches_never_share_a_row<H: StoreHarness>(probe: &Probe
         assert!(theirs.iter().all(|id| !mine.contains(id)), "{theirs:?}");
         second.rollback().await.expect("rollback");
     }
-    first.settle(&settled(&mine)).await.expect("settle");
-    first.commit().await.expect("commit");
+    first.commit(&settled(&mine)).await.expect("commit");
 
     let lockers: Vec<_> = (0..4)
         .map(|_| {
@@ -88,8 +87,7 @@ pub async fn two_locked_batches_never_share_a_row<H: StoreHarness>(probe: &Probe
                     let ids = ids(&batch.take());
                     assert!(!ids.is_empty() && ids.len() <= 7);
                     let done: Vec<_> = ids.iter().map(|id| (*id, Outcome::Done)).collect();
-                    batch.settle(&done).await.expect("settle");
-                    batch.commit().await.expect("commit");
+                    batch.commit(&done).await.expect("commit");
                     mine.extend(ids);
                 }
                 mine
@@ -120,8 +118,7 @@ pub async fn locked_rows_are_not_claimed<H: StoreHarness>(probe: &Probe<H>) {
     }
 }
 
-/// A rollback leaves attempts, due times and all else as they were, also of what was settled before
-/// it, and frees the rows at once. Holds L2 and L4.
+/// A rollback leaves attempts, due times and all else as they were, and frees the rows at once. Holds L2 and L4.
 pub async fn a_rolled_back_batch_leaves_everything_as_it_was<H: StoreHarness>(probe: &Probe<H>) {
     let written = three_stories(probe).await;
     let mut before = Vec::new();
@@ -131,12 +128,7 @@ pub async fn a_rolled_back_batch_leaves_everything_as_it_was<H: StoreHarness>(pr
     let mut batch = probe.lock(10).await.expect("three are visible");
     let locked: BTreeSet<_> = ids(&batch.take()).into_iter().collect();
     assert_eq!(locked, written.iter().copied().collect());
-    let outcomes = [
-        (written[0], Outcome::Done),
-        (written[1], Outcome::Dead { attempts: 9, error: "no".to_owned() }),
-        (written[2], Outcome::Retry { delay: probe.ticks(5), attempts: 9, error: "no".to_owned() }),
-    ];
-    batch.settle(&outcomes).await.expect("settle");
+    batch.keep_awake().await.expect("keep awake");
     batch.rollback().await.expect("rollback");
     for (id, before) in written.iter().zip(&before) {
         assert_eq!(content(probe, *id).await, *before);
@@ -155,7 +147,7 @@ pub async fn a_dropped_batch_leaves_everything_as_it_was<H: StoreHarness>(probe:
         // The rollback reaches the server by itself, and soon.
         let mut batch = answer("the rows are free again", async || probe.lock(10).await).await;
         assert_eq!(batch.take().len(), 3);
-        batch.settle(&[(written[0], Outcome::Done)]).await.expect("settle");
+        batch.keep_awake().await.expect("keep awake");
         drop(batch);
     }
     let mut batch = answer("the rows are free again", async || probe.lock(10).await).await;
@@ -177,9 +169,7 @@ pub async fn a_committed_batch_stores_every_outcome<H: StoreHarness>(probe: &Pro
         (written[2], Outcome::Dead { attempts: 10, error: "d".to_owned() }),
         (EventId::generate(), Outcome::Done),
     ];
-    batch.settle(&outcomes).await.expect("settle");
-    batch.settle(&[]).await.expect("settle nothing");
-    batch.commit().await.expect("commit");
+    batch.commit(&outcomes).await.expect("commit");
 
     match probe.find(written[0]).await {
         Some(row) => {
@@ -211,9 +201,8 @@ pub async fn a_locked_retry_is_due_by_the_clock_of_its_settlement<H: StoreHarnes
     let delay = probe.ticks(5);
     let retry = [(id, Outcome::Retry { delay, attempts: 1, error: "no".to_owned() })];
     // By the store's own clock: nothing else of it may be busy while a batch is open.
-    let (settled, at) = probe.timed(batch.settle(&retry)).await;
-    settled.expect("settle");
-    batch.commit().await.expect("commit");
+    let (settled, at) = probe.timed(batch.commit(&retry)).await;
+    settled.expect("commit");
     at.after(delay).assert_has(probe.row(id).await.due_at);
 }
 
@@ -228,8 +217,7 @@ pub async fn a_locked_row_that_was_lost_counts_its_loss_when_it_is_settled<H: St
     assert_eq!((row.attempts, row.lost), (1, true));
     assert_eq!(row.attempt().number, 1, "the run that the loss was");
     let retry = Outcome::Retry { delay: probe.ticks(0), attempts: 1, error: "no".to_owned() };
-    batch.settle(&[(id, retry)]).await.expect("settle");
-    batch.commit().await.expect("commit");
+    batch.commit(&[(id, retry)]).await.expect("commit");
     let row = probe.row(id).await;
     assert_eq!((row.attempts, row.losses, row.locked_by), (1, 0, None));
 }
@@ -239,7 +227,7 @@ pub async fn a_window_narrows_a_lock_too<H: StoreHarness>(probe: &Probe<H>) {
     let old = probe.commit_due(1).await[0];
     probe.pass(6).await;
     let young = probe.commit_due(1).await[0];
-    let all = Lock { limit: 10, window: None, skip_recent: Duration::ZERO };
+    let all = Lock::new(10);
     for (lock, expected) in [
         (Lock { window: Some(probe.ticks(4)), ..all }, vec![young]),
         (Lock { skip_recent: probe.ticks(4), ..all }, vec![old]),

@@ -10,7 +10,7 @@ use sendoff_core::{Event, Timestamp};
 use sendoff_engine::Clock;
 use sendoff_engine::capture::{Begin, Capture, Commit, CommitError, WriteError};
 use sendoff_engine::memory::{MemoryStore, MemoryTx};
-use sendoff_engine::store::{Birth, Born, Claim, ClaimStore, NewRow, Suspects};
+use sendoff_engine::store::{Birth, Born, Claim, ClaimStore, NewRow};
 use sendoff_testkit::clock::ManualClock;
 use sendoff_testkit::conformance::{StoreHarness, async_trait};
 
@@ -87,14 +87,7 @@ async fn by_default_the_store_follows_paused_time() {
     let event = Event::builder("late").delay(delay).json_text("{}").build().unwrap();
     let tx = store.begin(&store).await.unwrap();
     store.commit(tx, &[NewRow { event, birth: Birth::Due }]).await.unwrap();
-    let claim = Claim {
-        owner: "node",
-        limit: 1,
-        hold: delay,
-        skip_recent: Duration::ZERO,
-        window: None,
-        suspects: Suspects::Skip,
-    };
+    let claim = Claim::new("node", 1, delay);
     assert!(store.claim(&claim).await.unwrap().is_empty());
     tokio::time::advance(delay).await;
     assert_eq!(store.claim(&claim).await.unwrap().len(), 1);
