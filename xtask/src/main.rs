@@ -9,6 +9,7 @@
 mod plan;
 mod run;
 mod services;
+mod soak;
 
 use std::process::ExitCode;
 
@@ -32,6 +33,7 @@ use crate::services::for_tests::Servers;
   cargo xtask services up                   servers for tests run by hand
   cargo xtask sim --seeds 200               200 simulated runs
   cargo xtask sim --seed 4711               the run of one seed again
+  cargo xtask soak sigstop --rounds 200     one of the tests that take minutes
   cargo xtask ci                            what a change must pass"
 )]
 struct Cli {
@@ -59,6 +61,7 @@ enum Command {
     Services(Services),
     /// Run the engine on simulated time, with faults drawn from seeds.
     Sim(Sim),
+    Soak(soak::Soak),
     /// Check format and lints, then test.
     Ci,
 }
@@ -81,6 +84,7 @@ fn run(command: Command) -> Result<(), run::Error> {
         }
         Command::Services(services) => Ok(services.run(&workspace.services_folder())?),
         Command::Sim(sim) => workspace.run(&plan::sim(&sim), &[]),
+        Command::Soak(soak) => soak.run(&workspace, runner(&workspace), || servers(false)),
         Command::Ci => workspace.run(&plan::ci(runner(&workspace)), servers(false)?.exports()),
     }
 }

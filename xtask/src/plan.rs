@@ -12,7 +12,7 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    fn new(title: &'static str, arguments: &str) -> Self {
+    pub(crate) fn new(title: &'static str, arguments: &str) -> Self {
         Self { title, arguments: arguments.split_whitespace().map(str::to_owned).collect() }
     }
 

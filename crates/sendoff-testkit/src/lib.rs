@@ -6,6 +6,7 @@
 //! - [`relay`]: what batches, relays and topic workers do, on every store and in both claim modes.
 //! - [`journal`]: the suite a journal joins by.
 //! - [`sim`]: worlds of several nodes on virtual time, one for each seed.
+//! - [`soak`]: tests with a short form and one of minutes.
 //! - [`nodes`]: what several nodes on one database do, on every server.
 //! - [`thorny`]: values that a driver's encoding could get wrong.
 //! - [`proxy`]: a server's door that can be slammed at a chosen moment.
@@ -26,5 +27,6 @@ pub mod process;
 pub mod proxy;
 pub mod relay;
 pub mod sim;
+pub mod soak;
 pub mod thorny;
 pub mod wait;
