@@ -47,8 +47,10 @@ pub struct OutboxConfig {
     pub hot_grace: Duration,
     /// How long a claimed row is held; extended while it waits or runs. 30 s.
     pub hold: Duration,
-    /// How long a statement of ours may take before it counts as lost. 10 s.
-    pub store_timeout: Duration,
+    /// How long a statement of ours may take before it counts as lost; at most half of the shorter
+    /// of [`hold`](Self::hold) and [`hot_grace`](Self::hot_grace), so that one lost statement lets
+    /// no hold run out. That half by default, but not more than 5 s.
+    pub store_timeout: Option<Duration>,
     /// How long closing lets the lanes drain. 5 s.
     pub drain_timeout: Duration,
     /// How often delivered rows past their retention are deleted. 1 h.
@@ -78,7 +80,7 @@ impl Default for OutboxConfig {
             unroutable: Unroutable::Dead,
             hot_grace: Duration::from_secs(10),
             hold: Duration::from_secs(30),
-            store_timeout: Duration::from_secs(10),
+            store_timeout: None,
             drain_timeout: Duration::from_secs(5),
             purge_interval: Duration::from_secs(60 * 60),
             owner: None,
@@ -112,12 +114,40 @@ impl OutboxConfig {
             ("in_flight_ttl", self.in_flight_ttl.unwrap_or(short), short, long),
             ("hot_grace", self.hot_grace, SHORTEST_HOLD, limits::HOLD),
             ("hold", self.hold, SHORTEST_HOLD, limits::HOLD),
-            ("store_timeout", self.store_timeout, short, limits::HOLD),
             ("drain_timeout", self.drain_timeout, Duration::ZERO, long),
             ("purge_interval", self.purge_interval, short, long),
         ])?;
+        check_store_timeout(self.store_timeout, self.shortest_hold())?;
         check_owner(self.owner.as_deref())
     }
+
+    /// How long a statement of ours may take: [`store_timeout`](Self::store_timeout), or its default.
+    pub fn statement_limit(&self) -> Duration {
+        statement_limit(self.store_timeout, self.shortest_hold())
+    }
+
+    /// The shortest time for which a row of this node is held.
+    pub(crate) fn shortest_hold(&self) -> Duration {
+        self.hold.min(self.hot_grace)
+    }
+}
+
+/// Nobody should wait longer than this for one statement, however long holds are.
+const LONGEST_STATEMENT: Duration = Duration::from_secs(5);
+
+/// How long a statement may take: what was wished, or half of the shortest hold, so that there is
+/// time for a second one before anything that is held runs out.
+pub(crate) fn statement_limit(wish: Option<Duration>, shortest_hold: Duration) -> Duration {
+    wish.unwrap_or_else(|| (shortest_hold / 2).min(LONGEST_STATEMENT))
+}
+
+/// Whether a wish for [`statement_limit`] leaves time for a second statement.
+pub(crate) fn check_store_timeout(
+    wish: Option<Duration>,
+    shortest_hold: Duration,
+) -> Result<(), ConfigError> {
+    let limit = statement_limit(wish, shortest_hold);
+    check_times(&[("store_timeout", limit, Duration::from_millis(1), shortest_hold / 2)])
 }
 
 /// Each field, its value and the most it may be; the least is 1.
@@ -214,5 +244,21 @@ mod tests {
 
         let config = OutboxConfig { hold: Duration::from_secs(601), ..OutboxConfig::default() };
         assert!(matches!(config.validate(), Err(ConfigError::Time { field: "hold", .. })));
+    }
+
+    #[test]
+    fn a_statement_may_take_half_of_the_shortest_hold_and_no_more() {
+        let seconds = Duration::from_secs;
+        assert_eq!(OutboxConfig::default().statement_limit(), seconds(5));
+        let short = OutboxConfig { hold: seconds(4), ..OutboxConfig::default() };
+        assert_eq!((short.statement_limit(), short.validate()), (seconds(2), Ok(())));
+        let long = OutboxConfig { hot_grace: seconds(60), hold: seconds(60), ..short };
+        assert_eq!(long.statement_limit(), seconds(5), "however long the holds are");
+
+        let asked = |limit| OutboxConfig { store_timeout: Some(limit), ..long.clone() };
+        assert_eq!(asked(seconds(30)).statement_limit(), seconds(30));
+        assert_eq!(asked(seconds(30)).validate(), Ok(()));
+        let error = asked(seconds(31)).validate().unwrap_err();
+        assert_eq!(error.to_string(), "store_timeout is 31s; it must be from 1ms to 30s");
     }
 }

@@ -72,7 +72,7 @@ const ABORT: Duration = Duration::from_secs(1);
 impl Engine {
     pub(crate) fn start(parts: Parts, runtime: &Handle) -> Self {
         let Parts { store, config, listeners, interceptors, metrics, retry, random, owner } = parts;
-        let shortest_hold = config.hold.min(config.hot_grace);
+        let shortest_hold = config.shortest_hold();
         let handover = Arc::new(Handover {
             lanes: Lanes::new(config.hot_capacity, config.cold_capacity),
             holds: Arc::new(Holds::new(shortest_hold / 2, config.in_flight_ttl)),
@@ -87,7 +87,7 @@ impl Engine {
         let pace = Pace {
             hold: config.hold,
             extend_every: shortest_hold / 4,
-            store_timeout: config.store_timeout,
+            store_timeout: config.statement_limit(),
         };
         let writer = SettleWriter::new(store.clone(), handover.clone(), completed, pace);
         settling.spawn_on(stage("settlement", writer.run()), runtime);
@@ -122,7 +122,7 @@ impl Engine {
         }
 
         let mut confirming = JoinSet::new();
-        let (limit, told) = (config.store_timeout, stop.clone());
+        let (limit, told) = (config.statement_limit(), stop.clone());
         let confirm = Confirmer::run(handover.clone(), store.clone(), limit, told);
         confirming.spawn_on(stage("confirmation", confirm), runtime);
 
@@ -132,14 +132,14 @@ impl Engine {
                 store: store.clone(),
                 handover: handover.clone(),
                 interval: config.poll_interval,
-                store_timeout: config.store_timeout,
+                store_timeout: config.statement_limit(),
             };
             helpers.spawn_on(stage("lag", lag.run()), runtime);
         }
         let upkeep = Upkeep {
             store,
             purge_interval: config.purge_interval,
-            store_timeout: config.store_timeout,
+            store_timeout: config.statement_limit(),
         };
         helpers.spawn_on(stage("upkeep", upkeep.run()), runtime);
 

@@ -179,7 +179,8 @@ impl Poller {
         &self,
         statement: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        timeout(self.config.store_timeout, statement).await.unwrap_or(Err(StoreError::Timeout))
+        let limit = self.config.statement_limit();
+        timeout(limit, statement).await.unwrap_or(Err(StoreError::Timeout))
     }
 
     async fn take_in(&self, row: Claimed, until: Deadline) {

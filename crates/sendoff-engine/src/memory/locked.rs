@@ -1,4 +1,5 @@
-//! The `locked` claim mode: rows that a transaction keeps to itself, and writes only at its end.
+//! The `locked` claim mode: rows that a transaction keeps to itself, and writes only at its end; and
+//! rows that somebody else keeps locked.
 
 use async_trait::async_trait;
 use sendoff_core::EventId;
@@ -15,6 +16,29 @@ impl LockStore for MemoryStore {
         }
         let ids = rows.iter().map(|row| row.id).collect();
         Ok(Some(Box::new(MemoryLocked { store: self.clone(), ids, rows })))
+    }
+}
+
+/// A row that a foreign session has locked, as an operator's open `update` does. Dropped, it is free.
+#[derive(Debug)]
+#[must_use = "the row is free when this is dropped"]
+pub struct RowLock {
+    store: MemoryStore,
+    id: EventId,
+}
+
+impl MemoryStore {
+    /// Locks one row as somebody else's transaction would: it stays as it is, claims pass it by, and
+    /// settlements and extensions find it busy. `None` if there is no such row, or it is locked.
+    pub fn lock_row(&self, id: EventId) -> Option<RowLock> {
+        let locked = self.with(|table, _| table.lock_row(id)).ok()?;
+        locked.then(|| RowLock { store: self.clone(), id })
+    }
+}
+
+impl Drop for RowLock {
+    fn drop(&mut self) {
+        self.store.unlock(&[self.id]);
     }
 }
 

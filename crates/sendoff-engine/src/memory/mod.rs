@@ -17,6 +17,7 @@ mod table;
 mod tests;
 mod tx;
 
+pub use locked::RowLock;
 pub use savepoint::MemorySavepoint;
 pub use store::MemoryStore;
 pub use tx::MemoryTx;

@@ -114,6 +114,11 @@ impl Table {
         rows
     }
 
+    /// Locks one row, held or not; nothing about it changes.
+    pub(super) fn lock_row(&mut self, id: EventId) -> bool {
+        self.contains(id) && self.locked.insert(id)
+    }
+
     /// The transaction that locked them is over.
     pub(super) fn unlock(&mut self, ids: &[EventId]) {
         for id in ids {

@@ -2,7 +2,9 @@ use std::time::Duration;
 
 use sendoff_core::{Unroutable, limits};
 
-use crate::config::{ConfigError, check_counts, check_owner, check_times};
+use crate::config::{
+    ConfigError, check_counts, check_owner, check_store_timeout, check_times, statement_limit,
+};
 
 /// How a batch keeps its rows to itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -52,8 +54,10 @@ pub struct RelayConfig {
     pub poll_interval: Duration,
     /// The least time between two counts of what is pending, which cost as much as there is. Off.
     pub pending_interval: Option<Duration>,
-    /// How long a statement of ours may take before it counts as lost. 10 s.
-    pub store_timeout: Duration,
+    /// How long a statement of ours may take before it counts as lost; at most half of
+    /// [`hold`](Self::hold), so that one lost statement lets no hold run out. That half by default,
+    /// but not more than 5 s.
+    pub store_timeout: Option<Duration>,
     /// How long a stop lets a running handler finish. 5 s.
     pub drain_timeout: Duration,
 
@@ -77,7 +81,7 @@ impl Default for RelayConfig {
             max_attempts: 10,
             poll_interval: Duration::from_secs(1),
             pending_interval: None,
-            store_timeout: Duration::from_secs(10),
+            store_timeout: None,
             drain_timeout: Duration::from_secs(5),
             owner: None,
         }
@@ -102,10 +106,15 @@ impl RelayConfig {
             ("retry_max", self.retry_max, Duration::ZERO, long),
             ("poll_interval", self.poll_interval, short, long),
             ("pending_interval", self.pending_interval.unwrap_or(short), short, long),
-            ("store_timeout", self.store_timeout, short, limits::HOLD),
             ("drain_timeout", self.drain_timeout, Duration::ZERO, long),
         ])?;
+        check_store_timeout(self.store_timeout, self.hold)?;
         check_owner(self.owner.as_deref())
+    }
+
+    /// How long a statement of ours may take: [`store_timeout`](Self::store_timeout), or its default.
+    pub fn statement_limit(&self) -> Duration {
+        statement_limit(self.store_timeout, self.hold)
     }
 }
 
@@ -132,5 +141,14 @@ mod tests {
         assert_eq!(error.to_string(), "batch is 1001; it must be from 1 to 1000");
         let config = RelayConfig { hold: Duration::from_millis(1), ..RelayConfig::default() };
         assert!(matches!(config.validate(), Err(ConfigError::Time { field: "hold", .. })));
+    }
+
+    #[test]
+    fn a_statement_may_take_half_of_a_hold_and_no_more() {
+        let config = RelayConfig { hold: Duration::from_secs(2), ..RelayConfig::default() };
+        assert_eq!(config.statement_limit(), Duration::from_secs(1));
+        let config = RelayConfig { store_timeout: Some(Duration::from_secs(3)), ..config };
+        let error = config.validate().unwrap_err();
+        assert_eq!(error.to_string(), "store_timeout is 3s; it must be from 1ms to 1s");
     }
 }

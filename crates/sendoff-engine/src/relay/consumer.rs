@@ -217,8 +217,8 @@ impl Inner {
     }
 
     fn leases(&self, rows: &[Claimed], until: Deadline) -> Leases {
-        let RelayConfig { hold, store_timeout, .. } = self.config;
-        Leases::new(self.store.clone(), hold, store_timeout, rows, until)
+        let (hold, limit) = (self.config.hold, self.config.statement_limit());
+        Leases::new(self.store.clone(), hold, limit, rows, until)
     }
 
     fn batch(
@@ -273,7 +273,8 @@ impl Inner {
         &self,
         statement: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        timeout(self.config.store_timeout, statement).await.unwrap_or(Err(StoreError::Timeout))
+        let limit = self.config.statement_limit();
+        timeout(limit, statement).await.unwrap_or(Err(StoreError::Timeout))
     }
 }
 

@@ -88,7 +88,7 @@ async fn relay(place: &Place, node: &'static str, history: &History) -> Outbox<P
         poll_interval: Duration::from_millis(100),
         // Longer than a restart and everybody's way back to it take, so that nothing runs out.
         hold: Duration::from_secs(10),
-        store_timeout: Duration::from_secs(2),
+        store_timeout: Some(Duration::from_secs(2)),
         ..OutboxConfig::default()
     };
     let builder = Outbox::builder(place.store().await).config(config);

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_core::Timestamp;
+use sendoff_core::{EventId, Timestamp};
 use sendoff_engine::capture::WriteError;
 use sendoff_engine::store::{Born, LockStore, NewRow, OutboxStore};
 
@@ -36,6 +36,12 @@ pub trait StoreHarness: Send + Sync + 'static {
         false
     }
 
+    /// Locks one row as somebody else's transaction does (an operator's open `update`), held or not;
+    /// `None` where rows cannot be locked one by one, and the cases about it pass unseen.
+    async fn lock_row(&self, _id: EventId) -> Option<Box<dyn ForeignLock>> {
+        None
+    }
+
     /// Whether an id that was written is refused for as long as its row is there. A table in
     /// partitions may hold that only within one write.
     fn ids_are_unique_for_good(&self) -> bool {
@@ -47,4 +53,11 @@ pub trait StoreHarness: Send + Sync + 'static {
     fn tick(&self) -> Duration {
         Duration::from_secs(1)
     }
+}
+
+/// A row that somebody else has locked.
+#[async_trait]
+pub trait ForeignLock: Send {
+    /// Ends the transaction that has it, and leaves the row as it was.
+    async fn release(self: Box<Self>);
 }

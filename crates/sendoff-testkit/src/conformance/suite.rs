@@ -75,6 +75,10 @@ macro_rules! store_suite {
             confirm_names_exactly_what_is_held_by_that_token
             rescue_frees_impossible_holds_and_no_delays
             a_hold_from_before_the_clock_stepped_back_is_rescued
+            a_locked_row_is_busy_and_the_others_of_its_batch_are_settled
+            a_busy_row_is_settled_by_the_same_token_when_its_lock_is_gone
+            a_locked_row_is_not_extended_and_keeps_its_token
+            a_locked_row_is_passed_by_when_others_are_claimed
             counts_tell_the_rows_of_each_status
             the_oldest_lag_counts_from_the_due_time
             topics_count_events_by_type_and_status

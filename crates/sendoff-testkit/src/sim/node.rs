@@ -71,7 +71,6 @@ fn config() -> OutboxConfig {
         poll_interval: Duration::from_secs(1),
         hot_grace: Duration::from_secs(2),
         hold: Duration::from_secs(5),
-        store_timeout: Duration::from_secs(2),
         // Longer than the slowest handler takes, so that a close in peace cuts nothing off.
         drain_timeout: Duration::from_secs(60),
         handler_timeout: Some(Duration::from_secs(50)),

@@ -64,7 +64,7 @@ impl<S: PublishStore> Feed<S> {
                 }
             }
             let (from, looked) = (reader.at(), Instant::now());
-            let limit = self.options.store_timeout;
+            let limit = self.options.statement_limit();
             let batch = timeout(limit, reader.look()).await.unwrap_or(Err(timed_out()))?;
             let rest = reader.rest_after(&batch);
             if begun && batch.up_to > from {
@@ -96,8 +96,9 @@ impl<S: PublishStore> Feed<S> {
     /// From the lowest pair that a window reaches back to; from now, where there is none.
     async fn open(&self) -> Result<TailReader, TailError> {
         let head = self.journal.head();
-        let head =
-            timeout(self.options.store_timeout, head).await.unwrap_or(Err(StoreError::Timeout))?;
+        let head = timeout(self.options.statement_limit(), head)
+            .await
+            .unwrap_or(Err(StoreError::Timeout))?;
         let reach = self.options.window_rows as u64;
         let near =
             self.pairs_at.iter().copied().filter(|at| *at <= head && head.since(*at) <= reach);

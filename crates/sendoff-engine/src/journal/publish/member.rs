@@ -114,7 +114,7 @@ impl<S: PublishStore> Member<S> {
         &self,
         statement: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let limit = self.options.store_timeout;
+        let limit = self.options.statement_limit();
         timeout(limit, statement).await.unwrap_or(Err(StoreError::Timeout))
     }
 }

@@ -6,6 +6,7 @@ use sendoff_core::journal::publish::{IdleBackoff, Leadership, Poison};
 use sendoff_core::{Exponential, RetryPolicy, limits};
 
 use super::service::PublishConfigError;
+use crate::config::{check_store_timeout, statement_limit};
 
 /// How a node publishes.
 #[derive(Debug, Clone)]
@@ -23,8 +24,10 @@ pub struct PublishOptions {
     pub window_rows: usize,
     /// Payload bytes of them.
     pub window_bytes: usize,
-    /// How long a statement may take.
-    pub store_timeout: Duration,
+    /// How long a statement may take before it counts as lost; at most half of
+    /// [`lease`](Self::lease), so that one lost statement ends no leadership. That half by default,
+    /// but not more than 5 s.
+    pub store_timeout: Option<Duration>,
     /// How long closing waits for what is being published.
     pub drain_timeout: Duration,
     /// How often to look while somebody's append is waited for.
@@ -42,7 +45,7 @@ impl Default for PublishOptions {
             lease: Duration::from_secs(10),
             window_rows: 10_000,
             window_bytes: 64 * 1024 * 1024,
-            store_timeout: Duration::from_secs(10),
+            store_timeout: None,
             drain_timeout: Duration::from_secs(5),
             gap_interval: Duration::from_millis(10),
         }
@@ -67,13 +70,16 @@ impl PublishOptions {
         if self.window_rows == 0 || self.window_bytes == 0 {
             return refuse("window_rows, window_bytes", "must hold something");
         }
-        if self.store_timeout.is_zero() {
-            return refuse("store_timeout", "must be longer than zero");
-        }
+        check_store_timeout(self.store_timeout, self.lease)?;
         if self.name.as_ref().is_some_and(|name| name.chars().count() > limits::OWNER_CHARS - 17) {
             return refuse("name", "is too long");
         }
         Ok(())
+    }
+
+    /// How long a statement may take: [`store_timeout`](Self::store_timeout), or its default.
+    pub fn statement_limit(&self) -> Duration {
+        statement_limit(self.store_timeout, self.lease)
     }
 }
 

@@ -15,6 +15,7 @@ use super::pair::{Pair, Trouble};
 use super::publisher::Publisher;
 use super::statistics::{Counts, Statistics};
 use super::store::PublishStore;
+use crate::config::ConfigError;
 use crate::journal::handle::Journal;
 use crate::journal::tail::TailOptions;
 use crate::owner::owner;
@@ -49,6 +50,9 @@ pub enum PublishConfigError {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// An option is out of range.
+    #[error(transparent)]
+    OutOfRange(#[from] ConfigError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -153,7 +157,7 @@ async fn register<S: PublishStore>(
         pairs.push((id, position));
     }
     let register = journal.store().register(&pairs);
-    timeout(options.store_timeout, register).await.unwrap_or(Err(StoreError::Timeout))
+    timeout(options.statement_limit(), register).await.unwrap_or(Err(StoreError::Timeout))
 }
 
 /// The last position of now, once everything up to it is decided.
@@ -163,7 +167,7 @@ pub(super) async fn proved_head<S: PublishStore>(
 ) -> Result<Position, StoreError> {
     let mut reader = journal.tail_from_now(TailOptions::default()).await?;
     while reader.is_starting() {
-        let look = timeout(options.store_timeout, reader.look()).await;
+        let look = timeout(options.statement_limit(), reader.look()).await;
         let look = look.unwrap_or_else(|_| Err(StoreError::Timeout.into()));
         let batch = look.map_err(|error| match error {
             crate::journal::TailError::Store(error) => error,

@@ -68,6 +68,10 @@ async fn what_cannot_work_is_refused_by_name() {
     let builder = Publishing::builder(&journal).pair(&everything(), latch.publisher());
     let short = builder.options(options).start().await;
     assert!(matches!(short, Err(PublishConfigError::Option { field: "lease", .. })), "{short:?}");
+    let options = PublishOptions { store_timeout: Some(6 * SECOND), ..PublishOptions::default() };
+    let builder = Publishing::builder(&journal).pair(&everything(), latch.publisher());
+    let slow = builder.options(options).start().await.unwrap_err();
+    assert_eq!(slow.to_string(), "store_timeout is 6s; it must be from 1ms to 5s");
     for (batch, fine) in [(0, false), (1, true), (1_000, true), (1_001, false)] {
         let options = PairOptions { batch, ..PairOptions::default() };
         let builder = Publishing::builder(&journal);

@@ -1,5 +1,6 @@
 //! The cases, by what they are about. Each starts with an empty store.
 
+mod busy;
 mod bytes;
 mod claim;
 mod hold;
@@ -10,6 +11,7 @@ mod retain;
 mod settle;
 mod write;
 
+pub use busy::*;
 pub use bytes::*;
 pub use claim::*;
 pub use hold::*;

@@ -6,13 +6,13 @@ mod journal;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sendoff_core::{Event, Timestamp};
+use sendoff_core::{Event, EventId, Timestamp};
 use sendoff_engine::Clock;
 use sendoff_engine::capture::{Begin, Capture, Commit, CommitError, WriteError};
-use sendoff_engine::memory::{MemoryStore, MemoryTx};
+use sendoff_engine::memory::{MemoryStore, MemoryTx, RowLock};
 use sendoff_engine::store::{Birth, Born, Claim, ClaimStore, NewRow};
 use sendoff_testkit::clock::ManualClock;
-use sendoff_testkit::conformance::{StoreHarness, async_trait};
+use sendoff_testkit::conformance::{ForeignLock, StoreHarness, async_trait};
 
 struct InMemory {
     clock: ManualClock,
@@ -69,6 +69,19 @@ impl StoreHarness for InMemory {
     async fn step_back(&self, time: Duration) -> bool {
         self.clock.step_back(time);
         true
+    }
+
+    async fn lock_row(&self, id: EventId) -> Option<Box<dyn ForeignLock>> {
+        self.store.lock_row(id).map(|lock| Box::new(Locked(lock)) as Box<dyn ForeignLock>)
+    }
+}
+
+struct Locked(RowLock);
+
+#[async_trait]
+impl ForeignLock for Locked {
+    async fn release(self: Box<Self>) {
+        drop(self.0);
     }
 }
 

@@ -28,7 +28,7 @@ impl<S: PublishStore> Node<S> {
         self.asking = true;
         self.ask_not_before = now + DUE_INTERVAL;
         let (journal, owner) = (self.journal.clone(), Arc::clone(&self.owner));
-        let limit = self.options.store_timeout;
+        let limit = self.options.statement_limit();
         self.events.spawn(async move {
             let due = timeout(limit, journal.store().due(&owner, DUE)).await;
             Event::Due(due.unwrap_or(Err(StoreError::Timeout)))
@@ -61,7 +61,7 @@ impl<S: PublishStore> Node<S> {
             pair.busy = true;
             let (publisher, options) = (Arc::clone(&pair.publisher), pair.options.clone());
             let (journal, owner) = (self.journal.clone(), Arc::clone(&self.owner));
-            let limit = self.options.store_timeout;
+            let limit = self.options.statement_limit();
             self.events.spawn(async move {
                 let (store, leads) = (journal.store(), (&*owner, epoch));
                 let retry = retry_parked(store, &*publisher, &options, leads, &parked, limit);

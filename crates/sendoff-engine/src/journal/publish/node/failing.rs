@@ -81,7 +81,7 @@ impl<S: PublishStore> Node<S> {
                 let (publisher, options) = (Arc::clone(&pair.publisher), pair.options.clone());
                 let topic = Arc::clone(&pair.topic);
                 let (journal, catch_up) = (self.journal.clone(), Arc::clone(&self.catch_up));
-                let limit = self.options.store_timeout;
+                let limit = self.options.statement_limit();
                 self.events.spawn(async move {
                     // In order and without a hole: whatever lies before the one that can be published
                     // counts as tried.

@@ -124,7 +124,7 @@ impl<S: PublishStore> Node<S> {
         }
         self.taking = true;
         let (journal, owner) = (self.journal.clone(), Arc::clone(&self.owner));
-        let limit = self.options.store_timeout;
+        let limit = self.options.statement_limit();
         self.events.spawn(async move {
             let taken = timeout(limit, journal.store().take(&owner, &wanted)).await;
             Event::Took(wanted, taken.unwrap_or(Err(StoreError::Timeout)))
@@ -189,7 +189,7 @@ impl<S: PublishStore> Node<S> {
         let named: Vec<_> =
             giving.iter().map(|(at, epoch)| (Arc::clone(&self.pairs[*at].id), *epoch)).collect();
         let (journal, owner) = (self.journal.clone(), Arc::clone(&self.owner));
-        let limit = self.options.store_timeout;
+        let limit = self.options.statement_limit();
         self.events.spawn(async move {
             let given = timeout(limit, journal.store().give(&owner, &named)).await;
             Event::Gave(giving, given.unwrap_or(Err(StoreError::Timeout)))

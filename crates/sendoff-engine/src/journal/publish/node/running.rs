@@ -85,7 +85,7 @@ impl<S: PublishStore> Node<S> {
         let Some(wanted) = self.past.next() else { return };
         let (after, most) = (wanted.after, wanted.most);
         let (journal, catch_up) = (self.journal.clone(), Arc::clone(&self.catch_up));
-        let (floor, limit) = (self.window.floor(), self.options.store_timeout);
+        let (floor, limit) = (self.window.floor(), self.options.statement_limit());
         self.events.spawn(async move {
             let read = catch_up.read(journal.store(), after, floor, most);
             let rows = timeout(limit, read).await.unwrap_or(Err(StoreError::Timeout));

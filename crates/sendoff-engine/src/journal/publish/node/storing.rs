@@ -27,7 +27,7 @@ impl<S: PublishStore> Node<S> {
         }
         self.writing = true;
         let (journal, owner) = (self.journal.clone(), Arc::clone(&self.owner));
-        let limit = self.options.store_timeout;
+        let limit = self.options.statement_limit();
         self.events.spawn(async move {
             let plain: Vec<_> = moves.iter().map(|(_, next)| next.clone()).collect();
             let made = timeout(limit, journal.store().advance(&owner, &plain)).await;
