@@ -78,11 +78,15 @@ impl Failure {
     }
 }
 
+/// Causes that are told. Nobody's error has more, unless it is its own cause.
+const CAUSES: usize = 64;
+
 /// An error and its causes in one line.
 pub fn report(error: &(dyn std::error::Error + 'static)) -> String {
     let mut report = error.to_string();
     let mut cause = error.source();
-    while let Some(error) = cause {
+    for _ in 0..CAUSES {
+        let Some(error) = cause else { break };
         let text = error.to_string();
         // Many errors already print their cause.
         if !report.ends_with(&text) {

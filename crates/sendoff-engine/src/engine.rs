@@ -1,20 +1,17 @@
 //! Puts the stages together, and takes them apart in the right order.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use sendoff_core::RetryPolicy;
 use tokio::runtime::Handle;
-use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 use crate::config::OutboxConfig;
-use crate::dispatch::{Interceptor, Listeners, Worker};
+use crate::dispatch::{Interceptor, Listeners, Restarts, Worker, supervise};
 use crate::handover::{Alarm, Confirmer, Drops, Handover, Holds, LaneDepths, Lanes, Poller};
 use crate::lock::lock;
 use crate::operate::{Lag, Metrics, Shielded, Upkeep};
@@ -38,19 +35,27 @@ pub(crate) struct Engine {
     handover: Arc<Handover>,
     config: Arc<OutboxConfig>,
     stop: CancellationToken,
-    running: Mutex<Option<Running>>,
-    /// How closing went, once it did; a second caller waits for the first.
-    closed: OnceCell<Closed>,
+    restarts: Restarts,
+    /// Until it is closed.
+    poller: Mutex<Option<Poller>>,
+    /// Whoever closes has it to himself. It stays here while he works on it: when he stops waiting, the
+    /// next caller goes on where he was.
+    running: tokio::sync::Mutex<Running>,
 }
 
 struct Running {
-    poller: Poller,
     polling: JoinSet<()>,
     confirming: JoinSet<()>,
     workers: JoinSet<()>,
     /// Lag and upkeep: they may stop at any point.
     helpers: JoinSet<()>,
     settling: JoinSet<()>,
+    /// Until when the lanes may drain, once somebody closed.
+    drained: Option<Instant>,
+    /// Whether something had to be cut off so far.
+    cut_off: bool,
+    /// How closing went, once it did.
+    closed: Option<Closed>,
 }
 
 /// How a close went.
@@ -82,15 +87,20 @@ impl Engine {
             drops: Drops::default(),
         });
         let (completions, completed) = completions(config.hot_capacity + config.cold_capacity);
+        let (stop, restarts) = (CancellationToken::new(), Restarts::default());
+        let stages = Stages { runtime, stop: &stop, restarts: &restarts };
 
-        let mut settling = JoinSet::new();
         let pace = Pace {
             hold: config.hold,
             extend_every: shortest_hold / 4,
             store_timeout: config.statement_limit(),
         };
         let writer = SettleWriter::new(store.clone(), handover.clone(), completed, pace);
-        settling.spawn_on(stage("settlement", writer.run()), runtime);
+        let writer = Arc::new(tokio::sync::Mutex::new(writer));
+        let mut settling = JoinSet::new();
+        stages.spawn(&mut settling, "settlement", writer, |writer| async move {
+            writer.lock().await.run().await;
+        });
 
         let mut workers = JoinSet::new();
         let worker = Worker {
@@ -103,10 +113,9 @@ impl Engine {
             random,
         };
         for _ in 0..config.workers {
-            workers.spawn_on(stage("worker", worker.clone().run()), runtime);
+            stages.spawn(&mut workers, "worker", worker.clone(), Worker::run);
         }
 
-        let stop = CancellationToken::new();
         let mut polling = JoinSet::new();
         let poller = Poller {
             store: store.clone(),
@@ -118,13 +127,15 @@ impl Engine {
             stop: stop.clone(),
         };
         if config.poller_enabled {
-            polling.spawn_on(stage("poller", poller.clone().run()), runtime);
+            stages.spawn(&mut polling, "poller", poller.clone(), Poller::run);
         }
 
         let mut confirming = JoinSet::new();
-        let (limit, told) = (config.statement_limit(), stop.clone());
-        let confirm = Confirmer::run(handover.clone(), store.clone(), limit, told);
-        confirming.spawn_on(stage("confirmation", confirm), runtime);
+        let (limit, parts) =
+            (config.statement_limit(), (handover.clone(), store.clone(), stop.clone()));
+        stages.spawn(&mut confirming, "confirmation", parts, move |(handover, store, stop)| {
+            Confirmer::run(handover, store, limit, stop)
+        });
 
         let mut helpers = JoinSet::new();
         if handover.metrics.enabled() {
@@ -134,17 +145,27 @@ impl Engine {
                 interval: config.poll_interval,
                 store_timeout: config.statement_limit(),
             };
-            helpers.spawn_on(stage("lag", lag.run()), runtime);
+            stages.spawn(&mut helpers, "lag", lag, Lag::run);
         }
         let upkeep = Upkeep {
             store,
             purge_interval: config.purge_interval,
             store_timeout: config.statement_limit(),
         };
-        helpers.spawn_on(stage("upkeep", upkeep.run()), runtime);
+        stages.spawn(&mut helpers, "upkeep", upkeep, Upkeep::run);
 
-        let running = Running { poller, polling, confirming, workers, helpers, settling };
-        Self { handover, config, stop, running: Mutex::new(Some(running)), closed: OnceCell::new() }
+        let running = tokio::sync::Mutex::new(Running {
+            polling,
+            confirming,
+            workers,
+            helpers,
+            settling,
+            drained: None,
+            cut_off: false,
+            closed: None,
+        });
+        let poller = Mutex::new(Some(poller));
+        Self { handover, config, stop, restarts, poller, running }
     }
 
     pub(crate) fn handover(&self) -> Arc<Handover> {
@@ -155,8 +176,12 @@ impl Engine {
         self.handover.lanes.depths()
     }
 
+    pub(crate) fn restarts(&self) -> u64 {
+        self.restarts.count()
+    }
+
     pub(crate) async fn poll(&self) -> Result<bool, StoreError> {
-        let poller = lock(&self.running).as_ref().map(|running| running.poller.clone());
+        let poller = lock(&self.poller).clone();
         match poller {
             Some(poller) => poller.poll_once().await,
             None => Ok(true),
@@ -166,29 +191,38 @@ impl Engine {
     pub(crate) async fn close(&self) -> Closed {
         self.stop.cancel();
         self.handover.lanes.close();
-        *self.closed.get_or_init(|| self.wind_up()).await
+        let mut running = self.running.lock().await;
+        if let Some(closed) = running.closed {
+            return closed;
+        }
+        let closed = self.wind_up(&mut running).await;
+        running.closed = Some(closed);
+        closed
     }
 
-    async fn wind_up(&self) -> Closed {
-        let Some(mut running) = lock(&self.running).take() else { return Closed::default() };
-        let drained = Instant::now() + self.config.drain_timeout;
+    /// Every step of it can be made again: a caller who stops waiting leaves the rest to the next one.
+    async fn wind_up(&self, running: &mut Running) -> Closed {
+        let limit = Instant::now() + self.config.drain_timeout;
+        let drained = *running.drained.get_or_insert(limit);
 
         cut_off(&mut running.helpers).await;
         // Finished, not cut off: the rows of a claim or a proof under way must be known to be given
         // up.
-        let polled = timeout_at(drained, ended(&mut running.polling)).await;
-        let proved = timeout_at(drained, ended(&mut running.confirming)).await;
-        let worked = timeout_at(drained, ended(&mut running.workers)).await;
+        let Running { polling, confirming, workers, .. } = running;
+        for tasks in [polling, confirming, workers] {
+            let in_time = timeout_at(drained, ended(tasks)).await.is_ok();
+            // Before anything is cut off: then nobody would know any more.
+            running.cut_off |= !in_time;
+        }
         for tasks in [&mut running.polling, &mut running.confirming, &mut running.workers] {
             cut_off(tasks).await;
         }
         // With the last sender gone the writer settles what it has and gives up the rest.
-        drop(running.poller);
-        let settled = timeout_at(drained + LAST_WORDS, ended(&mut running.settling)).await;
-        let closed = Closed {
-            cut_off: polled.is_err() || proved.is_err() || worked.is_err(),
-            unsettled: settled.is_err(),
-        };
+        drop(lock(&self.poller).take());
+        let last_words = drained.max(Instant::now()) + LAST_WORDS;
+        let settled = timeout_at(last_words, ended(&mut running.settling)).await;
+        cut_off(&mut running.settling).await;
+        let closed = Closed { cut_off: running.cut_off, unsettled: settled.is_err() };
         if closed == Closed::default() {
             info!("closed");
         } else {
@@ -198,11 +232,27 @@ impl Engine {
     }
 }
 
-/// A stage runs until it is told to stop. One that panics is a mistake of ours, and must not go
-/// unnoticed.
-async fn stage(name: &'static str, task: impl Future<Output = ()>) {
-    if AssertUnwindSafe(task).catch_unwind().await.is_err() {
-        error!(stage = name, "a stage of the engine panicked");
+/// What starts stages. Each runs until it is told to stop, whatever happens in it.
+struct Stages<'a> {
+    runtime: &'a Handle,
+    stop: &'a CancellationToken,
+    restarts: &'a Restarts,
+}
+
+impl Stages<'_> {
+    /// `stage` is cloned for each time it is begun.
+    fn spawn<T, F>(
+        &self,
+        tasks: &mut JoinSet<()>,
+        name: &'static str,
+        stage: T,
+        run: impl Fn(T) -> F + Send + 'static,
+    ) where
+        T: Clone + Send + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (stop, restarts) = (self.stop.clone(), self.restarts.clone());
+        tasks.spawn_on(supervise(name, restarts, stop, move || run(stage.clone())), self.runtime);
     }
 }
 

@@ -76,9 +76,17 @@ impl<S> Outbox<S> {
         self.0.engine.as_ref().map(Engine::lane_depths).unwrap_or_default()
     }
 
+    /// How often a task of the engine panicked and was begun again, which the log says at ERROR. Code of
+    /// yours cannot make it so: whatever is not zero is a mistake of ours, and worth a report.
+    pub fn restarts(&self) -> u64 {
+        self.0.engine.as_ref().map(Engine::restarts).unwrap_or_default()
+    }
+
     /// Stops in order: takes nothing new, lets the lanes drain for the configured time, writes every
-    /// settlement, and gives up what is left so that others can claim it at once. A second call
-    /// waits for nothing. Dropped half-way, it ends like a crash.
+    /// settlement, and gives up what is left so that others can claim it at once.
+    ///
+    /// Dropped half-way, nothing is taken any more, and what is left to do waits for the next call,
+    /// which goes on from there. A call after the last one hears what that one did.
     pub async fn close(&self) -> Closed {
         match &self.0.engine {
             Some(engine) => engine.close().await,

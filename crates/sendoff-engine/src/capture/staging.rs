@@ -1,6 +1,5 @@
 //! What every kind of guard shares: the events of a transaction that is still open.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +7,7 @@ use sendoff_core::{Event, EventId, IntoEvent, Validation};
 use tracing::error;
 
 use super::WriteError;
+use crate::dispatch::shielded;
 use crate::handover::{Deadline, Handover, HotRow};
 use crate::store::{Birth, Born, NewRow};
 
@@ -158,8 +158,8 @@ impl Staging {
 fn run_all(hooks: Vec<Hook>) {
     for hook in hooks {
         // The transaction is over: a hook that panics must not look like a failed commit.
-        if catch_unwind(AssertUnwindSafe(hook)).is_err() {
-            error!("a transaction hook panicked");
+        if let Err(panic) = shielded(hook) {
+            error!(error = panic.report(), "a transaction hook panicked");
         }
     }
 }

@@ -58,7 +58,7 @@ where
 #[derive(Clone)]
 pub struct AnyHandler(Arc<dyn Erased>);
 
-type Running<'a> = Pin<Box<dyn Future<Output = HandlerResult> + Send + 'a>>;
+pub(super) type Running<'a> = Pin<Box<dyn Future<Output = HandlerResult> + Send + 'a>>;
 
 /// [`Handler`] in a form that can be a trait object.
 trait Erased: Send + Sync {
@@ -76,11 +76,16 @@ impl AnyHandler {
     pub fn new(handler: impl Handler) -> Self {
         Self(Arc::new(handler))
     }
+
+    /// A run as it is; the handler's own code may begin with this call.
+    pub(super) fn run(&self, delivery: Delivery) -> Running<'_> {
+        self.0.run(delivery)
+    }
 }
 
 impl Handler for AnyHandler {
     async fn handle(&self, delivery: Delivery) -> HandlerResult {
-        self.0.run(delivery).await
+        self.run(delivery).await
     }
 }
 

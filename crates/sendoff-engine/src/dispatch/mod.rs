@@ -4,11 +4,15 @@ mod attempt;
 mod handler;
 mod interceptor;
 mod listeners;
+mod shield;
+mod supervise;
 mod worker;
 
 pub use handler::{AnyHandler, Blocking, Handler, HandlerResult, blocking};
 pub use interceptor::{After, Before, Interceptor};
 pub use listeners::{DuplicateListener, Listeners, NoListener};
 
-pub(crate) use attempt::{attempt, error_text, shielded};
+pub(crate) use attempt::attempt;
+pub(crate) use shield::{discard, error_text, last_words, shield, shielded};
+pub(crate) use supervise::{Restarts, supervise};
 pub(crate) use worker::Worker;

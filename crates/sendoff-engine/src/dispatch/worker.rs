@@ -5,7 +5,8 @@ use sendoff_core::{
 };
 use tracing::{Instrument, debug, error, info_span, warn};
 
-use super::attempt::{attempt, error_text, shielded};
+use super::attempt::attempt;
+use super::shield::{discard, error_text, last_words, shielded};
 use super::{Interceptor, Listeners, NoListener};
 use crate::config::OutboxConfig;
 use crate::handover::{Handover, Parcel};
@@ -67,6 +68,7 @@ impl Worker {
             let delay = self.config.retry_max;
             self.follow(parcel, FailureClass::RetryAfter { delay, counted: true })
         });
+        discard(missed);
         match next {
             Next::Retry { delay, attempts } => Outcome::Retry { delay, attempts, error },
             Next::Dead { attempts } => Outcome::Dead { attempts, error },
@@ -107,7 +109,9 @@ impl Worker {
         for interceptor in self.interceptors.iter().rev() {
             let after = || interceptor.after(delivery, failure).map_err(Failure::retry);
             if let Err(error) = shielded(after).flatten() {
-                warn!(error = error.report(), "interceptor failed after");
+                // Before the log, which may be off and would drop the error as it is.
+                let error = last_words(error);
+                warn!(error, "interceptor failed after");
             }
         }
     }

@@ -10,6 +10,7 @@ use crate::store::{OutboxStore, StoreError};
 
 /// Reports how long the oldest pending event has been due, how long the oldest one has been in our
 /// hands, and how full the lanes are.
+#[derive(Clone)]
 pub(crate) struct Lag {
     pub(crate) store: Arc<dyn OutboxStore>,
     pub(crate) handover: Arc<Handover>,

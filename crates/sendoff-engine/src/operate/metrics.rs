@@ -1,10 +1,10 @@
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tracing::error;
 
+use crate::dispatch::shielded;
 use crate::handover::LaneDepths;
 
 /// What the engine counts. Every method does nothing unless overridden; the default costs nothing.
@@ -59,8 +59,8 @@ pub(crate) struct Shielded(pub(crate) Arc<dyn Metrics>);
 
 impl Shielded {
     fn call<T: Default>(&self, call: impl FnOnce(&dyn Metrics) -> T) -> T {
-        catch_unwind(AssertUnwindSafe(|| call(&*self.0))).unwrap_or_else(|_| {
-            error!("a metrics method panicked");
+        shielded(|| call(&*self.0)).unwrap_or_else(|panic| {
+            error!(error = panic.report(), "a metrics method panicked");
             T::default()
         })
     }

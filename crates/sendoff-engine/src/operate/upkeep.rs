@@ -9,6 +9,7 @@ use super::cleanup::{CleanupError, CleanupMaintainer, CleanupOptions};
 use crate::store::{OutboxStore, RetainStore, StoreError};
 
 /// Deletes delivered rows past their retention, and frees holds a stepped-back clock left behind.
+#[derive(Clone)]
 pub(crate) struct Upkeep {
     pub(crate) store: Arc<dyn OutboxStore>,
     pub(crate) purge_interval: Duration,

@@ -52,8 +52,8 @@ pub(super) struct Shielded(pub(super) Arc<dyn RelayMetrics>);
 
 impl Shielded {
     pub(super) fn tell(&self, tell: impl FnOnce(&dyn RelayMetrics)) {
-        if shielded(|| tell(&*self.0)).is_err() {
-            error!("a metrics method panicked");
+        if let Err(panic) = shielded(|| tell(&*self.0)) {
+            error!(error = panic.report(), "a metrics method panicked");
         }
     }
 }

@@ -19,7 +19,10 @@ use super::consumer::{Consumer, RelayStore};
 use super::leases::Leases;
 use super::metrics::{NoRelayMetrics, RelayMetrics, Shielded};
 use crate::config::ConfigError;
-use crate::dispatch::{AnyHandler, Handler, Listeners, NoListener, attempt, error_text, shielded};
+use crate::dispatch::{
+    AnyHandler, Handler, Listeners, NoListener, Restarts, attempt, discard, error_text, shielded,
+    supervise,
+};
 use crate::handover::Alarm;
 use crate::lock::lock;
 use crate::store::{LockedRows, Outcome, StoreError};
@@ -62,6 +65,7 @@ struct Inner {
     classify: Option<Classify>,
     hook: Option<Hook>,
     metrics: Shielded,
+    restarts: Restarts,
     alarm: Alarm,
     /// Whether writers were told to ring.
     armed: AtomicBool,
@@ -110,8 +114,12 @@ impl Relay {
         let told = CancellationToken::new();
         let mut workers = JoinSet::new();
         for _ in 0..self.0.consumer.config().workers {
-            let (inner, told) = (self.0.clone(), told.clone());
-            workers.spawn(async move { inner.work(&told).await });
+            let (inner, told, restarts) = (self.0.clone(), told.clone(), self.0.restarts.clone());
+            // A batch that a panic ends is rolled back.
+            workers.spawn(supervise("relay worker", restarts, told.clone(), move || {
+                let (inner, told) = (inner.clone(), told.clone());
+                async move { inner.work(&told).await }
+            }));
         }
         stop.await;
         told.cancel();
@@ -147,6 +155,12 @@ impl Relay {
         };
         self.0.sample_pending().await;
         Ok(processed?.map(|(report, _)| report))
+    }
+
+    /// How often a worker panicked and was begun again, which the log says at ERROR. Code of yours
+    /// cannot make it so: whatever is not zero is a mistake of ours, and worth a report.
+    pub fn restarts(&self) -> u64 {
+        self.0.restarts.count()
     }
 
     pub(super) fn consumer(&self) -> &Consumer {
@@ -348,7 +362,9 @@ impl Inner {
         {
             warn!(error = panic.report(), "the failure hook failed");
         }
-        follow_up.after(record, &failure, class)
+        let outcome = follow_up.after(record, &failure, class);
+        discard(failure);
+        outcome
     }
 
     fn class_of(&self, failure: &Failure) -> FailureClass {
@@ -494,6 +510,7 @@ impl RelayBuilder {
             classify,
             hook,
             metrics: Shielded(metrics),
+            restarts: Restarts::default(),
             alarm,
             armed: AtomicBool::new(false),
             pending_at: Mutex::new(None),

@@ -57,7 +57,9 @@ impl SettleWriter {
     }
 
     /// Runs until every sender of completions is gone, then gives up what is still held.
-    pub(crate) async fn run(mut self) {
+    ///
+    /// After a panic it can be run again: what it had in hand is given up by its tickets.
+    pub(crate) async fn run(&mut self) {
         let mut completed = Vec::new();
         let mut open = true;
         while open || !self.backlog.is_empty() {

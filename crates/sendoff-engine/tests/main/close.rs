@@ -99,3 +99,26 @@ async fn a_receipt_released_right_before_the_close_is_delivered_or_given_up() {
     let row = row(outbox.store(), id);
     assert_eq!((row.status, row.locked_by, row.attempts), (Status::New, None, 0));
 }
+
+/// Holds D10: whoever stops waiting for a close does not make the next one lie.
+#[tokio::test(start_paused = true)]
+async fn a_close_that_is_cancelled_is_gone_on_with_by_the_next() {
+    for patience in [0, 1, 999, 2_999, 3_001, 3_500] {
+        let config = OutboxConfig { workers: 1, drain_timeout: 3 * SECOND, ..config() };
+        let hang = async |_: Delivery| std::future::pending().await;
+        let outbox = Outbox::builder(MemoryStore::new()).config(config).on(EVENT, hang).start();
+        let outbox = outbox.unwrap();
+        for _ in 0..10 {
+            commit(&outbox, &event()).await;
+        }
+        tokio::task::yield_now().await;
+        let patience = Duration::from_millis(patience);
+        let first = tokio::time::timeout(patience, outbox.close()).await;
+        let held = || outbox.store().rows().iter().filter(|row| row.locked_by.is_some()).count();
+        assert!(first.is_ok() || held() > 0, "nothing is released before the drain is over");
+        let closed = outbox.close().await;
+        assert!(closed.cut_off && !closed.unsettled, "{patience:?}: {closed:?}");
+        assert_eq!(held(), 0, "{patience:?}");
+        assert_eq!(outbox.close().await, closed);
+    }
+}

@@ -26,12 +26,27 @@ struct Troubles {
     purges: AtomicIsize,
     down: AtomicBool,
     refuses: std::sync::Mutex<Option<EventId>>,
+    panics: std::sync::Mutex<Vec<&'static str>>,
 }
 
 impl Flaky {
     /// Nothing is answered, or everything again.
     pub(crate) fn set_down(&self, down: bool) {
         self.troubles.down.store(down, Ordering::SeqCst);
+    }
+
+    /// The next statement of each of these kinds panics, as a mistake of ours would.
+    pub(crate) fn panic_once(&self, statements: &[&'static str]) {
+        self.troubles.panics.lock().unwrap().extend(statements);
+    }
+
+    fn step(&self, statement: &str) {
+        let mut panics = self.troubles.panics.lock().unwrap();
+        if let Some(at) = panics.iter().position(|panics| *panics == statement) {
+            panics.remove(at);
+            drop(panics);
+            std::panic::panic_any("told to");
+        }
     }
 
     fn check_up(&self) -> Result<(), StoreError> {
@@ -78,12 +93,14 @@ fn strike(counter: &AtomicUsize) -> Result<(), StoreError> {
 #[async_trait]
 impl ClaimStore for Flaky {
     async fn claim(&self, claim: &Claim<'_>) -> Result<Vec<Claimed>, StoreError> {
+        self.step("claim");
         self.check_up()?;
         strike(&self.troubles.claims)?;
         self.table.claim(claim).await
     }
 
     async fn confirm(&self, holds: &[Held]) -> Result<Vec<EventId>, StoreError> {
+        self.step("confirm");
         self.table.confirm(holds).await
     }
 
@@ -95,6 +112,7 @@ impl ClaimStore for Flaky {
 #[async_trait]
 impl SettleStore for Flaky {
     async fn settle(&self, batch: &[Settlement]) -> Result<Settled, StoreError> {
+        self.step("settle");
         self.check_up()?;
         strike(&self.troubles.settlements)?;
         let refused = *self.troubles.refuses.lock().unwrap();

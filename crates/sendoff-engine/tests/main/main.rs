@@ -11,6 +11,7 @@ mod operate;
 mod publish;
 mod relay;
 mod settle;
+mod shield;
 mod stuck;
 mod upkeep;
 

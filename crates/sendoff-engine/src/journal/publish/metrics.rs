@@ -1,10 +1,10 @@
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 use sendoff_core::journal::publish::PairId;
 use tracing::error;
 
+use crate::dispatch::shielded;
 use crate::lock::lock;
 
 /// What publishing counts, pair by pair. Every method does nothing unless overridden.
@@ -63,8 +63,8 @@ pub(super) struct Shielded(pub(super) Arc<dyn PublishMetrics>);
 
 impl Shielded {
     pub(super) fn tell(&self, call: impl FnOnce(&dyn PublishMetrics)) {
-        if catch_unwind(AssertUnwindSafe(|| call(&*self.0))).is_err() {
-            error!("a metrics method panicked");
+        if let Err(panic) = shielded(|| call(&*self.0)) {
+            error!(error = panic.report(), "a metrics method panicked");
         }
     }
 }

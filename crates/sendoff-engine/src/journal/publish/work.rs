@@ -1,10 +1,8 @@
 //! One pair's work: what it does besides deciding.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use sendoff_core::journal::{Ask, Position, Query, Recorded, Topic};
 use sendoff_core::{Failure, FailureClass, Jitter, limits};
 use tokio::sync::Mutex;
@@ -14,6 +12,7 @@ use super::options::PairOptions;
 use super::publisher::{Publisher, Stopped};
 use super::store::{Parked, PublishStore, Retried};
 use super::window::Row;
+use crate::dispatch::{last_words, shield};
 use crate::journal::store::{Page, TailSource};
 use crate::store::StoreError;
 
@@ -35,9 +34,8 @@ pub(super) struct Failed {
 
 impl From<Failure> for Failed {
     fn from(failure: Failure) -> Self {
-        let report = failure.report();
-        let error = limits::truncate(&report, limits::ERROR_CHARS).replace('\0', "\u{fffd}");
-        Self { class: failure.class(), error }
+        // The error is the publisher's: it may panic where it is printed, or where it is dropped.
+        Self { class: failure.class(), error: last_words(failure) }
     }
 }
 
@@ -87,11 +85,11 @@ pub(super) async fn publish(
         }
         publisher.publish_batch(facts).await
     };
-    let ran = timeout(options.publish_timeout, AssertUnwindSafe(publish).catch_unwind()).await;
+    let ran = timeout(options.publish_timeout, shield(|| Box::pin(publish))).await;
     let stopped = match ran {
         Ok(Ok(Ok(()))) => return Ran { done: facts.len(), failed: None },
         Ok(Ok(Err(stopped))) => stopped,
-        Ok(Err(_)) => Stopped::behind(0, Panicked),
+        Ok(Err(panic)) => Stopped { done: 0, failure: panic },
         Err(_) => Stopped::behind(0, TooSlow(options.publish_timeout)),
     };
     let done = stopped.done.min(facts.len().saturating_sub(1));
@@ -282,10 +280,6 @@ fn after_retry(
 #[derive(Debug, thiserror::Error)]
 #[error("the publisher says that it is not healthy")]
 struct Unhealthy;
-
-#[derive(Debug, thiserror::Error)]
-#[error("the publisher panicked")]
-struct Panicked;
 
 #[derive(Debug, thiserror::Error)]
 #[error("nothing was published within {0:?}")]
