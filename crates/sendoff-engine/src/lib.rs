@@ -21,6 +21,7 @@ mod owner;
 pub mod relay;
 mod settle;
 pub mod store;
+mod weight;
 
 pub use clock::{Clock, SystemClock, TokioClock};
 pub use config::{ConfigError, OutboxConfig};

@@ -6,7 +6,7 @@ select seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id, order
        status, attempts, due_at, created_at, done_at, last_error, locked_by, losses
   from outbox_event indexed by outbox_event_suspect
  where status in (0, 2) and losses > 0
-   and due_at <= ?1
+   and due_at >= ?6 and due_at <= ?1
    and (created_at <= ?2 or created_at > ?1)
    and created_at >= ?5
    and losses + (locked_by is not null and locked_by <> ?3) >= 2

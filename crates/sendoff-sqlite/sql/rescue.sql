@@ -1,5 +1,16 @@
--- rescue: make holds visible that end later than any hold may.
--- Guarantee: delays (no holder) stay as they are; who held the row stays known, so that its loss is
--- counted. Index: outbox_event_due.
-update outbox_event set due_at = ?1
- where status in (0, 2) and locked_by is not null and due_at > ?2
+-- rescue: put right what a clock that has stepped back since left in the future.
+-- Guarantee: held rows (?2 is the furthest a hold may reach) are due now, and who held them stays known,
+-- so that their loss is counted; rows that nobody holds move back by as much as they were created ahead
+-- (?3), delay and all, or are due now where no delay explains them (?4). Delays stay as they are.
+-- Index: outbox_event_due.
+update outbox_event
+   set due_at = case when locked_by is null and created_at > ?3 and due_at >= created_at
+                     then ?1 + (due_at - created_at) else ?1 end,
+       created_at = case when locked_by is null and created_at > ?3 and due_at >= created_at
+                         then ?1 else created_at end
+ where seq in (select seq from outbox_event indexed by outbox_event_due
+                where status in (0, 2) and due_at > ?1
+                  and case when locked_by is not null then due_at > ?2
+                           else due_at > ?4 or (created_at > ?3 and due_at >= created_at) end
+                order by due_at, seq
+                limit ?5)

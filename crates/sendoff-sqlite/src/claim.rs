@@ -1,9 +1,10 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rusqlite::{Connection, OptionalExtension, Transaction};
-use sendoff_core::{EventId, Timestamp, Token, limits};
-use sendoff_engine::store::{Claim, ClaimStore, Claimed, Held, StoreError, Suspects};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction};
+use sendoff_core::{EventId, Timestamp, Token, limits, report};
+use sendoff_engine::store::{Claim, ClaimStore, Claimed, Held, RESCUE_SLACK, StoreError, Suspects};
+use tracing::error;
 
 use crate::rows::{self, Visible};
 use crate::sql::Sql;
@@ -12,13 +13,15 @@ use crate::store::{SqliteStore, due, in_transaction};
 #[async_trait]
 impl ClaimStore for SqliteStore {
     async fn claim(&self, claim: &Claim<'_>) -> Result<Vec<Claimed>, StoreError> {
-        let Claim { owner, limit, hold, skip_recent, window, suspects, .. } = *claim;
+        let Claim { owner, limit, bytes, hold, skip_recent, window, from, suspects } = *claim;
         let wanted = Wanted {
             owner: owner.to_owned(),
             limit: limit.min(limits::BATCH_ROWS),
+            bytes,
             hold,
             skip_recent,
             window,
+            from,
             suspects,
         };
         self.on_thread(move |conn, sql, clock| {
@@ -51,9 +54,14 @@ impl ClaimStore for SqliteStore {
 
     async fn rescue(&self, longest: Duration) -> Result<u64, StoreError> {
         self.write(move |tx, sql, now| {
-            let furthest = now.saturating_add(longest);
-            let rescued =
-                tx.prepare_cached(&sql.rescue)?.execute((now.as_micros(), furthest.as_micros()))?;
+            let ahead = |most| now.saturating_add(most).as_micros();
+            let rescued = tx.prepare_cached(&sql.rescue)?.execute((
+                now.as_micros(),
+                ahead(longest),
+                ahead(RESCUE_SLACK),
+                ahead(limits::DELAY),
+                limits::BATCH_ROWS as i64,
+            ))?;
             Ok(rescued as u64)
         })
         .await
@@ -64,9 +72,11 @@ impl ClaimStore for SqliteStore {
 struct Wanted {
     owner: String,
     limit: usize,
+    bytes: usize,
     hold: Duration,
     skip_recent: Duration,
     window: Option<Duration>,
+    from: Option<Timestamp>,
     suspects: Suspects,
 }
 
@@ -80,29 +90,60 @@ fn take(
         Suspects::Skip => &sql.claim,
         Suspects::Only => &sql.claim_suspects,
     };
-    let (until, from) = rows::created_within(now, wanted.skip_recent, wanted.window);
+    let (until, created_from) = rows::created_within(now, wanted.skip_recent, wanted.window);
     // Read to the end before the first row is held: holding moves it in the index being walked.
-    let found: Vec<Visible> = tx
-        .prepare_cached(statement)?
-        .query_map(
-            (now.as_micros(), until, &wanted.owner, wanted.limit as i64, from),
-            rows::visible,
-        )?
-        .collect::<rusqlite::Result<_>>()?;
+    let mut statement = tx.prepare_cached(statement)?;
+    let found = statement.query((
+        now.as_micros(),
+        until,
+        &wanted.owner,
+        wanted.limit as i64,
+        created_from,
+        rows::due_from(wanted.from),
+    ))?;
+    let found = rows::visible_within(found, wanted.bytes)?;
     let mut hold = tx.prepare_cached(&sql.hold)?;
     let mut claimed = Vec::with_capacity(found.len());
     for row in found {
         let row = held(row, now, wanted);
-        hold.execute((
+        let taken = hold.execute((
             row.seq,
             row.claimed.token.due_at().as_micros(),
             &wanted.owner,
             row.claimed.attempts,
             row.claimed.lost,
-        ))?;
-        claimed.push(row.claimed);
+        ));
+        match taken {
+            Ok(_) => claimed.push(row.claimed),
+            // A trigger or a constraint of somebody's: it must not keep the others from going out.
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
+                set_aside(tx, sql, now, &row, &error);
+            }
+            Err(error) => return Err(error),
+        }
     }
     Ok(claimed)
+}
+
+/// A row that cannot be held is dead with the reason, or at least named where it cannot even be that.
+fn set_aside(
+    tx: &Transaction<'_>,
+    sql: &Sql,
+    now: Timestamp,
+    row: &Taken,
+    error: &rusqlite::Error,
+) {
+    let (id, reason) = (row.claimed.id, format!("cannot be held: {}", report(error)));
+    let kept = limits::truncate(&reason, limits::ERROR_CHARS);
+    let dead = tx
+        .prepare_cached(&sql.set_aside)
+        .and_then(|mut dead| dead.execute((row.seq, now.as_micros(), kept)));
+    match dead {
+        Ok(_) => error!(event.id = %id, error = reason, "event is dead"),
+        Err(_) => {
+            error!(event.id = %id, error = reason, "row passed by: it can be neither held nor ended")
+        }
+    }
 }
 
 struct Taken {

@@ -111,11 +111,12 @@ fn begin(
     conn.execute_batch("begin immediate")?;
     let now = store.now();
     let limit = wanted.limit.min(limits::BATCH_ROWS) as i64;
-    let (until, from) = rows::created_within(now, wanted.skip_recent, wanted.window);
-    let found: Vec<Visible> = conn
-        .prepare_cached(&sql.lock)?
-        .query_map((now.as_micros(), until, from, limit), rows::visible)?
-        .collect::<rusqlite::Result<_>>()?;
+    let (until, created_from) = rows::created_within(now, wanted.skip_recent, wanted.window);
+    let mut statement = conn.prepare_cached(&sql.lock)?;
+    let due_from = rows::due_from(wanted.from);
+    let found = statement.query((now.as_micros(), until, created_from, limit, due_from))?;
+    let found = rows::visible_within(found, wanted.bytes)?;
+    drop(statement);
     if found.is_empty() {
         conn.execute_batch("rollback")?;
     }

@@ -82,6 +82,11 @@ pub(crate) fn created_within(
     (now.saturating_sub(skip_recent).as_micros(), oldest)
 }
 
+/// From when on a row may be due.
+pub(crate) fn due_from(from: Option<Timestamp>) -> i64 {
+    from.map_or(i64::MIN, Timestamp::as_micros)
+}
+
 /// What the claim must know of a row, whatever its event looks like.
 pub(crate) struct Visible {
     pub(crate) seq: i64,
@@ -94,7 +99,7 @@ pub(crate) struct Visible {
     pub(crate) event: Result<Event, Undecodable>,
 }
 
-pub(crate) fn visible(row: &rusqlite::Row<'_>) -> rusqlite::Result<Visible> {
+fn visible(row: &rusqlite::Row<'_>) -> rusqlite::Result<Visible> {
     // The table's own constraints (strict types, sixteen bytes) hold for what is read with `?`.
     Ok(Visible {
         seq: row.get(column::SEQ)?,
@@ -108,6 +113,35 @@ pub(crate) fn visible(row: &rusqlite::Row<'_>) -> rusqlite::Result<Visible> {
         },
         event: event(row),
     })
+}
+
+/// Rows as long as they fit into `bytes` together, and the first one always. What does not fit is not
+/// copied.
+pub(crate) fn visible_within(
+    mut found: rusqlite::Rows<'_>,
+    bytes: usize,
+) -> rusqlite::Result<Vec<Visible>> {
+    let mut rows = Vec::new();
+    let mut sum = 0_usize;
+    while let Some(row) = found.next()? {
+        sum = sum.saturating_add(weight(row)?);
+        if sum > bytes && !rows.is_empty() {
+            break;
+        }
+        rows.push(visible(row)?);
+    }
+    Ok(rows)
+}
+
+/// The bytes of a row that can be many.
+fn weight(row: &rusqlite::Row<'_>) -> rusqlite::Result<usize> {
+    let mut bytes = 0_usize;
+    for column in [column::PAYLOAD, column::HEADERS] {
+        if let ValueRef::Text(many) | ValueRef::Blob(many) = row.get_ref(column)? {
+            bytes = bytes.saturating_add(many.len());
+        }
+    }
+    Ok(bytes)
 }
 
 pub(crate) fn row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Result<Row, Undecodable>> {

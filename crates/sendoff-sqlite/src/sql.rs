@@ -56,6 +56,7 @@ statements!(
     schema_set,
     schema_table,
     schema_version,
+    set_aside,
     settle_dead,
     settle_delete,
     settle_done,

@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-use sendoff_core::limits::{ERROR_CHARS, truncate};
+use sendoff_core::limits::{DELAY, ERROR_CHARS, truncate};
 use sendoff_core::{Event, Status, Timestamp, Token, Undecodable};
 
-use crate::store::{Birth, Born, NewRow, Outcome, Row};
+use crate::store::{Birth, Born, NewRow, Outcome, RESCUE_SLACK, Row};
 
 const MICROSECOND: Duration = Duration::from_micros(1);
 
@@ -60,6 +60,23 @@ impl Entry {
     /// Whether somebody other than `owner` was the last to hold it.
     pub(super) fn is_lost_to(&self, owner: &str) -> bool {
         self.row.locked_by.as_deref().is_some_and(|holder| holder != owner)
+    }
+
+    /// When it was created and is due once a clock that was ahead no longer counts; `None` if its due
+    /// time can be explained without one.
+    pub(super) fn rescued(
+        &self,
+        longest: Duration,
+        now: Timestamp,
+    ) -> Option<(Timestamp, Timestamp)> {
+        let Row { created_at, due_at, ref locked_by, .. } = self.row;
+        if locked_by.is_some() {
+            return (due_at > now.saturating_add(longest)).then_some((created_at, now));
+        }
+        if created_at > now.saturating_add(RESCUE_SLACK) && due_at >= created_at {
+            return Some((now, now.saturating_add(due_at.since(created_at))));
+        }
+        (due_at > now.saturating_add(DELAY)).then_some((created_at, now))
     }
 
     pub(super) fn event(&self) -> Result<Event, Undecodable> {

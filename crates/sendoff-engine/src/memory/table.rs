@@ -10,6 +10,7 @@ use crate::store::{
     Claim, Claimed, Counts, Extended, Held, Lock, Outcome, Purge, Purged, Row, Settled, Settlement,
     Suspects, TopicCounts,
 };
+use crate::weight::weight;
 
 /// Ordered maps throughout: a simulation must find the same rows in the same order every time.
 #[derive(Debug, Default)]
@@ -66,7 +67,7 @@ impl Table {
                 suspect == (claim.suspects == Suspects::Only)
             })
             .take(claim.limit)
-            .scan(0, |sum, entry| within(sum, entry, claim.bytes))
+            .scan(None, |sum, entry| within(sum, entry, claim.bytes))
             .map(|entry| entry.row.event.id())
             .collect();
         ids.into_iter().filter_map(|id| self.change(id, |entry| take(entry, claim, now))).collect()
@@ -95,7 +96,7 @@ impl Table {
         let rows: Vec<Claimed> = self
             .visible(lock.skip_recent, lock.window, lock.from, now)
             .take(lock.limit)
-            .scan(0, |sum, entry| within(sum, entry, lock.bytes))
+            .scan(None, |sum, entry| within(sum, entry, lock.bytes))
             .map(|entry| {
                 let lost = entry.row.locked_by.is_some();
                 Claimed {
@@ -135,17 +136,22 @@ impl Table {
     }
 
     pub(super) fn rescue(&mut self, longest: Duration, now: Timestamp) -> u64 {
-        let furthest = now.saturating_add(longest);
         let ids: Vec<EventId> = self
             .pending
-            .values()
-            .filter_map(|id| self.rows.get(id))
-            .filter(|entry| entry.row.locked_by.is_some() && entry.row.due_at > furthest)
+            .range((now, 0)..)
+            .filter(|(_, id)| !self.locked.contains(id))
+            .filter_map(|(_, id)| self.rows.get(id))
+            .filter(|entry| entry.rescued(longest, now).is_some())
+            .take(limits::BATCH_ROWS)
             .map(|entry| entry.row.event.id())
             .collect();
         for id in &ids {
             // The holder stays on record: whoever takes the row over must count the loss.
-            self.change(*id, |entry| entry.row.due_at = now);
+            self.change(*id, |entry| {
+                if let Some((created_at, due_at)) = entry.rescued(longest, now) {
+                    (entry.row.created_at, entry.row.due_at) = (created_at, due_at);
+                }
+            });
         }
         ids.len() as u64
     }
@@ -285,10 +291,12 @@ fn is_young(created_at: Timestamp, skip_recent: Duration, now: Timestamp) -> boo
 }
 
 /// Lets rows through as long as they fit into `bytes` together, and the first one always.
-fn within<'a>(sum: &mut usize, entry: &'a Entry, bytes: usize) -> Option<&'a Entry> {
-    let first = *sum == 0;
-    *sum = sum.saturating_add(entry.row.event.payload().len().max(1));
-    (first || *sum <= bytes).then_some(entry)
+fn within<'a>(sum: &mut Option<usize>, entry: &'a Entry, bytes: usize) -> Option<&'a Entry> {
+    let before = sum.unwrap_or(0);
+    let with = before.saturating_add(weight(&entry.row.event));
+    let fits = sum.is_none() || with <= bytes;
+    *sum = Some(with);
+    fits.then_some(entry)
 }
 
 fn take(entry: &mut Entry, claim: &Claim<'_>, now: Timestamp) -> Claimed {

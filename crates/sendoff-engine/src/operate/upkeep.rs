@@ -8,7 +8,8 @@ use tracing::warn;
 use super::cleanup::{CleanupError, CleanupMaintainer, CleanupOptions};
 use crate::store::{OutboxStore, RetainStore, StoreError};
 
-/// Deletes delivered rows past their retention, and frees holds a stepped-back clock left behind.
+/// Deletes delivered rows past their retention, and puts right what a stepped-back clock left in the
+/// future.
 #[derive(Clone)]
 pub(crate) struct Upkeep {
     pub(crate) store: Arc<dyn OutboxStore>,
@@ -16,7 +17,7 @@ pub(crate) struct Upkeep {
     pub(crate) store_timeout: Duration,
 }
 
-/// How often to look for holds that reach too far ahead. They come with a clock that is set back,
+/// How often to look for rows that are too far ahead. They come with a clock that is set back,
 /// which is rare, and the look may have to pass every delayed row.
 const RESCUE_INTERVAL: Duration = Duration::from_secs(5 * 60);
 
@@ -26,7 +27,7 @@ impl Upkeep {
         let mut purge_at = Instant::now();
         loop {
             if let Err(error) = self.rescue().await {
-                warn!(error = report(&error), "could not look for holds that reach too far ahead");
+                warn!(error = report(&error), "could not look for rows that are too far ahead");
             }
             if Instant::now() >= purge_at {
                 purge_at = Instant::now() + self.purge_interval;
@@ -39,9 +40,19 @@ impl Upkeep {
     }
 
     async fn rescue(&self) -> Result<(), StoreError> {
-        let rows = self.bounded(self.store.rescue(limits::HOLD)).await?;
-        if rows > 0 {
-            warn!(rows, "freed holds that reached too far ahead: the clock stepped back");
+        let mut rescued = 0;
+        loop {
+            let rows = self.bounded(self.store.rescue(limits::HOLD)).await?;
+            rescued += rows;
+            if rows < limits::BATCH_ROWS as u64 {
+                break;
+            }
+        }
+        if rescued > 0 {
+            warn!(
+                rows = rescued,
+                "put right what a clock that stepped back had left in the future"
+            );
         }
         Ok(())
     }

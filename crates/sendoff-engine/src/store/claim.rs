@@ -21,12 +21,41 @@ pub trait ClaimStore: Send + Sync + 'static {
     /// delivered from memory; no payload is read.
     async fn confirm(&self, holds: &[Held]) -> Result<Vec<EventId>, StoreError>;
 
-    /// Makes every hold further ahead than `longest` visible, and returns how many there were.
+    /// Puts rows right that a clock which has since stepped back left in the future, and returns how
+    /// many there were. May scan; called at start and rarely afterwards. Up to
+    /// [`BATCH_ROWS`](sendoff_core::limits::BATCH_ROWS) rows in one call, so that each is short: whoever
+    /// gets so many back asks again. Rows that somebody has locked are left for another time.
     ///
-    /// Such a hold was made by a clock that has since stepped back. Delays are not holds: a row with
-    /// no `locked_by` is left alone. May scan; called at start and rarely afterwards.
+    /// Only what no hold and no delay explains, among pending rows, by the database's clock:
+    ///
+    /// - Held (`locked_by` is set) and due further ahead than `longest`: due now. The holder stays on
+    ///   record, so that its loss is counted.
+    /// - Not held, created more than [a second](RESCUE_SLACK) in the future, and due no earlier than
+    ///   that: it was written while the clock was ahead. `created_at` becomes now, and `due_at` moves
+    ///   back by the same distance, so that a delay lasts as long as it was asked for, and a second
+    ///   call finds nothing to move. In the order of their due times.
+    /// - Not held, and due further ahead than [any delay](sendoff_core::limits::DELAY): due now.
+    ///
+    /// A row of the past that was put off while the clock was ahead cannot be told from one with a
+    /// long delay, and waits.
     async fn rescue(&self, longest: Duration) -> Result<u64, StoreError>;
+
+    /// A number that changes when a link to the database was lost, as soon as the store knows it.
+    ///
+    /// A transaction whose commit was answered before may be gone then: a standby that never got it
+    /// may have been promoted. So events that wait in memory are [confirmed](Self::confirm) again
+    /// before they run. A counter will do: it goes up when an open connection of the store's own turns
+    /// out to be broken, or is given up because a statement was not answered; not when one is opened
+    /// for the first time or closed on purpose. Asked for every delivery from memory, so it must cost
+    /// nothing. A store that has no link to lose takes the default.
+    fn epoch(&self) -> u64 {
+        0
+    }
 }
+
+/// How far ahead a row may have been created without being [rescued](ClaimStore::rescue): clocks of
+/// two statements differ a little, and what is due so soon need not be helped.
+pub const RESCUE_SLACK: Duration = Duration::from_secs(1);
 
 /// What to claim.
 #[derive(Debug, Clone, Copy)]

@@ -206,15 +206,15 @@ async fn a_clock_that_stepped_back_holds_nothing_for_ever() {
     assert!(outbox.claim("b").await.is_empty());
 
     let longest = Duration::from_secs(600);
-    assert_eq!(outbox.store.rescue(longest).await.unwrap(), 1);
+    assert_eq!(outbox.store.rescue(longest).await.unwrap(), 2);
     assert_eq!(outbox.store.rescue(longest).await.unwrap(), 0);
     assert!(!outbox.settle(held(&lost), Outcome::Done).await, "a rescued hold is over");
     let claimed = outbox.claim_one("b").await;
     assert_eq!((claimed.id, claimed.lost, claimed.attempts), (id, true, 1));
     assert_eq!(
         outbox.row(later.id()).await.due_at,
-        outbox.clock.now().saturating_add(Duration::from_secs(3_600 * 4)),
-        "a delay is no hold"
+        outbox.clock.now().saturating_add(delay),
+        "a delay is no hold, and lasts as long as it was asked for"
     );
 }
 
@@ -225,6 +225,45 @@ async fn a_hold_at_its_maximum_is_not_rescued() {
     outbox.claim_one("a").await;
     assert_eq!(outbox.store.rescue(HOLD).await.unwrap(), 0);
     assert_eq!(outbox.store.rescue(HOLD - Duration::from_micros(1)).await.unwrap(), 1);
+}
+
+/// Nothing that is stored may stop the claims of others.
+#[tokio::test]
+async fn counts_beyond_their_bound_stop_no_claim() {
+    let outbox = Outbox::new().await;
+    let worn = outbox.write_due();
+    let most = i64::MAX;
+    outbox.execute(&format!("update outbox_event set attempts = {most}"));
+    outbox.claim_one("a").await;
+    outbox.execute(&format!("update outbox_event set losses = {most}"));
+    outbox.clock.advance(HOLD);
+    let other = outbox.write_due();
+    assert_eq!(outbox.claim_one("b").await.id, other);
+    let suspects = Claim { suspects: Suspects::Only, ..by("b") };
+    let claimed = outbox.store.claim(&suspects).await.unwrap();
+    assert_eq!((claimed.len(), claimed[0].id, claimed[0].attempts), (1, worn, u32::MAX));
+    assert!(outbox.settle(held(&claimed[0]), Outcome::Released).await);
+}
+
+/// What cannot be held is dead with the reason, and what cannot even be that is passed by.
+#[tokio::test]
+async fn a_row_that_cannot_be_held_is_put_aside_and_the_others_go_on() {
+    let outbox = Outbox::new().await;
+    let ids = [outbox.write_due(), outbox.write_due(), outbox.write_due()];
+    let refusing = |name: &str, at: &EventId, of: &str| {
+        let id: String = at.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        outbox.execute(&format!(
+            "create trigger {name} before update {of} on outbox_event
+             when new.event_id = x'{id}' begin select raise(abort, 'told to refuse'); end"
+        ));
+    };
+    refusing("no_hold", &ids[0], "of due_at");
+    refusing("no_change", &ids[1], "");
+    assert_eq!(outbox.claim_one("a").await.id, ids[2]);
+    let row = outbox.row(ids[0]).await;
+    assert_eq!(row.status, sendoff_core::Status::Dead);
+    assert!(row.last_error.unwrap().contains("told to refuse"));
+    assert_eq!(outbox.row(ids[1]).await.status, sendoff_core::Status::New);
 }
 
 #[tokio::test]

@@ -46,6 +46,9 @@ macro_rules! store_suite {
             a_claim_of_nothing_is_empty
             young_rows_are_skipped_when_asked
             a_window_narrows_a_claim_to_rows_created_within_it
+            a_claim_is_bounded_in_bytes
+            a_claim_begins_where_it_is_told
+            counts_at_their_bound_stop_no_claim
             terminal_rows_are_never_claimed
             a_row_lost_by_a_vanished_holder_counts_one_attempt
             a_row_born_held_by_a_vanished_writer_is_lost
@@ -75,6 +78,7 @@ macro_rules! store_suite {
             confirm_names_exactly_what_is_held_by_that_token
             rescue_frees_impossible_holds_and_no_delays
             a_hold_from_before_the_clock_stepped_back_is_rescued
+            rows_from_before_the_clock_stepped_back_are_rescued
             a_locked_row_is_busy_and_the_others_of_its_batch_are_settled
             a_busy_row_is_settled_by_the_same_token_when_its_lock_is_gone
             a_locked_row_is_not_extended_and_keeps_its_token
@@ -95,6 +99,7 @@ macro_rules! store_suite {
             a_locked_retry_is_due_by_the_clock_of_its_settlement
             a_locked_row_that_was_lost_counts_its_loss_when_it_is_settled
             a_window_narrows_a_lock_too
+            a_lock_is_bounded_in_bytes_and_begins_where_it_is_told
             a_lock_that_is_not_awaited_to_its_end_keeps_nothing
             purge_deletes_only_old_done_rows
             purge_takes_old_dead_rows_when_asked

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use sendoff_core::EventId;
+use sendoff_core::{Event, EventId};
 use sendoff_engine::store::{Claim, Outcome};
 
 use crate::conformance::probe::{HOLD, due, event, hold_of, ids};
@@ -130,4 +130,52 @@ pub async fn terminal_rows_are_never_claimed<H: StoreHarness>(probe: &Probe<H>) 
     assert!(probe.settle(hold_of(&claimed[1]), dead).await);
     probe.pass(HOLD * 2).await;
     assert!(probe.claim_all("node").await.is_empty());
+}
+
+/// Rows of so many bytes each.
+pub(super) fn heavy(bytes: usize) -> Event {
+    Event::builder("heavy").bytes(vec![7; bytes]).build().expect("an event")
+}
+
+/// What fits in bytes, in the order of claims; but always one row, however large.
+pub async fn a_claim_is_bounded_in_bytes<H: StoreHarness>(probe: &Probe<H>) {
+    let rows: Vec<_> = [4_000, 4_000, 4_000, 20_000, 1].map(heavy).map(due).into();
+    let written: Vec<_> = rows.iter().map(|row| row.event.id()).collect();
+    probe.commit(&rows).await;
+    let bounded = Claim { bytes: 10_000, ..probe.claim_by("node") };
+    assert_eq!(ids(&probe.claim(&bounded).await), written[..2]);
+    assert_eq!(ids(&probe.claim(&bounded).await), written[2..3]);
+    assert_eq!(ids(&probe.claim(&bounded).await), written[3..4], "too large, and alone");
+    assert_eq!(ids(&probe.claim(&bounded).await), written[4..]);
+    let none = Claim { bytes: 0, ..probe.claim_by("node") };
+    let last = probe.commit_due(2).await;
+    assert_eq!(ids(&probe.claim(&none).await), last[..1]);
+}
+
+/// A claim that is told where to begin leaves what is due earlier alone.
+pub async fn a_claim_begins_where_it_is_told<H: StoreHarness>(probe: &Probe<H>) {
+    let early = probe.commit_due(2).await;
+    probe.pass(1).await;
+    let from = probe.row(probe.commit_due(1).await[0]).await.due_at;
+    let late = Claim { from: Some(from), ..probe.claim_by("node") };
+    let claimed = probe.claim(&late).await;
+    assert_eq!((claimed.len(), claimed[0].was_due), (1, from), "what is due at that time is in");
+    assert!(probe.claim(&late).await.is_empty());
+    assert_eq!(ids(&probe.claim_all("node").await), early);
+}
+
+/// No stored count stops a claim of the others.
+pub async fn counts_at_their_bound_stop_no_claim<H: StoreHarness>(probe: &Probe<H>) {
+    let worn = probe.take_one("node").await;
+    let most = i32::MAX.unsigned_abs();
+    let retry = Outcome::Retry { delay: probe.ticks(0), attempts: most, error: "no".to_owned() };
+    assert!(probe.settle(worn, retry).await);
+    probe.pass(1).await;
+    assert_eq!(probe.claim_one("vanished").await.attempts, most);
+    probe.pass(HOLD).await;
+    let other = probe.commit_due(1).await[0];
+    let claimed = probe.claim_all("node").await;
+    assert_eq!(ids(&claimed), [worn.id, other]);
+    assert!(claimed[0].lost && claimed[0].attempts >= most);
+    assert!(probe.row(worn.id).await.attempts >= most);
 }

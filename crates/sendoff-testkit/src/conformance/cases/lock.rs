@@ -4,7 +4,8 @@ use std::time::Duration;
 use sendoff_core::{EventId, Status};
 use sendoff_engine::store::{Counts, InspectStore, Lock, LockStore, Outcome, RetainStore, Row};
 
-use crate::conformance::probe::{HOLD, ids};
+use super::claim::heavy;
+use crate::conformance::probe::{HOLD, due, ids};
 use crate::conformance::{Probe, StoreHarness};
 use crate::wait::answer;
 
@@ -258,4 +259,27 @@ pub async fn a_lock_that_is_not_awaited_to_its_end_keeps_nothing<H: StoreHarness
     batch.rollback().await.expect("rollback");
     let counts = probe.store().counts().await.expect("counts");
     assert_eq!(counts, Counts { new: 3, ..Counts::default() });
+}
+
+/// As a claim is: bounded in bytes, and beginning where it is told.
+pub async fn a_lock_is_bounded_in_bytes_and_begins_where_it_is_told<H: StoreHarness>(
+    probe: &Probe<H>,
+) {
+    let rows: Vec<_> = [20_000, 4_000, 4_000, 4_000].map(heavy).map(due).into();
+    let written: Vec<_> = rows.iter().map(|row| row.event.id()).collect();
+    probe.commit(&rows).await;
+    probe.pass(1).await;
+    let last = probe.commit_due(1).await;
+    let from = Some(probe.row(last[0]).await.due_at);
+    for (bytes, from, expected) in [
+        (10_000, None, &written[..1]),
+        (25_000, None, &written[..2]),
+        (0, None, &written[..1]),
+        (usize::MAX, from, &last[..]),
+    ] {
+        let lock = Lock { bytes, from, ..Lock::new(10) };
+        let mut batch = probe.store().lock(&lock).await.expect("lock").expect("rows are visible");
+        assert_eq!(ids(&batch.take()), expected);
+        batch.rollback().await.expect("rollback");
+    }
 }
