@@ -15,7 +15,7 @@ use crate::dispatch::{Interceptor, Listeners, Restarts, Worker, supervise};
 use crate::handover::{Alarm, Confirmer, Drops, Handover, Holds, LaneDepths, Lanes, Poller};
 use crate::lock::lock;
 use crate::operate::{Lag, Metrics, Shielded, Upkeep};
-use crate::settle::{Pace, SettleWriter, completions};
+use crate::settle::{Pace, Refusals, SettleWriter, completions};
 use crate::store::{OutboxStore, StoreError};
 
 /// What an engine is made of.
@@ -92,8 +92,9 @@ impl Engine {
 
         let pace = Pace {
             hold: config.hold,
-            extend_every: shortest_hold / 4,
-            store_timeout: config.statement_limit(),
+            shortest_hold,
+            statement_limit: config.statement_limit(),
+            refusals: Refusals { delay: config.retry_max, max_attempts: config.max_attempts },
         };
         let writer = SettleWriter::new(store.clone(), handover.clone(), completed, pace);
         let writer = Arc::new(tokio::sync::Mutex::new(writer));

@@ -11,7 +11,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use sendoff_core::{Failure, limits};
+use sendoff_core::Failure;
+
+use crate::settle::storable;
 
 /// Runs code that is not ours. A panic is a failure like any other, and nobody else's problem.
 pub(crate) fn shielded<T>(code: impl FnOnce() -> T) -> Result<T, Failure> {
@@ -80,11 +82,6 @@ pub(crate) fn last_words(failure: Failure) -> String {
     let text = error_text(&failure);
     discard(failure);
     text
-}
-
-/// NUL cannot be stored as text everywhere, and an error may quote anything.
-fn storable(text: &str) -> String {
-    limits::truncate(&text.replace('\0', "\u{fffd}"), limits::ERROR_CHARS).to_owned()
 }
 
 fn panicked(panic: Box<dyn Any + Send>) -> Failure {
@@ -168,6 +165,6 @@ mod tests {
         let thrown = shielded(|| panic_any(Bomb)).map(|(): ()| ());
         assert_eq!(thrown.unwrap_err().report(), "panicked: no message");
         assert_eq!(last_words(Failure::retry(Unspeakable)), "panicked: printed");
-        assert_eq!(last_words(Failure::retry("a\0b")), "a\u{fffd}b");
+        assert_eq!(last_words(Failure::retry("a\0b")), "a b");
     }
 }

@@ -47,7 +47,8 @@ impl Worker {
             let span =
                 info_span!("deliver", event.id = %id, event.r#type = parcel.delivery.event_type());
             let outcome = self.deliver(&parcel).instrument(span).await;
-            self.completions.send(Completion { ticket: parcel.ticket, outcome }).await;
+            let Parcel { ticket, attempt, .. } = parcel;
+            self.completions.send(Completion { ticket, attempt, outcome }).await;
         }
     }
 

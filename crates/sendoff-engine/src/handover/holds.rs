@@ -1,5 +1,5 @@
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ use crate::store::Held;
 #[derive(Debug)]
 pub(crate) struct Holds {
     table: Mutex<Table>,
-    /// Holds are extended when they end within this time, so one with less left is not taken in: it
-    /// might run out before anybody has looked.
+    /// A hold with less left than this is not taken in: it might run out before anybody has looked.
+    /// As long as a statement may take; see [`ending`](Self::ending).
     horizon: Duration,
     /// After this long in work a run counts as stuck: no longer extended, and taken in anew.
     ttl: Option<Duration>,
@@ -33,7 +33,9 @@ struct Table {
     rows: BTreeMap<EventId, Hold>,
     runs: u64,
     /// Held by us and wanted by nobody here: to be made visible again.
-    unwanted: Vec<Held>,
+    unwanted: VecDeque<Held>,
+    /// Give-ups that found no room there.
+    overflow: u64,
 }
 
 #[derive(Debug)]
@@ -64,7 +66,7 @@ pub(crate) enum Admission {
 pub(crate) struct Run(u64);
 
 /// What give-ups may pile up to; beyond it the holds run out by themselves.
-const UNWANTED: usize = 10 * limits::BATCH_ROWS;
+const UNWANTED: usize = 50 * limits::BATCH_ROWS;
 
 impl Holds {
     pub(crate) fn new(horizon: Duration, ttl: Option<Duration>) -> Self {
@@ -127,11 +129,13 @@ impl Holds {
         was.and_then(|hold| hold.held)
     }
 
-    /// The holds that end soon and should be extended.
+    /// The holds that end soon and should be extended: early enough for one statement that is lost,
+    /// and another one.
     pub(crate) fn ending(&self) -> Vec<Held> {
         let now = Instant::now();
+        let early = self.horizon * 3 / 2;
         let table = lock(&self.table);
-        let ending = |hold: &&Hold| hold.until.is_within(self.horizon) && !self.is_stuck(hold, now);
+        let ending = |hold: &&Hold| hold.until.is_within(early) && !self.is_stuck(hold, now);
         table.rows.values().filter(ending).filter_map(|hold| hold.held).collect()
     }
 
@@ -157,22 +161,41 @@ impl Holds {
     pub(crate) fn give_up(&self, held: Held) {
         let mut table = lock(&self.table);
         if table.unwanted.len() < UNWANTED {
-            table.unwanted.push(held);
+            table.unwanted.push_back(held);
             drop(table);
             self.changed.notify_waiters();
+        } else {
+            table.overflow += 1;
         }
     }
 
-    /// What was given up since the last call.
-    pub(crate) fn take_unwanted(&self) -> Vec<Held> {
-        std::mem::take(&mut lock(&self.table).unwanted)
+    /// What was given up, the oldest first and at most `limit` of it.
+    pub(crate) fn take_unwanted(&self, limit: usize) -> Vec<Held> {
+        let unwanted = &mut lock(&self.table).unwanted;
+        let count = unwanted.len().min(limit);
+        unwanted.drain(..count).collect()
+    }
+
+    /// Whether nothing is held.
+    pub(crate) fn is_empty(&self) -> bool {
+        lock(&self.table).rows.is_empty()
+    }
+
+    /// Whether something was given up.
+    pub(crate) fn has_unwanted(&self) -> bool {
+        !lock(&self.table).unwanted.is_empty()
+    }
+
+    /// How many were given up since the last call for which there was no room.
+    pub(crate) fn take_overflow(&self) -> u64 {
+        std::mem::take(&mut lock(&self.table).overflow)
     }
 
     /// Everything still here, at the end: given up or in a run that was cut off.
     pub(crate) fn take_all(&self) -> Vec<Held> {
         let mut table = std::mem::take(&mut *lock(&self.table));
         table.unwanted.extend(table.rows.into_values().filter_map(|hold| hold.held));
-        table.unwanted
+        table.unwanted.into()
     }
 
     /// How long the oldest event here has been here.
@@ -186,7 +209,7 @@ impl Holds {
     pub(crate) async fn unwanted(&self) {
         loop {
             let changed = self.changed.notified();
-            if !lock(&self.table).unwanted.is_empty() {
+            if self.has_unwanted() {
                 return;
             }
             changed.await;
@@ -274,7 +297,7 @@ mod tests {
         assert!(matches!(holds.admit(held(2), end, Lane::Cold), Admission::InFlight));
         assert_eq!(ticket.held(), Some(held(2)));
         ticket.settled(held(2));
-        assert!(holds.take_unwanted().is_empty(), "what is settled is not given up");
+        assert!(holds.take_unwanted(usize::MAX).is_empty(), "what is settled is not given up");
         assert!(matches!(holds.admit(held(3), end, Lane::Hot), Admission::Ticket(_)));
     }
 
@@ -286,7 +309,7 @@ mod tests {
         let claimed = holds.admit(held(2), Deadline::after(9 * SECOND), Lane::Cold);
         assert!(matches!(claimed, Admission::InFlight));
         ticket.settled(held(1));
-        assert_eq!(holds.take_unwanted(), [held(2)]);
+        assert_eq!(holds.take_unwanted(usize::MAX), [held(2)]);
     }
 
     /// Holds D3.
@@ -325,7 +348,7 @@ mod tests {
     async fn a_ticket_that_is_dropped_gives_its_hold_up() {
         let holds = holds(None);
         drop(admit(&holds, 1, 9 * SECOND));
-        assert_eq!(holds.take_unwanted(), [held(1)]);
+        assert_eq!(holds.take_unwanted(usize::MAX), [held(1)]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -333,7 +356,7 @@ mod tests {
         let holds = holds(None);
         let soon = Deadline::after(2 * SECOND);
         assert!(matches!(holds.admit(held(1), soon, Lane::Hot), Admission::TooLate));
-        assert_eq!(holds.take_unwanted(), [held(1)]);
+        assert_eq!(holds.take_unwanted(usize::MAX), [held(1)]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -356,7 +379,7 @@ mod tests {
         let holds = holds(None);
         admit(&holds, 1, 3 * SECOND).settled(held(1));
         holds.extended(&[held(1)], &[held(2)], Deadline::after(9 * SECOND));
-        assert_eq!(holds.take_unwanted(), [held(2)]);
+        assert_eq!(holds.take_unwanted(usize::MAX), [held(2)]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -380,7 +403,9 @@ mod tests {
             holds.give_up(held(token));
         }
         holds.unwanted().await;
-        assert_eq!(holds.take_unwanted().len(), UNWANTED);
+        assert_eq!(holds.take_unwanted(7).len(), 7);
+        assert_eq!(holds.take_unwanted(usize::MAX).len(), UNWANTED - 7);
+        assert_eq!((holds.take_overflow(), holds.take_overflow()), (5, 0));
         assert!(holds.take_all().is_empty());
     }
 }

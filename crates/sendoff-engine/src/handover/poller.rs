@@ -200,13 +200,13 @@ impl Poller {
                 let error = report(&undecodable);
                 error!(event.id = %row.id, error, "stored row cannot be decoded");
                 let outcome = Outcome::Dead { attempts: attempt.uncounted(), error };
-                return self.completions.send(Completion { ticket, outcome }).await;
+                return self.completions.send(Completion { ticket, attempt, outcome }).await;
             }
         };
         if attempt.is_exhausted(max_attempts) {
             let error = format!("its holder vanished {max_attempts} times");
             let outcome = Outcome::Dead { attempts: max_attempts, error };
-            return self.completions.send(Completion { ticket, outcome }).await;
+            return self.completions.send(Completion { ticket, attempt, outcome }).await;
         }
         let delivery = Delivery {
             event,

@@ -37,6 +37,12 @@ pub trait Metrics: Send + Sync + 'static {
         let _ = count;
     }
 
+    /// So many rows that nobody here wants could not be released, because too many waited for it;
+    /// others see them when their holds end.
+    fn unreleased(&self, count: u64) {
+        let _ = count;
+    }
+
     /// How full the lanes are.
     fn lane_depths(&self, depths: LaneDepths) {
         let _ = depths;
@@ -99,6 +105,10 @@ impl Metrics for Shielded {
         self.call(|metrics| metrics.fenced(count));
     }
 
+    fn unreleased(&self, count: u64) {
+        self.call(|metrics| metrics.unreleased(count));
+    }
+
     fn lane_depths(&self, depths: LaneDepths) {
         self.call(|metrics| metrics.lane_depths(depths));
     }
@@ -132,6 +142,7 @@ pub struct Counters {
     failed: AtomicU64,
     dead: AtomicU64,
     fenced: AtomicU64,
+    unreleased: AtomicU64,
     hot_depth: AtomicU64,
     cold_depth: AtomicU64,
     oldest_lag_micros: AtomicU64,
@@ -149,6 +160,7 @@ pub struct CounterValues {
     pub failed: u64,
     pub dead: u64,
     pub fenced: u64,
+    pub unreleased: u64,
     pub hot_depth: u64,
     pub cold_depth: u64,
     pub oldest_lag: Duration,
@@ -167,6 +179,7 @@ impl Counters {
             failed: read(&self.failed),
             dead: read(&self.dead),
             fenced: read(&self.fenced),
+            unreleased: read(&self.unreleased),
             hot_depth: read(&self.hot_depth),
             cold_depth: read(&self.cold_depth),
             oldest_lag: Duration::from_micros(read(&self.oldest_lag_micros)),
@@ -210,6 +223,10 @@ impl Metrics for Counters {
 
     fn fenced(&self, count: u64) {
         add(&self.fenced, count);
+    }
+
+    fn unreleased(&self, count: u64) {
+        add(&self.unreleased, count);
     }
 
     fn lane_depths(&self, depths: LaneDepths) {

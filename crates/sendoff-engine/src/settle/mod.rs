@@ -1,8 +1,52 @@
 //! What became of each delivery, written back: batched, fenced, and in one order.
+//!
+//! `carry.rs` decides what is sent again and when, `refusal.rs` what a settlement becomes that the
+//! database refuses, `extension.rs` keeps holds; the outbox's writer and the relay's batches share
+//! them.
 
-mod batch;
+mod carry;
+mod extension;
+mod fit;
 mod queue;
+mod refusal;
+mod text;
 mod writer;
 
+use std::time::Duration;
+
+use sendoff_core::limits;
+use tokio::time::timeout;
+use tracing::error;
+
+pub(crate) use carry::{Carry, FIRST_PAUSE, Fate, Item, Over, Waits};
+pub(crate) use extension::Extender;
 pub(crate) use queue::{Completion, Completions, completions};
+pub(crate) use refusal::Refusals;
+pub(crate) use text::storable;
 pub(crate) use writer::{Pace, SettleWriter};
+
+use crate::store::{Held, SettleStore, Settled, Settlement, StoreError};
+
+/// One settlement statement, which may take no longer than `limit`.
+pub(crate) async fn send<B>(
+    store: &dyn SettleStore,
+    batch: &[Item<B>],
+    limit: Duration,
+) -> Result<Settled, StoreError> {
+    let settlements: Vec<Settlement> = batch.iter().map(|item| item.settlement.clone()).collect();
+    timeout(limit, store.settle(&settlements)).await.unwrap_or(Err(StoreError::Timeout))
+}
+
+/// The database refuses whatever could be written about these events. It will deliver them again,
+/// but seldom: they are held for as long as a hold may be.
+pub(crate) async fn put_off(store: &dyn SettleStore, refused: Vec<Held>, limit: Duration) {
+    for Held { id, .. } in &refused {
+        error!(
+            event.id = %id,
+            "the database refuses to record what became of this event: it comes again, but seldom"
+        );
+    }
+    if !refused.is_empty() {
+        Extender::default().extend(store, refused, limits::HOLD, limit).await;
+    }
+}

@@ -1,3 +1,4 @@
+use sendoff_core::Attempt;
 use tokio::sync::mpsc;
 
 use crate::handover::Ticket;
@@ -7,6 +8,7 @@ use crate::store::Outcome;
 #[derive(Debug)]
 pub(crate) struct Completion {
     pub(crate) ticket: Ticket,
+    pub(crate) attempt: Attempt,
     pub(crate) outcome: Outcome,
 }
 

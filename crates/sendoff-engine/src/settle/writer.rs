@@ -1,33 +1,32 @@
-use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sendoff_core::{EventId, limits, report};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 use tracing::{debug, error, warn};
 
-use super::Completion;
-use super::batch::Batch;
-use crate::handover::{Deadline, Handover};
-use crate::store::{OutboxStore, Outcome, StoreError};
+use super::{
+    Carry, Completion, Extender, FIRST_PAUSE, Fate, Item, Over, Refusals, Waits, put_off, send,
+};
+use crate::handover::{Handover, Ticket};
+use crate::store::{Held, OutboxStore, Outcome};
 
-/// Writes settlements, give-ups and extensions, one statement after the other.
+/// Writes settlements, releases and extensions, one statement after the other.
 ///
 /// One writer for all three: an extension that overtook a settlement would make it look stale, and
 /// the event would be delivered twice (G4). There is no timer in front of a settlement either:
 /// completions gather while the previous statement is under way, so an idle node settles one event
-/// at once and a busy one thousands together.
+/// at once and a busy one thousands together. What fails is [carried](Carry) apart from the rest.
 pub(crate) struct SettleWriter {
     store: Arc<dyn OutboxStore>,
     handover: Arc<Handover>,
     completions: mpsc::Receiver<Completion>,
     pace: Pace,
-    /// What is to be written, the next one first. Empty unless the database failed us.
-    backlog: VecDeque<Batch>,
-    retry_at: Instant,
-    pause: Duration,
+    carry: Carry<Option<Ticket>>,
+    extender: Extender,
     extend_at: Instant,
+    /// How soon holds are looked at again after some of them could not be extended.
+    extend_pause: Duration,
 }
 
 /// How the writer keeps time.
@@ -35,14 +34,38 @@ pub(crate) struct SettleWriter {
 pub(crate) struct Pace {
     /// What an extension extends by.
     pub(crate) hold: Duration,
-    /// How often to look for holds to extend; twice within the time they are looked at ahead.
-    pub(crate) extend_every: Duration,
+    /// The shortest time for which anything is held.
+    pub(crate) shortest_hold: Duration,
     /// How long one statement may take.
-    pub(crate) store_timeout: Duration,
+    pub(crate) statement_limit: Duration,
+    pub(crate) refusals: Refusals,
 }
 
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
+impl Pace {
+    /// How often to look for holds to extend: often enough that one statement that is lost in
+    /// between lets none of them run out.
+    fn extend_every(&self) -> Duration {
+        self.shortest_hold / 8
+    }
+
+    /// The longest pause of a busy row. When its lock is gone and its hold has run out meanwhile,
+    /// this writer should be there before anybody's poller.
+    fn longest_wait(&self) -> Duration {
+        self.shortest_hold / 40
+    }
+
+    fn waits(&self) -> Waits {
+        let database = LONGEST_PAUSE.min(self.shortest_hold / 4);
+        Waits { row: self.longest_wait(), database }
+    }
+}
+
+type Carried = Item<Option<Ticket>>;
+
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// The share of a statement that is for releases, or for rows that were busy, while there are more
+/// completions than fit.
+const SHARE: usize = 4;
 
 impl SettleWriter {
     pub(crate) fn new(
@@ -51,126 +74,144 @@ impl SettleWriter {
         completions: mpsc::Receiver<Completion>,
         pace: Pace,
     ) -> Self {
-        let (backlog, retry_at, pause) = (VecDeque::new(), Instant::now(), FIRST_PAUSE);
-        let extend_at = Instant::now() + pace.extend_every;
-        Self { store, handover, completions, pace, backlog, retry_at, pause, extend_at }
+        let carry = Carry::new(pace.waits(), pace.refusals);
+        let (extender, extend_pause) = (Extender::default(), FIRST_PAUSE);
+        let extend_at = Instant::now() + pace.extend_every();
+        Self { store, handover, completions, pace, carry, extender, extend_at, extend_pause }
     }
 
-    /// Runs until every sender of completions is gone, then gives up what is still held.
+    /// Runs until every sender of completions is gone, then releases what is still held.
     ///
     /// After a panic it can be run again: what it had in hand is given up by its tickets.
     pub(crate) async fn run(&mut self) {
         let mut completed = Vec::new();
         let mut open = true;
-        while open || !self.backlog.is_empty() {
-            // While the database refuses what there is, nothing new is taken: workers wait.
-            let failing = !self.backlog.is_empty();
+        while open {
+            // While the database is unavailable nothing new is taken: workers wait.
+            let takes = self.carry.takes_more();
+            let again_at = self.carry.next_at();
+            let room = self.room();
             tokio::select! {
                 biased;
                 // Time first: under endless completions holds must still be extended.
                 () = sleep_until(self.extend_at) => self.extend().await,
-                () = sleep_until(self.retry_at), if failing => self.write().await,
-                count = self.completions.recv_many(&mut completed, limits::BATCH_ROWS), if !failing => {
-                    open = count > 0;
-                    self.settle(&mut completed).await;
+                () = until(again_at) => {
+                    self.send_again().await;
+                    // A turn for what is new: what is in trouble must not hold it back.
+                    while self.carry.takes_more()
+                        && completed.len() < room
+                        && let Ok(next) = self.completions.try_recv()
+                    {
+                        completed.push(next);
+                    }
+                    self.send_new(&mut completed).await;
                 }
-                () = self.handover.holds.unwanted(), if !failing => self.release().await,
+                count = self.completions.recv_many(&mut completed, room), if takes => {
+                    open = count > 0;
+                    self.send_new(&mut completed).await;
+                }
+                () = self.handover.holds.unwanted(), if takes => {
+                    self.send_new(&mut completed).await;
+                }
             }
         }
-        self.backlog.push_back(Batch::releasing(self.handover.holds.take_all()));
-        while !self.backlog.is_empty() {
-            sleep_until(self.retry_at).await;
-            self.write().await;
+        let settling = self.carry.ids();
+        let mut held = self.handover.holds.take_all();
+        held.retain(|held| !settling.contains(&held.id));
+        self.carry.add(held.into_iter().map(release).collect(), Instant::now());
+        while let Some(at) = self.carry.next_at() {
+            sleep_until(at).await;
+            self.send_again().await;
         }
     }
 
-    async fn settle(&mut self, completed: &mut Vec<Completion>) {
-        let mut batch = Batch::default();
-        for Completion { ticket, outcome } in completed.drain(..) {
+    /// How many completions to take for one statement.
+    fn room(&self) -> usize {
+        let fit = self.carry.fit();
+        let others = if self.handover.holds.has_unwanted() { fit / SHARE } else { 0 };
+        fit - others
+    }
+
+    /// Sends what completed, with releases and with what was busy and is to be tried again now.
+    async fn send_new(&mut self, completed: &mut Vec<Completion>) {
+        if completed.is_empty() && !self.carry.takes_more() {
+            return;
+        }
+        let fit = self.carry.fit();
+        let mut batch: Vec<Carried> = Vec::with_capacity(completed.len());
+        let mut lost = 0;
+        for Completion { ticket, attempt, outcome } in completed.drain(..) {
             // The token as it is now: an extension may have changed it since the run began.
             match ticket.held() {
-                Some(held) => batch.push(held, outcome, ticket),
-                None => self.count_fenced(1),
+                Some(held) => batch.push(Item::new(held, outcome, Some(attempt), Some(ticket))),
+                None => lost += 1,
             }
         }
-        self.backlog.push_back(batch);
-        self.write().await;
+        self.count_fenced(lost);
+        let room = fit.saturating_sub(batch.len());
+        batch.extend(self.carry.joining(Instant::now(), room.min(fit / SHARE)));
+        let unwanted = self.handover.holds.take_unwanted(fit.saturating_sub(batch.len()));
+        let released = unwanted.len();
+        batch.extend(unwanted.into_iter().map(release));
+        if !batch.is_empty() {
+            self.send(batch).await;
+        }
+        if released > 0 {
+            debug!(rows = released, "holds released");
+            self.handover.alarm.ring();
+        }
+        self.count_unreleased();
         self.handover.metrics.lane_depths(self.handover.lanes.depths());
     }
 
-    /// Makes rows nobody wants here visible again, for anybody.
-    async fn release(&mut self) {
-        let unwanted = self.handover.holds.take_unwanted();
-        debug!(rows = unwanted.len(), "holds given up");
-        self.backlog.push_back(Batch::releasing(unwanted));
-        self.write().await;
-        self.handover.alarm.ring();
+    /// Sends what could not be settled the last time and is to be tried again now.
+    async fn send_again(&mut self) {
+        let batch = self.carry.due(Instant::now());
+        if !batch.is_empty() {
+            self.send(batch).await;
+        }
     }
 
-    /// Writes the backlog as far as the database lets us. A settlement that fails is not a failed
-    /// delivery: it is tried until it is taken, and what is refused for good is left to run out.
-    async fn write(&mut self) {
-        while let Some(mut batch) = self.backlog.pop_front() {
-            if Instant::now() >= self.extend_at {
-                self.extend().await;
-            }
-            batch.refresh();
-            if batch.settlements.len() > limits::BATCH_ROWS {
-                self.backlog.push_front(batch.split_off(limits::BATCH_ROWS));
-            }
-            match self.send(&batch).await {
-                Ok(applied) => self.written(batch, &applied),
-                Err(error @ (StoreError::Refused(_) | StoreError::Closed)) => {
-                    // One row that cannot be written must not hold back the others: halve until it
-                    // is alone.
-                    if batch.settlements.len() > 1 {
-                        let rest = batch.split_off(batch.settlements.len() / 2);
-                        self.backlog.push_front(rest);
-                        self.backlog.push_front(batch);
-                    } else {
-                        error!(error = report(&error), "settlement refused");
-                        batch.finish();
-                    }
-                }
-                Err(error) => {
-                    let rows = batch.settlements.len();
-                    warn!(error = report(&error), rows, "settlement failed, trying again");
-                    batch.in_doubt = true;
-                    self.backlog.push_front(batch);
-                    self.retry_at = Instant::now() + self.pause;
-                    self.pause = (self.pause * 2).min(LONGEST_PAUSE).min(self.pace.extend_every);
-                    return;
-                }
+    /// A settlement that fails is not a failed delivery: it is tried until it is taken.
+    async fn send(&mut self, mut batch: Vec<Carried>) {
+        if Instant::now() >= self.extend_at {
+            self.extend().await;
+        }
+        // The holds as they are now. While a settlement waited, its row may have been extended, or
+        // have run out and been claimed again by this very node, for the run that it settles.
+        for item in &mut batch {
+            if let Some(held) = item.bearer.as_ref().and_then(Ticket::held) {
+                item.settlement.held = held;
             }
         }
-        self.pause = FIRST_PAUSE;
+        let answer = send(&*self.store, &batch, self.pace.statement_limit).await;
+        let ended = self.carry.answered(batch, answer.as_ref().cloned(), Instant::now());
+        self.finish(ended).await;
     }
 
-    async fn send(&self, batch: &Batch) -> Result<BTreeSet<EventId>, StoreError> {
-        if batch.settlements.is_empty() {
-            return Ok(BTreeSet::new());
-        }
-        let statement = self.store.settle(&batch.settlements);
-        let answer = timeout(self.pace.store_timeout, statement).await;
-        Ok(answer.unwrap_or(Err(StoreError::Timeout))?.applied.into_iter().collect())
-    }
-
-    fn written(&self, batch: Batch, applied: &BTreeSet<EventId>) {
-        for settlement in batch.settlements.iter().filter(|s| applied.contains(&s.held.id)) {
-            match &settlement.outcome {
-                Outcome::Retry { delay, .. } => self.handover.alarm.ring_after(*delay),
-                Outcome::Dead { attempts, error } => {
+    async fn finish(&mut self, ended: Vec<Over<Option<Ticket>>>) {
+        let (mut fenced, mut refused) = (0, Vec::new());
+        for Over { item, fate } in ended {
+            let held = item.settlement.held;
+            match (fate, &item.settlement.outcome) {
+                (Fate::Fenced, _) => fenced += 1,
+                (Fate::Applied, Outcome::Retry { delay, .. }) => {
+                    self.handover.alarm.ring_after(*delay);
+                }
+                (Fate::Applied, Outcome::Dead { attempts, error }) => {
                     self.handover.metrics.dead();
-                    error!(event.id = %settlement.held.id, attempts, error, "event is dead");
+                    error!(event.id = %held.id, attempts, error, "event is dead");
                 }
-                Outcome::Done | Outcome::Released | Outcome::Restored { .. } => {}
+                // What is released runs out by itself.
+                (Fate::Refused, outcome) if !outcome.is_given_up() => refused.push(held),
+                _ => {}
+            }
+            if let Some(ticket) = item.bearer {
+                ticket.settled(held);
             }
         }
-        // After a lost reply our own first try may have been carried out: nobody fenced us then.
-        if !batch.in_doubt {
-            self.count_fenced(batch.settlements.len().saturating_sub(applied.len()));
-        }
-        batch.finish();
+        self.count_fenced(fenced);
+        put_off(&*self.store, refused, self.pace.statement_limit).await;
     }
 
     fn count_fenced(&self, count: usize) {
@@ -180,31 +221,47 @@ impl SettleWriter {
         }
     }
 
-    async fn extend(&mut self) {
-        self.extend_at = Instant::now() + self.pace.extend_every;
-        // A try of these may have been carried out although its reply was lost, or may still be: it
-        // must not find another token.
-        let in_doubt: BTreeSet<_> =
-            self.backlog.iter().flat_map(|batch| &batch.settlements).map(|s| s.held.id).collect();
-        let mut ending = self.handover.holds.ending();
-        ending.retain(|held| !in_doubt.contains(&held.id));
-        for part in ending.chunks(limits::BATCH_ROWS) {
-            let until = Deadline::after(self.pace.hold);
-            let statement = self.store.extend(part, self.pace.hold);
-            let answer = timeout(self.pace.store_timeout, statement).await;
-            match answer.unwrap_or(Err(StoreError::Timeout)) {
-                Ok(extended) => {
-                    let lost = part.len() - extended.held.len() - extended.busy.len();
-                    if lost > 0 {
-                        warn!(lost, "holds lost to others");
-                    }
-                    self.handover.holds.extended(part, &extended.held, until);
-                }
-                Err(error) => {
-                    warn!(error = report(&error), holds = part.len(), "holds not extended");
-                    return;
-                }
-            }
+    fn count_unreleased(&self) {
+        let count = self.handover.holds.take_overflow();
+        if count > 0 {
+            self.handover.metrics.unreleased(count);
+            warn!(count, "too many rows to release: they are visible when their holds end");
         }
+    }
+
+    async fn extend(&mut self) {
+        let in_doubt = self.carry.in_doubt();
+        let mut ending: Vec<Held> = self.handover.holds.ending();
+        ending.retain(|held| !in_doubt.contains(&held.id));
+        let Pace { hold, statement_limit, .. } = self.pace;
+        let extension = self.extender.extend(&*self.store, ending, hold, statement_limit).await;
+        for part in &extension.decided {
+            self.handover.holds.extended(&part.asked, &part.held, part.until);
+        }
+        // What is busy, or had no answer, soon again: it may have little time left.
+        let longest = match &extension.failed {
+            Some(_) => self.pace.extend_every(),
+            None => self.pace.longest_wait(),
+        };
+        if extension.failed.is_some() || extension.busy > 0 {
+            self.extend_at = Instant::now() + self.extend_pause.min(longest);
+            self.extend_pause = (self.extend_pause * 2).min(longest).max(FIRST_PAUSE);
+        } else {
+            // What is taken in after this look has almost all of its time left.
+            let idle = if self.handover.holds.is_empty() { 2 } else { 1 };
+            self.extend_at = Instant::now() + self.pace.extend_every() * idle;
+            self.extend_pause = FIRST_PAUSE;
+        }
+    }
+}
+
+fn release(held: Held) -> Carried {
+    Item::new(held, Outcome::Released, None, None)
+}
+
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }

@@ -1,5 +1,6 @@
-use std::sync::Arc;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -7,8 +8,8 @@ use sendoff_core::EventId;
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::{
     Claim, ClaimStore, Claimed, Counts, Extended, Held, InspectStore, Lock, LockStore, LockedRows,
-    Purge, Purged, RetainStore, Row, SettleStore, Settled, Settlement, StoreError, TopicCounts,
-    WakeStore,
+    Outcome, Purge, Purged, RetainStore, Row, SettleStore, Settled, Settlement, StoreError,
+    TopicCounts, WakeStore,
 };
 
 /// A store in memory whose statements fail when told.
@@ -18,15 +19,27 @@ pub(crate) struct Flaky {
     troubles: Arc<Troubles>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Troubles {
     claims: AtomicUsize,
     settlements: AtomicUsize,
     batches: AtomicUsize,
     purges: AtomicIsize,
     down: AtomicBool,
-    refuses: std::sync::Mutex<Option<EventId>>,
-    panics: std::sync::Mutex<Vec<&'static str>>,
+    refuses: Mutex<Option<Refuses>>,
+    hangs: Mutex<Option<Hangs>>,
+    hanging: AtomicUsize,
+    takes: Mutex<Duration>,
+    panics: Mutex<Vec<&'static str>>,
+}
+
+type Refuses = Box<dyn Fn(EventId, &Outcome) -> bool + Send>;
+type Hangs = Box<dyn Fn(&[EventId]) -> bool + Send>;
+
+impl fmt::Debug for Troubles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Troubles").finish_non_exhaustive()
+    }
 }
 
 impl Flaky {
@@ -73,7 +86,49 @@ impl Flaky {
 
     /// Every batch with this event is refused for good.
     pub(crate) fn refuse(&self, id: EventId) {
-        *self.troubles.refuses.lock().unwrap() = Some(id);
+        self.refuse_where(move |refused, _| refused == id);
+    }
+
+    /// Every batch with such a settlement is refused for good.
+    pub(crate) fn refuse_where(
+        &self,
+        refuses: impl Fn(EventId, &Outcome) -> bool + Send + 'static,
+    ) {
+        *self.troubles.refuses.lock().unwrap() = Some(Box::new(refuses));
+    }
+
+    /// Refuses error texts that LATIN1 has no characters for.
+    pub(crate) fn refuse_strange_text(&self) {
+        self.refuse_where(|_, outcome| match outcome {
+            Outcome::Retry { error, .. } | Outcome::Dead { error, .. } => {
+                !error.chars().all(|c| c != '\0' && u32::from(c) < 256)
+            }
+            _ => false,
+        });
+    }
+
+    /// Settlement statements about such events are never answered, nor carried out.
+    pub(crate) fn hang_where(&self, hangs: impl Fn(&[EventId]) -> bool + Send + 'static) {
+        *self.troubles.hangs.lock().unwrap() = Some(Box::new(hangs));
+    }
+
+    /// The next settlement statement is never answered, nor carried out.
+    pub(crate) fn hang_next(&self) {
+        self.troubles.hanging.store(1, Ordering::SeqCst);
+    }
+
+    /// Every settlement statement takes so long.
+    pub(crate) fn take(&self, time: Duration) {
+        *self.troubles.takes.lock().unwrap() = time;
+    }
+
+    fn check_refused<'a>(
+        &self,
+        mut batch: impl Iterator<Item = (EventId, &'a Outcome)>,
+    ) -> Result<(), StoreError> {
+        let refuses = self.troubles.refuses.lock().unwrap();
+        let refused = refuses.as_ref().is_some_and(|no| batch.any(|(id, outcome)| no(id, outcome)));
+        if refused { Err(StoreError::Refused("told to refuse".into())) } else { Ok(()) }
     }
 
     /// Settlement statements that were carried out.
@@ -115,10 +170,14 @@ impl SettleStore for Flaky {
         self.step("settle");
         self.check_up()?;
         strike(&self.troubles.settlements)?;
-        let refused = *self.troubles.refuses.lock().unwrap();
-        if batch.iter().any(|settlement| Some(settlement.held.id) == refused) {
-            return Err(StoreError::Refused("told to refuse".into()));
+        self.check_refused(batch.iter().map(|s| (s.held.id, &s.outcome)))?;
+        let ids: Vec<EventId> = batch.iter().map(|settlement| settlement.held.id).collect();
+        let hangs = self.troubles.hangs.lock().unwrap().as_ref().is_some_and(|hangs| hangs(&ids));
+        if hangs || strike(&self.troubles.hanging).is_err() {
+            std::future::pending::<()>().await;
         }
+        let takes = *self.troubles.takes.lock().unwrap();
+        tokio::time::sleep(takes).await;
         self.troubles.batches.fetch_add(1, Ordering::SeqCst);
         self.table.settle(batch).await
     }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap says less, not more")]
 
 mod capture;
+mod carried;
 mod close;
 mod dispatch;
 mod flaky;

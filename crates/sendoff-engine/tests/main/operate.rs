@@ -46,6 +46,7 @@ async fn everything_that_happens_is_counted() {
         failed: 3,
         dead: 3,
         fenced: 0,
+        unreleased: 0,
         hot_depth: 0,
         cold_depth: 0,
         oldest_lag: values.oldest_lag,
