@@ -35,10 +35,15 @@ pub struct OutboxConfig {
     /// Attempts before an event is dead. 10.
     pub max_attempts: u32,
 
-    /// How long a handler may run; none by default.
+    /// How long a handler may run; a run that takes longer is a failed attempt. 5 minutes. None lets
+    /// handlers run for ever: one that hangs has its worker until the process ends.
     pub handler_timeout: Option<Duration>,
-    /// After this long in work an event is no longer extended, so that others may take it: for
-    /// handlers that hang without a timeout. None by default.
+    /// How long an event may wait in a lane before it is released to others. Once every worker has been
+    /// in one handler for as long as this, what waits is released at once, and nothing is claimed or
+    /// taken from commits until a worker is free. 30 s.
+    pub start_within: Duration,
+    /// After this long in work an event is no longer extended, so that others may take it, and not taken
+    /// in here again while its run goes on: for handlers that hang without a timeout. None by default.
     pub in_flight_ttl: Option<Duration>,
     /// What to do with an event nobody listens for. Dead at once.
     pub unroutable: Unroutable,
@@ -75,7 +80,8 @@ impl Default for OutboxConfig {
             retry_base: Duration::from_millis(200),
             retry_max: Duration::from_secs(60),
             max_attempts: 10,
-            handler_timeout: None,
+            handler_timeout: Some(HANDLER_TIMEOUT),
+            start_within: START_WITHIN,
             in_flight_ttl: None,
             unroutable: Unroutable::Dead,
             hot_grace: Duration::from_secs(10),
@@ -88,6 +94,14 @@ impl Default for OutboxConfig {
         }
     }
 }
+
+/// How long a handler may run unless somebody says otherwise. Where a row's lock simply times out, five
+/// minutes are the custom, so that a handler which needs longer was never safe from being run twice; and
+/// a hang has to end some time, or each costs a worker for good.
+pub(crate) const HANDLER_TIMEOUT: Duration = Duration::from_secs(5 * 60);
+/// How long an event may wait for a worker unless somebody says otherwise: about what it takes others to
+/// notice a node that died, so that one which merely hangs is not worse.
+pub(crate) const START_WITHIN: Duration = Duration::from_secs(30);
 
 /// Lanes and workers beyond this are a mistake of units, not a wish.
 pub(crate) const MOST: usize = 1_000_000;
@@ -111,6 +125,7 @@ impl OutboxConfig {
             ("retry_max", self.retry_max, Duration::ZERO, long),
             ("skip_recent", self.skip_recent, Duration::ZERO, long),
             ("handler_timeout", self.handler_timeout.unwrap_or(short), short, long),
+            ("start_within", self.start_within, SHORTEST_HOLD, long),
             ("in_flight_ttl", self.in_flight_ttl.unwrap_or(short), short, long),
             ("hot_grace", self.hot_grace, SHORTEST_HOLD, limits::HOLD),
             ("hold", self.hold, SHORTEST_HOLD, limits::HOLD),
@@ -225,6 +240,8 @@ mod tests {
         assert_eq!(config.drain_timeout, Duration::from_secs(5));
         assert_eq!(config.hold, Duration::from_secs(30));
         assert_eq!(config.skip_recent, Duration::ZERO);
+        assert_eq!(config.handler_timeout, Some(Duration::from_secs(300)));
+        assert_eq!(config.start_within, Duration::from_secs(30));
         assert!(config.poller_enabled && config.owner.is_none());
         assert_eq!(config.validate(), Ok(()));
     }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::config::OutboxConfig;
-use crate::dispatch::{Interceptor, Listeners, Restarts, Worker, supervise};
+use crate::dispatch::{Interceptor, Listeners, Restarts, Slots, Watch, Worker, supervise};
 use crate::handover::{Alarm, Confirmer, Drops, Handover, Holds, LaneDepths, Lanes, Poller};
 use crate::lock::lock;
 use crate::operate::{Lag, Metrics, Shielded, Upkeep};
@@ -47,7 +47,7 @@ struct Running {
     polling: JoinSet<()>,
     confirming: JoinSet<()>,
     workers: JoinSet<()>,
-    /// Lag and upkeep: they may stop at any point.
+    /// Watch, lag and upkeep: they may stop at any point.
     helpers: JoinSet<()>,
     settling: JoinSet<()>,
     /// Until when the lanes may drain, once somebody closed.
@@ -103,6 +103,7 @@ impl Engine {
             writer.lock().await.run().await;
         });
 
+        let slots = Arc::new(Slots::new(config.workers));
         let mut workers = JoinSet::new();
         let worker = Worker {
             handover: handover.clone(),
@@ -112,9 +113,12 @@ impl Engine {
             completions: completions.clone(),
             config: config.clone(),
             random,
+            slots: slots.clone(),
+            number: 0,
         };
-        for _ in 0..config.workers {
-            stages.spawn(&mut workers, "worker", worker.clone(), Worker::run);
+        for number in 0..config.workers {
+            let worker = Worker { number, ..worker.clone() };
+            stages.spawn(&mut workers, "worker", worker, Worker::run);
         }
 
         let mut polling = JoinSet::new();
@@ -139,6 +143,8 @@ impl Engine {
         });
 
         let mut helpers = JoinSet::new();
+        let watch = Watch { handover: handover.clone(), slots, limit: config.start_within };
+        stages.spawn(&mut helpers, "watch", watch, Watch::run);
         if handover.metrics.enabled() {
             let lag = Lag {
                 store: store.clone(),

@@ -34,7 +34,7 @@ impl Writer {
     }
 
     pub(crate) fn rows(&self, events: Vec<Event>) -> Vec<NewRow> {
-        let hot = self.handover.as_ref().is_some_and(|handover| !handover.lanes.is_closed());
+        let hot = self.handover.as_ref().is_some_and(|handover| handover.lanes.is_open());
         let birth = |event: &Event| {
             if hot && event.delay().is_zero() {
                 Birth::Held { owner: self.owner.clone(), grace: self.hot_grace }

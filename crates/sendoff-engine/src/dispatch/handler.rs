@@ -1,6 +1,5 @@
 use std::fmt;
 use std::future::Future;
-use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ pub type HandlerResult = Result<(), Failure>;
 ///
 /// Delivery is at least once: a handler may see an event again after a crash, and must be able to
 /// tell by its id. Async functions and closures that take a [`Delivery`] are handlers; a type can
-/// implement it with a plain `async fn`; [`blocking`] wraps a function that blocks.
+/// implement it with a plain `async fn`; [`blocking`](super::blocking()) wraps a function that blocks.
 ///
 /// ```
 /// use sendoff_core::{Delivery, Failure};
@@ -92,34 +91,5 @@ impl Handler for AnyHandler {
 impl fmt::Debug for AnyHandler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("AnyHandler")
-    }
-}
-
-/// A handler that blocks its thread; see [`blocking`].
-#[derive(Debug)]
-pub struct Blocking<F>(Arc<F>);
-
-/// Makes a handler of a function that blocks, on tokio's threads for blocking work.
-///
-/// A handler timeout ends the wait for it, not the function itself: nothing can stop a thread.
-pub fn blocking<F>(function: F) -> Blocking<F>
-where
-    F: Fn(Delivery) -> HandlerResult + Send + Sync + 'static,
-{
-    Blocking(Arc::new(function))
-}
-
-impl<F> Handler for Blocking<F>
-where
-    F: Fn(Delivery) -> HandlerResult + Send + Sync + 'static,
-{
-    async fn handle(&self, delivery: Delivery) -> HandlerResult {
-        let function = self.0.clone();
-        match tokio::task::spawn_blocking(move || function(delivery)).await {
-            Ok(result) => result,
-            // The worker isolates panics of every kind of handler in one place.
-            Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
-            Err(error) => Err(error.into()),
-        }
     }
 }

@@ -7,6 +7,7 @@ use tracing::{Instrument, debug, error, info_span, warn};
 
 use super::attempt::attempt;
 use super::shield::{discard, error_text, last_words, shielded};
+use super::watch::Slots;
 use super::{Interceptor, Listeners, NoListener};
 use crate::config::OutboxConfig;
 use crate::handover::{Handover, Parcel};
@@ -24,6 +25,9 @@ pub(crate) struct Worker {
     pub(crate) completions: Completions,
     pub(crate) config: Arc<OutboxConfig>,
     pub(crate) random: Arc<Mutex<fastrand::Rng>>,
+    pub(crate) slots: Arc<Slots>,
+    /// Which of the workers it is.
+    pub(crate) number: usize,
 }
 
 /// Why a run did not succeed.
@@ -46,7 +50,10 @@ impl Worker {
             }
             let span =
                 info_span!("deliver", event.id = %id, event.r#type = parcel.delivery.event_type());
-            let outcome = self.deliver(&parcel).instrument(span).await;
+            let outcome = {
+                let _running = self.slots.begin(self.number);
+                self.deliver(&parcel).instrument(span).await
+            };
             let Parcel { ticket, attempt, .. } = parcel;
             self.completions.send(Completion { ticket, attempt, outcome }).await;
         }

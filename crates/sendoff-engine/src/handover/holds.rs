@@ -22,7 +22,8 @@ pub(crate) struct Holds {
     /// A hold with less left than this is not taken in: it might run out before anybody has looked.
     /// As long as a statement may take; see [`ending`](Self::ending).
     horizon: Duration,
-    /// After this long in work a run counts as stuck: no longer extended, and taken in anew.
+    /// After this long in work a run counts as stuck: no longer extended, so that others may have the
+    /// row. It is not taken in here again while the run goes on, or one event could have every worker.
     ttl: Option<Duration>,
     /// Some entry or give-up came or went.
     changed: Notify,
@@ -36,6 +37,8 @@ struct Table {
     unwanted: VecDeque<Held>,
     /// Give-ups that found no room there.
     overflow: u64,
+    /// Whether one of them could be delivered here, so that it is worth a look once it is visible.
+    ring: bool,
 }
 
 #[derive(Debug)]
@@ -59,6 +62,8 @@ pub(crate) enum Admission {
     InFlight,
     /// Too little is left of its hold, which is given up.
     TooLate,
+    /// A run of it is stuck here: its hold is given up, for others.
+    Stuck,
 }
 
 /// Tells two stays of one event apart.
@@ -67,6 +72,16 @@ pub(crate) struct Run(u64);
 
 /// What give-ups may pile up to; beyond it the holds run out by themselves.
 const UNWANTED: usize = 50 * limits::BATCH_ROWS;
+
+impl Table {
+    fn give_up(&mut self, held: Held) {
+        if self.unwanted.len() < UNWANTED {
+            self.unwanted.push_back(held);
+        } else {
+            self.overflow += 1;
+        }
+    }
+}
 
 impl Holds {
     pub(crate) fn new(horizon: Duration, ttl: Option<Duration>) -> Self {
@@ -88,8 +103,12 @@ impl Holds {
             Entry::Vacant(vacant) => {
                 vacant.insert(hold);
             }
-            Entry::Occupied(mut here) if self.is_stuck(here.get(), now) => {
-                here.insert(hold);
+            Entry::Occupied(here) if self.is_stuck(here.get(), now) => {
+                // Nobody here is told to look for it: this node would find it again and again.
+                table.give_up(held);
+                drop(table);
+                self.changed.notify_waiters();
+                return Admission::Stuck;
             }
             Entry::Occupied(mut here) => {
                 let here = here.get_mut();
@@ -160,13 +179,18 @@ impl Holds {
     /// Held by us, and no lane takes it.
     pub(crate) fn give_up(&self, held: Held) {
         let mut table = lock(&self.table);
-        if table.unwanted.len() < UNWANTED {
-            table.unwanted.push_back(held);
-            drop(table);
-            self.changed.notify_waiters();
-        } else {
-            table.overflow += 1;
-        }
+        table.ring = true;
+        table.give_up(held);
+        drop(table);
+        self.changed.notify_waiters();
+    }
+
+    /// Whether something was given up lately that could be delivered here as well.
+    pub(crate) fn rings(&self) -> bool {
+        let mut table = lock(&self.table);
+        let rings = table.ring;
+        table.ring &= !table.unwanted.is_empty();
+        rings
     }
 
     /// What was given up, the oldest first and at most `limit` of it.
@@ -312,18 +336,22 @@ mod tests {
         assert_eq!(holds.take_unwanted(usize::MAX), [held(2)]);
     }
 
-    /// Holds D3.
+    /// Holds D3: others may have it, and this node does not lose a second worker to it.
     #[tokio::test(start_paused = true)]
-    async fn with_a_ttl_a_stuck_run_is_replaced_and_cannot_settle_any_more() {
+    async fn with_a_ttl_a_stuck_run_is_not_extended_and_its_event_not_taken_in_again() {
         let holds = holds(Some(5 * SECOND));
         let stuck = admit(&holds, 1, 6 * SECOND);
         assert!(stuck.may_start());
         tokio::time::advance(5 * SECOND).await;
         assert!(holds.ending().is_empty(), "a stuck run is not extended");
-        let fresh = admit(&holds, 2, 9 * SECOND);
-        assert_eq!((stuck.held(), fresh.held()), (None, Some(held(2))));
+        let again = holds.admit(held(2), Deadline::after(9 * SECOND), Lane::Cold);
+        assert!(matches!(again, Admission::Stuck));
+        assert_eq!(holds.take_unwanted(usize::MAX), [held(2)]);
+        assert!(!holds.rings(), "it is for others");
+        assert_eq!(stuck.held(), Some(held(1)), "and settles by a token that is over");
         drop(stuck);
-        assert!(fresh.held().is_some(), "the stuck run must not end the fresh one");
+        assert!(holds.rings());
+        admit(&holds, 3, 9 * SECOND);
     }
 
     /// Holds D3: the wait in a lane is not work.

@@ -1,9 +1,11 @@
 use std::collections::VecDeque;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use sendoff_core::{Attempt, Delivery, Lane};
 use tokio::sync::{Notify, Semaphore};
+use tokio::time::Instant;
+use tracing::info;
 
 use super::Ticket;
 use crate::lock::lock;
@@ -39,12 +41,27 @@ pub(crate) struct Lanes {
     room: Notify,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Queues {
-    hot: VecDeque<Parcel>,
-    cold: VecDeque<Parcel>,
+    hot: VecDeque<Waiting>,
+    cold: VecDeque<Waiting>,
+    /// How many the cold lane takes now: fewer than it could while its parcels wait too long, so that
+    /// this node does not keep from others what it cannot begin in time.
+    cold_limit: usize,
+    /// Parcels that workers took from the cold lane so far.
+    cold_drawn: usize,
     turn: u8,
+    /// Every worker is stuck: nothing is taken until one of them asks for work.
+    paused: bool,
     closed: bool,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    parcel: Parcel,
+    since: Instant,
+    /// What the cold lane had given away by then.
+    cold_drawn: usize,
 }
 
 /// The lane to draw from at this turn: twice hot, once cold, and never an empty one while the other
@@ -59,10 +76,34 @@ fn next_lane(turn: u8, hot: bool, cold: bool) -> Option<Lane> {
     }
 }
 
+impl Queues {
+    fn is_open(&self) -> bool {
+        !self.closed && !self.paused
+    }
+
+    fn draw(&mut self) -> Option<Parcel> {
+        let lane = next_lane(self.turn, !self.hot.is_empty(), !self.cold.is_empty())?;
+        self.turn = (self.turn + 1) % 3;
+        let queue = match lane {
+            Lane::Hot => &mut self.hot,
+            Lane::Cold => &mut self.cold,
+        };
+        queue.pop_front().map(|waiting| waiting.parcel)
+    }
+}
+
 impl Lanes {
     pub(crate) fn new(hot_capacity: usize, cold_capacity: usize) -> Self {
         Self {
-            queues: Mutex::default(),
+            queues: Mutex::new(Queues {
+                hot: VecDeque::new(),
+                cold: VecDeque::new(),
+                cold_limit: cold_capacity,
+                cold_drawn: 0,
+                turn: 0,
+                paused: false,
+                closed: false,
+            }),
             hot_capacity,
             cold_capacity,
             waiting: Semaphore::new(0),
@@ -70,12 +111,13 @@ impl Lanes {
         }
     }
 
-    /// Puts a parcel into its lane; gives it back if the lane is full or closed.
+    /// Puts a parcel into its lane; gives it back if the lane is full or takes nothing.
     pub(crate) fn offer(&self, parcel: Parcel) -> Result<(), Parcel> {
         let mut queues = lock(&self.queues);
-        if queues.closed {
+        if !queues.is_open() {
             return Err(parcel);
         }
+        let cold_drawn = queues.cold_drawn;
         let (queue, capacity) = match parcel.delivery.lane {
             Lane::Hot => (&mut queues.hot, self.hot_capacity),
             Lane::Cold => (&mut queues.cold, self.cold_capacity),
@@ -83,7 +125,7 @@ impl Lanes {
         if queue.len() >= capacity {
             return Err(parcel);
         }
-        queue.push_back(parcel);
+        queue.push_back(Waiting { parcel, since: Instant::now(), cold_drawn });
         // Under the lock, so that a permit never precedes its parcel.
         self.waiting.add_permits(1);
         Ok(())
@@ -92,36 +134,100 @@ impl Lanes {
     /// The next parcel, or `None` once the lanes are closed and empty. Cancel-safe: a parcel leaves
     /// its lane only in the last step.
     pub(crate) async fn take(&self) -> Option<Parcel> {
-        // The semaphore is closed together with the lanes; what is left then needs no permit.
-        if let Ok(permit) = self.waiting.acquire().await {
-            permit.forget();
-        }
-        let mut queues = lock(&self.queues);
-        let lane = next_lane(queues.turn, !queues.hot.is_empty(), !queues.cold.is_empty())?;
-        queues.turn = (queues.turn + 1) % 3;
-        match lane {
-            Lane::Hot => queues.hot.pop_front(),
-            Lane::Cold => {
-                let parcel = queues.cold.pop_front();
-                drop(queues);
-                self.room.notify_waiters();
-                parcel
+        self.resume();
+        loop {
+            // The semaphore is closed together with the lanes; what is left then needs no permit.
+            let open = match self.waiting.acquire().await {
+                Ok(permit) => {
+                    permit.forget();
+                    true
+                }
+                Err(_) => false,
+            };
+            let mut queues = lock(&self.queues);
+            match queues.draw() {
+                Some(parcel) => {
+                    if parcel.delivery.lane == Lane::Cold {
+                        queues.cold_drawn += 1;
+                        if queues.cold.is_empty() {
+                            queues.cold_limit = (queues.cold_limit * 2).min(self.cold_capacity);
+                        }
+                        drop(queues);
+                        self.room.notify_waiters();
+                    }
+                    return Some(parcel);
+                }
+                // The parcel of this permit waited too long, and was taken out meanwhile.
+                None if open => {}
+                None => return None,
             }
         }
+    }
+
+    /// Takes out what has waited for a worker for `limit` or longer. From then on the cold lane takes no
+    /// more than the workers began in that time.
+    pub(crate) fn take_overdue(&self, limit: Duration) -> Vec<Parcel> {
+        let now = Instant::now();
+        let mut queues = lock(&self.queues);
+        let late = |queue: &VecDeque<Waiting>| {
+            queue.iter().take_while(|waiting| now.duration_since(waiting.since) >= limit).count()
+        };
+        let (hot, cold) = (late(&queues.hot), late(&queues.cold));
+        if let Some(first) = queues.cold.front().filter(|_| cold > 0) {
+            queues.cold_limit = (queues.cold_drawn - first.cold_drawn).max(1);
+        }
+        self.take_out(queues, hot, cold)
+    }
+
+    /// Takes everything out, and takes nothing in until a worker asks for work. None if it is so
+    /// already.
+    pub(crate) fn pause(&self) -> Option<Vec<Parcel>> {
+        let mut queues = lock(&self.queues);
+        if !queues.is_open() {
+            return None;
+        }
+        queues.paused = true;
+        let (hot, cold) = (queues.hot.len(), queues.cold.len());
+        Some(self.take_out(queues, hot, cold))
+    }
+
+    fn take_out(&self, mut queues: MutexGuard<'_, Queues>, hot: usize, cold: usize) -> Vec<Parcel> {
+        let Queues { hot: hots, cold: colds, .. } = &mut *queues;
+        let out = hots.drain(..hot).chain(colds.drain(..cold)).map(|waiting| waiting.parcel);
+        let out: Vec<_> = out.collect();
+        // A worker that has one of these permits already finds nothing, and asks again.
+        self.waiting.forget_permits(out.len());
+        drop(queues);
+        self.room.notify_waiters();
+        out
+    }
+
+    /// A worker is free.
+    fn resume(&self) {
+        let mut queues = lock(&self.queues);
+        if std::mem::take(&mut queues.paused) {
+            drop(queues);
+            info!("a worker is free again: events are taken");
+            self.room.notify_waiters();
+        }
+    }
+
+    /// How many parcels the cold lane takes at most, now.
+    pub(crate) fn cold_limit(&self) -> usize {
+        lock(&self.queues).cold_limit
     }
 
     /// How many parcels the cold lane can still take.
     pub(crate) fn cold_room(&self) -> usize {
         let queues = lock(&self.queues);
-        if queues.closed { 0 } else { self.cold_capacity - queues.cold.len() }
+        if queues.is_open() { queues.cold_limit.saturating_sub(queues.cold.len()) } else { 0 }
     }
 
-    /// Waits until the cold lane can take `room` parcels, or as many as it ever can.
+    /// Waits until the cold lane can take `room` parcels, or as many as it can now.
     pub(crate) async fn wait_for_cold_room(&self, room: usize) {
-        let room = room.min(self.cold_capacity);
         loop {
             let changed = self.room.notified();
-            if self.cold_room() >= room {
+            if self.cold_room() >= room.min(self.cold_limit()) {
                 return;
             }
             changed.await;
@@ -138,6 +244,11 @@ impl Lanes {
         lock(&self.queues).closed
     }
 
+    /// Whether it takes anything: it is not closed, and not every worker is stuck.
+    pub(crate) fn is_open(&self) -> bool {
+        lock(&self.queues).is_open()
+    }
+
     pub(crate) fn depths(&self) -> LaneDepths {
         let queues = lock(&self.queues);
         LaneDepths { hot: queues.hot.len(), cold: queues.cold.len() }
@@ -149,7 +260,6 @@ mod tests {
     use std::sync::Arc;
 
     use sendoff_core::{Event, EventId, Timestamp, Token};
-    use tokio::time::Instant;
 
     use super::super::{Admission, Deadline, Holds};
     use super::*;
@@ -270,5 +380,54 @@ mod tests {
         let lanes = Lanes::new(1, 2);
         lanes.offer(parcel(Lane::Cold, 0)).unwrap();
         tokio::join!(biased; lanes.wait_for_cold_room(usize::MAX), drawn(&lanes));
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Holds D2: what waits too long is taken out, and the lane takes less from then on.
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_too_long_is_taken_out_and_the_cold_lane_shrinks_and_grows_again() {
+        let lanes = Lanes::new(10, 8);
+        lanes.offer(parcel(Lane::Cold, 1)).unwrap();
+        lanes.offer(parcel(Lane::Hot, 2)).unwrap();
+        tokio::time::advance(SECOND).await;
+        lanes.offer(parcel(Lane::Cold, 3)).unwrap();
+        assert!(lanes.take_overdue(2 * SECOND).is_empty());
+        tokio::time::advance(SECOND).await;
+        let overdue: Vec<_> =
+            lanes.take_overdue(2 * SECOND).iter().map(|parcel| parcel.delivery.attempt).collect();
+        assert_eq!((overdue, lanes.cold_limit(), lanes.cold_room()), (vec![2, 1], 1, 0));
+        assert_eq!(drawn(&lanes).await, (Lane::Cold, 3));
+        assert_eq!(lanes.cold_room(), 2, "a lane that was emptied may grow");
+        let taken = tokio::time::timeout(SECOND, lanes.take()).await;
+        assert!(taken.is_err(), "no permit is left of what was taken out");
+    }
+
+    /// A worker may have its permit already when the parcel is taken out.
+    #[tokio::test(start_paused = true)]
+    async fn a_worker_that_finds_nothing_asks_again() {
+        let lanes = Lanes::new(5, 5);
+        let mut take = Box::pin(lanes.take());
+        assert!(futures_util::poll!(&mut take).is_pending());
+        lanes.offer(parcel(Lane::Hot, 1)).unwrap();
+        tokio::time::advance(SECOND).await;
+        assert_eq!(lanes.take_overdue(SECOND).len(), 1);
+        assert!(futures_util::poll!(&mut take).is_pending());
+        lanes.offer(parcel(Lane::Hot, 2)).unwrap();
+        assert_eq!(take.await.unwrap().delivery.attempt, 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn paused_lanes_take_nothing_until_a_worker_asks_for_work() {
+        let lanes = Lanes::new(5, 5);
+        lanes.offer(parcel(Lane::Hot, 1)).unwrap();
+        lanes.offer(parcel(Lane::Cold, 2)).unwrap();
+        assert_eq!(lanes.pause().map(|out| out.len()), Some(2));
+        assert!(lanes.pause().is_none(), "it is so already");
+        assert!(lanes.offer(parcel(Lane::Hot, 3)).is_err());
+        assert!(!lanes.is_open() && lanes.cold_room() == 0);
+        let worker = async { tokio::time::timeout(SECOND, lanes.take()).await.is_err() };
+        let ((), idle) = tokio::join!(biased; lanes.wait_for_cold_room(5), worker);
+        assert!(idle && lanes.is_open());
     }
 }

@@ -108,7 +108,7 @@ impl Poller {
 
     /// One claim, of as much as fits a batch.
     async fn pass(&self) -> Result<Pass, StoreError> {
-        let batch = self.config.poll_batch.min(self.config.cold_capacity);
+        let batch = self.config.poll_batch.min(self.handover.lanes.cold_limit());
         if self.handover.lanes.cold_room() < batch {
             return Ok(Pass::NoRoom);
         }
@@ -141,6 +141,9 @@ impl Poller {
     /// time puts the suspect off to another day, and a suspect that hangs is left to hang.
     async fn one_suspect(&self) -> Result<bool, StoreError> {
         let _one = self.suspecting.lock().await;
+        if !self.handover.lanes.is_open() {
+            return Ok(false);
+        }
         let Some((row, until)) = self.claim(1, Suspects::Only).await?.pop() else {
             return Ok(false);
         };

@@ -3,7 +3,8 @@ use std::time::Duration;
 use sendoff_core::{Unroutable, limits};
 
 use crate::config::{
-    ConfigError, check_counts, check_owner, check_store_timeout, check_times, statement_limit,
+    ConfigError, HANDLER_TIMEOUT, START_WITHIN, check_counts, check_owner, check_store_timeout,
+    check_times, statement_limit,
 };
 
 /// How a batch keeps its rows to itself.
@@ -38,8 +39,12 @@ pub struct RelayConfig {
 
     /// How long a leased row is held; extended while it waits or runs. 30 s.
     pub hold: Duration,
-    /// How long a handler may run for one event; none by default.
+    /// How long a handler may run for one event; a run that takes longer is a failed attempt. 5 minutes.
+    /// None lets handlers run for ever: one that hangs has its worker until the process ends.
     pub handler_timeout: Option<Duration>,
+    /// How long an event may wait in its batch before it is released to others: leased ones while the
+    /// handler before them still runs, locked ones when it ends. 30 s.
+    pub start_within: Duration,
     /// What to do with an event nobody listens for. Dead at once.
     pub unroutable: Unroutable,
 
@@ -74,7 +79,8 @@ impl Default for RelayConfig {
             window: None,
             skip_recent: Duration::ZERO,
             hold: Duration::from_secs(30),
-            handler_timeout: None,
+            handler_timeout: Some(HANDLER_TIMEOUT),
+            start_within: START_WITHIN,
             unroutable: Unroutable::Dead,
             retry_base: Duration::from_millis(200),
             retry_max: Duration::from_secs(60),
@@ -102,6 +108,7 @@ impl RelayConfig {
             ("skip_recent", self.skip_recent, Duration::ZERO, long),
             ("hold", self.hold, crate::config::SHORTEST_HOLD, limits::HOLD),
             ("handler_timeout", self.handler_timeout.unwrap_or(short), short, long),
+            ("start_within", self.start_within, short, long),
             ("retry_base", self.retry_base, Duration::ZERO, long),
             ("retry_max", self.retry_max, Duration::ZERO, long),
             ("poll_interval", self.poll_interval, short, long),
@@ -122,12 +129,13 @@ impl RelayConfig {
 mod tests {
     use super::*;
 
-    /// Holds C2.
+    /// Holds C2, L3.
     #[test]
     fn the_defaults_are_those_of_the_rules() {
         let config = RelayConfig::default();
         assert_eq!((config.batch, config.max_attempts), (50, 10));
-        assert_eq!((config.handler_timeout, config.pending_interval), (None, None));
+        assert_eq!(config.handler_timeout, Some(Duration::from_secs(300)));
+        assert_eq!((config.start_within, config.pending_interval), (Duration::from_secs(30), None));
         assert_eq!((config.mode, config.window), (ClaimMode::Lease, None));
         assert!(config.retry_base > Duration::ZERO, "a retry is never immediate");
         assert_eq!(config.validate(), Ok(()));

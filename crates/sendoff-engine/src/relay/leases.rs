@@ -95,6 +95,22 @@ impl Leases {
         Ok(lost)
     }
 
+    /// Puts these rows back before the others are done, without waiting for it, and says how many.
+    pub(super) fn release(&self, ids: impl Iterator<Item = EventId>) -> usize {
+        let mut table = lock(&self.table);
+        let rows: BTreeMap<_, _> = ids.filter_map(|id| table.rows.remove_entry(&id)).collect();
+        let (released, until) = (rows.len(), table.until);
+        drop(table);
+        // As every batch that is dropped.
+        drop(Self {
+            store: self.store.clone(),
+            hold: self.hold,
+            store_timeout: self.store_timeout,
+            table: Mutex::new(Table { rows, until }),
+        });
+        released
+    }
+
     /// Settles each row by its answer, and puts back what has none. Tried until the database takes
     /// it or the holds are over: a settlement that fails is not a failed delivery.
     pub(super) async fn settle(

@@ -1,6 +1,6 @@
 use std::fmt;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -77,6 +77,8 @@ struct Work<'b> {
     records: &'b [Record],
     hold: Hold<'b>,
     follow_up: &'b FollowUp,
+    /// How many of them were begun, or passed over.
+    begun: &'b AtomicUsize,
 }
 
 enum Hold<'b> {
@@ -181,8 +183,13 @@ impl Inner {
                 self.sample_pending().await;
             }
             let waited = match processed {
-                Ok(Some((_, full))) => {
+                Ok(Some((report, full))) => {
                     pause = FIRST_PAUSE;
+                    if report.untouched > 0 {
+                        // It could not begin them in time: others look first.
+                        let wait = sleep(self.config().poll_interval);
+                        let _ = stop.run_until_cancelled(wait).await;
+                    }
                     if full { self.busy().await } else { Ok(()) }
                 }
                 Ok(None) => {
@@ -246,22 +253,25 @@ impl Inner {
             Err(error) => return counted(error),
         };
         let full = batch.records.len() >= self.config().batch;
-        let (records, follow_up) = (&*batch.records, &batch.follow_up);
+        let (records, follow_up, begun) = (&*batch.records, &batch.follow_up, &AtomicUsize::new(0));
+        let mut released = 0;
         let answers = match &mut batch.source {
             Source::Leased(leases) => {
-                let work = Work { records, follow_up, hold: Hold::Leased(leases) };
-                self.deliver_leased(work, leases, stop).await
+                let work = Work { records, follow_up, begun, hold: Hold::Leased(leases) };
+                self.deliver_leased(work, leases, stop, &mut released).await
             }
             Source::Locked(rows) => {
-                self.deliver(Work { records, follow_up, hold: Hold::Locked(rows) }, stop).await
+                let work = Work { records, follow_up, begun, hold: Hold::Locked(rows) };
+                self.deliver(work, stop).await
             }
         };
         batch.answers.extend(answers);
         let retries: Vec<Duration> = batch.answers.values().filter_map(retry_of).collect();
-        let report = match batch.commit().await {
+        let mut report = match batch.commit().await {
             Ok(report) => report,
             Err(error) => return counted(error),
         };
+        report.untouched += released;
         retries.into_iter().for_each(|delay| self.alarm.ring_after(delay));
         self.metrics.tell(|metrics| {
             metrics.batch_duration(began.elapsed());
@@ -272,19 +282,33 @@ impl Inner {
         Ok(Some((report, full)))
     }
 
-    /// Delivers a batch, and keeps its holds while that takes.
+    /// Delivers a batch, and keeps its holds while that takes; those of events that wait too long for
+    /// the ones before them are released, and `released` says how many.
     async fn deliver_leased(
         &self,
         work: Work<'_>,
         leases: &Leases,
         stop: &CancellationToken,
+        released: &mut usize,
     ) -> Vec<(EventId, Outcome)> {
+        let (records, begun) = (work.records, work.begun);
         let mut work = pin!(self.deliver(work, stop));
         let mut extend_at = leases.next_extension();
+        let mut release_at = Some(Instant::now() + self.config().start_within);
         loop {
             tokio::select! {
                 biased;
                 answers = &mut work => return answers,
+                () = sleep_until(release_at.unwrap_or(extend_at)), if release_at.is_some() => {
+                    release_at = None;
+                    let waiting = records.iter().skip(begun.load(Ordering::Relaxed));
+                    *released = leases.release(waiting.map(|record| record.delivery.id()));
+                    if *released > 0 {
+                        let (limit, rows) = (self.config().start_within, *released);
+                        warn!(?limit, rows, "no worker was free for too long: released to others");
+                    }
+                    continue;
+                }
                 () = sleep_until(extend_at) => {}
             }
             extend_at = leases.next_extension();
@@ -303,15 +327,18 @@ impl Inner {
         }
     }
 
-    /// One event after the other. Told to stop, it lets the one in work finish for a while, and
-    /// leaves the rest unanswered.
+    /// One event after the other, for as long as the rest may wait. Told to stop, it lets the one in
+    /// work finish for a while. What it does not come to is left unanswered.
     async fn deliver(&self, work: Work<'_>, stop: &CancellationToken) -> Vec<(EventId, Outcome)> {
         let mut answers = Vec::with_capacity(work.records.len());
-        for record in work.records {
+        let since = Instant::now();
+        for (at, record) in work.records.iter().enumerate() {
             let id = record.delivery.id();
-            if stop.is_cancelled() {
+            let late = at > 0 && since.elapsed() >= self.config().start_within;
+            if late || stop.is_cancelled() {
                 break;
             }
+            work.begun.store(at + 1, Ordering::Relaxed);
             // What waited too long may have become somebody else's.
             if !work.hold.keeps(id) {
                 debug!(event.id = %id, "lost before the delivery began");

@@ -158,7 +158,9 @@ impl SettleWriter {
         }
         if released > 0 {
             debug!(rows = released, "holds released");
-            self.handover.alarm.ring();
+            if self.handover.holds.rings() {
+                self.handover.alarm.ring();
+            }
         }
         self.count_unreleased();
         self.handover.metrics.lane_depths(self.handover.lanes.depths());

@@ -73,6 +73,7 @@ async fn no_more_is_claimed_than_the_cold_lane_holds() {
     let (store, inbox) = (MemoryStore::new(), Inbox::stepping());
     fill(&store, 100).await;
     let config = OutboxConfig { workers: 1, cold_capacity: 10, poll_batch: 4, ..config() };
+    let config = OutboxConfig { handler_timeout: None, ..config };
     let outbox = Outbox::builder(store.clone()).config(config).on(EVENT, inbox.clone()).start();
     let outbox = outbox.unwrap();
     let held = || store.rows().iter().filter(|row| row.locked_by.is_some()).count();
@@ -136,7 +137,8 @@ async fn a_retry_is_taken_when_it_is_due_and_not_when_the_interval_is_over() {
 #[tokio::test(start_paused = true)]
 async fn a_long_run_is_not_taken_over_by_another_node() {
     let (store, inbox, other) = (MemoryStore::new(), Inbox::stepping(), Inbox::new());
-    let slow = Outbox::builder(store.clone()).config(config()).on(EVENT, inbox.clone()).start();
+    let unlimited = OutboxConfig { handler_timeout: None, ..config() };
+    let slow = Outbox::builder(store.clone()).config(unlimited).on(EVENT, inbox.clone()).start();
     let slow = slow.unwrap();
     let id = commit(&slow, &event()).await;
     let waiting = Outbox::builder(store.clone()).config(config()).on(EVENT, other.clone()).start();

@@ -7,6 +7,7 @@ mod close;
 mod dispatch;
 mod flaky;
 mod handover;
+mod hung;
 mod journal;
 mod operate;
 mod publish;
