@@ -103,26 +103,42 @@ pub(super) async fn append(
 ) -> Result<Vec<Receipt>, AppendError> {
     let drafts = Draft::all(append)?;
     let appending = Appending { journal, sql: journal.sql(), whose, append, drafts: &drafts };
-    match appending.insert_all(carrier).await {
-        Ok(receipts) => Ok(receipts),
-        // There was no transaction to undo anything in.
-        Err(Stop::NoTransaction) => Err(AppendError::NoTransaction),
-        Err(stop) => {
-            let why = match &stop {
-                Stop::Gate => carrier.ask(appending.sql.journal_why.text().into()).await,
-                _ => Ok(Vec::new()),
-            };
-            // Fails only where the transaction is gone, and what was done with it.
-            let _ = carrier.run(whose.undo(appending.sql)).await;
-            appending.answer(carrier, stop, why).await
+    for _ in 0..TRIES {
+        let stop = match appending.insert_all(carrier).await {
+            Ok(receipts) => return Ok(receipts),
+            // There was no transaction to undo anything in.
+            Err(Stop::NoTransaction) => return Err(AppendError::NoTransaction),
+            Err(stop) => stop,
+        };
+        let why = match &stop {
+            Stop::Gate => carrier.ask(appending.sql.journal_why.text().into()).await,
+            _ => Ok(Vec::new()),
+        };
+        // Fails only where the transaction is gone, and what was done with it.
+        let undone = carrier.run(whose.undo(appending.sql)).await;
+        if matches!(&why, Ok(why) if is_closed_run(why)) {
+            // It is made again whole, its check too, and takes other numbers.
+            undone.map_err(refused)?;
+        } else {
+            return appending.answer(carrier, stop, why).await;
         }
     }
+    Err(too_often().into())
+}
+
+/// The gate was passed, so it was the numbers that were refused: a tail has closed the run they are in.
+fn is_closed_run(why: &Numbers) -> bool {
+    why.first().is_some_and(|row| row.get(4) == Some(&Some(1)))
+}
+
+fn too_often() -> StoreError {
+    StoreError::Unavailable("the numbers of an append were taken too often".into())
 }
 
 /// Why an append went no further.
 enum Stop {
     NoTransaction,
-    /// A gate was closed.
+    /// A gate was closed, or one of the numbers was.
     Gate,
     /// Facts with some of these ids are there.
     Known,
@@ -186,8 +202,7 @@ impl Appending<'_> {
                 _ => return Err(Stop::Failed(failure)),
             }
         }
-        let error = StoreError::Unavailable("the numbers of an append were taken too often".into());
-        Err(Stop::Failed(Failure { number: None, error }))
+        Err(Stop::Failed(Failure { number: None, error: too_often() }))
     }
 
     /// Everything that must be so before the first insert: locks, and in a statement behind them the
@@ -224,7 +239,8 @@ impl Appending<'_> {
 
     /// What follows an insert.
     fn closing(&self, draft: &Draft<'_>, is_last: bool) -> String {
-        let mut text = format!("{};\n", self.sql.journal_first.text());
+        let rows = Literal::count(draft.rows.len());
+        let mut text = format!("{};\n", self.sql.journal_first.with(&[("rows", &rows)]));
         if let Some(tags) = draft.tags(self.sql) {
             text.push_str(&tags);
             text.push_str(";\n");

@@ -1,14 +1,15 @@
 //! The journal in MySQL and MariaDB.
 //!
 //! Positions are the table's own numbers, so an append knows them at once and no row is ever updated.
-//! What appends lock are rows of a small table. A tail decides gaps by filling them, on a connection
-//! of its own.
+//! What appends lock are rows of a small table. A tail decides gaps by filling them, and long ones
+//! by closing them with one row, on a connection of its own.
 
 mod append;
 mod capture;
 mod connections;
 mod draft;
 mod facts;
+mod hole;
 mod member;
 mod options;
 mod publish;

@@ -253,6 +253,7 @@ impl JournalStore for MysqlJournal {
         let text = self.sql().journal_holders.with(&[
             ("database", &Literal::text(self.connector().database())),
             ("table", &Literal::text(&self.names().plain("journal_event"))),
+            ("holes", &Literal::text(&self.names().plain("journal_hole"))),
             ("utc", &Literal::text("+00:00")),
         ]);
         let rows = self.upkeep().query(&text).await.map_err(|error| match error {

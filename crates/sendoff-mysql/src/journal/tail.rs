@@ -5,6 +5,9 @@
 //! server makes the insert wait for that one and for nobody else. Then the number is there, or the void
 //! is, and neither can change any more. Whatever is passed on has no gap.
 //!
+//! A run that is longer than one statement would fill is closed by one row that stands for all of it; see
+//! [`hole`].
+//!
 //! What was let go left no gap either: how far that is, is asked behind every reading, and rises in the
 //! transaction that deletes. So a row that a reading did not find because it was gone is never filled.
 
@@ -13,7 +16,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join;
-use mysql_async::{Conn, Row};
+use mysql_async::{Conn, Error, Row};
 use sendoff_core::Timestamp;
 use sendoff_core::journal::{Ask, HolderId, Position, Sequence, Server};
 use sendoff_engine::journal::{JournalStore, TailLook, TailRow, TailSource, Undecided};
@@ -23,6 +26,7 @@ use tokio::time::sleep;
 use tracing::debug;
 
 use super::facts;
+use super::hole;
 use super::store::MysqlJournal;
 use crate::error::{code, failed, misconfigured, number};
 use crate::link::{last_rows, results};
@@ -34,9 +38,7 @@ use crate::wire::Literal;
 const WAIT_SECONDS: i64 = 1;
 /// After so long it is worth asking who it is.
 const ASK_WHO_AFTER: Duration = Duration::from_millis(500);
-/// The longest run of missing numbers that is filled. Appends leave none that is nearly as long.
-const LONGEST_RUN: u64 = 100_000;
-/// Voids that are made at once.
+/// Voids that are made at once. A longer run is closed.
 const VOIDS: usize = 1_000;
 /// Numbers that are looked at in one statement on the way to where now is.
 const STRIDE: usize = 10_000;
@@ -170,6 +172,8 @@ enum Step {
     FillFree(Vec<u64>),
     /// This one is filled, whoever has to be waited for.
     Fill(u64),
+    /// This run is closed, if nobody has any of its numbers.
+    Close(Gap),
 }
 
 impl Step {
@@ -177,6 +181,9 @@ impl Step {
     fn held(&self) -> Self {
         match self {
             Self::FillFree(numbers) => numbers.first().map_or(Self::Nothing, |n| Self::Fill(*n)),
+            Self::Close((first, last)) => {
+                Self::FillFree((first.get()..=last.get()).take(VOIDS).collect())
+            }
             Self::Nothing | Self::Fill(_) => Self::Nothing,
         }
     }
@@ -267,6 +274,12 @@ impl Worker {
                 self.raise(from, at, STRIDE as u64).await?;
                 return Ok(state.look(rows, at, !is_full, None));
             };
+            if rows.is_empty()
+                && let Some(end) = self.closed(gap).await?
+            {
+                (at, step) = (end, Step::Nothing);
+                continue;
+            }
             let again = gaps.missing_again(&mut self.missing);
             // What can be passed on does not wait; and many gaps are gone with one more look, because
             // somebody was about to insert or to commit.
@@ -276,7 +289,7 @@ impl Worker {
                 return Ok(state.look(rows, at, false, undecided));
             }
             check_gap(gap, &step)?;
-            (step, last) = (Step::FillFree(again), Some((state, gap)));
+            (step, last) = (self.decides(gap, again).await?, Some((state, gap)));
         }
     }
 
@@ -336,17 +349,44 @@ impl Worker {
                 at = at.max(state.gone);
             }
             let first = gaps.first.filter(|(first, _)| *first <= head);
+            if let Some(gap) = first
+                && let Some(end) = self.closed(gap).await?
+            {
+                (at, step) = (end, Step::Nothing);
+                continue;
+            }
             let again = gaps.missing_again(&mut self.missing);
             step = match first {
                 Some(gap) if again.first() == Some(&gap.0.get()) => {
                     check_gap(gap, &step)?;
                     last = Some(gap);
-                    Step::FillFree(again)
+                    self.decides(gap, again).await?
                 }
                 _ => Step::Nothing,
             };
         }
         Ok(Walked { at, undecided: None })
+    }
+
+    /// Up to where a gap was closed before; none where it was not, or is too short for that.
+    async fn closed(&mut self, gap: Gap) -> Result<Option<Position>, StoreError> {
+        if is_short(gap) {
+            return Ok(None);
+        }
+        hole::end(&mut self.conn, self.journal.sql(), gap).await
+    }
+
+    /// How a gap that was missing at one more look is decided: these numbers of it are filled, or as
+    /// much of it is closed as nobody has.
+    async fn decides(&mut self, gap: Gap, missing: Vec<u64>) -> Result<Step, StoreError> {
+        if is_short(gap) {
+            return Ok(Step::FillFree(missing));
+        }
+        let free = hole::free(&mut self.conn, self.journal.sql(), gap).await?;
+        Ok(match free {
+            Some(free) if !is_short(free) => Step::Close(free),
+            _ => Step::FillFree(missing),
+        })
     }
 
     /// Asks for rows above a position, and then for what is so of the server.
@@ -360,33 +400,59 @@ impl Worker {
 
     /// Takes a step and reads, in one text.
     async fn step(&mut self, step: &Step, reading: &str) -> Result<Reading, StoreError> {
+        if let Step::Close(run) = step {
+            let (begun, holders) = self.patiently(&hole::open(self.journal.sql(), *run)).await;
+            match begun.as_ref().err().and_then(number) {
+                Some(code::LOCK_TIMEOUT) => return self.undo(Reading::Waiting(holders)).await,
+                Some(code::DEADLOCK) => return self.undo(Reading::Lost).await,
+                _ => begun.map_err(failed)?,
+            };
+        }
         let text = self.before(step) + reading;
-        let mut holders = Vec::new();
-        let done = {
-            let mut doing = std::pin::pin!(results(&mut self.conn, &text));
-            tokio::select! {
-                biased;
-                done = &mut doing => done,
-                () = sleep(ASK_WHO_AFTER), if matches!(step, Step::Fill(_)) => {
-                    let (done, asked) = join(doing, self.journal.holders()).await;
-                    match asked {
-                        Ok(found) => holders = found.into_iter().map(|holder| holder.id).collect(),
-                        Err(error) => debug!(%error, "nobody says who holds the tail back"),
-                    }
-                    done
-                }
-            }
+        let (done, holders) = match step {
+            Step::Fill(_) => self.patiently(&text).await,
+            _ => (results(&mut self.conn, &text).await, Vec::new()),
         };
         match (step, done.as_ref().err().and_then(number)) {
             (Step::FillFree(_), Some(code::LOCK_TIMEOUT | code::NOWAIT)) => Ok(Reading::Held),
+            // What says that the run is closed must not be committed by whatever begins next.
+            (Step::Close(_), Some(code::LOCK_TIMEOUT | code::NOWAIT)) => {
+                self.undo(Reading::Held).await
+            }
             (Step::Fill(position), Some(code::LOCK_TIMEOUT)) => {
                 debug!(position, ?holders, "the tail waits for an open append");
                 Ok(Reading::Waiting(holders))
             }
             // Against another tail, or an append that wanted one of the numbers.
             (Step::FillFree(_) | Step::Fill(_), Some(code::DEADLOCK)) => Ok(Reading::Lost),
+            // Or a number is not missing any more.
+            (Step::Close(_), Some(code::DEADLOCK | code::MORE_THAN_ONE_ROW)) => {
+                self.undo(Reading::Lost).await
+            }
             _ => done.map(Reading::Results).map_err(failed),
         }
+    }
+
+    /// Runs a text that may wait, and says who for.
+    async fn patiently(&mut self, text: &str) -> (Result<Vec<Vec<Row>>, Error>, Vec<HolderId>) {
+        let mut doing = std::pin::pin!(results(&mut self.conn, text));
+        tokio::select! {
+            biased;
+            done = &mut doing => (done, Vec::new()),
+            () = sleep(ASK_WHO_AFTER) => {
+                let (done, asked) = join(doing, self.journal.holders()).await;
+                let holders = asked.unwrap_or_else(|error| {
+                    debug!(%error, "nobody says who holds the tail back");
+                    Vec::new()
+                });
+                (done, holders.into_iter().map(|holder| holder.id).collect())
+            }
+        }
+    }
+
+    async fn undo(&mut self, reading: Reading) -> Result<Reading, StoreError> {
+        last_rows(&mut self.conn, "rollback").await.map_err(failed)?;
+        Ok(reading)
     }
 
     /// Numbers that are free are filled together: nobody is waited for, so nothing that is held
@@ -400,6 +466,7 @@ impl Worker {
         match step {
             Step::Nothing => String::new(),
             Step::Fill(number) => format!("commit;\n{};\n", void(&[*number])),
+            Step::Close(run) => format!("{};\n", hole::close(sql, *run)),
             Step::FillFree(numbers) => {
                 let mut text = "start transaction;\n".to_owned();
                 for run in numbers.chunk_by(|a, b| a + 1 == *b) {
@@ -437,7 +504,7 @@ impl Worker {
 }
 
 /// The first and the last of a run of numbers that are missing.
-type Gap = (Position, Position);
+pub(super) type Gap = (Position, Position);
 
 /// What is missing between positions that are there.
 struct Gaps {
@@ -475,12 +542,18 @@ impl Gaps {
     }
 }
 
-/// Whether a gap can be filled, and was not just filled in vain.
+/// Whether it is filled rather than closed.
+fn is_short((first, last): Gap) -> bool {
+    last.since(first) < VOIDS as u64
+}
+
+/// Whether a gap was not just decided in vain.
 fn check_gap(gap: Gap, step: &Step) -> Result<(), StoreError> {
     let filled = match step {
         Step::Nothing => None,
         Step::FillFree(numbers) => numbers.first().copied(),
         Step::Fill(number) => Some(*number),
+        Step::Close((first, _)) => Some(first.get()),
     };
     if filled == Some(gap.0.get()) {
         return Err(misconfigured(format!(
@@ -488,7 +561,7 @@ fn check_gap(gap: Gap, step: &Step) -> Result<(), StoreError> {
             gap.0
         )));
     }
-    if gap.1.since(gap.0) >= LONGEST_RUN { Err(too_long(gap)) } else { Ok(()) }
+    Ok(())
 }
 
 /// The state, and the rows that were read before it.
@@ -496,15 +569,6 @@ fn split(mut results: Vec<Vec<Row>>) -> Result<(State, Vec<Row>), StoreError> {
     let state = results.pop().unwrap_or_default();
     let rows = results.pop().unwrap_or_default();
     Ok((State::of(state.first())?, rows))
-}
-
-fn too_long((first, last): Gap) -> StoreError {
-    misconfigured(format!(
-        "positions {first} to {last} are missing, more than {LONGEST_RUN} in a row, as when somebody set \
-         AUTO_INCREMENT: where nothing is missed put whoever reads behind them, a tail by opening it \
-         from {last}, a publisher by `update journal_cursor set last_position = {last} …`, and those who \
-         begin from now on by `update journal_floor set position = {last}`"
-    ))
 }
 
 /// What `journal_state` says.

@@ -8,7 +8,9 @@ use sendoff_engine::journal::{JournalStore, TailError};
 use sendoff_engine::store::StoreError;
 use sendoff_testkit::wait::eventually;
 
-use super::{QUICK, fact, journal, open_append, position, positions, run, settled, tail};
+use super::{
+    QUICK, burn, committed, fact, journal, open_append, position, positions, run, settled, tail,
+};
 use crate::place::{MARIADB, MYSQL, Place, connect};
 
 /// Holds J6: and it holds back only what is above it.
@@ -213,28 +215,113 @@ async fn positions_that_went_back_are_noticed() {
     assert!(matches!(error, TailError::Unsafe(Unsafe::WentBack { .. })), "{error:?}");
 }
 
-/// Somebody set AUTO_INCREMENT: a million voids help nobody, and the error says what does.
+/// Holds J6: a failed import of 151,000 facts, and whoever is somewhere else in it.
 #[tokio::test]
-async fn a_hole_that_no_append_leaves_is_named_and_a_smaller_one_is_filled() {
+async fn a_rolled_back_run_of_any_length_is_passed_in_one_step() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let journal = journal(&place).await;
+        journal.append([fact("a", &[])]).await.unwrap();
+        let mut import = place.conn().await;
+        run(&mut import, "begin").await;
+        let facts = (0..1_000).map(|_| fact("import", &["of=it"]));
+        journal.append_in(&mut import, facts, None).await.unwrap();
+        run(&mut import, "rollback").await;
+        burn(&mut import, 150_000).await;
+        let last = journal.append([fact("b", &[])]).await.unwrap()[0].position.get();
+        assert_eq!(settled(&mut tail(&journal).await).await.0, [1, last]);
+        let holes = "select count(*) from journal_hole";
+        assert_eq!(place.number(holes).await, 1);
+        let rows = "select count(*) from journal_event";
+        assert_eq!(place.number(rows).await, 3, "a void where it ends");
+
+        // Others find it passed, also those who begin in the middle of it.
+        assert_eq!(settled(&mut tail(&journal).await).await.0, [1, last]);
+        let mut within = journal.tail(position(70_000), QUICK).await.unwrap();
+        assert_eq!(settled(&mut within).await.0, [last]);
+        let mut reader = journal.tail_from_now(QUICK).await.unwrap();
+        while reader.at() == Position::START {
+            reader.look().await.unwrap();
+        }
+        assert_eq!((reader.at(), place.number(holes).await), (position(last), 1));
+
+        // Of any length: here somebody set AUTO_INCREMENT.
+        place.run("alter table journal_event auto_increment = 5000000000").await;
+        journal.append([fact("c", &[])]).await.unwrap();
+        assert_eq!(settled(&mut tail(&journal).await).await.0, [1, last, 5_000_000_000]);
+    }
+}
+
+/// Holds J6: who has a number in the middle of such a run is waited for, be it prepared.
+#[tokio::test]
+async fn an_open_append_in_a_long_rolled_back_run_is_waited_for() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let journal = journal(&place).await;
+        let mut import = place.conn().await;
+        burn(&mut import, 50_000).await;
+        let mut slow = committed(&place).await;
+        run(&mut slow, "begin").await;
+        let low = journal.append_in(&mut slow, [fact("slow", &[])], None).await.unwrap();
+        let mut prepared = committed(&place).await;
+        let name = format!("'{}'", place.database);
+        run(&mut prepared, &format!("xa start {name}")).await;
+        journal.append_in(&mut prepared, [fact("prepared", &[])], None).await.unwrap();
+        run(&mut prepared, &format!("xa end {name}; xa prepare {name}")).await;
+        burn(&mut import, 50_000).await;
+        let last = journal.append([fact("last", &[])]).await.unwrap()[0].position.get();
+
+        let mut reader = tail(&journal).await;
+        let (passed, batch) = settled(&mut reader).await;
+        assert_eq!((passed.len(), batch.gap.unwrap().0), (0, low[0].position));
+        assert_eq!(place.number("select count(*) from journal_hole").await, 1);
+        run(&mut slow, "commit").await;
+        let (passed, batch) = settled(&mut reader).await;
+        assert_eq!(passed, [low[0].position.get()]);
+        assert_eq!(batch.gap.unwrap().0, low[0].position.next());
+        run(&mut prepared, &format!("xa rollback {name}")).await;
+        assert_eq!(settled(&mut reader).await.0, [last]);
+    }
+}
+
+/// Above READ COMMITTED the server keeps the place locked where an append looked, as if it were in the
+/// run: it is waited for, and named.
+#[tokio::test]
+async fn a_long_run_waits_for_open_appends_above_read_committed_and_names_them() {
     let place = Place::new().await;
     let journal = journal(&place).await;
-    journal.append([fact("a", &[])]).await.unwrap();
-    place.run("alter table journal_event auto_increment = 5000").await;
-    journal.append([fact("b", &[])]).await.unwrap();
-    assert_eq!(settled(&mut tail(&journal).await).await.0, [1, 5_000]);
+    burn(&mut place.conn().await, 50_000).await;
+    let mut slow = open_append(&journal, &place).await;
+    let mut reader = tail(&journal).await;
+    let last = journal.append([fact("last", &[])]).await.unwrap()[0].position.get();
+    let (passed, batch) = settled(&mut reader).await;
+    assert_eq!((passed.len(), batch.gap.unwrap().0, batch.waits_for.len()), (0, position(1), 1));
+    run(&mut slow, "rollback").await;
+    assert_eq!(settled(&mut reader).await.0, [last]);
+}
 
-    place.run("alter table journal_event auto_increment = 200000").await;
-    journal.append([fact("c", &[])]).await.unwrap();
-    let mut reader = journal.tail(position(5_000), QUICK).await.unwrap();
-    let error = loop {
-        match reader.look().await {
-            Ok(batch) => assert!(batch.rows.is_empty()),
-            Err(error) => break error.to_string(),
-        }
-    };
-    assert!(error.contains("5001") && error.contains("199999"), "{error}");
-    let mut reader = journal.tail(position(199_999), QUICK).await.unwrap();
-    assert_eq!(settled(&mut reader).await.0, [200_000]);
+/// Holds J6: whoever took numbers that were closed before it had rows takes others, in a transaction of
+/// its own and in the caller's, at whatever isolation.
+#[tokio::test]
+async fn an_append_whose_numbers_were_closed_takes_others() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let journal = journal(&place).await;
+        journal.append([fact("a", &[])]).await.unwrap();
+        // As if it had taken them before: what is asked is whether they are closed, not since when.
+        place.run("insert into journal_hole values (4, 2, utc_timestamp(6))").await;
+        let two = [fact("b", &["x=1"]), fact("c", &["x=1"])];
+        let receipts = journal.append(two).await.unwrap();
+        assert_eq!(receipts.iter().map(|r| r.position.get()).collect::<Vec<_>>(), [6, 7]);
+        assert_eq!(place.number("select count(*) from journal_tag").await, 2);
+
+        let mut conn = place.conn().await;
+        run(&mut conn, "begin; select count(*) from journal_hole").await;
+        place.run("insert into journal_hole values (9, 8, utc_timestamp(6))").await;
+        journal.append_in(&mut conn, [fact("d", &["x=1"])], None).await.unwrap();
+        run(&mut conn, "commit").await;
+        assert_eq!(settled(&mut tail(&journal).await).await.0, [1, 6, 7, 10]);
+    }
 }
 
 /// From now on: what is open is waited for, what was there is not seen, what comes is.

@@ -1,5 +1,7 @@
 //! Everything that can happen to an append, at once, for ten seconds (or as long as is said).
 
+use std::time::Duration;
+
 use mysql_async::Conn;
 use sendoff_engine::journal::{AppendError, AppendIn};
 use sendoff_testkit::journal::{
@@ -7,7 +9,7 @@ use sendoff_testkit::journal::{
 };
 
 use super::suite::OnServer;
-use super::{Log, run};
+use super::{Log, burn, run};
 use crate::place::{MARIADB, MYSQL};
 
 pub(super) struct Session {
@@ -86,4 +88,25 @@ async fn nothing_is_lost_nothing_comes_twice_and_all_is_in_order() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nor_on_mysql() {
     on(MYSQL).await;
+}
+
+/// Holds J6: imports that fail beside all that, each of which takes 50,000 numbers with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nor_beside_imports_that_fail() {
+    for server in [MARIADB, MYSQL] {
+        let server = OnServer::open(server).await;
+        let mut import = server.place.conn().await;
+        let lasts = Duration::from_secs(5);
+        // An import is open for longer than any script.
+        let torture = torture(&server, Torture { lasts, slack: lasts, ..Torture::default() });
+        let burnt = async {
+            for _ in 0..3 {
+                burn(&mut import, 50_000).await;
+            }
+        };
+        let (tortured, ()) = tokio::join!(torture, burnt);
+        println!("{tortured}");
+        assert!(tortured.verdict.written > 100, "{tortured}");
+        assert!(server.place.number("select count(*) from journal_hole").await > 0, "no hole");
+    }
 }

@@ -36,6 +36,7 @@ in_both_layouts! {
     a_later_position_may_have_the_earlier_transaction_number
     a_slow_low_position_is_waited_for
     what_was_rolled_back_is_passed_at_once
+    a_rolled_back_run_of_any_length_is_passed_in_one_step
     transactions_that_never_touched_the_journal_do_not_matter
     an_append_that_is_prepared_between_two_looks_is_still_waited_for
     whoever_holds_the_tail_back_is_named
@@ -115,6 +116,20 @@ async fn what_was_rolled_back_is_passed_at_once(layout: JournalLayout) {
     drop(lost);
     eventually("the server to notice", async || journal.holders().await.unwrap().is_empty()).await;
     assert_eq!(settled(&mut reader).await.0, [3, 5]);
+}
+
+/// Holds J6: an import that failed takes its numbers with it.
+async fn a_rolled_back_run_of_any_length_is_passed_in_one_step(layout: JournalLayout) {
+    let place = Place::new();
+    let journal = journal_in(&place, layout).await;
+    journal.append([fact("a", &[])]).await.unwrap();
+    let numbers = format!(
+        "select count(nextval('{}.journal_position')) from generate_series(1, 150000)",
+        place.schema
+    );
+    run(&place.client().await, &format!("begin; {numbers}; rollback")).await;
+    journal.append([fact("b", &[])]).await.unwrap();
+    assert_eq!(settled(&mut tail(&journal).await).await.0, [1, 150_002]);
 }
 
 /// Holds J6: only who has an append open can hold it back.
