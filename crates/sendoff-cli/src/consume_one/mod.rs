@@ -136,6 +136,7 @@ impl One {
             BatchReport { retried: 1.., .. } => "pending",
             BatchReport { dead: 1.., .. } => "failed",
             BatchReport { fenced: 1.., .. } => "fenced",
+            BatchReport { unsettled: 1.., .. } => "unsettled",
             _ => "untouched",
         });
         let (id, topic) = seen.as_ref().map_or((None, None), |seen| {

@@ -10,10 +10,12 @@ use sendoff_core::{
 use tracing::error;
 
 use super::company::Place;
-use super::leases::{Leases, Settled};
+use super::leases::Leases;
+use super::locked::Locked;
+use super::settling::{Answer, Answers, Settled};
 use crate::dispatch::{error_text, shielded};
 use crate::lock::lock;
-use crate::store::{LockedRows, Outcome, Settlement, StoreError};
+use crate::store::{Outcome, StoreError};
 
 /// How failures in a batch are followed up.
 #[derive(Clone)]
@@ -55,7 +57,7 @@ pub(super) struct Record {
 /// What keeps the rows.
 pub(super) enum Source {
     Leased(Leases),
-    Locked(Box<dyn LockedRows>),
+    Locked(Locked),
 }
 
 /// How a batch ended.
@@ -71,6 +73,9 @@ pub struct BatchReport {
     pub untouched: usize,
     /// No longer ours: somebody else has them, and nothing was changed.
     pub fenced: usize,
+    /// Answered, but not recorded so far: somebody else has the row locked, or the database refuses.
+    /// Tried on until the hold ends, and delivered again where that does not help.
+    pub unsettled: usize,
 }
 
 /// An answer that cannot be taken.
@@ -102,16 +107,17 @@ impl Batch {
     pub fn is_held(&self, id: EventId) -> bool {
         match &self.source {
             Source::Leased(leases) => leases.is_held(id),
-            Source::Locked(rows) => rows.is_open() && self.record(id).is_ok(),
+            Source::Locked(locked) => locked.is_open() && self.record(id).is_ok(),
         }
     }
 
     /// Holds every event for longer, and says how many were lost to others. Await it to its end. In
-    /// mode [`Locked`](super::ClaimMode::Locked) there is nothing to extend.
+    /// mode [`Locked`](super::ClaimMode::Locked) it keeps the transaction awake, which the server ends
+    /// when it hears nothing for too long.
     pub async fn extend(&self) -> Result<usize, StoreError> {
         match &self.source {
             Source::Leased(leases) => leases.extend().await,
-            Source::Locked(_) => Ok(0),
+            Source::Locked(locked) => locked.keep_awake().await.map(|()| 0),
         }
     }
 
@@ -148,36 +154,28 @@ impl Batch {
                 error!(event.id = %id, attempts, error, "event is dead");
             }
         }
-        match self.source {
-            Source::Locked(rows) => {
+        let run_of = |id| self.by_id.get(&id).and_then(|&at| self.records.get(at));
+        let answer = |(id, outcome)| {
+            let attempt = run_of(id).map(|record: &Record| record.attempt);
+            (id, Answer { outcome, attempt })
+        };
+        let answers: Answers = answers.into_iter().map(answer).collect();
+        let Settled { written, fenced, unsettled } = match self.source {
+            Source::Locked(locked) => {
                 report.untouched = unanswered;
-                let outcomes: Vec<_> = answers.into_iter().collect();
-                rows.commit(&outcomes).await?;
-                for (_, outcome) in &outcomes {
-                    *report.of(outcome) += 1;
-                }
+                locked.commit(answers).await?
             }
-            Source::Leased(leases) => {
-                let Settled { settlements, applied, in_doubt, lost } =
-                    leases.settle(answers).await?;
-                report.fenced = lost;
-                for Settlement { held, outcome } in &settlements {
-                    // After a lost reply our own first try may have been carried out.
-                    if in_doubt || applied.contains(&held.id) {
-                        *report.of(outcome) += 1;
-                    } else {
-                        report.fenced += 1;
-                    }
-                }
-            }
-        }
+            Source::Leased(leases) => leases.settle(answers).await?,
+        };
+        (report.fenced, report.unsettled) = (fenced, unsettled);
+        written.iter().for_each(|outcome| *report.of(outcome) += 1);
         Ok(report)
     }
 
     /// Puts everything back as it was, whatever was answered.
     pub async fn rollback(self) -> Result<(), StoreError> {
         match self.source {
-            Source::Locked(rows) => rows.rollback().await,
+            Source::Locked(locked) => locked.rollback().await,
             Source::Leased(leases) => leases.settle(BTreeMap::new()).await.map(drop),
         }
     }

@@ -12,9 +12,12 @@ use super::batch::{Batch, FollowUp, Record, Source};
 use super::company::{Company, Place};
 use super::config::{ClaimMode, RelayConfig};
 use super::leases::Leases;
+use super::locked::Locked;
+use super::settling::Terms;
 use crate::config::ConfigError;
 use crate::handover::Deadline;
 use crate::owner::owner;
+use crate::settle::Refusals;
 use crate::store::{
     Claim, Claimed, Held, Lock, LockStore, LockedRows, OutboxStore, Outcome, Settlement,
     StoreError, Suspects,
@@ -151,15 +154,21 @@ impl Inner {
         if window.is_some() && claimed.len() < limit {
             // A look with a window that is not full hides nothing: look again without it. A second
             // transaction beside the first would be another connection.
-            rows.rollback().await?;
+            self.bounded(rows.rollback()).await?;
             return self.all_locked(place, Lock { window: None, ..lock }).await;
         }
-        Ok(Some(self.batch(claimed, |_| Source::Locked(rows), place)))
+        Ok(Some(self.batch(
+            claimed,
+            |claimed| Source::Locked(self.locked_by(rows, claimed)),
+            place,
+        )))
     }
 
     async fn all_locked(&self, place: Place, lock: Lock) -> Result<Option<Batch>, StoreError> {
         let found = self.bounded(self.store.lock(&lock)).await?.map(taken);
-        Ok(found.map(|(rows, claimed)| self.batch(claimed, |_| Source::Locked(rows), place)))
+        Ok(found.map(|(rows, claimed)| {
+            self.batch(claimed, |claimed| Source::Locked(self.locked_by(rows, claimed)), place)
+        }))
     }
 
     async fn leased(&self, wide: bool) -> Result<Option<Batch>, StoreError> {
@@ -217,8 +226,17 @@ impl Inner {
     }
 
     fn leases(&self, rows: &[Claimed], until: Deadline) -> Leases {
-        let (hold, limit) = (self.config.hold, self.config.statement_limit());
-        Leases::new(self.store.clone(), hold, limit, rows, until)
+        Leases::new(self.store.clone(), self.terms(), rows, until)
+    }
+
+    fn locked_by(&self, rows: Box<dyn LockedRows>, claimed: &[Claimed]) -> Locked {
+        Locked::new(self.store.clone(), self.owner.clone(), self.terms(), rows, claimed)
+    }
+
+    fn terms(&self) -> Terms {
+        let RelayConfig { hold, retry_max, max_attempts, .. } = self.config;
+        let refusals = Refusals { delay: retry_max, max_attempts };
+        Terms { hold, limit: self.config.statement_limit(), refusals }
     }
 
     fn batch(

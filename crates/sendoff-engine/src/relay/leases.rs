@@ -1,15 +1,19 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sendoff_core::{EventId, Timestamp, report};
+use sendoff_core::{EventId, Timestamp};
 use tokio::runtime::Handle;
-use tokio::time::{Instant, sleep, timeout};
-use tracing::{debug, warn};
+use tokio::time::{Instant, timeout};
+use tracing::debug;
 
 use super::RelayStore;
+use super::beside::beside;
+use super::settling::{Answer, Answers, Settled, Settling, Terms};
 use crate::handover::Deadline;
 use crate::lock::lock;
+use crate::settle::{Extender, FIRST_PAUSE, Item};
 use crate::store::{Claimed, Held, Outcome, Settlement, StoreError};
 
 /// The holds of one batch: tokens, when their rows were due, and until when they are certain.
@@ -17,55 +21,45 @@ use crate::store::{Claimed, Held, Outcome, Settlement, StoreError};
 /// Dropped with holds still in it, it gives them up by itself where a runtime is there to do it.
 pub(super) struct Leases {
     store: Arc<dyn RelayStore>,
-    hold: Duration,
-    store_timeout: Duration,
+    terms: Terms,
     table: Mutex<Table>,
+    extender: tokio::sync::Mutex<Extender>,
 }
 
+#[derive(Default)]
 struct Table {
     rows: BTreeMap<EventId, Lease>,
-    until: Deadline,
+    /// The pause before rows are extended that could not be the last time.
+    again: Option<Duration>,
 }
 
 struct Lease {
     /// None once the database said that somebody else has the row.
     held: Option<Held>,
     was_due: Timestamp,
+    until: Deadline,
 }
-
-/// What became of a batch of settlements.
-pub(super) struct Settled {
-    pub(super) settlements: Vec<Settlement>,
-    pub(super) applied: BTreeSet<EventId>,
-    /// Rows that were no longer ours to begin with.
-    pub(super) lost: usize,
-    /// An answer was lost on the way, so what is missing may have been carried out all the same.
-    pub(super) in_doubt: bool,
-}
-
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 impl Leases {
     pub(super) fn new(
         store: Arc<dyn RelayStore>,
-        hold: Duration,
-        store_timeout: Duration,
+        terms: Terms,
         rows: &[Claimed],
         until: Deadline,
     ) -> Self {
         let lease = |row: &Claimed| {
             let held = Some(Held::row(row.id, row.token));
-            (row.id, Lease { held, was_due: row.was_due })
+            (row.id, Lease { held, was_due: row.was_due, until })
         };
-        let rows = rows.iter().map(lease).collect();
-        Self { store, hold, store_timeout, table: Mutex::new(Table { rows, until }) }
+        let table = Table { rows: rows.iter().map(lease).collect(), again: None };
+        let (table, extender) = (Mutex::new(table), tokio::sync::Mutex::default());
+        Self { store, terms, table, extender }
     }
 
     /// Whether the row is certainly ours now (I1).
     pub(super) fn is_held(&self, id: EventId) -> bool {
         let table = lock(&self.table);
-        !table.until.is_past() && table.rows.get(&id).is_some_and(|lease| lease.held.is_some())
+        table.rows.get(&id).is_some_and(|lease| lease.held.is_some() && !lease.until.is_past())
     }
 
     /// Holds everything for longer, and says how many rows were lost to others.
@@ -73,110 +67,131 @@ impl Leases {
     /// Must be awaited to its end: otherwise nobody knows the tokens any more, and the holds are
     /// given up for lost.
     pub(super) async fn extend(&self) -> Result<usize, StoreError> {
-        let asked: Vec<Held> =
-            lock(&self.table).rows.values().filter_map(|lease| lease.held).collect();
-        if asked.is_empty() {
-            return Ok(0);
-        }
-        let until = Deadline::after(self.hold);
-        let answer = timeout(self.store_timeout, self.store.extend(&asked, self.hold)).await;
-        let extended = answer.unwrap_or(Err(StoreError::Timeout))?;
-        let mut table = lock(&self.table);
-        let mut tokens: BTreeMap<_, _> =
-            extended.held.into_iter().map(|held| (held.id, held)).collect();
-        for (id, lease) in &mut table.rows {
-            lease.held = tokens.remove(id);
-        }
-        table.until = until;
-        let lost = asked.len() - table.rows.values().filter(|lease| lease.held.is_some()).count();
-        if lost > 0 {
-            warn!(lost, "holds lost to others");
-        }
-        Ok(lost)
+        self.extend_within(self.terms.hold).await
+    }
+
+    /// Keeps the holds while `work` is under way, but releases at `release_at` what is still `waiting`
+    /// then, and says how many that were.
+    pub(super) async fn held_while<T>(
+        &self,
+        work: impl Future<Output = T>,
+        release_at: Instant,
+        waiting: impl Fn() -> Vec<EventId>,
+    ) -> (T, usize) {
+        let release_at = Mutex::new(Some(release_at));
+        let extend_at = Mutex::new(self.next_extension());
+        let released = AtomicUsize::new(0);
+        let next = || {
+            let extend_at = *lock(&extend_at);
+            lock(&release_at).map_or(extend_at, |at| at.min(extend_at))
+        };
+        // One after the other: what is being extended has no token that it could be released by.
+        let chore = || async {
+            if lock(&release_at).take_if(|at| *at <= Instant::now()).is_some() {
+                released.store(self.release(waiting()), Ordering::Relaxed);
+            } else {
+                // What went wrong is in the log.
+                let _ = self.extend_within(self.terms.hold * 3 / 4).await;
+                *lock(&extend_at) = self.next_extension();
+            }
+        };
+        let answer = beside(work, next, chore).await;
+        (answer, released.load(Ordering::Relaxed))
+    }
+
+    /// Early enough for a second try, and soon where something could not be extended.
+    fn next_extension(&self) -> Instant {
+        Instant::now() + lock(&self.table).again.unwrap_or(self.terms.hold / 3)
     }
 
     /// Puts these rows back before the others are done, without waiting for it, and says how many.
-    pub(super) fn release(&self, ids: impl Iterator<Item = EventId>) -> usize {
+    fn release(&self, ids: Vec<EventId>) -> usize {
         let mut table = lock(&self.table);
-        let rows: BTreeMap<_, _> = ids.filter_map(|id| table.rows.remove_entry(&id)).collect();
-        let (released, until) = (rows.len(), table.until);
+        let rows: Vec<Lease> = ids.iter().filter_map(|id| table.rows.remove(id)).collect();
         drop(table);
-        // As every batch that is dropped.
-        drop(Self {
-            store: self.store.clone(),
-            hold: self.hold,
-            store_timeout: self.store_timeout,
-            table: Mutex::new(Table { rows, until }),
-        });
-        released
+        self.restore(rows)
     }
 
-    /// Settles each row by its answer, and puts back what has none. Tried until the database takes
-    /// it or the holds are over: a settlement that fails is not a failed delivery.
-    pub(super) async fn settle(
-        &self,
-        mut answers: BTreeMap<EventId, Outcome>,
-    ) -> Result<Settled, StoreError> {
-        let rows = std::mem::take(&mut lock(&self.table).rows);
-        let settlement = |(id, lease): (EventId, Lease)| {
-            let restored = Outcome::Restored { due_at: lease.was_due };
-            let outcome = answers.remove(&id).unwrap_or(restored);
-            lease.held.map(|held| Settlement { held, outcome })
+    /// Holds for longer what has no more than this left.
+    async fn extend_within(&self, left: Duration) -> Result<usize, StoreError> {
+        let asked: Vec<Held> = {
+            let table = lock(&self.table);
+            let ending = table.rows.values().filter(|lease| lease.until.is_within(left));
+            ending.filter_map(|lease| lease.held).collect()
         };
-        let asked = rows.len();
-        let batch: Vec<Settlement> = rows.into_iter().filter_map(settlement).collect();
-        let lost = asked - batch.len();
-        let until = lock(&self.table).until;
-        let (mut pause, mut in_doubt) = (FIRST_PAUSE, false);
-        loop {
-            let answer = timeout(self.store_timeout, self.store.settle(&batch)).await;
-            match answer.unwrap_or(Err(StoreError::Timeout)) {
-                Ok(answer) => {
-                    let applied = answer.applied.into_iter().collect();
-                    return Ok(Settled { settlements: batch, applied, lost, in_doubt });
-                }
-                Err(error @ (StoreError::Unavailable(_) | StoreError::Timeout))
-                    if !until.is_within(pause) =>
-                {
-                    warn!(
-                        error = report(&error),
-                        rows = batch.len(),
-                        "settlement failed, trying again"
-                    );
-                    in_doubt = true;
-                    sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                }
-                Err(error) => return Err(error),
+        let Terms { hold, limit, .. } = self.terms;
+        let mut extender = self.extender.lock().await;
+        let extension = extender.extend(&*self.store, asked, hold, limit).await;
+        let mut table = lock(&self.table);
+        let mut lost = 0;
+        for part in extension.decided {
+            let mut tokens: BTreeMap<_, _> =
+                part.held.into_iter().map(|held| (held.id, held)).collect();
+            for asked in part.asked {
+                let here = table.rows.get_mut(&asked.id);
+                let Some(lease) = here.filter(|lease| lease.held == Some(asked)) else { continue };
+                lease.held = tokens.remove(&asked.id);
+                lease.until = part.until;
+                lost += usize::from(lease.held.is_none());
             }
         }
+        let incomplete = extension.busy > 0 || extension.failed.is_some();
+        table.again = incomplete.then(|| {
+            let twice = table.again.map_or(FIRST_PAUSE, |again| again * 2);
+            twice.min(hold / 8)
+        });
+        extension.failed.map_or(Ok(lost), Err)
     }
 
-    /// When to extend next: early enough for a second try.
-    pub(super) fn next_extension(&self) -> Instant {
-        Instant::now() + self.hold / 3
+    /// Settles each row by its answer, and puts back what has none.
+    pub(super) async fn settle(&self, mut answers: Answers) -> Result<Settled, StoreError> {
+        let rows = std::mem::take(&mut lock(&self.table).rows);
+        let until = rows.values().map(|lease| lease.until).collect();
+        let (mut items, mut fenced) = (Vec::with_capacity(rows.len()), 0);
+        for (id, lease) in rows {
+            let restored = Outcome::Restored { due_at: lease.was_due };
+            let restored = Answer { outcome: restored, attempt: None };
+            let Answer { outcome, attempt } = answers.remove(&id).unwrap_or(restored);
+            match lease.held {
+                Some(held) => items.push(Item::new(held, outcome, attempt, ())),
+                None => fenced += 1,
+            }
+        }
+        let settling = Settling::new(self.store.clone(), self.terms, until, items);
+        let mut settled = settling.run().await?;
+        settled.fenced += fenced;
+        Ok(settled)
+    }
+}
+
+impl Leases {
+    /// Puts rows back as they were, without waiting for it, and says how many.
+    fn restore(&self, rows: impl IntoIterator<Item = Lease>) -> usize {
+        let restore = |lease: Lease| {
+            let outcome = Outcome::Restored { due_at: lease.was_due };
+            lease.held.map(|held| Settlement { held, outcome })
+        };
+        let batch: Vec<_> = rows.into_iter().filter_map(restore).collect();
+        let count = batch.len();
+        let Ok(runtime) = Handle::try_current() else { return count };
+        if batch.is_empty() {
+            return 0;
+        }
+        let (store, limit) = (self.store.clone(), self.terms.limit);
+        // Bounded, and nobody waits for it: what it does not reach runs out.
+        runtime.spawn(async move {
+            let given_up = timeout(limit, store.settle(&batch)).await;
+            if !matches!(given_up, Ok(Ok(_))) {
+                debug!(rows = batch.len(), "holds that were released are left to run out");
+            }
+        });
+        count
     }
 }
 
 impl Drop for Leases {
     fn drop(&mut self) {
         let rows = std::mem::take(&mut lock(&self.table).rows);
-        let restore = |lease: Lease| {
-            let outcome = Outcome::Restored { due_at: lease.was_due };
-            lease.held.map(|held| Settlement { held, outcome })
-        };
-        let batch: Vec<_> = rows.into_values().filter_map(restore).collect();
-        let Ok(runtime) = Handle::try_current() else { return };
-        if batch.is_empty() {
-            return;
-        }
-        let (store, limit) = (self.store.clone(), self.store_timeout);
-        // Bounded, and nobody waits for it: what it does not reach runs out.
-        runtime.spawn(async move {
-            let given_up = timeout(limit, store.settle(&batch)).await;
-            if !matches!(given_up, Ok(Ok(_))) {
-                debug!(rows = batch.len(), "holds of a dropped batch are left to run out");
-            }
-        });
+        self.restore(rows.into_values());
     }
 }

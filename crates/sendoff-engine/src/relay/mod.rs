@@ -11,12 +11,15 @@
 //! here: the hot lane; order by key.
 
 mod batch;
+mod beside;
 mod company;
 mod config;
 mod consumer;
 mod leases;
+mod locked;
 mod metrics;
 mod runner;
+mod settling;
 mod topic;
 
 pub use batch::{Batch, BatchError, BatchReport};

@@ -4,12 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures_util::future::{Either, select};
 use sendoff_core::{
     Delivery, EventId, Exponential, Failure, FailureClass, RetryPolicy, after_unroutable, report,
 };
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, error, info_span, warn};
 
@@ -17,6 +16,7 @@ use super::batch::{BatchReport, FollowUp, Record, Source};
 use super::config::RelayConfig;
 use super::consumer::{Consumer, RelayStore};
 use super::leases::Leases;
+use super::locked::Locked;
 use super::metrics::{NoRelayMetrics, RelayMetrics, Shielded};
 use crate::config::ConfigError;
 use crate::dispatch::{
@@ -25,7 +25,7 @@ use crate::dispatch::{
 };
 use crate::handover::Alarm;
 use crate::lock::lock;
-use crate::store::{LockedRows, Outcome, StoreError};
+use crate::store::{Outcome, StoreError};
 
 /// Who handles an event.
 pub(super) type Route = Arc<dyn Fn(&Delivery) -> Option<AnyHandler> + Send + Sync>;
@@ -83,8 +83,7 @@ struct Work<'b> {
 
 enum Hold<'b> {
     Leased(&'b Leases),
-    /// Exclusively, so that it can be sent between threads.
-    Locked(&'b mut Box<dyn LockedRows>),
+    Locked(&'b Locked),
 }
 
 impl Hold<'_> {
@@ -92,7 +91,7 @@ impl Hold<'_> {
     fn keeps(&self, id: EventId) -> bool {
         match self {
             Self::Leased(leases) => leases.is_held(id),
-            Self::Locked(rows) => rows.is_open(),
+            Self::Locked(locked) => locked.is_open(),
         }
     }
 }
@@ -255,14 +254,14 @@ impl Inner {
         let full = batch.records.len() >= self.config().batch;
         let (records, follow_up, begun) = (&*batch.records, &batch.follow_up, &AtomicUsize::new(0));
         let mut released = 0;
-        let answers = match &mut batch.source {
+        let answers = match &batch.source {
             Source::Leased(leases) => {
                 let work = Work { records, follow_up, begun, hold: Hold::Leased(leases) };
                 self.deliver_leased(work, leases, stop, &mut released).await
             }
-            Source::Locked(rows) => {
-                let work = Work { records, follow_up, begun, hold: Hold::Locked(rows) };
-                self.deliver(work, stop).await
+            Source::Locked(locked) => {
+                let work = Work { records, follow_up, begun, hold: Hold::Locked(locked) };
+                locked.awake_while(self.deliver(work, stop)).await
             }
         };
         batch.answers.extend(answers);
@@ -291,40 +290,18 @@ impl Inner {
         stop: &CancellationToken,
         released: &mut usize,
     ) -> Vec<(EventId, Outcome)> {
-        let (records, begun) = (work.records, work.begun);
-        let mut work = pin!(self.deliver(work, stop));
-        let mut extend_at = leases.next_extension();
-        let mut release_at = Some(Instant::now() + self.config().start_within);
-        loop {
-            tokio::select! {
-                biased;
-                answers = &mut work => return answers,
-                () = sleep_until(release_at.unwrap_or(extend_at)), if release_at.is_some() => {
-                    release_at = None;
-                    let waiting = records.iter().skip(begun.load(Ordering::Relaxed));
-                    *released = leases.release(waiting.map(|record| record.delivery.id()));
-                    if *released > 0 {
-                        let (limit, rows) = (self.config().start_within, *released);
-                        warn!(?limit, rows, "no worker was free for too long: released to others");
-                    }
-                    continue;
-                }
-                () = sleep_until(extend_at) => {}
-            }
-            extend_at = leases.next_extension();
-            // Never dropped half-way: then nobody would know the tokens.
-            let extension = pin!(leases.extend());
-            let extended = match select(work.as_mut(), extension).await {
-                Either::Left((answers, extension)) => {
-                    let _ = extension.await;
-                    return answers;
-                }
-                Either::Right((extended, _)) => extended,
-            };
-            if let Err(error) = extended {
-                warn!(error = report(&error), "holds not extended");
-            }
+        let (records, begun, limit) = (work.records, work.begun, self.config().start_within);
+        let waiting = || {
+            let waiting = records.iter().skip(begun.load(Ordering::Relaxed));
+            waiting.map(|record| record.delivery.id()).collect()
+        };
+        let work = self.deliver(work, stop);
+        let (answers, rows) = leases.held_while(work, Instant::now() + limit, waiting).await;
+        if rows > 0 {
+            warn!(?limit, rows, "no worker was free for too long: released to others");
         }
+        *released = rows;
+        answers
     }
 
     /// One event after the other, for as long as the rest may wait. Told to stop, it lets the one in

@@ -59,6 +59,12 @@ pub trait LockedRows: Send {
         true
     }
 
+    /// After how long without a statement the server ends the transaction, and with it the locks;
+    /// none if it never does. Whoever works for longer [keeps it awake](Self::keep_awake).
+    fn idle_limit(&self) -> Option<Duration> {
+        None
+    }
+
     /// Tells the server that this process is alive, so that its limit on idle transactions ends only
     /// those of a process that froze (I10).
     async fn keep_awake(&mut self) -> Result<(), StoreError> {

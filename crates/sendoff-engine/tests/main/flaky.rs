@@ -11,6 +11,7 @@ use sendoff_engine::store::{
     Outcome, Purge, Purged, RetainStore, Row, SettleStore, Settled, Settlement, StoreError,
     TopicCounts, WakeStore,
 };
+use tokio::time::Instant;
 
 /// A store in memory whose statements fail when told.
 #[derive(Debug, Clone, Default)]
@@ -30,6 +31,7 @@ struct Troubles {
     hangs: Mutex<Option<Hangs>>,
     hanging: AtomicUsize,
     takes: Mutex<Duration>,
+    idle_limit: Mutex<Option<Duration>>,
     panics: Mutex<Vec<&'static str>>,
 }
 
@@ -110,6 +112,11 @@ impl Flaky {
     /// Settlement statements about such events are never answered, nor carried out.
     pub(crate) fn hang_where(&self, hangs: impl Fn(&[EventId]) -> bool + Send + 'static) {
         *self.troubles.hangs.lock().unwrap() = Some(Box::new(hangs));
+    }
+
+    /// Ends transactions of locked batches in which nothing is said for so long.
+    pub(crate) fn limit_idleness(&self, limit: Duration) {
+        *self.troubles.idle_limit.lock().unwrap() = Some(limit);
     }
 
     /// The next settlement statement is never answered, nor carried out.
@@ -214,7 +221,62 @@ impl LockStore for Flaky {
     async fn lock(&self, lock: &Lock) -> Result<Option<Box<dyn LockedRows>>, StoreError> {
         self.check_up()?;
         strike(&self.troubles.claims)?;
-        self.table.lock(lock).await
+        let locked = self.table.lock(lock).await?;
+        Ok(locked.map(|rows| {
+            let heard = Arc::new(Mutex::new(Instant::now()));
+            Box::new(FlakyLocked { store: self.clone(), rows, heard }) as Box<dyn LockedRows>
+        }))
+    }
+}
+
+/// A batch in a transaction that ends when nothing is heard of it for too long.
+struct FlakyLocked {
+    store: Flaky,
+    rows: Box<dyn LockedRows>,
+    heard: Arc<Mutex<Instant>>,
+}
+
+impl FlakyLocked {
+    fn hear(&self) -> Result<(), StoreError> {
+        self.store.check_up()?;
+        let limit = *self.store.troubles.idle_limit.lock().unwrap();
+        let mut heard = self.heard.lock().unwrap();
+        if limit.is_some_and(|limit| heard.elapsed() > limit) {
+            return Err(StoreError::Unavailable("the server ended the transaction".into()));
+        }
+        *heard = Instant::now();
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl LockedRows for FlakyLocked {
+    fn take(&mut self) -> Vec<Claimed> {
+        self.rows.take()
+    }
+
+    fn idle_limit(&self) -> Option<Duration> {
+        *self.store.troubles.idle_limit.lock().unwrap()
+    }
+
+    async fn keep_awake(&mut self) -> Result<(), StoreError> {
+        self.hear()
+    }
+
+    async fn commit(self: Box<Self>, outcomes: &[(EventId, Outcome)]) -> Result<(), StoreError> {
+        self.hear()?;
+        self.store.check_refused(outcomes.iter().map(|(id, outcome)| (*id, outcome)))?;
+        if strike(&self.store.troubles.hanging).is_err() {
+            std::future::pending::<()>().await;
+        }
+        self.rows.commit(outcomes).await
+    }
+
+    async fn rollback(self: Box<Self>) -> Result<(), StoreError> {
+        if strike(&self.store.troubles.hanging).is_err() {
+            std::future::pending::<()>().await;
+        }
+        self.rows.rollback().await
     }
 }
 

@@ -8,8 +8,11 @@ use sendoff_core::{Delivery, Event, Failure, Status};
 use sendoff_engine::Outbox;
 use sendoff_engine::capture::WriteError;
 use sendoff_engine::memory::MemoryStore;
-use sendoff_engine::relay::{BatchReport, ClaimMode, Relay, RelayConfig, RelayCounters};
+use sendoff_engine::relay::{BatchReport, ClaimMode, Consumer, Relay, RelayConfig, RelayCounters};
+use sendoff_engine::store::{Outcome, Row, StoreError};
 use sendoff_testkit::wait::eventually;
+
+use tokio::time::Instant;
 
 use crate::flaky::Flaky;
 
@@ -105,4 +108,171 @@ async fn a_topic_takes_json_objects_only_and_delays_them() {
     let rows = store.rows();
     assert_eq!(rows.len(), 1);
     assert_eq!(rows[0].due_at.since(rows[0].created_at), late);
+}
+
+const MODES: [ClaimMode; 2] = [ClaimMode::Lease, ClaimMode::Locked];
+
+fn statuses(store: &Flaky, status: Status) -> usize {
+    store.table.rows().iter().filter(|row| row.status == status).count()
+}
+
+/// A handler that fails for every seventh event, in words that LATIN1 does not have.
+fn failing(store: &Flaky, mode: ClaimMode) -> Relay {
+    let runs = AtomicUsize::new(0);
+    let config = RelayConfig { mode, retry_base: Duration::from_secs(60), ..Default::default() };
+    let relay = Relay::builder(store.clone()).config(config).build(move |_: Delivery| {
+        let run = runs.fetch_add(1, Ordering::Relaxed);
+        async move {
+            if run % 7 == 3 { Err(Failure::retry("5 \u{20ac} is too \0 much")) } else { Ok(()) }
+        }
+    });
+    relay.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_settlement_that_is_refused_brings_no_other_of_its_batch_back() {
+    for mode in MODES {
+        let store = Flaky::default();
+        write(&store.table, 21).await;
+        store.refuse_strange_text();
+        let report = failing(&store, mode).process_once().await.unwrap();
+        let expected = BatchReport { done: 18, retried: 3, ..BatchReport::default() };
+        assert_eq!(report, Some(expected), "{mode:?}");
+        assert_eq!(statuses(&store, Status::Done), 18);
+        for row in store.table.rows().iter().filter(|row| row.status == Status::Retry) {
+            assert_eq!((row.attempts, row.last_error.as_deref()), (1, Some("5 ? is too   much")));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_success_that_cannot_be_recorded_is_counted_and_ends() {
+    for mode in MODES {
+        let store = Flaky::default();
+        write(&store.table, 5).await;
+        let refused = store.table.rows()[2].event.id();
+        store.refuse_where(move |id, outcome| id == refused && *outcome == Outcome::Done);
+        let runs = Arc::new(AtomicUsize::new(0));
+        let counted = runs.clone();
+        let second = Duration::from_secs(1);
+        let config =
+            RelayConfig { mode, retry_max: second, max_attempts: 3, ..RelayConfig::default() };
+        let relay = Relay::builder(store.clone()).config(config).build(move |_: Delivery| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            async { Ok(()) }
+        });
+        let end = eventually("its end", async || statuses(&store, Status::Dead) == 1);
+        relay.unwrap().run(end).await;
+        assert_eq!(statuses(&store, Status::Done), 4);
+        assert_eq!(runs.load(Ordering::Relaxed), 4 + 3, "{mode:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_locked_row_holds_no_other_back_and_no_worker_either() {
+    let (store, counters) = (Flaky::default(), Arc::new(RelayCounters::default()));
+    write(&store.table, 10).await;
+    let locked = store.table.rows()[4].event.id();
+    let lock = Arc::new(std::sync::Mutex::new(None));
+    let (table, taken) = (store.table.clone(), lock.clone());
+    let config = RelayConfig { workers: 1, ..RelayConfig::default() };
+    let relay = Relay::builder(store.clone()).config(config).metrics(counters.clone());
+    // Locked by somebody while its handler runs.
+    let relay = relay.build(move |delivery: Delivery| {
+        if delivery.id() == locked {
+            *taken.lock().unwrap() = table.lock_row(locked);
+        }
+        async { Ok(()) }
+    });
+    let relay = relay.unwrap();
+    let story = async {
+        eventually("the others", async || statuses(&store, Status::Done) == 9).await;
+        write(&store.table, 5).await;
+        let began = Instant::now();
+        eventually("new ones", async || statuses(&store, Status::Done) == 14).await;
+        assert!(began.elapsed() < Duration::from_secs(3));
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        lock.lock().unwrap().take();
+        eventually("that one", async || statuses(&store, Status::Done) == 15).await;
+    };
+    relay.run(story).await;
+    assert!(store.table.rows().iter().all(|row| row.attempts == 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn holds_of_rows_that_are_locked_for_a_while_are_not_lost() {
+    let store = Flaky::default();
+    write(&store.table, 3).await;
+    let ids: Vec<_> = store.table.rows().iter().map(|row| row.event.id()).collect();
+    let (table, runs) = (store.table.clone(), Arc::new(AtomicUsize::new(0)));
+    let counted = runs.clone();
+    let config = RelayConfig { start_within: Duration::from_secs(600), ..RelayConfig::default() };
+    let relay = Relay::builder(store.clone()).config(config).build(move |delivery: Delivery| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        let lock = (delivery.id() == ids[0]).then(|| table.lock_row(ids[2]));
+        async move {
+            // Past the first extension, and short of the hold's end.
+            tokio::time::sleep(Duration::from_secs(25)).await;
+            drop(lock);
+            tokio::time::sleep(Duration::from_secs(25)).await;
+            Ok(())
+        }
+    });
+    let report = relay.unwrap().process_once().await.unwrap();
+    assert_eq!(report, Some(BatchReport { done: 3, ..BatchReport::default() }));
+    assert_eq!(runs.load(Ordering::Relaxed), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_locked_batch_whose_handlers_run_long_keeps_its_transaction_awake() {
+    let store = Flaky::default();
+    write(&store.table, 2).await;
+    store.limit_idleness(Duration::from_secs(15));
+    let (mode, start_within) = (ClaimMode::Locked, Duration::from_secs(600));
+    let config = RelayConfig { mode, start_within, ..RelayConfig::default() };
+    let relay = Relay::builder(store.clone()).config(config).build(async |_: Delivery| {
+        tokio::time::sleep(Duration::from_secs(40)).await;
+        Ok(())
+    });
+    let report = relay.unwrap().process_once().await.unwrap();
+    assert_eq!(report, Some(BatchReport { done: 2, ..BatchReport::default() }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_locked_batch_that_lost_its_transaction_delivers_no_more() {
+    let (store, runs) = (Flaky::default(), Arc::new(AtomicUsize::new(0)));
+    write(&store.table, 5).await;
+    store.limit_idleness(Duration::from_secs(15));
+    let config = RelayConfig { mode: ClaimMode::Locked, ..RelayConfig::default() };
+    let (counted, down) = (runs.clone(), store.clone());
+    let relay = Relay::builder(store.clone()).config(config).build(move |_: Delivery| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        down.set_down(true);
+        async {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            Ok(())
+        }
+    });
+    assert!(relay.unwrap().process_once().await.is_err());
+    assert_eq!(runs.load(Ordering::Relaxed), 1);
+    let as_it_was = |row: &Row| (row.status, row.attempts) == (Status::New, 0);
+    assert!(store.table.rows().iter().all(as_it_was));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_locked_batch_is_not_waited_for_without_limit() {
+    let store = Flaky::default();
+    write(&store.table, 2).await;
+    let config = RelayConfig { mode: ClaimMode::Locked, ..RelayConfig::default() };
+    let consumer = Consumer::new(store.clone(), config).unwrap();
+    for rolls_back in [true, false] {
+        let batch = consumer.fetch().await.unwrap().unwrap();
+        store.hang_next();
+        let began = Instant::now();
+        let ended =
+            if rolls_back { batch.rollback().await } else { batch.commit().await.map(drop) };
+        assert!(matches!(ended, Err(StoreError::Timeout)), "{ended:?}");
+        assert_eq!(began.elapsed(), Duration::from_secs(5));
+    }
+    assert!(consumer.fetch().await.unwrap().is_some(), "the rows are free again");
 }

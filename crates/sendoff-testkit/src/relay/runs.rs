@@ -146,7 +146,7 @@ pub async fn a_slow_handler_a_panic_and_a_classified_failure_cost_one_attempt_ea
         })
         .unwrap();
     let report = relay.process_once().await.unwrap().expect("five are due");
-    let expected = BatchReport { done: 1, retried: 3, dead: 1, untouched: 0, fenced: 0 };
+    let expected = BatchReport { done: 1, retried: 3, dead: 1, ..BatchReport::default() };
     assert_eq!(report, expected);
     let ids: Vec<_> = rows.iter().map(|row| row.event.id()).collect();
     for id in &ids[..4] {
