@@ -42,6 +42,9 @@ pub(crate) struct Options {
     /// How long a partition stays after its end. Without it none is dropped
     #[arg(long, value_name = "TIME", value_parser = duration)]
     retention: Option<Duration>,
+    /// Drop partitions with dead events in them too; without it they stay, and are reported
+    #[arg(long)]
+    drop_dead: bool,
     /// Rows of the tail that may move into a new partition, while writers wait
     #[arg(long, value_name = "ROWS", default_value_t = PartitionOptions::default().most_moved)]
     limit: usize,
@@ -91,11 +94,12 @@ pub(crate) async fn run(options: Options, screen: MultiProgress) -> anyhow::Resu
             bail!("SQLite has no partitions; `sendoff cleanup` deletes what is over")
         }
     };
-    let Options { period, lookahead, retention, limit, lock_wait, every, .. } = options;
+    let Options { period, lookahead, retention, drop_dead, limit, lock_wait, every, .. } = options;
     let partitions = PartitionOptions {
         period: period.into(),
         lookahead,
         retention,
+        drop_dead,
         check_every: every,
         lock_wait,
         most_moved: limit,
@@ -156,6 +160,8 @@ struct Summary {
     created: Vec<String>,
     moved: u64,
     dropped: Vec<String>,
+    /// Those of them that had dead events, which are gone too.
+    dropped_dead: Vec<String>,
     skipped: Vec<Left>,
     /// Passes that another maintainer's lock kept from beginning.
     elsewhere: u64,
@@ -183,6 +189,7 @@ impl Summary {
         let names = |names: Vec<PartitionName>| names.into_iter().map(|name| name.to_string());
         self.created.extend(names(report.created));
         self.dropped.extend(names(report.dropped));
+        self.dropped_dead.extend(names(report.dropped_dead));
         self.moved += report.moved;
         // Of the last pass: what was left before may be done by now.
         self.skipped = report

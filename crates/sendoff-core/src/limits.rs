@@ -39,6 +39,9 @@ pub const HOLD: Duration = Duration::from_secs(10 * 60);
 pub const SUSPECT_LOSSES: u32 = 2;
 /// Rows in one statement, whatever the options say: bounds memory and the size of one transaction.
 pub const BATCH_ROWS: usize = 1_000;
+/// How long a type of which no event ended stays in the counters by type: without a limit they would
+/// grow with every type there ever was.
+pub const TALLY: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Partitions that one pass of maintenance makes. More than a year of days ahead is a mistake of
 /// units, and every one of them costs each poll a little.
 pub const PARTITIONS_PER_PASS: usize = 400;

@@ -1,27 +1,37 @@
 -- claim_suspects: hold the visible rows that were lost before and are lost again, oldest due first.
 -- Guarantee: as `claim`, for exactly the rows that `claim` leaves out.
--- Index: outbox_event_suspect; then primary key.
+-- Index: outbox_event_suspect, from $7 on; then primary key.
 with visible as materialized (
-    select event_id, created_at, due_at, locked_by
+    select event_id, created_at, due_at, seq, locked_by,
+           octet_length(payload) + coalesce(octet_length(headers::text), 0) as size
       from sendoff.outbox_event
      where status in (0, 2) and losses > 0
-       and due_at <= now()
+       and due_at <= now() and due_at >= coalesce($7::timestamptz, '-infinity')
        and (created_at <= now() - $4::interval or created_at > now())
        and created_at >= coalesce(now() - $5::interval, '-infinity')
        and losses + case when locked_by <> $1::text then 1 else 0 end >= 2
+       and event_id <> all ($8::uuid[])
      order by due_at, seq
      limit $2::bigint
-       for update skip locked
+       for no key update skip locked
+), fitting as materialized (
+    select *, sum(size) over reading as total, row_number() over reading as place
+      from visible
+    window reading as (order by due_at, seq rows unbounded preceding)
 )
 update sendoff.outbox_event e
    set due_at = now() + greatest($3::interval, interval '1 microsecond'),
        locked_by = $1::text,
-       attempts = e.attempts + case when v.locked_by <> $1::text then 1 else 0 end,
+       attempts = least(e.attempts::bigint + case when v.locked_by <> $1::text then 1 else 0 end,
+                        2147483647),
        losses = least(e.losses, 32766) + case when v.locked_by <> $1::text then 1 else 0 end
-  from visible v
- where e.event_id = any (array[v.event_id]) and e.created_at = v.created_at
+  from fitting v
+ where (v.total <= $6::bigint or v.place = 1)
+   and e.event_id = any (array[v.event_id]) and e.created_at = v.created_at
 returning e.event_id, e.event_type, e.aggregate_type, e.aggregate_id, e.tenant_id, e.ordering_key,
           e.content_type, e.occurred_at, e.headers, e.payload,
           e.attempts, e.due_at, e.created_at,
           e.seq, v.due_at as was_due, coalesce(v.locked_by <> $1::text, false) as lost,
-          now() as claimed_at
+          now() as claimed_at,
+          case when current_setting('synchronous_commit') = 'off'
+               then set_config('synchronous_commit', 'local', true) end as commits

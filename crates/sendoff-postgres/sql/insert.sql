@@ -5,7 +5,8 @@
 -- the statement's: those of a long transaction would be past before anybody could see the row. Rings
 -- the bell only when rows are due at once ($14) and the relay said that it sleeps: in a function, or
 -- the planner, which sees through a subquery, would find each plan for $14 = false cheaper than the
--- one it has, and plan every insert anew. The xid is text: some drivers would ask the server what an
+-- one it has, and plan every insert anew. Its transaction commits durably also where the session said
+-- `synchronous_commit = off` (I13), and waits for no standby because of it. The xid is text: some drivers would ask the server what an
 -- xid8 is. Index: primary key.
 insert into sendoff.outbox_event
        (event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key, shard,
@@ -22,3 +23,5 @@ select i.event_id, i.event_type, i.aggregate_type, i.aggregate_id, i.tenant_id, 
     or current_setting('sendoff_capture.in_transaction', true) = 'yes'
 returning created_at, due_at, pg_current_xact_id()::text as xid,
           (select sendoff.outbox_ring($14)) as rung
+          , case when current_setting('synchronous_commit') = 'off'          -- [durable]
+                 then set_config('synchronous_commit', 'local', true) end    -- [durable]

@@ -15,3 +15,5 @@ select $1::uuid, $2::text, $3::text, $4::text, $5::text, $6::text, $7::smallint,
                     <> current_setting('default_transaction_deferrable')
             then true else sendoff.outbox_no_transaction() end
 returning created_at, pg_current_xact_id() as xid, due_at
+          , case when current_setting('synchronous_commit') = 'off'          -- [durable]
+                 then set_config('synchronous_commit', 'local', true) end    -- [durable]

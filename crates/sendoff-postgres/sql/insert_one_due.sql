@@ -14,3 +14,5 @@ select $1::uuid, $2::text, $3::text, $4::text, $5::text, $6::text, $7::smallint,
 returning created_at, pg_current_xact_id() as xid,
           case when pg_sequence_last_value('sendoff.outbox_bell'::regclass) = 2
                then pg_notify('sendoff_channel', '')::text end as rung
+          , case when current_setting('synchronous_commit') = 'off'          -- [durable]
+                 then set_config('synchronous_commit', 'local', true) end    -- [durable]

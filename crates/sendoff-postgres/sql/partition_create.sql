@@ -1,7 +1,16 @@
 -- partition_create: a partition of its own for a range, with the rows of the tail that lie in it.
--- Guarantee: runs in the transaction that locked the table and its tail, so no row is between the
--- two, and none is written to the tail any more that belongs here. Attached, not created in place,
--- which would lock out every reader of the table. Index: outbox_event_pmax_created.
+-- Guarantee: follows, in one text, on what locks the table and its tail (I10), so no row is between the
+-- two, and none is written to the tail any more that belongs here. Says SD003 where more rows would
+-- move than may. Attached, not created in place, which would lock out every reader of the table.
+-- Index: outbox_event_pmax_created.
+do $body$ begin
+    if (select count(*)
+          from (select from sendoff.outbox_event_pmax
+                 where created_at >= 'range_from' and created_at < 'range_to'
+                 limit most_moved + 1) found) > most_moved then
+        raise exception 'too many rows would move' using errcode = 'SD003';
+    end if;
+end $body$;
 create table sendoff.outbox_event_partition (
     like sendoff.outbox_event including all excluding identity
 );
@@ -18,3 +27,4 @@ with moved as (
 insert into sendoff.outbox_event_partition select * from moved;
 alter table sendoff.outbox_event attach partition sendoff.outbox_event_partition
     for values from ('range_from') to ('range_to');
+commit

@@ -1,39 +1,50 @@
 -- settle_keep: the ends of holds, of every kind at once, where delivered rows are kept.
 -- Guarantee: a stale token changes nothing, neither does a second settlement, and a terminal row
 -- stays as it is. Outcomes are 0 (given back: due when it was, or else now) or the status to come:
--- 1 done, 2 retry, 3 dead. Rows are locked first, in the order of their ids, and counters after
--- them, in the order of their keys: two batches never wait for each other.
+-- 1 done, 2 retry, 3 dead. Waits for no row (I11): one that somebody has locked is left as it is and
+-- answered as busy, if this statement saw it held by the token. Counts by appending, so that no two
+-- settlements share a row.
 -- Index: primary key. Tokens, and whether a row is pending (0 or 2), are asked for in a way that no
 -- index serves: rows of one batch share their due time and would all be looked at for each of them,
 -- and in many partitions all pending rows would rather be read than one key be probed in each.
-with mine as materialized (
-    select event_id from sendoff.outbox_event
-     where event_id = any ($1::uuid[])
-     order by event_id
-       for update
-), settled as (
-    update sendoff.outbox_event e
-       set status = case s.outcome when 0 then e.status else s.outcome end,
-           due_at = case when s.outcome in (0, 2) then coalesce(s.due, now() + s.after)
-                         else e.due_at end,
-           attempts = coalesce(s.attempts, e.attempts),
-           losses = case s.outcome when 0 then e.losses else 0 end,
-           last_error = coalesce(s.error, e.last_error),
-           done_at = case when s.outcome in (1, 3) then now() end,
-           locked_by = null
+with batch as materialized (
+    select *
       from unnest($1::uuid[], $2::timestamptz[], $3::smallint[], $4::interval[], $5::integer[],
                   $6::text[], $7::timestamptz[])
            as s(id, token, outcome, after, attempts, error, due)
-     where (select count(*) from mine) > 0
-       and e.event_id = any (array[s.id]) and e.due_at is not distinct from s.token
+), mine as materialized (
+    select e.event_id, e.created_at, s.outcome, s.after, s.attempts, s.error, s.due
+      from batch s
+      join sendoff.outbox_event e on e.event_id = any (array[s.id])
+     where e.due_at is not distinct from s.token
        and e.status % 2 = 0 and e.locked_by is not null
+     order by s.id
+       for no key update of e skip locked
+), settled as (
+    update sendoff.outbox_event e
+       set status = case m.outcome when 0 then e.status else m.outcome end,
+           due_at = case when m.outcome in (0, 2) then coalesce(m.due, now() + m.after)
+                         else e.due_at end,
+           attempts = coalesce(m.attempts, e.attempts),
+           losses = case m.outcome when 0 then e.losses else 0 end,
+           last_error = coalesce(m.error, e.last_error),
+           done_at = case when m.outcome in (1, 3) then now() end,
+           locked_by = null
+      from mine m
+     where e.event_id = any (array[m.event_id]) and e.created_at = m.created_at
     returning e.event_id, e.event_type, e.status
 ), counted as (
-    insert into sendoff.outbox_tally as t (event_type, status, count)
+    insert into sendoff.outbox_tally_delta (event_type, status, count)
     select event_type, status, count(*) from settled
      where status in (1, 3)
      group by event_type, status
-     order by event_type collate "C", status
-    on conflict (event_type, status) do update set count = t.count + excluded.count
 )
-select event_id from settled
+select event_id, true as applied from settled
+union all
+select e.event_id, false
+  from batch s
+  join sendoff.outbox_event e on e.event_id = any (array[s.id])
+ where (select count(*) from mine) < cardinality($1::uuid[])
+   and e.due_at is not distinct from s.token
+   and e.status % 2 = 0 and e.locked_by is not null
+   and s.id not in (select event_id from mine)

@@ -27,9 +27,7 @@ with batch as materialized (
 ), settled as (
     select event_type, status from deleted union all select event_type, status from changed
 )
-insert into sendoff.outbox_tally as t (event_type, status, count)
+insert into sendoff.outbox_tally_delta (event_type, status, count)
 select event_type, status, count(*) from settled
  where status in (1, 3)
  group by event_type, status
- order by event_type collate "C", status
-on conflict (event_type, status) do update set count = t.count + excluded.count

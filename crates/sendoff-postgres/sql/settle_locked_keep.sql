@@ -1,7 +1,7 @@
 -- settle_locked_keep: outcomes of rows that this very transaction has locked, where delivered rows
 -- are kept.
 -- Guarantee: times are those of the statement, not of the transaction's begin; terminal rows stay as
--- they are. Outcomes as in `settle_keep`, and counters locked in the same order.
+-- they are. Outcomes and counters as in `settle_keep`.
 -- Index: primary key; whether a row is pending is asked for as in `settle_keep`.
 with settled as (
     update sendoff.outbox_event e
@@ -19,9 +19,7 @@ with settled as (
      where e.event_id = any (array[s.id]) and e.status % 2 = 0
     returning e.event_type, e.status
 )
-insert into sendoff.outbox_tally as t (event_type, status, count)
+insert into sendoff.outbox_tally_delta (event_type, status, count)
 select event_type, status, count(*) from settled
  where status in (1, 3)
  group by event_type, status
- order by event_type collate "C", status
-on conflict (event_type, status) do update set count = t.count + excluded.count

@@ -2,9 +2,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sendoff_core::{EventId, limits};
-use sendoff_engine::store::{Claim, ClaimStore, Claimed, Held, StoreError, Suspects};
+use sendoff_engine::store::{Claim, ClaimStore, Claimed, Held, RESCUE_SLACK, StoreError, Suspects};
 
+use crate::link::Params;
 use crate::rows::{self, Placed};
+use crate::sift::{Look, Take, Which};
 use crate::store::PostgresStore;
 use crate::wire::{At, Id, Span};
 
@@ -16,21 +18,17 @@ impl ClaimStore for PostgresStore {
         if limit == 0 {
             return Ok(Vec::new());
         }
-        let statement = match claim.suspects {
-            Suspects::Skip => &self.sql().claim,
-            Suspects::Only => &self.sql().claim_suspects,
+        let look = Look {
+            owner: claim.owner,
+            skip_recent: claim.skip_recent,
+            window: claim.window,
+            from: claim.from,
+            which: match claim.suspects {
+                Suspects::Skip => Which::Company,
+                Suspects::Only => Which::Suspects,
+            },
         };
-        let (hold, skip_recent) = (Span(claim.hold), Span(claim.skip_recent));
-        let window = claim.window.map(Span);
-        let rows = self
-            .links()
-            .claims
-            .query(statement, &[&claim.owner, &limit, &hold, &skip_recent, &window])
-            .await?;
-        let mut placed: Vec<Placed> = rows.iter().map(rows::claimed).collect::<Result<_, _>>()?;
-        // An UPDATE returns its rows in whichever order it came by them.
-        placed.sort_unstable_by_key(|row| row.place);
-        Ok(placed.into_iter().map(|row| row.claimed).collect())
+        Ok(self.sift(limit, look, claim).await?.unwrap_or_default())
     }
 
     async fn confirm(&self, holds: &[Held]) -> Result<Vec<EventId>, StoreError> {
@@ -45,8 +43,41 @@ impl ClaimStore for PostgresStore {
 
     async fn rescue(&self, longest: Duration) -> Result<u64, StoreError> {
         self.check_open()?;
-        let rescued = self.links().upkeep.query(&self.sql().rescue, &[&Span(longest)]).await?;
+        let (slack, delay) = (Span(RESCUE_SLACK), Span(limits::DELAY));
+        let params: Params<'_> = &[&Span(longest), &slack, &delay, &(limits::BATCH_ROWS as i64)];
+        let rescued = self.links().upkeep.query(&self.sql().rescue, params).await?;
         Ok(rescued.len() as u64)
+    }
+
+    fn epoch(&self) -> u64 {
+        self.connector().lost()
+    }
+}
+
+impl Take for Claim<'_> {
+    type Taken = Vec<Claimed>;
+
+    async fn take(
+        &self,
+        store: &PostgresStore,
+        limit: i64,
+        passed: &[Id],
+    ) -> Result<Option<Vec<Claimed>>, StoreError> {
+        let statement = match self.suspects {
+            Suspects::Skip => &store.sql().claim,
+            Suspects::Only => &store.sql().claim_suspects,
+        };
+        let (hold, skip_recent) = (Span(self.hold), Span(self.skip_recent));
+        let (window, from) = (self.window.map(Span), self.from.map(At));
+        let bytes = i64::try_from(self.bytes).unwrap_or(i64::MAX);
+        let params: Params<'_> =
+            &[&self.owner, &limit, &hold, &skip_recent, &window, &bytes, &from, &passed];
+        let rows = store.links().claims.query(statement, params).await?;
+        let mut placed: Vec<Placed> = rows.iter().map(rows::claimed).collect::<Result<_, _>>()?;
+        // An UPDATE returns its rows in whichever order it came by them.
+        placed.sort_unstable_by_key(|row| row.place);
+        let claimed: Vec<_> = placed.into_iter().map(|row| row.claimed).collect();
+        Ok((!claimed.is_empty()).then_some(claimed))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Opening connections of our own.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::poll_fn;
@@ -11,6 +12,7 @@ use tokio::task::JoinHandle;
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls};
 use tracing::debug;
 
+use crate::bounds::SessionBounds;
 use crate::error::{failed, fix, misconfigured};
 use crate::options::{Doorbell, PostgresOptions};
 use crate::tls::{Security, secure};
@@ -36,7 +38,7 @@ const SETTINGS: &str = "-c plan_cache_mode=force_generic_plan \
                         -c enable_seqscan=off -c enable_bitmapscan=off -c enable_hashjoin=off \
                         -c enable_mergejoin=off -c enable_material=off -c jit=off \
                         -c default_transaction_isolation=read\\ committed \
-                        -c default_transaction_read_only=off -c lock_timeout=0 \
+                        -c default_transaction_read_only=off \
                         -c search_path=pg_catalog -c timezone=UTC";
 
 /// What a commit of ours is worth.
@@ -53,6 +55,8 @@ pub(crate) struct Connector {
     config: Config,
     security: Security,
     timeout: Duration,
+    bounds: SessionBounds,
+    lost: Arc<AtomicU64>,
 }
 
 /// A connection, and the task that moves its bytes.
@@ -89,6 +93,7 @@ impl Connector {
         url: &str,
         options: &PostgresOptions,
         commits: Commits,
+        bounds: SessionBounds,
     ) -> Result<Self, StoreError> {
         // What libpq calls verify-full is what we always do.
         let url = url.replace("sslmode=verify-full", "sslmode=require");
@@ -113,11 +118,32 @@ impl Connector {
         }
         if options.doorbell == Doorbell::On {
             let asked = config.get_options().unwrap_or_default();
-            let timeout = options.statement_timeout.as_millis();
             let commits = if commits == Commits::Relaxed { RELAXED } else { "" };
-            config.options(format!("{asked} {commits} {SETTINGS} -c statement_timeout={timeout}"));
+            let bounds = bounds.at_start();
+            config.options(format!("{asked} {commits} {SETTINGS}{bounds}"));
         }
-        Ok(Self { config, security, timeout: options.connect_timeout })
+        Ok(Self {
+            config,
+            security,
+            timeout: options.connect_timeout,
+            bounds,
+            lost: Arc::default(),
+        })
+    }
+
+    /// How many of them were lost: broken, or given up because a statement was not answered.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Acquire)
+    }
+
+    /// One was.
+    pub(crate) fn lose(&self) {
+        self.lost.fetch_add(1, Ordering::Release);
+    }
+
+    /// What the server allows each of them.
+    pub(crate) const fn bounds(&self) -> &SessionBounds {
+        &self.bounds
     }
 
     /// Opens a connection; `bell` is told of every notification it receives.
@@ -126,12 +152,12 @@ impl Connector {
             Ok(match &self.security {
                 Security::Plain => {
                     let (client, connection) = self.config.connect(NoTls).await?;
-                    Opened { client, task: tokio::spawn(drive(connection, bell)) }
+                    Opened { client, task: self.spawn(connection, bell) }
                 }
                 #[cfg(feature = "tls-rustls")]
                 Security::Rustls(tls) => {
                     let (client, connection) = self.config.connect(tls.clone()).await?;
-                    Opened { client, task: tokio::spawn(drive(connection, bell)) }
+                    Opened { client, task: self.spawn(connection, bell) }
                 }
             })
         };
@@ -139,10 +165,32 @@ impl Connector {
             .await
             .unwrap_or(Err(NotOpened::TooSlow(self.timeout)))
     }
+
+    fn spawn<S, T>(&self, connection: Connection<S, T>, bell: Option<Arc<Notify>>) -> JoinHandle<()>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let lost = Arc::clone(&self.lost);
+        tokio::spawn(async move {
+            if drive(connection, bell).await == Ended::Lost {
+                lost.fetch_add(1, Ordering::Release);
+            }
+        })
+    }
+}
+
+/// How a connection came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    /// Its client was dropped.
+    Closed,
+    /// The link broke, or the server ended it.
+    Lost,
 }
 
 /// Moves bytes until the client is dropped or the link breaks.
-async fn drive<S, T>(mut connection: Connection<S, T>, bell: Option<Arc<Notify>>)
+async fn drive<S, T>(mut connection: Connection<S, T>, bell: Option<Arc<Notify>>) -> Ended
 where
     S: AsyncRead + AsyncWrite + Unpin,
     T: AsyncRead + AsyncWrite + Unpin,
@@ -157,9 +205,9 @@ where
             Some(Ok(_)) => {}
             Some(Err(error)) => {
                 debug!(%error, "connection lost");
-                return;
+                return Ended::Lost;
             }
-            None => return,
+            None => return Ended::Closed,
         }
     }
 }

@@ -10,15 +10,23 @@ use crate::error::{failed, is_lost_race};
 
 /// How long a change may take once it has its locks: moving rows takes its time.
 const CHANGE_SECONDS: u64 = 60;
+/// How long a transaction may be silent between two of its texts.
+const SILENT_SECONDS: u64 = 1;
 
-/// Begins a transaction whose statements wait no longer than this for a lock.
-pub(crate) async fn begin(client: &Client, lock_wait: Duration) -> Result<(), Error> {
+/// What begins a transaction whose statements wait no longer than this for a lock, and in which
+/// nobody may fall silent: others wait behind its locks.
+pub(crate) fn beginning(lock_wait: Duration) -> String {
     let wait = lock_wait.as_millis().max(1);
-    let script = format!(
+    format!(
         "begin isolation level read committed; set local lock_timeout = '{wait}ms'; \
-         set local statement_timeout = '{CHANGE_SECONDS}s'"
-    );
-    client.batch_execute(&script).await
+         set local statement_timeout = '{CHANGE_SECONDS}s'; \
+         set local idle_in_transaction_session_timeout = '{SILENT_SECONDS}s'"
+    )
+}
+
+/// Begins such a transaction.
+pub(crate) async fn begin(client: &Client, lock_wait: Duration) -> Result<(), Error> {
+    client.batch_execute(&beginning(lock_wait)).await
 }
 
 /// Takes locks, and says whether they were to be had: no longer than this for each statement, however

@@ -12,6 +12,8 @@ use tokio_postgres::error::{Severity, SqlState};
 pub(crate) fn failed(error: Error) -> StoreError {
     if let (Some(refusal), Some(fix)) = (error.as_db_error(), error.code().and_then(fix)) {
         misconfigured(format!("{} ({}): {fix}", refusal.message(), refusal.code().code()))
+    } else if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) {
+        StoreError::Busy(error.into())
     } else if passes(&error) {
         StoreError::Unavailable(error.into())
     } else {

@@ -32,6 +32,7 @@
 //!
 //! Not here: delivery, retries and waking (see `sendoff-engine`); a connection pool.
 
+mod bounds;
 mod capture;
 mod claim;
 mod connect;
@@ -53,6 +54,7 @@ mod retain;
 mod rows;
 mod schema;
 mod settle;
+mod sift;
 mod sql;
 mod store;
 mod tls;
@@ -61,7 +63,7 @@ mod wire;
 
 pub use capture::{PreparedClient, PreparedTransaction};
 pub use journal::{JournalLayout, JournalOptions, PostgresJournal, journal_migration_sql};
-pub use options::{Doorbell, Layout, PostgresOptions, Retention, Tls};
+pub use options::{Doorbell, Layout, PostgresOptions, RelayCommits, Retention, Tls};
 pub use schema::migration_sql;
 pub use sendoff_core::partition::Period;
 pub use store::PostgresStore;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::future::join;
 use sendoff_engine::store::StoreError;
 use tokio::sync::{Mutex, OnceCell};
 use tokio::time::{Instant, sleep_until};
@@ -74,7 +75,7 @@ impl Link {
         let mut tries = 0;
         loop {
             let session = self.session().await?;
-            let unfinished = Unfinished(&session);
+            let unfinished = Unfinished { session: &session, connector: &self.connector };
             let answer = session.query(statement, params, self.statements).await;
             unfinished.finished();
             tries += 1;
@@ -174,13 +175,36 @@ impl Session {
     ) -> Result<Vec<Row>, Error> {
         let client = &self.opened.client;
         match kept {
-            Kept::Prepared => {
-                let prepare = || client.prepare_typed(&statement.text, statement.types);
-                let prepared = self.prepared[statement.slot].get_or_try_init(prepare).await?;
-                client.query(prepared, params).await
-            }
+            Kept::Prepared => client.query(self.prepared(statement).await?, params).await,
             Kept::Unnamed => query_unnamed(client, statement, params).await,
         }
+    }
+
+    /// Runs a statement and ends the transaction with it, in one round trip. Where the statement
+    /// fails, so does the transaction: the server answers the COMMIT behind it with a rollback.
+    pub(crate) async fn query_and_commit(
+        &self,
+        statement: &Statement,
+        params: Params<'_>,
+        kept: Kept,
+    ) -> Result<(), Error> {
+        let client = &self.opened.client;
+        let commit = client.batch_execute("commit");
+        let (settled, committed) = match kept {
+            Kept::Prepared => {
+                // Before, not beside: what is not prepared yet would be overtaken by the COMMIT.
+                let prepared = self.prepared(statement).await?;
+                join(client.query(prepared, params), commit).await
+            }
+            Kept::Unnamed => join(query_unnamed(client, statement, params), commit).await,
+        };
+        settled?;
+        committed
+    }
+
+    async fn prepared(&self, statement: &Statement) -> Result<&Prepared, Error> {
+        let prepare = || self.opened.client.prepare_typed(&statement.text, statement.types);
+        self.prepared[statement.slot].get_or_try_init(prepare).await
     }
 
     /// Runs a command that answers nothing.
@@ -249,7 +273,10 @@ impl Drop for Taken {
 }
 
 /// Spoils the session unless its statement was answered.
-struct Unfinished<'s>(&'s Session);
+struct Unfinished<'s> {
+    session: &'s Session,
+    connector: &'s Connector,
+}
 
 impl Unfinished<'_> {
     fn finished(self) {
@@ -259,6 +286,7 @@ impl Unfinished<'_> {
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
-        self.0.spoil();
+        self.session.spoil();
+        self.connector.lose();
     }
 }

@@ -14,9 +14,10 @@ use crate::link::{Kept, Params, Session};
 use crate::options::Retention;
 use crate::rows;
 use crate::settle::Columns;
+use crate::sift::{Look, Take, Which};
 use crate::sql::Statement;
 use crate::store::PostgresStore;
-use crate::wire::Span;
+use crate::wire::{At, Id, Span};
 
 /// Connections for locked batches: as many as batches are open, and never more than the limit.
 pub(crate) struct LockSessions {
@@ -68,8 +69,6 @@ struct Transaction {
     _permit: OwnedSemaphorePermit,
 }
 
-const BEGIN: &str = "begin isolation level read committed";
-
 impl Transaction {
     fn session(&self) -> Result<&Session, StoreError> {
         self.session.as_ref().ok_or(StoreError::Closed)
@@ -90,7 +89,8 @@ impl Transaction {
         statement: &Statement,
         params: Params<'_>,
     ) -> Result<Vec<tokio_postgres::Row>, StoreError> {
-        let begin = self.session()?.execute(BEGIN);
+        let begin = self.sessions.connector.bounds().begin();
+        let begin = self.session()?.execute(&begin);
         let (begun, rows) = join(begin, self.query(statement, params)).await;
         begun.map_err(failed)?;
         rows
@@ -99,10 +99,22 @@ impl Transaction {
     /// Ends the transaction, and keeps the connection for the next one.
     async fn end(mut self, how: &str) -> Result<(), StoreError> {
         self.session()?.execute(how).await.map_err(failed)?;
+        self.put_back();
+        Ok(())
+    }
+
+    /// Writes, commits, and keeps the connection for the next one: one round trip.
+    async fn finish(mut self, statement: &Statement, params: Params<'_>) -> Result<(), StoreError> {
+        let kept = self.sessions.statements;
+        self.session()?.query_and_commit(statement, params, kept).await.map_err(failed)?;
+        self.put_back();
+        Ok(())
+    }
+
+    fn put_back(&mut self) {
         if let Some(session) = self.session.take() {
             self.sessions.put_back(session);
         }
-        Ok(())
     }
 }
 
@@ -122,10 +134,32 @@ impl LockStore for PostgresStore {
         if limit == 0 {
             return Ok(None);
         }
-        let transaction = self.locks().open().await?;
-        let window = lock.window.map(Span);
-        let params: Params<'_> = &[&limit, &Span(lock.skip_recent), &window];
-        let found = transaction.begin(&self.sql().lock, params).await?;
+        let look = Look {
+            owner: "",
+            skip_recent: lock.skip_recent,
+            window: lock.window,
+            from: lock.from,
+            which: Which::Any,
+        };
+        self.sift(limit, look, lock).await
+    }
+}
+
+impl Take for Lock {
+    type Taken = Box<dyn LockedRows>;
+
+    async fn take(
+        &self,
+        store: &PostgresStore,
+        limit: i64,
+        passed: &[Id],
+    ) -> Result<Option<Box<dyn LockedRows>>, StoreError> {
+        let transaction = store.locks().open().await?;
+        let (window, from) = (self.window.map(Span), self.from.map(At));
+        let bytes = i64::try_from(self.bytes).unwrap_or(i64::MAX);
+        let params: Params<'_> =
+            &[&limit, &Span(self.skip_recent), &window, &bytes, &from, &passed];
+        let found = transaction.begin(&store.sql().lock, params).await?;
         if found.is_empty() {
             transaction.end("rollback").await?;
             return Ok(None);
@@ -134,7 +168,7 @@ impl LockStore for PostgresStore {
             .iter()
             .map(|row| rows::claimed(row).map(|placed| placed.claimed))
             .collect::<Result<_, _>>()?;
-        let store = self.clone();
+        let store = store.clone();
         Ok(Some(Box::new(PostgresLocked { store, transaction, rows })))
     }
 }
@@ -155,6 +189,12 @@ impl LockedRows for PostgresLocked {
         self.transaction.session().is_ok_and(Session::is_usable)
     }
 
+    async fn keep_awake(&mut self) -> Result<(), StoreError> {
+        let session = self.transaction.session()?;
+        // Whatever went wrong, the transaction cannot be relied on any more.
+        session.execute("select 1").await.inspect_err(|_| session.spoil()).map_err(failed)
+    }
+
     async fn commit(self: Box<Self>, outcomes: &[(EventId, Outcome)]) -> Result<(), StoreError> {
         if outcomes.is_empty() {
             return self.transaction.end("commit").await;
@@ -166,8 +206,10 @@ impl LockedRows for PostgresLocked {
         };
         let columns = Columns::of(outcomes.iter().map(|(id, outcome)| (*id, outcome)));
         let Columns { ids, outcomes, after, attempts, errors, due } = &columns;
-        self.transaction.query(statement, &[ids, outcomes, after, attempts, errors, due]).await?;
-        self.transaction.end("commit").await
+        let params: Params<'_> = &[ids, outcomes, after, attempts, errors, due];
+        self.transaction.finish(statement, params).await?;
+        self.store.fold_sometimes();
+        Ok(())
     }
 
     async fn rollback(self: Box<Self>) -> Result<(), StoreError> {

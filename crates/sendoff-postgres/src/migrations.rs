@@ -145,6 +145,7 @@ impl Migrations<'_> {
         format!(
             "begin isolation level read committed;\n\
              set local statement_timeout = 0;\n\
+             set local lock_timeout = 0;\n\
              select pg_advisory_xact_lock(hashtextextended('sendoff {}', 0));\n",
             self.names.qualified(self.versions).replace('"', "")
         )

@@ -34,11 +34,24 @@ pub struct PostgresOptions {
     /// How long the server works on one statement of ours before it gives up. A little longer than
     /// the engine waits for it.
     pub statement_timeout: Duration,
+    /// How long a transaction of ours may be silent before the server ends it, with all it locked: a
+    /// process that was stopped, or cut off, must not keep others from their work. A `locked` batch
+    /// whose handlers run is never silent that long.
+    pub idle_in_transaction_timeout: Duration,
+    /// What a commit of the relay is worth.
+    pub commits: RelayCommits,
+    /// Whether a transaction that carries an event commits durably also where its session said
+    /// `synchronous_commit = off`: `off` becomes `local` for that transaction, in the statement that
+    /// writes the event, and every other value stays. Without it a crash of the server may take back
+    /// a transaction whose event was delivered already. The function `sendoff_emit` does the same
+    /// unless the session's `sendoff_emit.durable_events` is `off`.
+    pub durable_events: bool,
 }
 
 impl Default for PostgresOptions {
     /// `public`, no prefix, seven days of retention, the doorbell on, TLS beyond this host, 5 s to
-    /// connect, 15 s for a statement, 8 connections for locked batches.
+    /// connect, 15 s for a statement and for silence in a transaction, relaxed commits of the relay
+    /// and durable ones of events, 8 connections for locked batches.
     fn default() -> Self {
         Self {
             schema: None,
@@ -50,6 +63,9 @@ impl Default for PostgresOptions {
             connect_timeout: Duration::from_secs(5),
             locked_connections: 8,
             statement_timeout: Duration::from_secs(15),
+            idle_in_transaction_timeout: Duration::from_secs(15),
+            commits: RelayCommits::default(),
+            durable_events: true,
         }
     }
 }
@@ -81,9 +97,19 @@ impl PostgresOptions {
                 )));
             }
         }
+        let idle = self.idle_in_transaction_timeout;
+        if idle < IDLE.0 || idle > IDLE.1 {
+            return Err(misconfigured(format!(
+                "idle_in_transaction_timeout is {idle:?}; it lies between {:?} and {:?}",
+                IDLE.0, IDLE.1
+            )));
+        }
         Ok(())
     }
 }
+
+/// Shorter would end batches whose handlers run; longer is no protection.
+const IDLE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(10 * 60));
 
 /// Shorter is no chance to succeed; longer is not patience but a failure nobody sees.
 const TIMEOUTS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(10 * 60));
@@ -106,6 +132,19 @@ pub enum Layout {
     /// id that is written twice is refused within one statement; one that comes again later is not
     /// noticed. Who brings ids keeps them unique.
     Partitioned(Period),
+}
+
+/// What a commit of the relay's own sessions is worth. Events are as durable as their own transaction
+/// is, either way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RelayCommits {
+    /// Claims and settlements do not wait for the disk (`synchronous_commit` is off): a crash of the
+    /// server may take the last of them back, and what they were about is delivered again. Attempts
+    /// that are counted for a holder who vanished are on the disk in any case.
+    #[default]
+    Relaxed,
+    /// As the server, the database or the role has it.
+    Durable,
 }
 
 /// Whether a relay that found nothing to do is woken by whoever writes.

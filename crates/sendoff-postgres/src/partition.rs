@@ -8,7 +8,7 @@ use sendoff_core::partition::{Existing, PartitionName, Planned, Survey};
 use sendoff_engine::store::{
     Bounds, Created, Dropped, PartitionSession, PartitionStore, StoreError,
 };
-use tokio_postgres::{Error, Row};
+use tokio_postgres::{Error, Row, SimpleQueryMessage};
 
 use crate::ddl;
 use crate::error::{failed, misconfigured};
@@ -21,6 +21,18 @@ use crate::wire::At;
 
 /// How far the clocks of writers' statements may be ahead of what we asked the server for.
 const PRESENT: std::time::Duration = std::time::Duration::from_secs(60 * 60);
+
+/// How long a maintainer may be silent before the server takes it for frozen, and another may work.
+const SILENT_MILLIS: &str = "60000";
+
+/// What the texts say by a code of their own.
+const PENDING: &str = "SD001";
+const DEAD: &str = "SD002";
+const TAIL_TOO_FULL: &str = "SD003";
+
+fn says(error: &Error, code: &str) -> bool {
+    error.code().is_some_and(|said| said.code() == code)
+}
 
 #[async_trait]
 impl PartitionStore for PostgresStore {
@@ -37,6 +49,7 @@ impl PartitionStore for PostgresStore {
         session.check_layout().await?;
         let locked = session.query(&self.sql().partition_lock, &[]).await.map_err(failed)?;
         if rows::get(one(&locked)?, 0)? {
+            session.may_be_silent(SILENT_MILLIS).await?;
             return Ok(Some(Box::new(session)));
         }
         self.links().upkeep.give_back(session.taken).await;
@@ -71,7 +84,11 @@ impl PartitionSession for Session {
     }
 
     async fn is_pending(&mut self, name: &PartitionName) -> Result<bool, StoreError> {
-        self.pending(name).await.map_err(failed)
+        self.exists(include_str!("../sql/partition_pending.sql"), name).await
+    }
+
+    async fn has_dead(&mut self, name: &PartitionName) -> Result<bool, StoreError> {
+        self.exists(include_str!("../sql/partition_dead.sql"), name).await
     }
 
     async fn create(&mut self, planned: &Planned, bounds: Bounds) -> Result<Created, StoreError> {
@@ -86,6 +103,7 @@ impl PartitionSession for Session {
 
     async fn release(self: Box<Self>) -> Result<(), StoreError> {
         self.query(&self.store.sql().partition_unlock, &[]).await.map_err(failed)?;
+        self.may_be_silent("0").await?;
         let Self { store, taken } = *self;
         store.links().upkeep.give_back(taken).await;
         Ok(())
@@ -129,10 +147,17 @@ impl Session {
         Ok(())
     }
 
-    async fn pending(&self, name: &PartitionName) -> Result<bool, Error> {
-        let text = self.script(include_str!("../sql/partition_pending.sql"), name);
-        let found = self.taken.client().query_typed(&text, &[]).await?;
-        found.first().map_or(Ok(false), |row| row.try_get(0))
+    /// Whether there is such a row in a partition.
+    async fn exists(&self, text: &str, name: &PartitionName) -> Result<bool, StoreError> {
+        let text = self.script(text, name);
+        let found = self.taken.client().query_typed(&text, &[]).await.map_err(failed)?;
+        found.first().map_or(Ok(false), |row| rows::get(row, 0))
+    }
+
+    /// How long the server lets this session be silent; `0` for ever.
+    async fn may_be_silent(&self, millis: &str) -> Result<(), StoreError> {
+        let idle = &self.store.sql().partition_idle;
+        self.query(idle, &[&millis]).await.map(|_| ()).map_err(failed)
     }
 
     async fn try_create(&self, planned: &Planned, bounds: Bounds) -> Result<Created, Error> {
@@ -144,36 +169,46 @@ impl Session {
         } else {
             include_str!("../sql/partition_lock_present.sql")
         };
-        ddl::begin(self.taken.client(), bounds.lock_wait).await?;
-        self.run(&self.script(lock, &planned.name)).await?;
         let most = i64::try_from(bounds.most_moved).unwrap_or(i64::MAX - 1);
-        let (from, to, limit) = (At(planned.from), At(planned.to), most.saturating_add(1));
-        let tail = &self.store.sql().partition_tail;
-        let counted = self.query(tail, &[&from, &to, &limit]).await?;
-        let moved: i64 = counted.first().map_or(Ok(0), |row| row.try_get(0))?;
-        if moved > most {
-            self.run("rollback").await?;
-            return Ok(Created::TailTooFull);
-        }
-        let script = self.script(include_str!("../sql/partition_create.sql"), &planned.name);
-        let script = script
+        let create = include_str!("../sql/partition_create.sql");
+        let text = self
+            .script(&format!("{lock}{create}"), &planned.name)
             .replace("range_from", &planned.from.to_string())
-            .replace("range_to", &planned.to.to_string());
-        self.run(&script).await?;
-        self.run("commit").await?;
-        Ok(Created::Made { moved: u64::try_from(moved).unwrap_or(0) })
+            .replace("range_to", &planned.to.to_string())
+            .replace("most_moved", &most.to_string());
+        match self.change(bounds, &text).await {
+            Ok(moved) => Ok(Created::Made { moved }),
+            Err(error) if says(&error, TAIL_TOO_FULL) => {
+                self.run("rollback").await?;
+                Ok(Created::TailTooFull)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     async fn try_drop(&self, name: &PartitionName, bounds: Bounds) -> Result<Dropped, Error> {
-        ddl::begin(self.taken.client(), bounds.lock_wait).await?;
-        self.run(&self.script(include_str!("../sql/partition_lock_old.sql"), name)).await?;
-        if self.pending(name).await? {
-            self.run("rollback").await?;
-            return Ok(Dropped::Pending);
-        }
-        self.run(&self.script("drop table sendoff.outbox_event_partition", name)).await?;
-        self.run("commit").await?;
-        Ok(Dropped::Gone)
+        let text = self
+            .script(include_str!("../sql/partition_drop.sql"), name)
+            .replace("drop_dead", &bounds.drop_dead.to_string());
+        let kept = match self.change(bounds, &text).await {
+            Ok(_) => return Ok(Dropped::Gone),
+            Err(error) if says(&error, PENDING) => Dropped::Pending,
+            Err(error) if says(&error, DEAD) => Dropped::Dead,
+            Err(error) => return Err(error),
+        };
+        self.run("rollback").await?;
+        Ok(kept)
+    }
+
+    /// Runs a whole transaction in one round trip, and says how many rows it wrote.
+    async fn change(&self, bounds: Bounds, text: &str) -> Result<u64, Error> {
+        let text = format!("{}; {text}", ddl::beginning(bounds.lock_wait));
+        let answers = self.taken.client().simple_query(&text).await?;
+        let written = answers.iter().map(|answer| match answer {
+            SimpleQueryMessage::CommandComplete(rows) => *rows,
+            _ => 0,
+        });
+        Ok(written.sum())
     }
 
     /// A file's text for one partition. Only checked names are put in.

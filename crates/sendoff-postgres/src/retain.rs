@@ -1,14 +1,46 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_core::{Status, limits};
+use sendoff_core::{Status, limits, report};
 use sendoff_engine::store::{Purge, Purged, RetainStore, StoreError};
+
+use tracing::debug;
 
 use crate::link::Params;
 use crate::options::Retention;
 use crate::rows;
 use crate::store::PostgresStore;
 use crate::wire::Span;
+
+/// Parts that one statement adds up: a second of a busy server's settlements, and a few milliseconds
+/// of work.
+const FOLDED: i64 = 10_000;
+
+/// How many settlements there are for each that folds.
+const SELDOM: u32 = 10_000;
+
+impl PostgresStore {
+    /// Folds in the background after one settlement of many, by chance, so that the parts do not pile
+    /// up either where no engine looks after the outbox, or where no process lives long.
+    pub(crate) fn fold_sometimes(&self) {
+        if fastrand::u32(..SELDOM) != 0 {
+            return;
+        }
+        let store = self.clone();
+        tokio::spawn(async move {
+            for _ in 0..FOLDS {
+                match store.fold().await {
+                    Ok(0) => return,
+                    Ok(_) => {}
+                    Err(error) => return debug!(error = report(&error), "could not fold"),
+                }
+            }
+        });
+    }
+}
+
+/// Statements of one such time: what is left after them is left for the next.
+const FOLDS: usize = 100;
 
 #[async_trait]
 impl RetainStore for PostgresStore {
@@ -32,6 +64,14 @@ impl RetainStore for PostgresStore {
             }
         }
         Ok(purged)
+    }
+
+    async fn fold(&self) -> Result<u64, StoreError> {
+        self.check_open()?;
+        let params: Params<'_> = &[&FOLDED, &Span(limits::TALLY)];
+        let folded = self.links().upkeep.query(&self.sql().fold, params).await?;
+        let parts = folded.first().map_or(Ok(0), |row| rows::get::<i64>(row, 0))?;
+        Ok(u64::try_from(parts).unwrap_or(0))
     }
 
     async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {

@@ -32,8 +32,13 @@ impl SettleStore for PostgresStore {
             .settlements
             .query(statement, &[ids, &tokens, outcomes, after, attempts, errors, due])
             .await?;
-        let ids = rows.iter().map(|row| rows::get(row, 0).map(|Id(id)| id));
-        Ok(Settled { applied: ids.collect::<Result<_, _>>()?, busy: Vec::new() })
+        let mut settled = Settled::default();
+        for row in &rows {
+            let Id(id) = rows::get(row, 0)?;
+            if rows::get(row, 1)? { settled.applied.push(id) } else { settled.busy.push(id) }
+        }
+        self.fold_sometimes();
+        Ok(settled)
     }
 
     async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Extended, StoreError> {
@@ -47,12 +52,15 @@ impl SettleStore for PostgresStore {
             .settlements
             .query(&self.sql().extend, &[&ids, &tokens, &Span(hold)])
             .await?;
-        let extended = |row| {
+        let mut extended = Extended::default();
+        for row in &rows {
             let Id(id) = rows::get(row, 0)?;
-            Ok(Held::row(id, Token::new(rows::time(row, 1)?)))
-        };
-        let held = rows.iter().map(extended).collect::<Result<_, StoreError>>()?;
-        Ok(Extended { held, busy: Vec::new() })
+            match rows::get::<Option<At>>(row, 1)? {
+                Some(At(due_at)) => extended.held.push(Held::row(id, Token::new(due_at))),
+                None => extended.busy.push(id),
+            }
+        }
+        Ok(extended)
     }
 }
 

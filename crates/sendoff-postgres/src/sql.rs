@@ -31,11 +31,14 @@ macro_rules! statements {
             pub(crate) const COUNT: usize = Slot::Count as usize;
 
             /// Puts the checked names in. Nothing else is ever spliced.
-            pub(crate) fn load(names: &Names) -> Self {
+            pub(crate) fn load(names: &Names, writes: Writes) -> Self {
                 Self {
                     $($name: Statement {
                         text: statement(
-                            include_str!(concat!("../sql/", stringify!($name), ".sql")), names),
+                            include_str!(concat!("../sql/", stringify!($name), ".sql")),
+                            names,
+                            writes,
+                        ),
                         types: const { &[$(Type::$parameter),*] },
                         slot: Slot::$name as usize,
                     },)*
@@ -52,13 +55,15 @@ macro_rules! statements {
 
 statements!(
     arm: [],
-    claim: [TEXT, INT8, INTERVAL, INTERVAL, INTERVAL],
-    claim_suspects: [TEXT, INT8, INTERVAL, INTERVAL, INTERVAL],
+    claim: [TEXT, INT8, INTERVAL, INTERVAL, INTERVAL, INT8, TIMESTAMPTZ, UUID_ARRAY],
+    claim_suspects: [TEXT, INT8, INTERVAL, INTERVAL, INTERVAL, INT8, TIMESTAMPTZ, UUID_ARRAY],
     confirm: [UUID_ARRAY, TIMESTAMPTZ_ARRAY],
     counts: [],
     disarm: [],
     extend: [UUID_ARRAY, TIMESTAMPTZ_ARRAY, INTERVAL],
     find: [UUID],
+    first_visible: [TEXT, INTERVAL, INTERVAL, TIMESTAMPTZ, INT2, UUID_ARRAY],
+    fold: [INT8, INTERVAL],
     in_transaction: [],
     insert: [
         UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT2_ARRAY,
@@ -122,19 +127,20 @@ statements!(
     journal_tail: [INT8, INT8],
     journal_vitals: [],
     journal_who: [],
-    lock: [INT8, INTERVAL, INTERVAL],
+    lock: [INT8, INTERVAL, INTERVAL, INT8, TIMESTAMPTZ, UUID_ARRAY],
     oldest_lag: [],
     partition_layout: [],
     partition_list: [],
+    partition_idle: [TEXT],
     partition_lock: [],
-    partition_tail: [TIMESTAMPTZ, TIMESTAMPTZ, INT8],
     partition_unlock: [],
     present: [UUID_ARRAY],
     purge: [INTERVAL, INT8, BOOL],
     purgeable: [INTERVAL, INT8, BOOL],
-    rescue: [INTERVAL],
+    rescue: [INTERVAL, INTERVAL, INTERVAL, INT8],
     schema_known: [],
     schema_version: [],
+    set_aside: [UUID, TIMESTAMPTZ, TEXT],
     settle_delete: [
         UUID_ARRAY, TIMESTAMPTZ_ARRAY, INT2_ARRAY, INTERVAL_ARRAY, INT4_ARRAY, TEXT_ARRAY,
         TIMESTAMPTZ_ARRAY
@@ -153,9 +159,30 @@ statements!(
     transaction_status: [XID8],
 );
 
+/// Whether a transaction that carries an event is made durable where its session is not (I13).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Writes {
+    Durable,
+    AsTheSessionHasIt,
+}
+
+impl Writes {
+    pub(crate) const fn durable(durable: bool) -> Self {
+        if durable { Self::Durable } else { Self::AsTheSessionHasIt }
+    }
+}
+
+/// What stands at the end of a line that makes a transaction durable.
+const DURABLE: &str = "-- [durable]";
+
 /// A file's statement, without its comments.
-fn statement(file: &str, names: &Names) -> String {
-    let lines: Vec<_> = file.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
+fn statement(file: &str, names: &Names, writes: Writes) -> String {
+    let lines: Vec<_> = file
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("--"))
+        .filter(|line| writes == Writes::Durable || !line.ends_with(DURABLE))
+        .map(|line| line.strip_suffix(DURABLE).map_or(line, str::trim_end))
+        .collect();
     names.put_into(lines.join("\n").trim())
 }
 
@@ -166,12 +193,25 @@ mod tests {
     /// Holds W6.
     #[test]
     fn every_statement_names_as_many_parameters_as_it_has_types() {
-        let sql = Sql::load(&Names::new(None, None));
+        let load = |writes| Sql::load(&Names::new(None, None), writes);
+        let (sql, relaxed) = (load(Writes::Durable), load(Writes::AsTheSessionHasIt));
         assert_eq!(sql.all().len(), Sql::COUNT);
-        for statement in sql.all() {
+        for statement in sql.all().into_iter().chain(relaxed.all()) {
+            assert!(!statement.text.contains(DURABLE), "{}", statement.text);
             let named = (1..20).take_while(|n| statement.text.contains(&format!("${n}"))).count();
             assert_eq!(named, statement.types.len(), "{}", statement.text);
             assert!(!statement.text.contains("sendoff."), "{}", statement.text);
         }
+    }
+
+    #[test]
+    fn an_insert_leaves_the_session_s_durability_alone_when_told_to() {
+        let touches = |writes| {
+            let sql = Sql::load(&Names::new(None, None), writes);
+            [&sql.insert, &sql.insert_one, &sql.insert_one_due]
+                .map(|insert| insert.text.contains("synchronous_commit"))
+        };
+        assert_eq!(touches(Writes::Durable), [true; 3]);
+        assert_eq!(touches(Writes::AsTheSessionHasIt), [false; 3]);
     }
 }

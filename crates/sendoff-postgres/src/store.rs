@@ -1,17 +1,19 @@
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sendoff_engine::store::StoreError;
 
+use crate::bounds::SessionBounds;
 use crate::connect::{Commits, Connector};
 use crate::link::{Kept, Link};
 use crate::locked::LockSessions;
 use crate::names::Names;
-use crate::options::{Doorbell, Layout, PostgresOptions, Retention};
+use crate::options::{Doorbell, Layout, PostgresOptions, RelayCommits, Retention};
 use crate::schema;
-use crate::sql::Sql;
+use crate::sql::{Sql, Writes};
 use crate::wake::Bell;
+use crate::wire::Id;
 
 /// An outbox in a PostgreSQL database. Cheap to clone.
 ///
@@ -21,8 +23,9 @@ use crate::wake::Bell;
 /// [as many as the options allow](PostgresOptions::locked_connections).
 ///
 /// Claims and settlements do not wait for the disk (`synchronous_commit` is off in the store's own
-/// sessions): what a crash of the server takes back is delivered again. What applications commit is
-/// as durable as they have it.
+/// sessions, [unless told otherwise](PostgresOptions::commits)): what a crash of the server takes back
+/// is delivered again. What applications commit is as durable as they have it, and
+/// [durable in any case](PostgresOptions::durable_events) where it carries an event.
 ///
 /// Every call is one statement, and cancel-safe: a dropped future either never reached the server or
 /// is carried out whole. Rows of a claim that nobody received become visible again when their hold
@@ -39,6 +42,8 @@ struct Shared {
     locks: Arc<LockSessions>,
     bell: Bell,
     closed: AtomicBool,
+    /// Rows that make statements fail and could not be ended either.
+    passed: Mutex<Vec<Id>>,
 }
 
 /// Apart, so that none waits for another.
@@ -68,7 +73,12 @@ impl PostgresStore {
     /// Like [`connect`](Self::connect), with options.
     pub async fn connect_with(url: &str, options: PostgresOptions) -> Result<Self, StoreError> {
         options.check()?;
-        let connector = Arc::new(Connector::new(url, &options, Commits::Relaxed)?);
+        let commits = match options.commits {
+            RelayCommits::Relaxed => Commits::Relaxed,
+            RelayCommits::Durable => Commits::Durable,
+        };
+        let bounds = SessionBounds::outbox(&options);
+        let connector = Arc::new(Connector::new(url, &options, commits, bounds)?);
         let names = Names::new(options.schema.as_ref(), options.prefix.as_ref());
         let link = || Link::new(Arc::clone(&connector), Kept::from(options.doorbell));
         let links = Links { claims: link(), settlements: link(), upkeep: link() };
@@ -78,7 +88,7 @@ impl PostgresStore {
             options.locked_connections,
         );
         let store = Self(Arc::new(Shared {
-            sql: Sql::load(&names),
+            sql: Sql::load(&names, Writes::durable(options.durable_events)),
             bell: Bell::new(names.channel()),
             connector,
             options,
@@ -86,6 +96,7 @@ impl PostgresStore {
             links,
             locks: Arc::new(locks),
             closed: AtomicBool::new(false),
+            passed: Mutex::default(),
         }));
         schema::check(&store).await?;
         Ok(store)
@@ -156,6 +167,10 @@ impl PostgresStore {
 
     pub(crate) fn locks(&self) -> &Arc<LockSessions> {
         &self.0.locks
+    }
+
+    pub(crate) fn passed(&self) -> MutexGuard<'_, Vec<Id>> {
+        self.0.passed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn bell(&self) -> &Bell {

@@ -20,6 +20,9 @@ pub struct PartitionOptions {
     pub lookahead: Duration,
     /// How long a partition stays after its end; `None` keeps them all, and is the default.
     pub retention: Option<Duration>,
+    /// Whether dead rows go with their partition. No: a partition with a dead row in it stays, and is
+    /// reported, until somebody requeued or purged them.
+    pub drop_dead: bool,
     /// How often to look again, in [`run`](PartitionMaintainer::run). 1 h.
     pub check_every: Duration,
     /// How long a change waits for its lock, and others behind it, before it is left for the next
@@ -36,6 +39,7 @@ impl Default for PartitionOptions {
             period: Period::Day,
             lookahead: Duration::from_secs(30 * 24 * 60 * 60),
             retention: None,
+            drop_dead: false,
             check_every: Duration::from_secs(60 * 60),
             lock_wait: Duration::from_millis(500),
             most_moved: 100_000,
@@ -98,6 +102,8 @@ pub struct PartitionReport {
     pub moved: u64,
     /// Partitions dropped.
     pub dropped: Vec<PartitionName>,
+    /// Those of them that had dead rows, which are gone too.
+    pub dropped_dead: Vec<PartitionName>,
     /// What was left for the next time, and why.
     pub skipped: Vec<Skipped>,
 }
@@ -117,6 +123,8 @@ pub struct Skipped {
 pub enum WhySkipped {
     /// Its retention is over, and a row in it is owed a delivery.
     Pending,
+    /// Its retention is over, and a row in it is dead.
+    Dead,
     /// A lock was not to be had in time.
     Busy,
     /// More rows of the tail belong to it than may move at once.
@@ -131,6 +139,9 @@ impl fmt::Display for WhySkipped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Pending => "a row in it is still to be delivered",
+            Self::Dead => {
+                "a row in it is dead and would be lost; requeue or purge it, or allow dead rows to go"
+            }
             Self::Followed => "somebody who follows the journal has not passed it",
             Self::Young => "a fact in it is too young to go",
             Self::Busy => "a transaction kept it locked; the next pass tries again",
@@ -272,8 +283,13 @@ impl PartitionMaintainer {
             report.skip(name, WhySkipped::Pending);
             return Ok(());
         }
+        let has_dead = session.has_dead(name).await?;
+        if has_dead && !self.options.drop_dead {
+            report.skip(name, WhySkipped::Dead);
+            return Ok(());
+        }
         if doing == Doing::Dry {
-            report.dropped.push(name.clone());
+            report.dropped(name, has_dead);
             return Ok(());
         }
         let mut dropped = Dropped::Busy;
@@ -286,9 +302,10 @@ impl PartitionMaintainer {
         }
         match dropped {
             Dropped::Gone => {
-                info!(partition = %name, "partition dropped");
-                report.dropped.push(name.clone());
+                info!(partition = %name, has_dead, "partition dropped");
+                report.dropped(name, has_dead);
             }
+            Dropped::Dead => report.skip(name, WhySkipped::Dead),
             Dropped::Pending => report.skip(name, WhySkipped::Pending),
             Dropped::Busy => report.skip(name, WhySkipped::Busy),
         }
@@ -303,8 +320,8 @@ impl PartitionMaintainer {
     }
 
     fn bounds(&self) -> Bounds {
-        let PartitionOptions { lock_wait, most_moved, .. } = self.options;
-        Bounds { lock_wait, most_moved: most_moved as u64 }
+        let PartitionOptions { lock_wait, most_moved, drop_dead, .. } = self.options;
+        Bounds { lock_wait, most_moved: most_moved as u64, drop_dead }
     }
 }
 
@@ -315,6 +332,13 @@ enum Doing {
 }
 
 impl PartitionReport {
+    fn dropped(&mut self, name: &PartitionName, has_dead: bool) {
+        self.dropped.push(name.clone());
+        if has_dead {
+            self.dropped_dead.push(name.clone());
+        }
+    }
+
     fn skip(&mut self, name: &PartitionName, why: WhySkipped) {
         warn!(partition = %name, %why, "partition left as it is");
         self.skipped.push(Skipped { name: name.clone(), why });

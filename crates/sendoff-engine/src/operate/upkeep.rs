@@ -21,13 +21,22 @@ pub(crate) struct Upkeep {
 /// which is rare, and the look may have to pass every delayed row.
 const RESCUE_INTERVAL: Duration = Duration::from_secs(5 * 60);
 
+/// How often to add up what settlements counted: seconds of a busy node's work at a time.
+const FOLD_INTERVAL: Duration = Duration::from_secs(30);
+/// Statements of one such look: what is left after them is left for the next.
+const FOLDS: usize = 100;
+
 impl Upkeep {
     /// Runs until it is dropped; each statement is short and complete in itself.
     pub(crate) async fn run(self) {
         let mut purge_at = Instant::now();
+        let mut rescue_at = Instant::now();
         loop {
-            if let Err(error) = self.rescue().await {
-                warn!(error = report(&error), "could not look for rows that are too far ahead");
+            if Instant::now() >= rescue_at {
+                rescue_at = Instant::now() + RESCUE_INTERVAL;
+                if let Err(error) = self.rescue().await {
+                    warn!(error = report(&error), "could not look for rows that are too far ahead");
+                }
             }
             if Instant::now() >= purge_at {
                 purge_at = Instant::now() + self.purge_interval;
@@ -35,8 +44,20 @@ impl Upkeep {
                     warn!(error = report(&error), "delivered rows could not be deleted");
                 }
             }
-            sleep(RESCUE_INTERVAL.min(self.purge_interval)).await;
+            if let Err(error) = self.fold().await {
+                warn!(error = report(&error), "counters by type could not be added up");
+            }
+            sleep(FOLD_INTERVAL.min(self.purge_interval)).await;
         }
+    }
+
+    async fn fold(&self) -> Result<(), StoreError> {
+        for _ in 0..FOLDS {
+            if self.bounded(self.store.fold()).await? == 0 {
+                break;
+            }
+        }
+        Ok(())
     }
 
     async fn rescue(&self) -> Result<(), StoreError> {

@@ -31,12 +31,18 @@ pub trait PartitionSession: Send + fmt::Debug {
     /// Whether a row of this partition is owed a delivery. A look without a lock.
     async fn is_pending(&mut self, name: &PartitionName) -> Result<bool, StoreError>;
 
+    /// Whether a row of this partition is dead, and would be lost with it. A look without a lock.
+    async fn has_dead(&mut self, _name: &PartitionName) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
     /// Makes a partition; rows of the tail that belong to it move into it in the same transaction,
     /// at most `most_moved` of them.
     async fn create(&mut self, planned: &Planned, bounds: Bounds) -> Result<Created, StoreError>;
 
     /// Drops a partition in whose rows nothing is left to do: asked again under a lock that keeps
-    /// every writer out. A transaction that wrote to it and has not ended makes it busy.
+    /// every writer out, and that never outlives a round trip (I10). A transaction that wrote to it
+    /// and has not ended makes it busy. Dead rows go with it only where `bounds` allow it.
     async fn drop(&mut self, name: &PartitionName, bounds: Bounds) -> Result<Dropped, StoreError>;
 
     /// Gives lock and session back.
@@ -50,6 +56,8 @@ pub struct Bounds {
     pub lock_wait: Duration,
     /// Rows that move out of the tail in one transaction.
     pub most_moved: u64,
+    /// Whether dead rows may go with their partition.
+    pub drop_dead: bool,
 }
 
 /// What became of a partition that was to be made.
@@ -73,6 +81,8 @@ pub enum Dropped {
     Gone,
     /// A row in it is owed a delivery.
     Pending,
+    /// A row in it is dead, and was not allowed to go.
+    Dead,
     /// The lock was not to be had in time.
     Busy,
 }

@@ -233,7 +233,9 @@ fn is_busy_code(code: &SqlState) -> bool {
 }
 
 fn code(error: &StoreError) -> Option<&SqlState> {
-    let (StoreError::Unavailable(source) | StoreError::Refused(source)) = error else {
+    let (StoreError::Unavailable(source) | StoreError::Busy(source) | StoreError::Refused(source)) =
+        error
+    else {
         return None;
     };
     let source: &BoxError = source;

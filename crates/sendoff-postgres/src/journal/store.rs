@@ -17,11 +17,12 @@ use super::options::JournalOptions;
 use super::schema;
 use super::search::Search;
 use super::tail::PostgresTail;
+use crate::bounds::SessionBounds;
 use crate::connect::{Commits, Connector};
 use crate::link::Kept;
 use crate::names::Names;
 use crate::rows::{get, time};
-use crate::sql::Sql;
+use crate::sql::{Sql, Writes};
 use crate::wire::At;
 
 /// A journal in a PostgreSQL database. Cheap to clone.
@@ -55,11 +56,12 @@ impl PostgresJournal {
     pub async fn connect_with(url: &str, options: JournalOptions) -> Result<Self, StoreError> {
         options.check()?;
         let server = &options.server;
-        let connector = Arc::new(Connector::new(url, server, Commits::Durable)?);
+        let bounds = SessionBounds::journal(server);
+        let connector = Arc::new(Connector::new(url, server, Commits::Durable, bounds)?);
         let names = Names::new(server.schema.as_ref(), server.prefix.as_ref());
         let kept = Kept::from(server.doorbell);
         let journal = Self(Arc::new(Shared {
-            sql: Sql::load(&names),
+            sql: Sql::load(&names, Writes::durable(server.durable_events)),
             connections: Connections::new(&connector, kept, options.connections),
             connector,
             options,

@@ -3,6 +3,7 @@
 //! The tests need a server: `SENDOFF_POSTGRES_URL`, and `SENDOFF_POSTGRES18_URL` for a second version.
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap says less, not more")]
 
+mod busy;
 mod cleanup;
 mod commit;
 mod deadpool;
@@ -10,10 +11,12 @@ mod deadpool;
 mod diesel_async;
 mod doorbell;
 mod emit;
+mod hostile;
 mod journal;
 mod killed;
 mod link;
 mod nodes;
+mod partition_locks;
 mod partitions;
 mod place;
 mod plans;
@@ -24,9 +27,11 @@ mod schema;
 #[cfg(feature = "sea-orm")]
 mod sea_orm;
 mod server;
+mod soak;
 #[cfg(feature = "sqlx")]
 mod sqlx;
 mod suites;
+mod tally;
 #[cfg(any(feature = "diesel-async", feature = "sea-orm", feature = "sqlx"))]
 mod thorny;
 #[cfg(feature = "tls-rustls")]

@@ -122,7 +122,7 @@ async fn partitions_are_made_thirty_days_ahead_and_only_once() {
 /// Holds L6: what is over is dropped; what is owed a delivery is not, whatever its age.
 #[tokio::test]
 async fn a_pending_row_blocks_the_drop_of_its_partition_until_it_is_settled() {
-    for (status, pending) in [(0, true), (1, false), (2, true), (3, false)] {
+    for (status, pending) in [(0, true), (1, false), (2, true)] {
         let (place, store, old) = place_with_an_old_partition().await;
         place.run(&old_row(status)).await;
         let seen = here(maintainer(&store, keeping_a_day()).dry_run().await);

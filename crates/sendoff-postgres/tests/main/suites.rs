@@ -12,7 +12,7 @@ use sendoff_postgres::{
     Doorbell, Layout, PostgresOptions, PostgresStore, PreparedClient, Retention,
 };
 use sendoff_testkit::acceptance::{End, Face, OutboxHarness};
-use sendoff_testkit::conformance::{StoreHarness, async_trait};
+use sendoff_testkit::conformance::{ForeignLock, StoreHarness, async_trait};
 use tokio::sync::Mutex;
 use tokio_postgres::{Client, NoTls};
 
@@ -21,7 +21,7 @@ use crate::place::{NEWER_SERVER, Place, SERVER, refusal};
 struct Database {
     store: PostgresStore,
     client: Mutex<Client>,
-    _place: Place,
+    place: Place,
     partitioned: bool,
 }
 
@@ -34,7 +34,7 @@ impl Database {
         let options = PostgresOptions { retention, doorbell, ..place.options() };
         let store = place.store_with(options).await;
         let client = Mutex::new(place.client().await);
-        Self { store, client, _place: place, partitioned: false }
+        Self { store, client, place, partitioned: false }
     }
 
     async fn keeping(server: &str) -> Self {
@@ -45,7 +45,8 @@ impl Database {
         let place = Place::on(SERVER);
         let layout = Layout::Partitioned(Period::Day);
         let store = place.store_with(PostgresOptions { layout, ..place.options() }).await;
-        Self { store, client: Mutex::new(place.client().await), _place: place, partitioned: true }
+        let client = Mutex::new(place.client().await);
+        Self { store, client, place, partitioned: true }
     }
 
     async fn deleting(server: &str) -> Self {
@@ -86,12 +87,29 @@ impl StoreHarness for Database {
         tokio::time::sleep(time + Duration::from_millis(1)).await;
     }
 
+    async fn lock_row(&self, id: EventId) -> Option<Box<dyn ForeignLock>> {
+        let client = self.place.client().await;
+        let row = format!("select from {}.outbox_event where event_id = '{id}'", self.place.schema);
+        client.batch_execute(&format!("begin; {row} for update")).await.unwrap();
+        Some(Box::new(Locker(client)))
+    }
+
     fn tick(&self) -> Duration {
         Duration::from_millis(150)
     }
 
     fn ids_are_unique_for_good(&self) -> bool {
         !self.partitioned
+    }
+}
+
+/// A transaction that has a row.
+struct Locker(Client);
+
+#[async_trait]
+impl ForeignLock for Locker {
+    async fn release(self: Box<Self>) {
+        self.0.batch_execute("rollback").await.unwrap();
     }
 }
 

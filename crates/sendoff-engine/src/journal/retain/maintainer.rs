@@ -303,6 +303,7 @@ impl JournalMaintainer {
             lock_wait: self.options.lock_wait,
             // The plan has seen to it; what has several tags has several rows.
             most_moved: u64::MAX,
+            drop_dead: false,
         };
         let mut created = Created::Busy;
         for attempt in 0..TRIES {
@@ -351,7 +352,7 @@ impl JournalMaintainer {
         }
         match outcome {
             Dropped::Gone => info!(%table, partition = %name, ?fate, "partition taken out"),
-            Dropped::Pending => report.skip(table, name, WhySkipped::Followed),
+            Dropped::Pending | Dropped::Dead => report.skip(table, name, WhySkipped::Followed),
             Dropped::Busy => report.skip(table, name, WhySkipped::Busy),
         }
         Ok(())

@@ -8,7 +8,7 @@ mod gaps;
 mod plans;
 mod publish;
 mod race;
-mod restart;
+pub(crate) mod restart;
 mod retain;
 mod schema;
 mod suite;

@@ -16,7 +16,7 @@ use crate::place::{Place, connect};
 use crate::server::Server;
 
 /// `None` where there is no server to start; a test fails for that in CI only.
-fn server(settings: &[&str]) -> Option<(Server, Place)> {
+pub(crate) fn server(settings: &[&str]) -> Option<(Server, Place)> {
     let started = Server::start_with(|_| settings.iter().map(|&text| text.to_owned()).collect());
     let Some(server) = started else {
         assert!(std::env::var("CI").is_err(), "no PostgreSQL server is installed");
@@ -75,11 +75,11 @@ async fn a_prepared_append_survives_a_restart_and_is_still_waited_for() {
 }
 
 /// A commit waits for nothing, and nothing is written that need not be.
-const FORGETFUL: [&str; 3] =
+pub(crate) const FORGETFUL: [&str; 3] =
     ["synchronous_commit=off", "wal_buffers=16MB", "bgwriter_lru_maxpages=0"];
 
 /// What was committed until now is safe; what is committed from now on is lost with the server.
-async fn stop_writing_the_log(client: &Client) {
+pub(crate) async fn stop_writing_the_log(client: &Client) {
     client.batch_execute("checkpoint").await.unwrap();
     let walwriter = "select pid from pg_stat_activity where backend_type = 'walwriter'";
     let walwriter: i32 = client.query_one(walwriter, &[]).await.unwrap().get(0);

@@ -1,0 +1,173 @@
+//! Somebody else has locked something: it is passed over, and never waited for.
+
+use std::time::Duration;
+
+use sendoff_engine::store::{
+    Held, Lock, LockStore, Outcome, Retention, SettleStore, Settlement, StoreError,
+};
+use sendoff_postgres::{Doorbell, PostgresOptions, PostgresStore};
+use sendoff_testkit::wait::within;
+use tokio::time::timeout;
+use tokio_postgres::Client;
+
+use crate::place::{Place, claim, due, event, hold_of, write};
+
+/// Far longer than a statement takes, and shorter than any lock of these tests lasts.
+const PROMPT: Duration = Duration::from_secs(10);
+const PLENTY: Duration = Duration::from_secs(60);
+
+async fn held(place: &Place, options: PostgresOptions, rows: usize) -> (PostgresStore, Vec<Held>) {
+    let store = place.store_with(options).await;
+    let mut client = place.client().await;
+    let rows: Vec<_> = (0..rows).map(|_| due(event())).collect();
+    write(&store, &mut client, &rows).await;
+    let held = claim(&store, "a").await.iter().map(hold_of).collect();
+    (store, held)
+}
+
+/// A transaction that stays open, as somebody's forgotten window does.
+async fn open(place: &Place, sql: &str) -> Client {
+    let client = place.client().await;
+    let text = format!("set search_path = {}; begin; {sql}", place.schema);
+    client.batch_execute(&text).await.unwrap();
+    client
+}
+
+async fn lock_row(place: &Place, held: &Held, strength: &str) -> Client {
+    let sql = format!("select from outbox_event where event_id = '{}' for {strength}", held.id);
+    open(place, &sql).await
+}
+
+fn done(held: &[Held]) -> Vec<Settlement> {
+    held.iter().map(|held| Settlement { held: *held, outcome: Outcome::Done }).collect()
+}
+
+/// Both ways of settling, and both kinds of sessions.
+fn ways(place: &Place) -> [PostgresOptions; 3] {
+    let keep = place.options();
+    let delete = PostgresOptions { retention: Retention::DeleteWhenDone, ..place.options() };
+    let pooled = PostgresOptions { doorbell: Doorbell::Off, ..place.options() };
+    [keep, delete, pooled]
+}
+
+#[tokio::test]
+async fn a_locked_row_is_busy_and_its_neighbours_are_settled() {
+    for way in 0..3 {
+        let place = Place::new();
+        let (store, held) = held(&place, ways(&place)[way].clone(), 5).await;
+        let locker = lock_row(&place, &held[2], "update").await;
+        let settled = timeout(PROMPT, store.settle(&done(&held))).await.unwrap().unwrap();
+        assert_eq!(settled.busy, [held[2].id]);
+        assert_eq!(settled.applied.len(), 4);
+        locker.batch_execute("rollback").await.unwrap();
+        let settled = store.settle(&done(&held)).await.unwrap();
+        assert_eq!((settled.applied, settled.busy.len()), (vec![held[2].id], 0));
+    }
+}
+
+#[tokio::test]
+async fn a_locked_hold_is_busy_and_its_neighbours_are_extended() {
+    let place = Place::new();
+    let (store, held) = held(&place, place.options(), 3).await;
+    let locker = lock_row(&place, &held[0], "share").await;
+    let extend = store.extend(&held, Duration::from_secs(60));
+    let extended = timeout(PROMPT, extend).await.unwrap().unwrap();
+    assert_eq!((extended.held.len(), extended.busy), (2, vec![held[0].id]));
+    locker.batch_execute("rollback").await.unwrap();
+    let again = store.extend(&held[..1], Duration::from_secs(60)).await.unwrap();
+    assert_eq!((again.held.len(), again.busy.len()), (1, 0));
+}
+
+/// Whoever has it locked, a hold that is another's by now is lost and not busy.
+#[tokio::test]
+async fn a_stale_token_is_fenced_also_where_the_row_is_locked() {
+    let place = Place::new();
+    let (store, held) = held(&place, place.options(), 2).await;
+    place.run("update outbox_event set due_at = due_at + interval '1 s'").await;
+    let _locker = lock_row(&place, &held[0], "update").await;
+    let settled = store.settle(&done(&held)).await.unwrap();
+    assert_eq!((settled.applied.len(), settled.busy.len()), (0, 0));
+    let extended = store.extend(&held, Duration::from_secs(60)).await.unwrap();
+    assert_eq!((extended.held.len(), extended.busy.len()), (0, 0));
+}
+
+/// What refers to a row keeps it from being deleted, and from nothing else.
+#[tokio::test]
+async fn a_row_that_a_foreign_key_keeps_is_settled_unless_it_were_deleted() {
+    for (way, busy) in [(0, 0), (1, 1)] {
+        let place = Place::new();
+        let (store, held) = held(&place, ways(&place)[way].clone(), 3).await;
+        let _keeper = lock_row(&place, &held[1], "key share").await;
+        let settled = timeout(PROMPT, store.settle(&done(&held))).await.unwrap().unwrap();
+        assert_eq!((settled.applied.len(), settled.busy.len()), (3 - busy, busy));
+    }
+}
+
+/// It is claimed all the same: a claim changes no key.
+#[tokio::test]
+async fn a_row_that_a_foreign_key_keeps_is_claimed() {
+    let place = Place::new();
+    let (store, mut client) = (place.store().await, place.client().await);
+    write(&store, &mut client, &[due(event())]).await;
+    let _keeper = open(&place, "select from outbox_event for key share").await;
+    assert_eq!(claim(&store, "a").await.len(), 1);
+}
+
+/// Somebody changes the table: whoever needs it is told so, long before he gives up by himself.
+#[tokio::test]
+async fn a_table_that_is_being_changed_is_busy() {
+    let place = Place::new();
+    let (store, held) = held(&place, place.options(), 1).await;
+    let changer = open(&place, "lock table outbox_event in access exclusive mode").await;
+    let settled = timeout(PROMPT, store.settle(&done(&held))).await.unwrap();
+    assert!(matches!(settled, Err(StoreError::Busy(_))), "{settled:?}");
+    changer.batch_execute("rollback").await.unwrap();
+    assert_eq!(store.settle(&done(&held)).await.unwrap().applied.len(), 1);
+}
+
+/// Outcomes that the database refuses undo their whole batch, and the connection serves the next.
+#[tokio::test]
+async fn a_locked_batch_whose_outcomes_are_refused_leaves_its_rows_to_the_next() {
+    for doorbell in [Doorbell::On, Doorbell::Off] {
+        let place = Place::new();
+        let options = PostgresOptions { doorbell, locked_connections: 1, ..place.options() };
+        let (store, mut client) = (place.store_with(options).await, place.client().await);
+        write(&store, &mut client, &[due(event()), due(event())]).await;
+        place.run("alter table outbox_event add constraint few check (attempts < 5)").await;
+        let mut batch = store.lock(&Lock::new(10)).await.unwrap().unwrap();
+        let rows = batch.take();
+        let retry =
+            |attempts| Outcome::Retry { delay: Duration::ZERO, attempts, error: "no".to_owned() };
+        let refused = batch.commit(&[(rows[0].id, Outcome::Done), (rows[1].id, retry(7))]).await;
+        assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
+        let mut batch = store.lock(&Lock::new(10)).await.unwrap().unwrap();
+        assert_eq!(batch.take().len(), 2, "nothing was written");
+        batch.commit(&[(rows[0].id, Outcome::Done), (rows[1].id, retry(1))]).await.unwrap();
+        assert_eq!(place.number("select sum(status) from outbox_event").await, 3);
+    }
+}
+
+/// A process that freezes in the middle of a batch loses its transaction to the server's limit, and
+/// one that is alive and says so does not.
+#[tokio::test]
+async fn a_silent_transaction_is_ended_by_the_server_and_one_that_is_kept_awake_is_not() {
+    for doorbell in [Doorbell::On, Doorbell::Off] {
+        let place = Place::new();
+        let idle_in_transaction_timeout = Duration::from_secs(10);
+        let options = PostgresOptions { doorbell, idle_in_transaction_timeout, ..place.options() };
+        let (store, mut client) = (place.store_with(options).await, place.client().await);
+        write(&store, &mut client, &[due(event()), due(event())]).await;
+        let silent = store.lock(&Lock::new(1)).await.unwrap().unwrap();
+        let mut awake = store.lock(&Lock::new(1)).await.unwrap().unwrap();
+        within(PLENTY, "the end of the silent one", async || {
+            awake.keep_awake().await.unwrap();
+            !silent.is_open()
+        })
+        .await;
+        assert!(awake.is_open());
+        let mut freed = store.lock(&Lock::new(10)).await.unwrap().unwrap();
+        assert_eq!(freed.take().len(), 1, "what the silent one had, at once");
+        freed.rollback().await.unwrap();
+        awake.rollback().await.unwrap();
+    }
+}

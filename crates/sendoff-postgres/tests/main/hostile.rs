@@ -1,0 +1,124 @@
+//! Rows that no writer of ours would leave behind: none stops a claim.
+
+use std::time::Duration;
+
+use sendoff_core::{EventId, Status};
+use sendoff_engine::store::{Claim, ClaimStore, InspectStore};
+use sendoff_engine::{Outbox, OutboxConfig};
+use sendoff_postgres::PostgresStore;
+use sendoff_testkit::acceptance::Inbox;
+use sendoff_testkit::wait::eventually;
+
+use crate::place::{Place, by, claim, due, event, write};
+
+async fn written(place: &Place, store: &PostgresStore, rows: usize) -> Vec<EventId> {
+    let rows: Vec<_> = (0..rows).map(|_| due(event())).collect();
+    write(store, &mut place.client().await, &rows).await;
+    rows.iter().map(|row| row.event.id()).collect()
+}
+
+fn row(id: EventId) -> String {
+    format!("where event_id = '{id}'")
+}
+
+/// Every column at its worst, in one table; what is good beside them is delivered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_stored_value_stops_a_claim() {
+    let place = Place::new();
+    let (store, inbox) = (place.store().await, Inbox::new());
+    let damage = [
+        "attempts = 2147483647, locked_by = 'gone', due_at = now() - interval '1 s'",
+        "attempts = 2147483647, losses = 32767, locked_by = 'gone', due_at = now()",
+        "losses = 32767, locked_by = 'gone', due_at = '-infinity'",
+        "attempts = -5",
+        "losses = -5, locked_by = 'gone', due_at = now()",
+        "created_at = '-infinity'",
+        "created_at = 'infinity', due_at = '-infinity'",
+        "occurred_at = '-infinity'",
+        "headers = '7'",
+        "headers = '{\"a\": null}'",
+        "event_type = repeat('x', 100000)",
+        "locked_by = repeat('x', 100000), due_at = now()",
+        "shard = -1, payload = ''",
+    ];
+    let ids = written(&place, &store, damage.len() + 3).await;
+    place
+        .run(
+            "alter table outbox_event drop constraint outbox_event_attempts;
+             alter table outbox_event drop constraint outbox_event_losses;
+             alter table outbox_event drop constraint outbox_event_shard",
+        )
+        .await;
+    for (id, set) in ids.iter().zip(damage) {
+        place.run(&format!("update outbox_event set {set} {}", row(*id))).await;
+    }
+    let config = OutboxConfig { poll_interval: Duration::from_millis(50), ..Default::default() };
+    let builder = Outbox::builder(store.clone()).config(config);
+    let outbox = builder.on("order.placed", inbox.clone()).start().unwrap();
+    let over = async || store.counts().await.unwrap().pending() == 0;
+    eventually("everything to end", over).await;
+    outbox.close().await;
+    for id in &ids[damage.len()..] {
+        assert_eq!(store.find(*id).await.unwrap().unwrap().status, Status::Done);
+    }
+}
+
+/// A trigger refuses one row: whoever claims takes the others, and the one is dead with the reason.
+#[tokio::test]
+async fn a_row_that_makes_a_claim_fail_is_named_and_dead() {
+    let place = Place::new();
+    let store = place.store().await;
+    let ids = written(&place, &store, 20).await;
+    refuse_updates(&place, ids[13], "new.status <> 3").await;
+    let mut taken = 0;
+    while taken < 19 {
+        let more = store.claim(&Claim { limit: 20, ..by("a") }).await.unwrap();
+        assert!(!more.is_empty() && more.iter().all(|row| row.id != ids[13]));
+        taken += more.len();
+    }
+    let dead = store.find(ids[13]).await.unwrap().unwrap();
+    assert_eq!(dead.status, Status::Dead);
+    let reason = dead.last_error.unwrap();
+    assert!(reason.contains("this row") && reason.contains("not this one"), "{reason}");
+}
+
+/// One that cannot even be ended is passed over.
+#[tokio::test]
+async fn a_row_that_can_neither_be_claimed_nor_ended_keeps_no_other_waiting() {
+    let place = Place::new();
+    let store = place.store().await;
+    let ids = written(&place, &store, 5).await;
+    refuse_updates(&place, ids[0], "true").await;
+    let mut taken = 0;
+    while taken < 4 {
+        taken += claim(&store, "a").await.len();
+    }
+    assert!(claim(&store, "a").await.is_empty());
+    let later = written(&place, &store, 1).await;
+    assert_eq!(claim(&store, "a").await[0].id, later[0]);
+}
+
+/// A mistake that fails every row ends none of them.
+#[tokio::test]
+async fn a_refusal_of_every_row_ends_no_row() {
+    let place = Place::new();
+    let store = place.store().await;
+    let ids = written(&place, &store, 5).await;
+    for id in &ids {
+        refuse_updates(&place, *id, "new.status <> 3").await;
+    }
+    assert!(store.claim(&by("a")).await.is_err());
+    assert_eq!(place.number("select count(*) from outbox_event where status = 0").await, 5);
+}
+
+async fn refuse_updates(place: &Place, id: EventId, when: &str) {
+    let name = id.to_string().replace('-', "");
+    place
+        .run(&format!(
+            "create function no_{name}() returns trigger language plpgsql as
+                 $$ begin raise exception 'not this one'; end $$;
+             create trigger no_{name} before update on outbox_event for each row
+                 when (old.event_id = '{id}' and {when}) execute function no_{name}()"
+        ))
+        .await;
+}

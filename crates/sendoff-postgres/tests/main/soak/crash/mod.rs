@@ -1,0 +1,3 @@
+//! The server crashes right after something left.
+
+mod outbox;
