@@ -63,7 +63,7 @@ async fn write_in_some_way(outbox: &Outbox<PostgresStore>, place: &Place, round:
             let mut client = outbox.store().prepare(client).await.unwrap();
             let mut tx = outbox.begin(&mut client).await.unwrap();
             tx.emit(&event).unwrap();
-            tx.emit(&Event::json("order.placed", "another").unwrap()).unwrap();
+            tx.emit(Event::json("order.placed", "another").unwrap()).unwrap();
             tx.commit().await.unwrap();
         }
     }
