@@ -88,7 +88,7 @@ impl Leases {
         // One after the other: what is being extended has no token that it could be released by.
         let chore = || async {
             if lock(&release_at).take_if(|at| *at <= Instant::now()).is_some() {
-                released.store(self.release(waiting()), Ordering::Relaxed);
+                released.store(self.release(&waiting()), Ordering::Relaxed);
             } else {
                 // What went wrong is in the log.
                 let _ = self.extend_within(self.terms.hold * 3 / 4).await;
@@ -105,7 +105,7 @@ impl Leases {
     }
 
     /// Puts these rows back before the others are done, without waiting for it, and says how many.
-    fn release(&self, ids: Vec<EventId>) -> usize {
+    fn release(&self, ids: &[EventId]) -> usize {
         let mut table = lock(&self.table);
         let rows: Vec<Lease> = ids.iter().filter_map(|id| table.rows.remove(id)).collect();
         drop(table);
