@@ -171,6 +171,9 @@ fn a_journal_is_made_read_operated_and_let_go_on_mariadb() {
     assert!(codes.contains(&&"given-up".into()) && codes.contains(&&"paused".into()), "{ill}");
     // What a new server begins with.
     assert!(codes.contains(&&"isolation".into()), "{ill}");
+    let forgetful = "select @@global.innodb_flush_log_at_trx_commit <> 1
+                            or (@@global.log_bin and @@global.sync_binlog <> 1)";
+    assert_eq!(codes.contains(&&"forgetful".into()), place.number(forgetful) == 1, "{ill}");
     assert_eq!((number(&ill, "head"), &ill["sequence"]["increment"]), (12, &1.into()));
 
     let discard = &["journal", "parked", "discard", "--all-positions"];

@@ -33,6 +33,20 @@ pub struct Vitals {
     /// Isolation levels above READ COMMITTED that sessions begin with, where the server keeps such
     /// settings.
     pub stricter: Vec<StricterDefault>,
+    /// Settings under which a crash of the server takes back what it had committed.
+    pub forgetful: Vec<ForgetfulSetting>,
+}
+
+/// A setting of the server under which its crash takes back commits that were answered, and an event
+/// may have been delivered that is gone then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForgetfulSetting {
+    /// Its name.
+    pub name: String,
+    /// What it is set to.
+    pub value: String,
+    /// What keeps every commit.
+    pub durable: String,
 }
 
 /// An isolation level that sessions begin with and that appends with a condition are refused at.
@@ -144,6 +158,8 @@ pub enum Finding {
     },
     /// Sessions begin at a level where a condition cannot be checked.
     Isolation(StricterDefault),
+    /// A crash of the server takes back what it had committed.
+    Forgetful(ForgetfulSetting),
     /// A pair stopped at a fact that it could not publish.
     Failed(PairId, Option<String>),
     /// A pair fails, and is tried again.
@@ -173,6 +189,7 @@ impl Finding {
             | Self::GivenUp(..) => Severity::Wrong,
             Self::Held { open: None, .. }
             | Self::Isolation(_)
+            | Self::Forgetful(_)
             | Self::Parked(..)
             | Self::Paused(..) => Severity::Advice,
         }
@@ -186,6 +203,7 @@ impl Finding {
             Self::Unsafe(_) => "unsafe",
             Self::Held { .. } => "held",
             Self::Isolation(_) => "isolation",
+            Self::Forgetful(_) => "forgetful",
             Self::Failed(..) => "failed",
             Self::Failing(..) => "failing",
             Self::Leaderless(..) => "leaderless",
@@ -214,6 +232,7 @@ impl Checkup {
             }
         }
         findings.extend(self.vitals.stricter.iter().cloned().map(Finding::Isolation));
+        findings.extend(self.vitals.forgetful.iter().cloned().map(Finding::Forgetful));
         self.pairs.iter().for_each(|pair| pair.judge(tolerance, &mut findings));
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity()));
         findings
@@ -267,6 +286,11 @@ impl fmt::Display for Finding {
                 f,
                 "sessions of the {whose} begin at {level}, where an append with a condition is \
                  refused: begin transactions that append at READ COMMITTED"
+            ),
+            Self::Forgetful(ForgetfulSetting { name, value, durable }) => write!(
+                f,
+                "{name} is {value}: a crash of the server takes back transactions whose events may have \
+                 been delivered; set it to {durable}"
             ),
             Self::Failed(pair, error) => write!(
                 f,
@@ -344,7 +368,11 @@ mod tests {
             server: Server { started_at: Timestamp::from_micros(0), in_recovery: false },
             sequence: Sequence::ONE_BY_ONE,
             head: Position::new(100).unwrap(),
-            vitals: Vitals { now: Timestamp::from_micros(60_000_000), stricter: Vec::new() },
+            vitals: Vitals {
+                now: Timestamp::from_micros(60_000_000),
+                stricter: Vec::new(),
+                forgetful: Vec::new(),
+            },
             holders: Vec::new(),
             pairs: vec![pair()],
         }

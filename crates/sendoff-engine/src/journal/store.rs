@@ -39,7 +39,7 @@ pub trait JournalStore: Send + Sync + 'static {
 
     /// What is asked for a checkup only. Where there is no server, this host's clock is all there is.
     async fn vitals(&self) -> Result<Vitals, StoreError> {
-        Ok(Vitals { now: Timestamp::now(), stricter: Vec::new() })
+        Ok(Vitals { now: Timestamp::now(), stricter: Vec::new(), forgetful: Vec::new() })
     }
 
     /// What a holder's session was last told to do, where the database knows and this role may know.

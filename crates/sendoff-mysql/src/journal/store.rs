@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use sendoff_core::journal::doctor::{StricterDefault, Vitals};
+use sendoff_core::journal::doctor::{ForgetfulSetting, StricterDefault, Vitals};
 use sendoff_core::journal::{Append, Holder, HolderId, Locks, Position, Query, Recorded};
 use sendoff_core::limits;
 use sendoff_engine::journal::{AppendError, DecideError, JournalStore, Page, Receipt, TailSource};
@@ -283,7 +283,15 @@ impl JournalStore for MysqlJournal {
         let row = rows.first().ok_or_else(|| StoreError::Refused(Nothing.into()))?;
         let level = rows::maybe(row, 1).map(|_| rows::name(row, 1)).transpose()?;
         let stricter = level.map(|level| StricterDefault { whose: "server".into(), level });
-        Ok(Vitals { now: rows::time(row, 0)?, stricter: stricter.into_iter().collect() })
+        let mut forgetful = Vec::new();
+        for (column, name) in [(2, "innodb_flush_log_at_trx_commit"), (3, "sync_binlog")] {
+            if rows::maybe(row, column).is_some() {
+                let value = rows::integer(row, column)?.to_string();
+                forgetful.push(ForgetfulSetting { name: name.into(), value, durable: "1".into() });
+            }
+        }
+        let stricter = stricter.into_iter().collect();
+        Ok(Vitals { now: rows::time(row, 0)?, stricter, forgetful })
     }
 
     async fn doing(&self, holder: &Holder) -> Result<Option<String>, StoreError> {

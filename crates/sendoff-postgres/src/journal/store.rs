@@ -206,7 +206,8 @@ impl JournalStore for PostgresJournal {
         let (whose, levels): (Vec<String>, Vec<String>) = (get(row, 1)?, get(row, 2)?);
         let stricter = whose.into_iter().zip(levels);
         let stricter = stricter.map(|(whose, level)| StricterDefault { whose, level }).collect();
-        Ok(Vitals { now: time(row, 0)?, stricter })
+        // What a session says of its commits is settled when it writes.
+        Ok(Vitals { now: time(row, 0)?, stricter, forgetful: Vec::new() })
     }
 
     async fn doing(&self, holder: &Holder) -> Result<Option<String>, StoreError> {
