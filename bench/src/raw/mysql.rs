@@ -1,4 +1,4 @@
-//! By hand on mysql_async, with the store's own statements.
+//! By hand on mysql_async: lock in one text, write in the next, as one would.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -22,13 +22,13 @@ use crate::work::{By, Drain, End};
 const INSERT_BUSINESS: &str = include_str!("../../sql/mysql/insert_business.sql");
 const INSERT: &str = include_str!("../../sql/mysql/insert.sql");
 
-const CLAIM: &str = include_str!("../../../crates/sendoff-mysql/sql/claim.sql");
-const HOLD: &str = include_str!("../../../crates/sendoff-mysql/sql/hold.sql");
-const LOCK: &str = include_str!("../../../crates/sendoff-mysql/sql/lock.sql");
-const LOCK_VISIBLE: &str = include_str!("../../../crates/sendoff-mysql/sql/lock_visible.sql");
-const DONE: &str = include_str!("../../../crates/sendoff-mysql/sql/settle_done.sql");
-const DELETE: &str = include_str!("../../../crates/sendoff-mysql/sql/settle_delete.sql");
-const TALLY: &str = include_str!("../../../crates/sendoff-mysql/sql/tally.sql");
+const CLAIM: &str = include_str!("../../sql/mysql/claim.sql");
+const HOLD: &str = include_str!("../../sql/mysql/hold.sql");
+const LOCK: &str = include_str!("../../sql/mysql/lock.sql");
+const LOCK_VISIBLE: &str = include_str!("../../sql/mysql/lock_visible.sql");
+const DONE: &str = include_str!("../../sql/mysql/settle_done.sql");
+const DELETE: &str = include_str!("../../sql/mysql/settle_delete.sql");
+const TALLY: &str = include_str!("../../sql/mysql/tally.sql");
 
 pub(super) async fn writers(ground: &Ground, content: Content, clients: usize) -> Result<Writers> {
     let mut writers = Writers::new();

@@ -1,11 +1,22 @@
--- lock: the rows among these that are held, with their tokens and types.
--- Guarantee: rows are locked in the order of the list, which is that of their ids: two batches never
--- wait for each other. What follows in the same transaction finds them as they are here.
--- Index: primary key, forced by a join: of a small table the optimiser would read, and wait for, rows
--- that others have locked.
+-- lock: the rows among these that are held by the tokens given, with what shall become of each; noted
+-- for the statements that follow in the same text.
+-- Guarantee: a row that somebody else has locked is left out, and not waited for. A stale token finds
+-- nothing, and no other row of the same id is touched.
+-- Index: primary key, forced by a join: of a small table the optimiser would read rows of others.
 start transaction;
-select e.event_id, e.due_at, utc_timestamp(6), e.event_type
-  from json_table(:list, '$[*]' columns (id char(32) path '$')) s
+select json_arrayagg(json_array(s.id, e.seq, s.outcome, hex(e.event_type), s.after_us, s.attempts,
+                                s.error, s.due_at)),
+       group_concat(s.n), utc_timestamp(6)
+  into @sendoff_rows, @sendoff_found, @sendoff_at
+  from json_table(:rows, '$[*]' columns (
+           n        for ordinality,
+           id       char(32) path '$.i',
+           token    char(26) path '$.t',
+           outcome  int      path '$.o',
+           after_us bigint   path '$.d',
+           attempts bigint   path '$.a',
+           error    longtext path '$.e',
+           due_at   char(26) path '$.u')) s
        straight_join sendoff.outbox_event e force index (primary) on e.event_id = unhex(s.id)
- where e.status in (0, 2) and e.locked_by is not null
-   for update /*!80001 of e */
+ where e.due_at = cast(s.token as datetime(6)) and e.status in (0, 2) and e.locked_by is not null
+   for update /*!80001 of e */ skip locked

@@ -1,16 +1,21 @@
--- lock_visible: the visible rows, locked until the end of the transaction, oldest due first.
+-- lock_visible: the visible rows, locked until the end of the transaction, oldest due first; `locked`
+-- reads them.
 -- Guarantee: two transactions never get the same row, and nothing is written; a holder who vanished
--- is told of. Index: outbox_event_due.
+-- is told of. Rows beyond :bytes stay locked and are not told of, until the transaction ends.
+-- Index: outbox_event_due.
 start transaction;
-select e.event_id, e.event_type, e.aggregate_type, e.aggregate_id, e.tenant_id, e.ordering_key,
-       e.content_type, e.occurred_at, e.headers, e.payload,
-       e.attempts, e.due_at, e.created_at,
-       e.seq, e.locked_by is not null as lost, utc_timestamp(6) as claimed_at
-  from sendoff.outbox_event e force index (outbox_event_due)
- where e.due_at <= utc_timestamp(6)
-   and (e.created_at <= utc_timestamp(6) - interval :skip_recent microsecond
-        or e.created_at > utc_timestamp(6))
-   and e.created_at >= :since
- order by e.due_at, e.seq
- limit :limit
-   for update skip locked
+select json_arrayagg(json_array(hex(c.event_id), c.seq, cast(c.due_at as char), c.lost)), utc_timestamp(6)
+  into @sendoff_rows, @sendoff_at
+  from (select c.event_id, c.seq, c.due_at, c.lost, c.bytes,
+               sum(c.bytes) over (order by c.due_at, c.seq rows unbounded preceding) as bytes_so_far
+          from (select e.event_id, e.seq, e.due_at, e.locked_by is not null as lost,
+                       length(e.payload) + coalesce(length(e.headers), 0) as bytes
+                  from sendoff.outbox_event e force index (outbox_event_due)
+                 where e.due_at >= :from and e.due_at <= utc_timestamp(6)
+                   and (e.created_at <= utc_timestamp(6) - interval :skip_recent microsecond
+                        or e.created_at > utc_timestamp(6))
+                   and e.created_at >= :since
+                 order by e.due_at, e.seq
+                 limit :limit
+                   for update skip locked) c) c
+ where c.bytes_so_far <= :bytes or c.bytes_so_far = c.bytes

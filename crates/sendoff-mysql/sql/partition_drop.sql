@@ -1,3 +1,2 @@
--- partition_drop: forget a partition with its rows. The session has the table locked, and has asked
--- under that lock whether they are over.
+-- partition_drop: forget a partition with its rows. Sent within `partition_end`.
 alter table sendoff.outbox_event drop partition :partition

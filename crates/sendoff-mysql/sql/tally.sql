@@ -1,6 +1,10 @@
--- tally: adds what a settlement ended to the counters, in its transaction, just before its end.
--- Guarantee: rows come in the order of their key, and after the events' own: two settlements never
--- wait for each other. Index: primary key.
-insert into sendoff.outbox_tally (event_type, status, count)
-values :rows
-on duplicate key update count = count + values(count)
+-- tally: counts what a settlement ended, by type, in its transaction, just before its end.
+-- Guarantee: rows of its own, so that no settlement waits for another; `fold` adds them up later.
+-- Index: primary key.
+insert into sendoff.outbox_tally_delta (part, event_type, status, count)
+select :part, convert(unhex(s.type) using utf8mb4), s.outcome, count(*)
+  from json_table(@sendoff_rows, '$[*]' columns (
+           outcome int           path '$[2]',
+           type    varchar(1024) path '$[3]')) s
+ where s.outcome in (1, 3)
+ group by s.type, s.outcome

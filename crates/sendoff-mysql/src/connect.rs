@@ -22,6 +22,23 @@ const SETTINGS: &str = "set session autocommit = 1, time_zone = '+00:00', \
                         /*M!100600 in_predicate_conversion_threshold = 0, max_statement_time = 0, */ \
                         innodb_lock_wait_timeout = ";
 
+/// After how long the server ends a session that says nothing. It is opened again when it is needed.
+const SESSION_IDLE: Duration = Duration::from_secs(60);
+
+/// What bounds the server's patience with an outbox's sessions, so that no lock of a process that froze
+/// lasts: for whole tables as for rows, for transactions in which nothing is said, and for answers that
+/// nobody takes. Noted rows of a batch are longer than what the server puts together by default.
+fn limits(options: &MysqlOptions, session_idle: Duration) -> String {
+    let seconds = |span: Duration| span.as_secs().max(1);
+    let (lock, idle) =
+        (seconds(options.lock_timeout), seconds(options.idle_in_transaction_timeout));
+    format!(
+        "; set session lock_wait_timeout = {lock}, wait_timeout = {}, net_write_timeout = {idle}, \
+         /*M!100600 idle_transaction_timeout = {idle}, */ group_concat_max_len = 67108864",
+        seconds(session_idle)
+    )
+}
+
 /// Opens connections, all alike.
 pub(crate) struct Connector {
     opts: Opts,
@@ -31,6 +48,21 @@ pub(crate) struct Connector {
 
 impl Connector {
     pub(crate) fn new(url: &str, options: &MysqlOptions) -> Result<Self, StoreError> {
+        Self::with(url, options, "")
+    }
+
+    /// For an outbox: the server ends what goes silent.
+    pub(crate) fn limited(url: &str, options: &MysqlOptions) -> Result<Self, StoreError> {
+        Self::with(url, options, &limits(options, SESSION_IDLE))
+    }
+
+    /// For batches of the `locked` claim mode, whose transactions last: also where the server knows no
+    /// limit for those, a silent session ends.
+    pub(crate) fn for_batches(url: &str, options: &MysqlOptions) -> Result<Self, StoreError> {
+        Self::with(url, options, &limits(options, options.idle_in_transaction_timeout))
+    }
+
+    fn with(url: &str, options: &MysqlOptions, limits: &str) -> Result<Self, StoreError> {
         // Both databases speak one protocol, and the driver knows one name for it.
         let url = match url.strip_prefix("mariadb:") {
             Some(rest) => format!("mysql:{rest}"),
@@ -49,7 +81,7 @@ impl Connector {
             .tcp_keepalive(Some(KEEPALIVE))
             .stmt_cache_size(0)
             .init(vec![format!(
-                "set session transaction isolation level read committed, read write; {settings}"
+                "set session transaction isolation level read committed, read write; {settings}{limits}"
             )]);
         Ok(Self { opts: builder.into(), database, timeout: options.connect_timeout })
     }

@@ -23,6 +23,8 @@ pub(crate) fn failed(error: Error) -> StoreError {
         Error::Server(refusal) => {
             if let Some(fix) = fix(refusal.code) {
                 misconfigured(format!("{} ({}): {fix}", refusal.message, refusal.code))
+            } else if matches!(refusal.code, code::LOCK_TIMEOUT | code::NOWAIT) {
+                StoreError::Busy(error.into())
             } else if passes(refusal.code) {
                 StoreError::Unavailable(error.into())
             } else {

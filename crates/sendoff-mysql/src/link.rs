@@ -1,16 +1,17 @@
 //! One connection of ours, opened when it is needed and again when it is lost.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Error, Row};
+use mysql_async::{Conn, DriverError, Error, Row};
 use sendoff_engine::store::StoreError;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep_until};
 
 use crate::connect::Connector;
-use crate::error::{failed, is_lost_race, number, spoils_session};
+use crate::error::{code, failed, is_lost_race, number, spoils_session};
 
 /// The pause after a first failure to connect; it doubles up to the longest, which is short beside
 /// any hold: a server that is back must be found before holds run out.
@@ -23,6 +24,8 @@ const TRIES: u32 = 3;
 pub(crate) struct Link {
     connector: Arc<Connector>,
     state: Mutex<State>,
+    /// How many open connections broke, or were given up, of all links that share it.
+    lost: Arc<AtomicU64>,
 }
 
 struct State {
@@ -34,9 +37,14 @@ struct State {
 
 impl Link {
     pub(crate) fn new(connector: Arc<Connector>) -> Self {
+        Self::counted(connector, Arc::default())
+    }
+
+    /// One whose losses are counted with those of others.
+    pub(crate) fn counted(connector: Arc<Connector>, lost: Arc<AtomicU64>) -> Self {
         let state =
             State { conn: None, pause: FIRST_PAUSE, not_before: Instant::now(), closed: false };
-        Self { connector, state: Mutex::new(state) }
+        Self { connector, state: Mutex::new(state), lost }
     }
 
     /// Runs a text that needs no transaction, and returns the rows of its last result.
@@ -62,13 +70,13 @@ impl Link {
             return Err(StoreError::Closed);
         }
         if let Some(conn) = state.conn.take() {
-            return Ok(Session { state, conn, stale: true });
+            return Ok(self.lend(state, conn, true));
         }
         sleep_until(state.not_before).await;
         match self.connector.open().await {
             Ok(conn) => {
                 state.pause = FIRST_PAUSE;
-                Ok(Session { state, conn, stale: false })
+                Ok(self.lend(state, conn, false))
             }
             Err(error) => {
                 // Not all at once, when a server comes back to many nodes.
@@ -79,11 +87,15 @@ impl Link {
         }
     }
 
+    fn lend<'l>(&'l self, state: MutexGuard<'l, State>, conn: Conn, stale: bool) -> Session<'l> {
+        Session { state, conn: Lent { conn: Some(conn), lost: &self.lost }, stale }
+    }
+
     /// The connection, for one user alone; what is asked of the link meanwhile opens another. Dropped,
     /// it is closed, and the server ends what it was about: its transaction and its locks.
     pub(crate) async fn take(&self) -> Result<Conn, StoreError> {
-        let Session { conn, .. } = self.session().await?;
-        Ok(conn)
+        let Session { mut conn, .. } = self.session().await?;
+        conn.conn.take().ok_or(StoreError::Closed)
     }
 
     /// Takes a connection back that is as it was when it was taken.
@@ -120,9 +132,29 @@ impl Tries {
 /// The connection of a link while one transaction has it.
 pub(crate) struct Session<'l> {
     state: MutexGuard<'l, State>,
-    conn: Conn,
+    conn: Lent<'l>,
     /// Whether it lay idle, and nothing was answered since: the server may have ended it meanwhile.
     stale: bool,
+}
+
+/// A connection that is lost unless it is given back.
+struct Lent<'l> {
+    conn: Option<Conn>,
+    lost: &'l AtomicU64,
+}
+
+impl Lent<'_> {
+    fn get(&mut self) -> Result<&mut Conn, Error> {
+        self.conn.as_mut().ok_or(Error::Driver(DriverError::ConnectionClosed))
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        if self.conn.is_some() {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Session<'_> {
@@ -133,15 +165,16 @@ impl Session<'_> {
 
     /// The same, and returns the rows of every result that has columns.
     pub(crate) async fn results(&mut self, text: &str) -> Result<Vec<Vec<Row>>, Error> {
-        let all = results(&mut self.conn, text).await?;
+        let all = results(self.conn.get()?, text).await?;
         self.stale = false;
         Ok(all)
     }
 
     /// Runs a text, and says how many rows its last statement changed.
     pub(crate) async fn change(&mut self, text: &str) -> Result<u64, Error> {
-        self.conn.query_drop(text).await?;
-        Ok(self.conn.affected_rows())
+        let conn = self.conn.get()?;
+        conn.query_drop(text).await?;
+        Ok(conn.affected_rows())
     }
 
     /// Whether it lay idle and has answered nothing since.
@@ -151,7 +184,7 @@ impl Session<'_> {
 
     /// Everything was answered, and no transaction is open.
     pub(crate) fn keep(mut self) {
-        self.state.conn = Some(self.conn);
+        self.state.conn = self.conn.conn.take();
     }
 
     /// What failed is undone; `Ok` says that it may be tried again at once.
@@ -162,14 +195,16 @@ impl Session<'_> {
     ) -> Result<(), StoreError> {
         tries.0 += 1;
         let Some(number) = number(&error) else {
-            // The first text of a transaction never commits it, and the others only read, or may be
-            // repeated.
+            // A text may be repeated although nobody knows what became of it: a second claim takes
+            // other rows, and the first ones come back; what was settled once is settled.
             return if self.stale && tries.0 < TRIES { Ok(()) } else { Err(failed(error)) };
         };
-        if !spoils_session(number) && self.conn.query_drop("rollback").await.is_ok() {
+        if !spoils_session(number) && self.query("rollback").await.is_ok() {
             self.keep();
         }
-        if tries.0 < TRIES && is_lost_race(number) { Ok(()) } else { Err(failed(error)) }
+        // Who waited for a lock as long as he may has waited enough.
+        let again = is_lost_race(number) && number != code::LOCK_TIMEOUT;
+        if tries.0 < TRIES && again { Ok(()) } else { Err(failed(error)) }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The `locked` claim mode: rows kept by a transaction on a connection of its own.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -9,12 +10,12 @@ use sendoff_engine::store::{Claimed, Lock, LockStore, LockedRows, Outcome, Store
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::connect::Connector;
-use crate::error::{failed, number};
+use crate::error::{failed, number, spoils_session};
 use crate::link::last_rows;
 use crate::rows;
-use crate::settle::{Ends, Types};
+use crate::settle::{end_of, longest_error};
 use crate::store::MysqlStore;
-use crate::wire::Literal;
+use crate::wire::{EndRows, Literal};
 
 /// Connections for locked batches: as many as batches are open, and never more than the limit.
 pub(crate) struct LockSessions {
@@ -35,7 +36,9 @@ impl LockSessions {
         while let Some(mut conn) = self.next_idle() {
             match last_rows(&mut conn, text).await {
                 Ok(rows) => return Ok((self.transaction(conn, permit), rows)),
-                Err(error) if number(&error).is_some() => return Err(failed(error)),
+                Err(error) if number(&error).is_some_and(|number| !spoils_session(number)) => {
+                    return Err(failed(error));
+                }
                 Err(_) => {}
             }
         }
@@ -74,12 +77,26 @@ struct Transaction {
 }
 
 impl Transaction {
-    /// Takes the connection for as long as the text is not answered: a dropped future drops it.
+    /// Takes the connection for as long as the text is not answered: a dropped future drops it, and so
+    /// does an error, after which nothing of the transaction may be left.
     async fn run(&mut self, text: &str) -> Result<(), StoreError> {
         let mut conn = self.conn.take().ok_or(StoreError::Closed)?;
-        last_rows(&mut conn, text).await.map_err(failed)?;
-        self.conn = Some(conn);
-        Ok(())
+        match last_rows(&mut conn, text).await {
+            Ok(_) => {
+                self.conn = Some(conn);
+                Ok(())
+            }
+            Err(error) => {
+                // A statement was refused, and those behind it did not run. The rows are free before
+                // anybody hears of it.
+                if number(&error).is_some_and(|number| !spoils_session(number))
+                    && last_rows(&mut conn, "rollback").await.is_ok()
+                {
+                    self.sessions.put_back(conn);
+                }
+                Err(failed(error))
+            }
+        }
     }
 
     /// Ends the transaction, and keeps the connection for the next one.
@@ -100,32 +117,37 @@ impl LockStore for MysqlStore {
         if limit == 0 {
             return Ok(None);
         }
-        let text = self.sql().lock_visible.with(&[
+        let look = self.sql().lock_visible.with(&[
             ("limit", &Literal::count(limit)),
+            ("bytes", &Literal::count(lock.bytes)),
             ("skip_recent", &Literal::span(lock.skip_recent)),
             ("since", &Literal::since(lock.window)),
+            ("from", &Literal::from(lock.from)),
         ]);
+        let text = format!("{look};\n{}", self.sql().locked.text());
         let (transaction, found) = self.locks().begin(&text).await?;
         if found.is_empty() {
             transaction.end("rollback").await?;
             return Ok(None);
         }
-        let types = found
+        let keys = found
             .iter()
-            .map(|row| Ok((rows::id(row, 0)?, rows::name(row, 1)?)))
-            .collect::<Result<Types, StoreError>>()?;
-        let rows = found.into_iter().map(|row| rows::claimed(row, None));
-        let rows = rows.collect::<Result<_, _>>()?;
+            .map(|row| Ok((rows::id(row, 0)?, (rows::seq(row)?, rows::event_type(row).to_vec()))))
+            .collect::<Result<Keys, StoreError>>()?;
+        let rows = rows::claimed(found, false)?;
         let store = self.clone();
-        Ok(Some(Box::new(MysqlLocked { store, transaction, rows, types })))
+        Ok(Some(Box::new(MysqlLocked { store, transaction, rows, keys })))
     }
 }
+
+/// What identifies each row beside its id, and its type.
+type Keys = HashMap<EventId, (i64, Vec<u8>)>;
 
 struct MysqlLocked {
     store: MysqlStore,
     transaction: Transaction,
     rows: Vec<Claimed>,
-    types: Types,
+    keys: Keys,
 }
 
 #[async_trait]
@@ -134,11 +156,33 @@ impl LockedRows for MysqlLocked {
         std::mem::take(&mut self.rows)
     }
 
+    fn is_open(&self) -> bool {
+        self.transaction.conn.is_some()
+    }
+
+    async fn keep_awake(&mut self) -> Result<(), StoreError> {
+        self.transaction.run("do 0").await
+    }
+
     async fn commit(self: Box<Self>, outcomes: &[(EventId, Outcome)]) -> Result<(), StoreError> {
-        let ends = Ends::of(outcomes.iter().map(|(id, outcome)| (*id, outcome)), &self.types);
-        // One text: the server stops at the first statement that fails, and the connection goes with
-        // the transaction then.
-        self.transaction.end(&(self.store.ends_text(&ends) + "commit")).await
+        let mut seen = HashSet::new();
+        let ours: Vec<_> = outcomes
+            .iter()
+            .filter_map(|(id, outcome)| Some((*id, self.keys.get(id)?, outcome)))
+            .filter(|(id, ..)| seen.insert(*id))
+            .collect();
+        if ours.is_empty() {
+            return self.transaction.end("rollback").await;
+        }
+        let cut = longest_error(ours.iter().map(|(.., outcome)| *outcome));
+        let mut rows = EndRows::default();
+        for (id, (seq, event_type), outcome) in &ours {
+            rows.locked(*id, *seq, event_type, &end_of(outcome, cut));
+        }
+        let note = self.store.sql().note.with(&[("rows", &rows.literal())]);
+        let ends = self.store.ends_text(ours.iter().map(|(.., outcome)| *outcome));
+        // One text: the server stops at the first statement that fails.
+        self.transaction.end(&format!("{note};\n{ends}commit")).await
     }
 
     async fn rollback(self: Box<Self>) -> Result<(), StoreError> {

@@ -28,13 +28,18 @@ pub struct MysqlOptions {
     /// The most connections that batches of the `locked` claim mode keep at a time, one each. More
     /// batches wait.
     pub locked_connections: usize,
-    /// How long a statement of ours waits for a row that somebody else has locked. Whole seconds.
+    /// How long a statement of ours waits for a lock where it cannot pass it by: of the whole table,
+    /// say. Rows that somebody else has locked are passed by and not waited for. Whole seconds.
     pub lock_timeout: Duration,
+    /// After how long a silence the server ends a transaction of ours: that of a process that froze, with
+    /// its locks. Whole seconds, at least 10: batches of the `locked` claim mode say every few seconds
+    /// that they are alive.
+    pub idle_in_transaction_timeout: Duration,
 }
 
 impl Default for MysqlOptions {
     /// No prefix, seven days of retention, one flat table, payloads of any kind, TLS beyond this host,
-    /// 5 s to connect, 10 s for a lock, 8 connections for locked batches.
+    /// 5 s to connect, 2 s for a lock, 8 connections for locked batches, 15 s for a silent transaction.
     fn default() -> Self {
         Self {
             prefix: None,
@@ -44,7 +49,8 @@ impl Default for MysqlOptions {
             tls: Tls::default(),
             connect_timeout: Duration::from_secs(5),
             locked_connections: 8,
-            lock_timeout: Duration::from_secs(10),
+            lock_timeout: Duration::from_secs(2),
+            idle_in_transaction_timeout: Duration::from_secs(15),
         }
     }
 }
@@ -61,6 +67,11 @@ impl MysqlOptions {
         for (field, value, least) in [
             ("connect_timeout", self.connect_timeout, Duration::from_millis(10)),
             ("lock_timeout", self.lock_timeout, Duration::from_secs(1)),
+            (
+                "idle_in_transaction_timeout",
+                self.idle_in_transaction_timeout,
+                Duration::from_secs(10),
+            ),
         ] {
             if value < least || value > LONGEST_TIMEOUT {
                 return Err(misconfigured(format!(

@@ -16,6 +16,9 @@ use crate::rows;
 use crate::store::MysqlStore;
 use crate::wire::Literal;
 
+/// After how long a silence the server ends a session of maintenance, with whatever it has locked.
+const SILENCE_SECONDS: usize = 5;
+
 /// The tail, which is never dropped.
 const TAIL: &str = "pmax";
 
@@ -65,6 +68,13 @@ impl PartitionSession for Session {
         Ok(found.first().map_or(Ok(0), |row| rows::integer(row, 0))? > 0)
     }
 
+    async fn has_dead(&mut self, name: &PartitionName) -> Result<bool, StoreError> {
+        let name = Literal::partition(name);
+        let text = self.store.sql().partition_dead.with(&[("partition", &name)]);
+        let found = self.query(&text).await.map_err(failed)?;
+        Ok(found.first().map_or(Ok(0), |row| rows::integer(row, 0))? > 0)
+    }
+
     async fn create(&mut self, planned: &Planned, bounds: Bounds) -> Result<Created, StoreError> {
         // All of the tail is written anew, not only what moves.
         let most = usize::try_from(bounds.most_moved).unwrap_or(usize::MAX - 1);
@@ -89,21 +99,35 @@ impl PartitionSession for Session {
 
     async fn drop(&mut self, name: &PartitionName, bounds: Bounds) -> Result<Dropped, StoreError> {
         self.wait_at_most(bounds).await?;
-        let lock = self.store.sql().partition_lock.text().to_owned();
-        if let Err(error) = self.query(&lock).await {
-            return busy(error, Dropped::Busy);
+        let partition = Literal::partition(name);
+        let drop = self.store.sql().partition_drop.with(&[("partition", &partition)]);
+        let end = self.store.sql().partition_end.with(&[
+            ("partition", &partition),
+            ("drop", &Literal::text(&drop)),
+            ("drop_dead", &Literal::count(bounds.drop_dead.into())),
+            ("seconds", &Literal::count(SILENCE_SECONDS)),
+        ]);
+        match self.query(&end).await {
+            Ok(left) => Ok(match left.first().map_or(Ok(0), |row| rows::integer(row, 0))? {
+                0 => Dropped::Gone,
+                2 => Dropped::Dead,
+                _ => Dropped::Pending,
+            }),
+            Err(error) => {
+                // The text ended at the statement that failed, and the lock may be there.
+                if number(&error).is_some() {
+                    self.query("unlock tables").await.map_err(failed)?;
+                }
+                busy(error, Dropped::Busy)
+            }
         }
-        let dropped = self.drop_locked(name).await;
-        self.query("unlock tables").await.map_err(failed)?;
-        dropped
     }
 
     async fn release(mut self: Box<Self>) -> Result<(), StoreError> {
         let unlock = lock("release_lock", &self.store, "");
         self.query(&unlock).await.map_err(failed)?;
-        self.query("set session lock_wait_timeout = default").await.map_err(failed)?;
-        let Self { store, conn } = *self;
-        store.links().upkeep.give_back(conn).await;
+        // Its limits are others than those of the link.
+        let _ = self.conn.disconnect().await;
         Ok(())
     }
 }
@@ -129,18 +153,6 @@ impl Session {
         let name = Literal::partition(name);
         let text = self.store.sql().partition_pending.with(&[("partition", &name)]);
         self.query(&text).await
-    }
-
-    async fn drop_locked(&mut self, name: &PartitionName) -> Result<Dropped, StoreError> {
-        if self.is_pending(name).await? {
-            return Ok(Dropped::Pending);
-        }
-        let text = Literal::partition(name);
-        let drop = self.store.sql().partition_drop.with(&[("partition", &text)]);
-        match self.query(&drop).await {
-            Ok(_) => Ok(Dropped::Gone),
-            Err(error) => busy(error, Dropped::Busy),
-        }
     }
 
     /// The time, and every partition but the tail. Each begins where the one before it ends.

@@ -1,16 +1,18 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use mysql_async::Error;
-use sendoff_core::{EventId, Status, limits};
+use mysql_async::Row;
+use sendoff_core::{Status, limits};
 use sendoff_engine::store::{Purge, Purged, RetainStore, StoreError};
 
-use crate::link::{Session, Tries};
 use crate::options::Retention;
 use crate::rows;
 use crate::sql::Statement;
 use crate::store::MysqlStore;
 use crate::wire::Literal;
+
+/// How long a type of which nothing ends any more is counted.
+const REMEMBER: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 #[async_trait]
 impl RetainStore for MysqlStore {
@@ -27,32 +29,42 @@ impl RetainStore for MysqlStore {
         if limit == 0 {
             return Ok(Purged::default());
         }
-        let purge = Purge { limit, ..*purge };
-        let mut tries = Tries::default();
-        loop {
-            let mut session = self.links().upkeep.session().await?;
-            match self.forget(&mut session, &purge).await {
-                Ok(forgotten) => {
-                    session.keep();
-                    return forgotten;
-                }
-                Err(error) => session.failed(error, &mut tries).await?,
-            }
-        }
+        let delete = async |status, limit| {
+            let text = look(&self.sql().purge, purge, status, limit);
+            count(&self.links().upkeep.query(&text).await?)
+        };
+        let done = delete(Status::Done, limit).await?;
+        let room = usize::try_from(done).map_or(0, |done| limit.saturating_sub(done));
+        let dead = if purge.dead && room > 0 { delete(Status::Dead, room).await? } else { 0 };
+        Ok(Purged { done, dead })
+    }
+
+    async fn fold(&self) -> Result<u64, StoreError> {
+        self.check_open()?;
+        let text = self.sql().fold.with(&[
+            ("limit", &Literal::count(limits::BATCH_ROWS)),
+            ("remember", &Literal::span(REMEMBER)),
+        ]);
+        count(&self.links().upkeep.query(&text).await?)
     }
 
     async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {
         self.check_open()?;
-        let count = async |status, limit| {
+        let found = async |status, limit| {
             let text = look(&self.sql().purgeable, purge, status, limit);
-            let rows = self.links().upkeep.query(&text).await?;
-            let found = rows.first().map_or(Ok(0), |row| rows::integer(row, 0))?;
-            Ok::<_, StoreError>(usize::try_from(found).unwrap_or(0))
+            count(&self.links().upkeep.query(&text).await?)
         };
-        let done = count(Status::Done, purge.limit).await?;
-        let dead = if purge.dead { count(Status::Dead, purge.limit - done).await? } else { 0 };
-        Ok(Purged { done: done as u64, dead: dead as u64 })
+        let done = found(Status::Done, purge.limit).await?;
+        let room = usize::try_from(done).map_or(0, |done| purge.limit.saturating_sub(done));
+        let dead = if purge.dead { found(Status::Dead, room).await? } else { 0 };
+        Ok(Purged { done, dead })
     }
+}
+
+/// The number that a statement answers with.
+fn count(rows: &[Row]) -> Result<u64, StoreError> {
+    let found = rows.first().map_or(Ok(0), |row| rows::integer(row, 0))?;
+    Ok(u64::try_from(found).unwrap_or(0))
 }
 
 /// One of the two statements that look for what is over.
@@ -62,43 +74,4 @@ fn look(statement: &Statement, purge: &Purge, status: Status, limit: usize) -> S
         ("older_than", &Literal::span(purge.older_than)),
         ("limit", &Literal::count(limit)),
     ])
-}
-
-impl MysqlStore {
-    async fn forget(
-        &self,
-        session: &mut Session<'_>,
-        purge: &Purge,
-    ) -> Result<Result<Purged, StoreError>, Error> {
-        session.query("start transaction").await?;
-        let found = self.find_over(session, purge).await?;
-        match found {
-            Ok((ids, purged)) if !ids.is_empty() => {
-                let delete = self.sql().settle_delete.with(&[("list", &Literal::id_list(ids))]);
-                session.query(&format!("{delete};\ncommit")).await?;
-                Ok(Ok(purged))
-            }
-            nothing => {
-                session.query("rollback").await?;
-                Ok(nothing.map(|(_, purged)| purged))
-            }
-        }
-    }
-
-    async fn find_over(
-        &self,
-        session: &mut Session<'_>,
-        purge: &Purge,
-    ) -> Result<Result<(Vec<EventId>, Purged), StoreError>, Error> {
-        let mut rows =
-            session.query(&look(&self.sql().purge, purge, Status::Done, purge.limit)).await?;
-        let done = rows.len();
-        if purge.dead && done < purge.limit {
-            let dead = look(&self.sql().purge, purge, Status::Dead, purge.limit - done);
-            rows.extend(session.query(&dead).await?);
-        }
-        let purged = Purged { done: done as u64, dead: (rows.len() - done) as u64 };
-        let ids = rows.iter().map(|row| rows::id(row, 0)).collect::<Result<Vec<_>, _>>();
-        Ok(ids.map(|ids| (ids, purged)))
-    }
 }

@@ -9,9 +9,9 @@ use sendoff_core::{
 };
 use sendoff_engine::store::{Claimed, Row as Standing, StoreError};
 
-use crate::wire::parse_time;
+use crate::wire::{EARLIEST, parse_time};
 
-/// Columns of `claim`, `claim_suspects` and `find`. By number: a name is looked up for every row.
+/// Columns of `claimed`, `locked` and `find`. By number: a name is looked up for every row.
 mod column {
     pub(super) const EVENT_ID: usize = 0;
     pub(super) const EVENT_TYPE: usize = 1;
@@ -27,8 +27,10 @@ mod column {
     pub(super) const DUE_AT: usize = 11;
     pub(super) const CREATED_AT: usize = 12;
     /// Of a claim.
+    pub(super) const TOKEN: usize = 13;
     pub(super) const LOST: usize = 14;
     pub(super) const CLAIMED_AT: usize = 15;
+    pub(super) const SEQ: usize = 16;
     /// Of a row that was found.
     pub(super) const STATUS: usize = 13;
     pub(super) const DONE_AT: usize = 14;
@@ -37,26 +39,42 @@ mod column {
     pub(super) const LOSSES: usize = 17;
 }
 
-/// A row that a claim locked, as it will be once it is held `until` then, or as it is. A row that is no
-/// event still has to be claimed, so that it can be settled.
-pub(crate) fn claimed(mut row: Row, until: Option<Timestamp>) -> Result<Claimed, StoreError> {
-    let was_due = time(&row, column::DUE_AT)?;
+/// Rows that a claim holds or a transaction has locked, oldest due first. A row that is no event still
+/// has to be claimed, so that it can be settled; and whatever stands in it, the others go on.
+pub(crate) fn claimed(rows: Vec<Row>, counted: bool) -> Result<Vec<Claimed>, StoreError> {
+    let mut claimed =
+        rows.into_iter().map(|row| one(row, counted)).collect::<Result<Vec<_>, _>>()?;
+    // The server gives them in their order; nothing promises that it does.
+    claimed.sort_by_key(|row| row.was_due);
+    Ok(claimed)
+}
+
+/// `counted`: a loss is counted in the row already.
+fn one(mut row: Row, counted: bool) -> Result<Claimed, StoreError> {
     let lost = integer(&row, column::LOST)? != 0;
+    let attempts = count(&row, column::ATTEMPTS)?;
+    // A date of zeros, say. What is to be written back must be a time.
+    let or_earliest = |column| time(&row, column).unwrap_or(EARLIEST);
     Ok(Claimed {
         id: id(&row, column::EVENT_ID)?,
-        token: Token::new(until.unwrap_or(was_due)),
-        attempts: count(&row, column::ATTEMPTS)?.saturating_add(u32::from(lost)),
-        was_due,
+        token: Token::new(or_earliest(column::TOKEN)),
+        attempts: if lost && !counted { attempts.saturating_add(1) } else { attempts },
+        was_due: or_earliest(column::DUE_AT),
         lost,
-        created_at: time(&row, column::CREATED_AT)?,
+        created_at: or_earliest(column::CREATED_AT),
         claimed_at: time(&row, column::CLAIMED_AT)?,
         event: event(&mut row),
     })
 }
 
-/// When a claim looked.
-pub(crate) fn claimed_at(row: &Row) -> Result<Timestamp, StoreError> {
-    time(row, column::CLAIMED_AT)
+/// What identifies a row beside its id, where a table in partitions may have the id twice.
+pub(crate) fn seq(row: &Row) -> Result<i64, StoreError> {
+    integer(row, column::SEQ)
+}
+
+/// The bytes of a row's type, whether or not they are text.
+pub(crate) fn event_type(row: &Row) -> &[u8] {
+    maybe(row, column::EVENT_TYPE).unwrap_or_default()
 }
 
 pub(crate) fn standing(mut row: Row) -> Result<Standing, StoreError> {

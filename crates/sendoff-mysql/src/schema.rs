@@ -1,14 +1,16 @@
 //! Bringing the tables up to date.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use mysql_async::Conn;
 use sendoff_core::Timestamp;
 use sendoff_engine::store::StoreError;
+use tokio::time::{Instant, sleep};
 use tracing::info;
 
 use crate::connect::Connector;
-use crate::error::{failed, misconfigured};
+use crate::error::{code, failed, misconfigured, number};
 use crate::link::{Link, last_rows};
 use crate::names::Names;
 use crate::options::{Layout, MysqlOptions, Payloads};
@@ -19,11 +21,18 @@ use crate::store::MysqlStore;
 use crate::wire::Literal;
 
 /// Every migration, the oldest first. A published one never changes.
-const MIGRATIONS: [&str; 2] =
-    [include_str!("../migrations/0001_outbox.sql"), include_str!("../migrations/0002_tally.sql")];
+const MIGRATIONS: [&str; 3] = [
+    include_str!("../migrations/0001_outbox.sql"),
+    include_str!("../migrations/0002_tally.sql"),
+    include_str!("../migrations/0003_nothing_waits.sql"),
+];
 
-/// How long a migration waits for another one.
+/// How long a migration waits for another one, and how long it goes on asking for its locks.
 const PATIENCE_SECONDS: u32 = 60;
+/// How long one step waits for a lock, and the application behind it.
+const LOCK_SECONDS: u32 = 1;
+/// How long the application goes first, when a step did not get its lock.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// Whether this version can work with what is there. Tables that are not there yet are no error.
 pub(crate) async fn check(store: &MysqlStore) -> Result<(), StoreError> {
@@ -138,11 +147,27 @@ impl<'a> Installation<'a> {
         if missing > 0 {
             let now = last_rows(conn, "select utc_timestamp(6)").await.map_err(failed)?;
             let now = now.first().map_or(Ok(Timestamp::now()), |row| rows::time(row, 0))?;
-            last_rows(conn, &steps(missing, now)).await.map_err(failed)?;
+            patiently(conn, &steps(missing, now)).await?;
             let versions = self.names.qualified(self.versions);
             info!(table = versions, version = self.migrations, "migrated");
         }
         Ok(())
+    }
+}
+
+/// Runs the steps, and again where a lock was not to be had: every step may run again. Each waits for a
+/// short while only, because whoever uses the table waits behind it.
+async fn patiently(conn: &mut Conn, steps: &str) -> Result<(), StoreError> {
+    let text = format!("set session lock_wait_timeout = {LOCK_SECONDS};\n{steps}");
+    let deadline = Instant::now() + Duration::from_secs(PATIENCE_SECONDS.into());
+    loop {
+        match last_rows(conn, &text).await {
+            Ok(_) => return Ok(()),
+            Err(error) => match number(&error) {
+                Some(code::LOCK_TIMEOUT) if Instant::now() < deadline => sleep(PAUSE).await,
+                _ => return Err(failed(error)),
+            },
+        }
     }
 }
 
@@ -249,7 +274,9 @@ fn laid_out(migration: &str, options: &MysqlOptions, now: Timestamp) -> String {
              (coalesce(json_valid(convert(payload using utf8mb4)), 0) = 1)"
         }
     };
+    let prefix = options.prefix.as_ref().map(|name| name.as_str().to_ascii_lowercase());
     migration
+        .replace("sendoff_prefix", prefix.as_deref().unwrap_or_default())
         .replace("sendoff_key", key)
         .replace("sendoff_payload_check", check)
         .replace("sendoff_partitions", &partitions)

@@ -1,40 +1,44 @@
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::HashSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use mysql_async::{Error, Row};
+use mysql_async::Row;
 use sendoff_core::{EventId, Status, Timestamp, Token, limits};
 use sendoff_engine::store::{
     Extended, Held, Outcome, SettleStore, Settled, Settlement, StoreError,
 };
+use tokio::time::sleep;
 
 use crate::claim::Tokens;
-use crate::link::{Session, Tries};
 use crate::options::Retention;
 use crate::rows;
 use crate::store::MysqlStore;
-use crate::wire::{FailedRows, Literal, RestoredRows};
+use crate::wire::{End, EndRows, Literal};
+
+/// How long a lock lasts that is soon gone.
+const PASSING: Duration = Duration::from_millis(5);
 
 #[async_trait]
 impl SettleStore for MysqlStore {
-    /// Two round trips: the rows are locked and their tokens read, then what still holds is written.
+    /// One round trip: what is locked is let go before the answer is sent. A second one where a row was
+    /// not found, to tell whether somebody has it locked.
     async fn settle(&self, batch: &[Settlement]) -> Result<Settled, StoreError> {
         self.check_open()?;
-        if batch.is_empty() {
-            return Ok(Settled::default());
+        let mut seen = HashSet::new();
+        // The first of two settlements of one hold ends it.
+        let batch: Vec<_> = batch.iter().filter(|one| seen.insert(key(&one.held))).collect();
+        let mut settled = self.settle_free(&batch).await?;
+        if !settled.busy.is_empty() {
+            // Writers of a table in partitions lock their neighbours for a moment, when they look for
+            // duplicates; people lock rows for longer.
+            sleep(PASSING).await;
+            let busy = |one: &&&Settlement| settled.busy.contains(&one.held.id);
+            let rest: Vec<_> = batch.iter().filter(busy).copied().collect();
+            let again = self.settle_free(&rest).await?;
+            settled.applied.extend(again.applied);
+            settled.busy = again.busy;
         }
-        let lock = self.lock_text(batch.iter().map(|settlement| settlement.held.id));
-        let mut tries = Tries::default();
-        loop {
-            let mut session = self.links().settlements.session().await?;
-            match self.write(&mut session, &lock, batch).await {
-                Ok(settled) => {
-                    session.keep();
-                    return settled.map(|applied| Settled { applied, busy: Vec::new() });
-                }
-                Err(error) => session.failed(error, &mut tries).await?,
-            }
-        }
+        Ok(settled)
     }
 
     async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Extended, StoreError> {
@@ -42,188 +46,160 @@ impl SettleStore for MysqlStore {
         if holds.is_empty() {
             return Ok(Extended::default());
         }
-        let lock = self.lock_text(holds.iter().map(|held| held.id));
-        let mut tries = Tries::default();
-        loop {
-            let mut session = self.links().settlements.session().await?;
-            match self.push(&mut session, &lock, holds, hold).await {
-                Ok(extended) => {
-                    session.keep();
-                    return extended.map(|held| Extended { held, busy: Vec::new() });
-                }
-                Err(error) => session.failed(error, &mut tries).await?,
-            }
+        let mut rows = EndRows::default();
+        for held in holds {
+            rows.held(held.id, held.by.token().due_at(), None);
         }
+        let lock = self.sql().lock.with(&[("rows", &rows.literal())]);
+        let extend = self.sql().extend.with(&[("hold", &Literal::span(hold))]);
+        let text = format!("{lock};\n{extend};\ncommit;\n{}", self.sql().found.text());
+        let answer = self.links().settlements.query(&text).await?;
+        let (found, missing) = split(&answer, holds.iter().copied())?;
+        // By the database's clock: it said when it locked. It wrote the very same.
+        let until = answer.first().map_or(Ok(Timestamp::now()), |row| rows::time(row, 1))?;
+        let until = until.saturating_add(hold);
+        let renewed = |held: &Held| {
+            let same = held.by.token().due_at() == until;
+            Token::new(until.saturating_add(Duration::from_micros(same.into())))
+        };
+        let held: Vec<_> = found.iter().map(|held| Held::row(held.id, renewed(held))).collect();
+        let ids = distinct(held.iter().map(|held| held.id));
+        Ok(Extended { busy: self.busy(missing, &ids).await?, held })
     }
 }
 
 impl MysqlStore {
-    fn lock_text(&self, ids: impl IntoIterator<Item = EventId>) -> String {
-        self.sql().lock.with(&[("list", &Literal::id_list(ids))])
+    /// Settles what nobody has locked.
+    async fn settle_free(&self, batch: &[&Settlement]) -> Result<Settled, StoreError> {
+        if batch.is_empty() {
+            return Ok(Settled::default());
+        }
+        let cut = longest_error(batch.iter().map(|settlement| &settlement.outcome));
+        let mut rows = EndRows::default();
+        for Settlement { held, outcome } in batch {
+            rows.held(held.id, held.by.token().due_at(), Some(&end_of(outcome, cut)));
+        }
+        let lock = self.sql().lock.with(&[("rows", &rows.literal())]);
+        let ends = self.ends_text(batch.iter().map(|settlement| &settlement.outcome));
+        let found = self.sql().found.text();
+        let text = format!("{lock};\n{ends}commit;\n{found}");
+        let answer = self.links().settlements.query(&text).await?;
+        let (found, missing) = split(&answer, batch.iter().map(|one| one.held))?;
+        let applied = distinct(found.iter().map(|held| held.id));
+        Ok(Settled { busy: self.busy(missing, &applied).await?, applied })
     }
 
-    async fn write(
-        &self,
-        session: &mut Session<'_>,
-        lock: &str,
-        batch: &[Settlement],
-    ) -> Result<Result<Vec<EventId>, StoreError>, Error> {
-        let rows = session.query(lock).await?;
-        let ends = match (Tokens::of(&rows), types(&rows)) {
-            (Ok(tokens), Ok(types)) => {
-                let held = batch.iter().filter(|settlement| tokens.proves(&settlement.held));
-                Ends::of(held.map(|settlement| (settlement.held.id, &settlement.outcome)), &types)
+    /// What writes these outcomes to the rows that were noted, each statement with a semicolon behind it.
+    pub(crate) fn ends_text<'o>(&self, outcomes: impl IntoIterator<Item = &'o Outcome>) -> String {
+        let (mut deleted, mut kept, mut ended) = (false, false, false);
+        for outcome in outcomes {
+            ended |= outcome.end().is_some();
+            match (outcome, self.retention()) {
+                (Outcome::Done, Retention::DeleteWhenDone) => deleted = true,
+                _ => kept = true,
             }
-            (Err(error), _) | (_, Err(error)) => {
-                session.query("rollback").await?;
-                return Ok(Err(error));
-            }
-        };
-        session.query(&(self.ends_text(&ends) + "commit")).await?;
-        Ok(Ok(ends.all))
-    }
-
-    /// What writes these ends. The counters come last: others wait for them.
-    pub(crate) fn ends_text(&self, ends: &Ends) -> String {
+        }
         let sql = self.sql();
-        let done = match self.retention() {
-            Retention::DeleteWhenDone => &sql.settle_delete,
-            Retention::Keep(_) => &sql.settle_done,
-        };
         let mut text = String::new();
-        for (statement, ids) in [(done, &ends.done), (&sql.settle_release, &ends.released)] {
-            if !ids.is_empty() {
-                text.push_str(&statement.with(&[
-                    ("ids", &Literal::ids(ids.iter().copied())),
-                    ("list", &Literal::id_list(ids.iter().copied())),
-                ]));
-                text.push_str(";\n");
-            }
-        }
-        if !ends.failed.is_empty() {
-            text.push_str(&sql.settle_failed.with(&[("rows", &ends.failed.literal())]));
+        let mut push = |statement: &str| {
+            text.push_str(statement);
             text.push_str(";\n");
+        };
+        if deleted {
+            push(sql.settle_delete.text());
         }
-        if !ends.restored.is_empty() {
-            text.push_str(&sql.settle_restore.with(&[("rows", &ends.restored.literal())]));
-            text.push_str(";\n");
+        if kept {
+            push(sql.settle.text());
         }
-        if !ends.tally.is_empty() {
-            let rows: Vec<_> = ends
-                .tally
-                .iter()
-                .map(|((event_type, status), count)| {
-                    [Literal::text(event_type), Literal::number(*status), Literal::count(*count)]
-                })
-                .collect();
-            let rows = Literal::rows(rows.iter().map(<[Literal; 3]>::as_slice));
-            text.push_str(&sql.tally.with(&[("rows", &rows)]));
-            text.push_str(";\n");
+        if ended {
+            let part = Literal::number(fastrand::i64(..));
+            push(&sql.tally.with(&[("part", &part)]));
         }
         text
     }
 
-    async fn push(
+    /// Which of the holds that were not found are still good: somebody else has their rows locked. A
+    /// plain read, which waits for nobody.
+    async fn busy(
         &self,
-        session: &mut Session<'_>,
-        lock: &str,
-        holds: &[Held],
-        hold: Duration,
-    ) -> Result<Result<Vec<Held>, StoreError>, Error> {
-        let rows = session.query(lock).await?;
-        let (still, until) = match still_held(&rows, holds, hold) {
-            Ok(Some(found)) => found,
-            Ok(None) => {
-                session.query("rollback").await?;
-                return Ok(Ok(Vec::new()));
-            }
-            Err(error) => {
-                session.query("rollback").await?;
-                return Ok(Err(error));
-            }
-        };
-        let extend = self.sql().extend.with(&[
-            ("until", &Literal::time(until)),
-            ("ids", &Literal::ids(still.iter().copied())),
-        ]);
-        session.query(&extend).await?;
-        let token = Token::new(until);
-        Ok(Ok(still.into_iter().map(|id| Held::row(id, token)).collect()))
-    }
-}
-
-/// Which holds last, and until when they shall: a time that is nobody's token yet.
-fn still_held(
-    rows: &[Row],
-    holds: &[Held],
-    hold: Duration,
-) -> Result<Option<(Vec<EventId>, Timestamp)>, StoreError> {
-    let tokens = Tokens::of(rows)?;
-    let still: Vec<&Held> = holds.iter().filter(|held| tokens.proves(held)).collect();
-    let (Some(first), false) = (rows.first(), still.is_empty()) else { return Ok(None) };
-    let taken: BTreeSet<_> = still.iter().map(|held| held.by.token().due_at()).collect();
-    // By the database's clock: it said when it locked.
-    let mut until = rows::time(first, 2)?.saturating_add(hold);
-    while taken.contains(&until) {
-        until = until.saturating_add(Duration::from_micros(1));
-    }
-    Ok(Some((still.into_iter().map(|held| held.id).collect(), until)))
-}
-
-/// The types of locked rows, for the counters.
-pub(crate) type Types = HashMap<EventId, String>;
-
-fn types(rows: &[Row]) -> Result<Types, StoreError> {
-    rows.iter().map(|row| Ok((rows::id(row, 0)?, rows::name(row, 3)?))).collect()
-}
-
-/// Outcomes of rows that are ours to settle, by what they need.
-#[derive(Default)]
-pub(crate) struct Ends {
-    pub(crate) all: Vec<EventId>,
-    done: Vec<EventId>,
-    released: Vec<EventId>,
-    failed: FailedRows,
-    restored: RestoredRows,
-    /// What ends here, in the order of the counters' key.
-    tally: BTreeMap<(String, i16), usize>,
-}
-
-impl Ends {
-    /// Only of rows among `types`.
-    pub(crate) fn of<'a>(
-        outcomes: impl IntoIterator<Item = (EventId, &'a Outcome)>,
-        types: &Types,
-    ) -> Self {
-        let mut ends = Self::default();
-        let mut seen = HashSet::new();
-        for (id, outcome) in outcomes {
-            let Some(event_type) = types.get(&id) else { continue };
-            // The first of two settlements of one row ends its hold.
-            if !seen.insert(id) {
-                continue;
-            }
-            ends.all.push(id);
-            if let Some(status) = outcome.end() {
-                *ends.tally.entry((event_type.clone(), status.code())).or_default() += 1;
-            }
-            match outcome {
-                Outcome::Done => ends.done.push(id),
-                Outcome::Released => ends.released.push(id),
-                Outcome::Restored { due_at } => ends.restored.push(id, *due_at),
-                Outcome::Retry { delay, attempts, error } => {
-                    ends.fail(id, Status::Retry, *delay, *attempts, error);
-                }
-                Outcome::Dead { attempts, error } => {
-                    ends.fail(id, Status::Dead, Duration::ZERO, *attempts, error);
-                }
-            }
+        missing: Vec<Held>,
+        found: &[EventId],
+    ) -> Result<Vec<EventId>, StoreError> {
+        let missing: Vec<_> =
+            missing.into_iter().filter(|held| !found.contains(&held.id)).collect();
+        if missing.is_empty() {
+            return Ok(Vec::new());
         }
-        ends
+        let ids = Literal::ids(missing.iter().map(|held| held.id));
+        let confirm = self.sql().confirm.with(&[("ids", &ids)]);
+        let tokens = Tokens::of(&self.links().settlements.query(&confirm).await?)?;
+        Ok(distinct(missing.iter().filter(|held| tokens.proves(held)).map(|held| held.id)))
     }
+}
 
-    fn fail(&mut self, id: EventId, to: Status, after: Duration, attempts: u32, error: &str) {
+fn key(held: &Held) -> (EventId, Timestamp) {
+    (held.id, held.by.token().due_at())
+}
+
+fn distinct(ids: impl IntoIterator<Item = EventId>) -> Vec<EventId> {
+    let mut seen = HashSet::new();
+    ids.into_iter().filter(|id| seen.insert(*id)).collect()
+}
+
+/// Who was found and who was not, by the places in the list that `found` answers with.
+fn split(
+    answer: &[Row],
+    list: impl IntoIterator<Item = Held>,
+) -> Result<(Vec<Held>, Vec<Held>), StoreError> {
+    let places = answer.first().and_then(|row| rows::maybe(row, 0)).unwrap_or_default();
+    let unreadable = || StoreError::Refused("places in a list cannot be read".into());
+    let places: HashSet<usize> = std::str::from_utf8(places)
+        .map_err(|_| unreadable())?
+        .split(',')
+        .filter(|place| !place.is_empty())
+        .map(|place| place.parse().map_err(|_| unreadable()))
+        .collect::<Result<_, _>>()?;
+    let (found, missing): (Vec<_>, Vec<_>) =
+        list.into_iter().enumerate().partition(|(at, _)| places.contains(&(at + 1)));
+    let only = |held: Vec<(usize, Held)>| held.into_iter().map(|(_, held)| held).collect();
+    Ok((only(found), only(missing)))
+}
+
+/// All errors of a text together: as digits they take twice as much, and the server takes texts of
+/// 16 MiB.
+const ERRORS_BYTES: usize = 6 * 1024 * 1024;
+
+/// How many bytes of each error are kept. All of them, unless a whole batch fails with long ones in
+/// letters of several bytes.
+pub(crate) fn longest_error<'o>(outcomes: impl IntoIterator<Item = &'o Outcome>) -> usize {
+    let failed =
+        |outcome: &&Outcome| matches!(outcome, Outcome::Retry { .. } | Outcome::Dead { .. });
+    ERRORS_BYTES / outcomes.into_iter().filter(failed).count().max(1)
+}
+
+/// An outcome as `settle` takes it.
+pub(crate) fn end_of(outcome: &Outcome, longest_error: usize) -> End<'_> {
+    let nothing = End { outcome: 0, after: None, attempts: None, error: None, due_at: None };
+    let failed = |status: Status, attempts: u32, error| {
         let error = limits::truncate(error, limits::ERROR_CHARS);
-        self.failed.push(id, to.code(), after.min(limits::DELAY), attempts, error);
+        let error = &error[..error.floor_char_boundary(longest_error)];
+        let after = Some(Duration::ZERO);
+        End {
+            outcome: status.code(),
+            after,
+            attempts: Some(attempts),
+            error: Some(error),
+            due_at: None,
+        }
+    };
+    match outcome {
+        Outcome::Released => nothing,
+        Outcome::Done => End { outcome: Status::Done.code(), ..nothing },
+        Outcome::Retry { delay, attempts, error } => {
+            let after = Some((*delay).min(limits::DELAY));
+            End { after, ..failed(Status::Retry, *attempts, error) }
+        }
+        Outcome::Dead { attempts, error } => failed(Status::Dead, *attempts, error),
+        Outcome::Restored { due_at } => End { outcome: 4, due_at: Some(*due_at), ..nothing },
     }
 }

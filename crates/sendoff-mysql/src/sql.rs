@@ -76,10 +76,13 @@ statements!(
     begun,
     claim,
     claim_suspects,
+    claimed,
     confirm,
     counts,
     extend,
     find,
+    fold,
+    found,
     hold,
     in_transaction,
     insert,
@@ -148,12 +151,15 @@ statements!(
     journal_why,
     lock,
     lock_visible,
+    locked,
     no_duplicates,
+    note,
     oldest_lag,
     partition_create,
+    partition_dead,
     partition_drop,
+    partition_end,
     partition_list,
-    partition_lock,
     partition_moving,
     partition_pending,
     partition_tail,
@@ -163,11 +169,8 @@ statements!(
     rescue,
     schema_known,
     schema_version,
+    settle,
     settle_delete,
-    settle_done,
-    settle_failed,
-    settle_release,
-    settle_restore,
     settled,
     still_begun,
     tally,
@@ -203,9 +206,9 @@ mod tests {
     #[test]
     fn every_gap_is_filled_and_nothing_else_is_changed() {
         let sql = Sql::load(&Names::new(None, None));
-        let (ids, until, owner) = (Literal::count(1), Literal::count(2), Literal::count(3));
-        let text = sql.hold.with(&[("ids", &ids), ("until", &until), ("owner", &owner)]);
-        assert!(text.contains("e.due_at = 2,") && text.ends_with("in (1);\ncommit"), "{text}");
+        let (limit, age) = (Literal::count(1), Literal::count(2));
+        let text = sql.purgeable.with(&[("limit", &limit), ("older_than", &age)]);
+        assert!(text.contains("interval 2 microsecond") && text.contains("limit 1)"), "{text}");
         for statement in sql.all() {
             let text = statement.with(&[]);
             assert!(!text.contains("sendoff.") && !text.contains("--"), "{text}");

@@ -1,6 +1,6 @@
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use sendoff_engine::store::StoreError;
 
@@ -16,9 +16,11 @@ use crate::sql::Sql;
 ///
 /// It has up to four connections of its own, opened when they are first needed and again when they
 /// are lost: for claims, for proofs of commits, for settlements, and for looking and tidying up; and
-/// one more for each batch of the `locked` claim mode that is open. They work at READ COMMITTED, and nothing they do depends on a session's time zone.
+/// one more for each batch of the `locked` claim mode that is open. They work at READ COMMITTED, and
+/// nothing they do depends on a session's time zone. The server ends those that go silent.
 ///
-/// Every call is one short transaction, and cancel-safe: a dropped future either never reached the
+/// Every call is one short transaction in one round trip, so that whoever freezes has nothing locked;
+/// and cancel-safe: a dropped future either never reached the
 /// server, or is carried out whole, or is undone. Rows of a claim that nobody received become visible
 /// again when their hold ends.
 #[derive(Clone)]
@@ -30,6 +32,8 @@ struct Shared {
     names: Names,
     sql: Sql,
     links: Links,
+    /// How many connections of the links broke.
+    lost: Arc<AtomicU64>,
     locks: Arc<LockSessions>,
     closed: AtomicBool,
 }
@@ -63,11 +67,13 @@ impl MysqlStore {
     /// Like [`connect`](Self::connect), with options.
     pub async fn connect_with(url: &str, options: MysqlOptions) -> Result<Self, StoreError> {
         options.check()?;
-        let connector = Arc::new(Connector::new(url, &options)?);
+        let connector = Arc::new(Connector::limited(url, &options)?);
         let names = Names::new(Some(connector.database()), options.prefix.as_ref());
-        let link = || Link::new(Arc::clone(&connector));
+        let lost = Arc::<AtomicU64>::default();
+        let link = || Link::counted(Arc::clone(&connector), Arc::clone(&lost));
         let links = Links { claims: link(), proofs: link(), settlements: link(), upkeep: link() };
-        let locks = LockSessions::new(Arc::clone(&connector), options.locked_connections);
+        let batches = Arc::new(Connector::for_batches(url, &options)?);
+        let locks = LockSessions::new(batches, options.locked_connections);
         let store = Self(Arc::new(Shared {
             sql: Sql::load(&names),
             locks: Arc::new(locks),
@@ -75,6 +81,7 @@ impl MysqlStore {
             options,
             names,
             links,
+            lost,
             closed: AtomicBool::new(false),
         }));
         schema::check(&store).await?;
@@ -124,6 +131,10 @@ impl MysqlStore {
 
     pub(crate) fn check_open(&self) -> Result<(), StoreError> {
         if self.0.closed.load(Ordering::Relaxed) { Err(StoreError::Closed) } else { Ok(()) }
+    }
+
+    pub(crate) fn lost_links(&self) -> u64 {
+        self.0.lost.load(Ordering::Relaxed)
     }
 
     pub(crate) fn connector(&self) -> &Connector {

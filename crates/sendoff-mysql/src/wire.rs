@@ -113,13 +113,23 @@ impl Literal {
             Some(window) => {
                 Self(format!("utc_timestamp(6) - interval {} microsecond", micros(window)))
             }
-            None => Self::earliest(),
+            None => Self::whenever(),
         }
+    }
+
+    /// The earliest due time that is looked at.
+    pub(crate) fn from(from: Option<Timestamp>) -> Self {
+        from.filter(|time| is_storable(*time)).map_or_else(Self::whenever, Self::time)
+    }
+
+    /// Before every time there is, even a date of zeros.
+    fn whenever() -> Self {
+        Self("0".into())
     }
 
     /// The earliest time that there is.
     pub(crate) fn earliest() -> Self {
-        Self::time(Timestamp::from_micros(FIRST_MICROS))
+        Self::time(EARLIEST)
     }
 
     /// Rows of values, for `values …`.
@@ -221,55 +231,75 @@ impl KnownFacts {
     }
 }
 
-/// What failed, as `settle_failed` takes it: JSON of nothing but digits.
+/// Rows and what shall become of each, as `lock` and `settle` take them: JSON of nothing but digits and
+/// dates.
 #[derive(Default)]
-pub(crate) struct FailedRows(String);
+pub(crate) struct EndRows(String);
 
-impl FailedRows {
-    pub(crate) fn push(
-        &mut self,
-        id: EventId,
-        outcome: i16,
-        after: Duration,
-        attempts: u32,
-        error: &str,
-    ) {
-        self.0.push_str(if self.0.is_empty() { "[" } else { "," });
-        self.0.push_str("{\"i\":\"");
-        push_digits(&mut self.0, id.as_bytes());
-        let _ =
-            write!(self.0, "\",\"o\":{outcome},\"d\":{},\"a\":{attempts},\"e\":\"", micros(after));
-        push_digits(&mut self.0, error.as_bytes());
-        self.0.push_str("\"}");
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub(crate) fn literal(&self) -> Literal {
-        Literal(format!("'{}]'", self.0))
-    }
+/// What shall become of a row.
+pub(crate) struct End<'a> {
+    pub(crate) outcome: i16,
+    pub(crate) after: Option<Duration>,
+    pub(crate) attempts: Option<u32>,
+    pub(crate) error: Option<&'a str>,
+    pub(crate) due_at: Option<Timestamp>,
 }
 
-/// What is given up as it was, as `settle_restore` takes it: JSON of nothing but digits and dates.
-#[derive(Default)]
-pub(crate) struct RestoredRows(String);
-
-impl RestoredRows {
-    pub(crate) fn push(&mut self, id: EventId, due_at: Timestamp) {
-        self.0.push_str(if self.0.is_empty() { "[" } else { "," });
-        self.0.push_str("{\"i\":\"");
+impl EndRows {
+    /// A row that is looked for by its token.
+    pub(crate) fn held(&mut self, id: EventId, token: Timestamp, end: Option<&End<'_>>) {
+        self.0.push_str(if self.0.is_empty() { "[{\"i\":\"" } else { ",{\"i\":\"" });
         push_digits(&mut self.0, id.as_bytes());
-        let _ = write!(self.0, "\",\"u\":\"{}\"}}", time_text(due_at));
+        let _ = write!(self.0, "\",\"t\":\"{}\"", time_text(token));
+        if let Some(end) = end {
+            let _ = write!(self.0, ",\"o\":{}", end.outcome);
+            if let Some(after) = end.after {
+                let _ = write!(self.0, ",\"d\":{}", micros(after));
+            }
+            if let Some(attempts) = end.attempts {
+                let _ = write!(self.0, ",\"a\":{attempts}");
+            }
+            if let Some(error) = end.error {
+                self.0.push_str(",\"e\":\"");
+                push_digits(&mut self.0, error.as_bytes());
+                self.0.push('"');
+            }
+            if let Some(due_at) = end.due_at {
+                let _ = write!(self.0, ",\"u\":\"{}\"", time_text(due_at));
+            }
+        }
+        self.0.push('}');
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// A row that is locked already, as `lock` notes those that it found.
+    pub(crate) fn locked(&mut self, id: EventId, seq: i64, event_type: &[u8], end: &End<'_>) {
+        fn or_null(value: Option<impl std::fmt::Display>) -> String {
+            value.map_or_else(|| "null".into(), |value| value.to_string())
+        }
+        self.0.push_str(if self.0.is_empty() { "[[\"" } else { ",[\"" });
+        push_digits(&mut self.0, id.as_bytes());
+        let _ = write!(self.0, "\",{seq},{},\"", end.outcome);
+        push_digits(&mut self.0, event_type);
+        let (after, attempts) = (or_null(end.after.map(micros)), or_null(end.attempts));
+        let _ = write!(self.0, "\",{after},{attempts},");
+        match end.error {
+            Some(error) => {
+                self.0.push('"');
+                push_digits(&mut self.0, error.as_bytes());
+                self.0.push_str("\",");
+            }
+            None => self.0.push_str("null,"),
+        }
+        match end.due_at {
+            Some(due_at) => {
+                let _ = write!(self.0, "\"{}\"]", time_text(due_at));
+            }
+            None => self.0.push_str("null]"),
+        }
     }
 
     pub(crate) fn literal(&self) -> Literal {
-        Literal(format!("'{}]'", self.0))
+        if self.0.is_empty() { Literal("'[]'".into()) } else { Literal(format!("'{}]'", self.0)) }
     }
 }
 
@@ -299,6 +329,8 @@ const DAY_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 /// The years 1000 to 9999, which is what a DATETIME is documented to keep.
 const FIRST_MICROS: i64 = -30_610_224_000_000_000;
 const LAST_MICROS: i64 = 253_402_300_799_999_999;
+/// The first time that a DATETIME can keep.
+pub(crate) const EARLIEST: Timestamp = Timestamp::from_micros(FIRST_MICROS);
 
 /// Whether a DATETIME can keep it.
 pub(crate) fn is_storable(time: Timestamp) -> bool {
@@ -330,7 +362,12 @@ pub(crate) fn parse_time(text: &[u8]) -> Option<Timestamp> {
     if text.len() != 26 || separators.iter().any(|(at, separator)| text[*at] != *separator) {
         return None;
     }
-    let day = days(number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    // A session that is not strict may have stored zeros.
+    if month == 0 || day == 0 {
+        return None;
+    }
+    let day = days(year, month, day);
     let seconds = number(11, 13)? * 3_600 + number(14, 16)? * 60 + number(17, 19)?;
     Some(Timestamp::from_micros(day * DAY_MICROS + seconds * 1_000_000 + number(20, 26)?))
 }
@@ -388,6 +425,8 @@ mod tests {
             "2026-11-15 12:00:00",
             "2026-11-15T12:00:00.000000",
             "2026-1x-15 12:00:00.000000",
+            "0000-00-00 00:00:00.000000",
+            "2026-11-00 12:00:00.000000",
         ] {
             assert_eq!(parse_time(text.as_bytes()), None, "{text}");
         }
@@ -415,11 +454,19 @@ mod tests {
             known.starts_with("'[{\"i\":\"ffff") && known.matches('\'').count() == 2,
             "{known}"
         );
-        let mut failed = FailedRows::default();
-        failed.push(EventId::from_bytes([255; 16]), 2, Duration::from_secs(1), 7, "a'\"\\");
-        failed.push(EventId::from_bytes([0; 16]), 3, Duration::MAX, 0, "");
-        let json = failed.literal().0;
+        let id = EventId::from_bytes([255; 16]);
+        let after = Some(Duration::from_secs(1));
+        let end = End { outcome: 2, after, attempts: Some(7), error: Some("a'\"\\"), due_at: None };
+        let mut rows = EndRows::default();
+        rows.held(id, Timestamp::from_micros(1), Some(&end));
+        rows.held(id, Timestamp::from_micros(1), None);
+        let json = rows.literal().0;
         assert!(json.contains(r#""o":2,"d":1000000,"a":7,"e":"6127225c"}"#), "{json}");
+        assert_eq!(json.matches('\'').count(), 2, "{json}");
+        let mut rows = EndRows::default();
+        rows.locked(id, 5, nasty.as_bytes(), &end);
+        let json = rows.literal().0;
+        assert!(json.ends_with(r#",1000000,7,"6127225c",null]]'"#), "{json}");
         assert_eq!(json.matches('\'').count(), 2, "{json}");
     }
 }

@@ -119,7 +119,9 @@ impl<S: JournalStore> Journal<S> {
         let mut pause = FIRST_PAUSE;
         for _ in 1..TRIES {
             match self.append_as(append).await {
-                Err(AppendError::Store(StoreError::Unavailable(_) | StoreError::Timeout)) => {
+                Err(AppendError::Store(
+                    StoreError::Unavailable(_) | StoreError::Busy(_) | StoreError::Timeout,
+                )) => {
                     pause = rest(pause).await;
                 }
                 answer => return answer,

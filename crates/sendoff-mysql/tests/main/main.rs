@@ -9,10 +9,12 @@ mod deadlock;
 mod journal;
 mod killed;
 mod link;
+mod locks;
 mod nodes;
 mod partitions;
 mod place;
 mod plans;
+mod process;
 mod schema;
 #[cfg(feature = "sea-orm")]
 mod sea_orm;

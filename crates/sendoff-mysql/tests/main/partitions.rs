@@ -371,3 +371,19 @@ on_each_server! {
     /// Holds L7: fifty thousand terminal rows go in bounded batches while others write.
     fifty_thousand_rows_go_beside_steady_inserts: cleanup
 }
+
+/// Dead rows are not lost with their partition unless somebody said that they may.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_with_a_dead_row_stays_until_dead_rows_may_go() {
+    for server in [MARIADB, MYSQL] {
+        let (place, store) = place_with_an_old_partition(server).await;
+        insert(&mut place.conn().await, 3).await;
+        let report = pass(&store, keeping_a_day()).await;
+        assert_eq!(skipped(&report), [(OLD, WhySkipped::Dead)]);
+        assert!(report.dropped.is_empty());
+        let report = pass(&store, PartitionOptions { drop_dead: true, ..keeping_a_day() }).await;
+        assert_eq!(dropped(&report), [OLD]);
+        assert_eq!(report.dropped_dead.len(), 1);
+        assert_eq!(place.rows().await, 0);
+    }
+}

@@ -61,6 +61,12 @@ impl Place {
         place
     }
 
+    /// A database that another process made, and drops.
+    pub(crate) fn of_another(url: String) -> std::mem::ManuallyDrop<Self> {
+        let (server, database) = (url.clone(), url.rsplit_once('/').unwrap().1.to_owned());
+        std::mem::ManuallyDrop::new(Self { server, url, database })
+    }
+
     pub(crate) async fn store(&self) -> MysqlStore {
         self.store_with(MysqlOptions::default()).await
     }

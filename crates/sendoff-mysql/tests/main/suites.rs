@@ -11,7 +11,7 @@ use sendoff_engine::capture::{Begin, Capture, Commit, WriteError};
 use sendoff_engine::store::{Born, NewRow};
 use sendoff_mysql::{Layout, MysqlOptions, MysqlStore, Retention};
 use sendoff_testkit::acceptance::{End, Face, OutboxHarness};
-use sendoff_testkit::conformance::{StoreHarness, async_trait};
+use sendoff_testkit::conformance::{ForeignLock, StoreHarness, async_trait};
 use tokio::sync::Mutex;
 
 use crate::place::{MARIADB, MYSQL, Place, refusal};
@@ -19,14 +19,14 @@ use crate::place::{MARIADB, MYSQL, Place, refusal};
 struct Database {
     store: MysqlStore,
     conn: Mutex<Conn>,
-    _place: Place,
+    place: Place,
 }
 
 impl Database {
     async fn with(server: &str, options: MysqlOptions) -> Self {
         let place = Place::on(server).await;
         let store = place.store_with(options).await;
-        Self { store, conn: Mutex::new(place.conn().await), _place: place }
+        Self { store, conn: Mutex::new(place.conn().await), place }
     }
 
     async fn keeping(server: &str) -> Self {
@@ -80,6 +80,30 @@ impl StoreHarness for Database {
 
     fn tick(&self) -> Duration {
         Duration::from_millis(150)
+    }
+
+    async fn lock_row(&self, id: EventId) -> Option<Box<dyn ForeignLock>> {
+        Some(Box::new(locked_row(&self.place, id).await))
+    }
+}
+
+/// A row that an operator's open transaction has locked.
+struct Operator(Conn);
+
+/// Locks it as an open `update` does.
+async fn locked_row(place: &Place, id: EventId) -> Operator {
+    let mut conn = place.conn().await;
+    let id = id.to_string().replace('-', "");
+    let lock =
+        format!("begin; select 1 from outbox_event where event_id = unhex('{id}') for update");
+    conn.query_drop(lock).await.unwrap();
+    Operator(conn)
+}
+
+#[async_trait]
+impl ForeignLock for Operator {
+    async fn release(mut self: Box<Self>) {
+        self.0.query_drop("rollback").await.unwrap();
     }
 }
 

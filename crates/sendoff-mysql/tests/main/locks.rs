@@ -1,0 +1,216 @@
+//! Nothing that stands in a row, and no lock of somebody else, keeps the others waiting.
+
+use std::time::Duration;
+
+use mysql_async::prelude::Queryable;
+use sendoff_core::partition::Period;
+use sendoff_core::{EventId, Status};
+use sendoff_engine::store::{
+    InspectStore, Lock, LockStore, Outcome, RetainStore, SettleStore, Settlement, StoreError,
+};
+use sendoff_engine::{Outbox, OutboxConfig};
+use sendoff_mysql::{Layout, MysqlOptions};
+use sendoff_testkit::acceptance::Inbox;
+use sendoff_testkit::wait::eventually;
+
+use crate::place::{MARIADB, MYSQL, Place, claim, due, event, hold_of, settle_one, write};
+
+fn hex(id: EventId) -> String {
+    id.to_string().replace('-', "")
+}
+
+fn done(held: sendoff_engine::store::Held) -> Settlement {
+    Settlement { held, outcome: Outcome::Done }
+}
+
+/// In partitions the key cannot keep an id from being there twice.
+#[tokio::test]
+async fn an_id_that_is_there_twice_stops_no_claim_and_no_settlement() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let layout = Layout::Partitioned(Period::Day);
+        let store = place.store_with(MysqlOptions { layout, ..Default::default() }).await;
+        let rows = [due(event()), due(event())];
+        write(&store, &mut place.conn().await, &rows).await;
+        let id = rows[0].event.id();
+        place
+            .run(&format!(
+                "insert into outbox_event (event_id, shard, event_type, payload, occurred_at,
+                                           created_at, status, done_at)
+                 select event_id, shard, event_type, payload, occurred_at,
+                        created_at - interval 1 hour, 1, utc_timestamp(6)
+                   from outbox_event where event_id = unhex('{}')",
+                hex(id)
+            ))
+            .await;
+        let claimed = claim(&store, "a").await;
+        assert_eq!(claimed.len(), 2, "each once");
+        let holds: Vec<_> = claimed.iter().map(hold_of).collect();
+        let held = store.extend(&holds, Duration::from_secs(60)).await.unwrap().held;
+        assert_eq!(held.len(), 2);
+        let batch: Vec<_> = held.into_iter().map(done).collect();
+        assert_eq!(store.settle(&batch).await.unwrap().applied.len(), 2);
+        assert_eq!(place.number("select count(*) from outbox_event where status = 1").await, 3);
+    }
+}
+
+/// Counts at their bounds, dates of zeros, headers that are none: what can be delivered is, and what
+/// is no event is dead with its reason.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_stands_in_a_row_the_others_are_claimed() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let (store, inbox) = (place.store().await, Inbox::new());
+        let rows: Vec<_> = (0..6).map(|_| due(event())).collect();
+        write(&store, &mut place.conn().await, &rows).await;
+        let mut conn = place.conn().await;
+        conn.query_drop("set sql_mode = ''").await.unwrap();
+        for (at, set) in [
+            "attempts = 4294967295, losses = 65535, locked_by = 'gone'",
+            "due_at = 0",
+            "created_at = 0",
+            "occurred_at = 0",
+            "headers = '{\"a\": [1]}'",
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let id = hex(rows[at].event.id());
+            let update = format!("update outbox_event set {set} where event_id = unhex('{id}')");
+            conn.query_drop(update).await.unwrap();
+        }
+        assert_eq!(claim(&store, "a").await.len(), 5, "all but the suspect");
+        assert!(claim(&store, "a").await.is_empty(), "held, whatever they were due at");
+        let release = "update outbox_event set due_at = utc_timestamp(6), locked_by = null
+                        where locked_by = 'a'";
+        conn.query_drop(release).await.unwrap();
+        let config =
+            OutboxConfig { poll_interval: Duration::from_millis(50), ..Default::default() };
+        let builder = Outbox::builder(store.clone()).config(config);
+        let outbox = builder.on("order.placed", inbox.clone()).start().unwrap();
+        let over = async || store.counts().await.unwrap().pending() == 0;
+        eventually("an end for every row", over).await;
+        outbox.close().await;
+        let dead = "select count(*) from outbox_event where status = 3 and last_error is not null";
+        assert!(place.number(dead).await >= 2, "what is no event is dead, with its reason");
+        assert!(inbox.received().len() >= 3, "what is one is delivered");
+    }
+}
+
+/// What a handler says is kept, whatever letters are in it; and a whole batch of it is no text that
+/// the server refuses.
+#[tokio::test]
+async fn any_error_text_can_be_stored() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let store = place.store().await;
+        let rows: Vec<_> = (0..1_000).map(|_| due(event())).collect();
+        write(&store, &mut place.conn().await, &rows).await;
+        let held: Vec<_> = claim(&store, "a").await.iter().map(hold_of).collect();
+        let nasty = "\0 \u{1f600} \u{10ffff} \u{fffe} \u{7f} ' \" \\ \r\n".to_owned();
+        let dead = |error: &str| Outcome::Dead { attempts: u32::MAX, error: error.to_owned() };
+        assert!(settle_one(&store, held[0], dead(&nasty)).await);
+        let row = store.find(held[0].id).await.unwrap().unwrap();
+        assert_eq!((row.last_error, row.attempts), (Some(nasty), u32::MAX));
+        let long = "\u{1f600}".repeat(4_000);
+        let batch: Vec<_> =
+            held[1..].iter().map(|held| Settlement { held: *held, outcome: dead(&long) }).collect();
+        assert_eq!(store.settle(&batch).await.unwrap().applied.len(), 999);
+        let row = store.find(held[1].id).await.unwrap().unwrap();
+        assert!(long.starts_with(&row.last_error.unwrap()) && row.status == Status::Dead);
+    }
+}
+
+/// A settlement of somebody else that has not ended, and whoever adds counters up, lock nothing that
+/// others need.
+#[tokio::test]
+async fn counters_keep_no_settlement_waiting_and_are_added_up() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let store = place.store().await;
+        let mut conn = place.conn().await;
+        let rows: Vec<_> = (0..4).map(|_| due(event())).collect();
+        write(&store, &mut conn, &rows).await;
+        let held: Vec<_> = claim(&store, "a").await.iter().map(hold_of).collect();
+        assert!(settle_one(&store, held[0], Outcome::Done).await);
+        assert_eq!(store.fold().await.unwrap(), 1);
+        assert!(settle_one(&store, held[1], Outcome::Done).await);
+        // As those who fold do.
+        let open = "set session transaction isolation level read committed; begin;
+                    select * from outbox_tally for update;
+                    select * from outbox_tally_delta for update";
+        conn.query_drop(open).await.unwrap();
+        let third = [done(held[2])];
+        let settled = tokio::time::timeout(Duration::from_secs(10), store.settle(&third));
+        assert_eq!(settled.await.expect("no wait").unwrap().applied, [held[2].id]);
+        assert_eq!(store.topics().await.unwrap()[0].counts.done, 3, "in parts or not");
+        conn.query_drop("rollback").await.unwrap();
+        assert_eq!(store.fold().await.unwrap(), 2);
+        assert_eq!(store.topics().await.unwrap()[0].counts.done, 3);
+        assert_eq!(place.number("select count(*) from outbox_tally_delta").await, 0);
+        let long_ago = "update outbox_tally set ended_at = '2020-01-01'";
+        conn.query_drop(long_ago).await.unwrap();
+        assert!(settle_one(&store, held[3], Outcome::Done).await);
+        assert_eq!(store.fold().await.unwrap(), 1);
+        assert_eq!(store.topics().await.unwrap()[0].counts.done, 4, "a type that lives stays");
+        conn.query_drop(long_ago).await.unwrap();
+        assert_eq!(store.fold().await.unwrap(), 0);
+        assert!(store.topics().await.unwrap().is_empty(), "one that does not is forgotten");
+    }
+}
+
+/// Settle and COMMIT of a locked batch are one text: when a statement of it fails nothing is written,
+/// and the rows are free before anybody hears of it.
+#[tokio::test]
+async fn a_locked_batch_whose_settlement_is_refused_leaves_everything_as_it_was() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let store = place.store().await;
+        write(&store, &mut place.conn().await, &[due(event()), due(event())]).await;
+        let mut batch = store.lock(&Lock::new(10)).await.unwrap().unwrap();
+        batch.keep_awake().await.unwrap();
+        let rows = batch.take();
+        place.run("alter table outbox_tally_delta rename to elsewhere").await;
+        let outcomes = [(rows[0].id, Outcome::Done), (rows[1].id, Outcome::Done)];
+        let error = batch.commit(&outcomes).await.unwrap_err();
+        assert!(!matches!(error, StoreError::Timeout | StoreError::Unavailable(_)), "{error:?}");
+        place.run("alter table elsewhere rename to outbox_tally_delta").await;
+        let mut again = store.lock(&Lock::new(10)).await.unwrap().expect("the rows are free");
+        let again_rows = again.take();
+        assert_eq!(again_rows.len(), 2);
+        assert!(again_rows.iter().all(|row| row.attempts == 0 && !row.lost));
+        again.commit(&outcomes).await.unwrap();
+        assert_eq!(store.counts().await.unwrap().done, 2);
+    }
+}
+
+/// A migration waits a second at a time, and the application goes before it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_migration_beside_an_open_transaction_keeps_no_writer_waiting_for_long() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let store = place.store().await;
+        place.run("delete from outbox_schema where version = 3").await;
+        place.run("alter table outbox_tally drop column ended_at").await;
+        let mut open = place.conn().await;
+        open.query_drop("begin; select * from outbox_tally").await.unwrap();
+        let migration = tokio::spawn({
+            let store = store.clone();
+            async move { store.migrate().await }
+        });
+        let waiting = format!(
+            "select count(*) from information_schema.processlist
+              where db = '{}' and state like 'Waiting for table metadata lock%'",
+            place.database
+        );
+        eventually("the migration to wait", async || place.number(&waiting).await > 0).await;
+        let mut writer = place.conn().await;
+        let write = writer.query_drop("insert into outbox_tally values ('t', 1, 1)");
+        let written = tokio::time::timeout(Duration::from_secs(10), write).await;
+        written.expect("a writer waits behind the migration").unwrap();
+        assert!(!migration.is_finished());
+        open.query_drop("rollback").await.unwrap();
+        migration.await.unwrap().unwrap();
+        assert_eq!(place.number("select max(version) from outbox_schema").await, 3);
+    }
+}

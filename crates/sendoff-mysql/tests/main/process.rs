@@ -1,0 +1,155 @@
+//! Real processes: stopped, and continued.
+
+use std::env;
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mysql_async::prelude::Queryable;
+use sendoff_core::partition::Period;
+use sendoff_core::{Delivery, Event, EventId, Status};
+use sendoff_engine::store::{InspectStore, Row};
+use sendoff_engine::{Counters, Outbox, OutboxConfig, PartitionMaintainer, PartitionOptions};
+use sendoff_mysql::{Layout, MysqlOptions, MysqlStore, Retention};
+use sendoff_testkit::acceptance::Inbox;
+use sendoff_testkit::process::{Node, say};
+use sendoff_testkit::wait::within;
+
+use crate::place::{MARIADB, MYSQL, Place, due, write};
+
+const EVENT: &str = "order.placed";
+const PLENTY: Duration = Duration::from_secs(60);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Holds that run out while a test waits for it.
+fn config() -> OutboxConfig {
+    OutboxConfig {
+        poll_interval: Duration::from_millis(50),
+        hold: Duration::from_millis(600),
+        hot_grace: Duration::from_millis(600),
+        max_attempts: 3,
+        ..OutboxConfig::default()
+    }
+}
+
+fn start(test: &str, place: &Place) -> Node {
+    Node::start(test, &[("SENDOFF_TEST_NODE", &*place.url)])
+}
+
+/// Not a test of its own: this program again, as a node in another process. Its handler says `began`
+/// for each event, and waits for a line on standard input.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn node() {
+    let Ok(url) = env::var("SENDOFF_TEST_NODE") else { return };
+    let place = Place::of_another(url);
+    let handler = |delivery: Delivery| async move {
+        say(&format!("began {}", delivery.id()));
+        tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new())).await??;
+        Ok(())
+    };
+    let counters = Arc::new(Counters::default());
+    let outbox = Outbox::builder(place.store().await)
+        .config(config())
+        .metrics(counters.clone())
+        .on(EVENT, handler)
+        .start()
+        .unwrap();
+    within(PLENTY, "a fence", async || counters.values().fenced > 0).await;
+    say("fenced");
+    drop(outbox);
+}
+
+async fn row(store: &MysqlStore, id: EventId) -> Row {
+    store.find(id).await.unwrap().unwrap()
+}
+
+/// Fault 11: stopped past its hold and continued, it finds the row settled by another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stopped_process_cannot_settle_what_it_lost() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let store = place.store().await;
+        let event = Event::json(EVENT, "slow").unwrap();
+        write(&store, &mut place.conn().await, &[due(event.clone())]).await;
+
+        let mut zombie = start("process::node", &place);
+        zombie.says("began");
+        zombie.signal("-STOP");
+        let inbox = Inbox::new();
+        let other = Outbox::builder(place.store().await).config(config()).on(EVENT, inbox.clone());
+        let other = other.start().unwrap();
+        let done = async || row(&store, event.id()).await.status == Status::Done;
+        within(PLENTY, "another to take over", done).await;
+        let settled = row(&store, event.id()).await;
+        assert_eq!((inbox.received().len(), settled.attempts), (1, 1), "the loss was counted");
+
+        zombie.signal("-CONT");
+        zombie.child.stdin.take().unwrap().write_all(b"go on\n").unwrap();
+        zombie.says("fenced");
+        let after = row(&store, event.id()).await;
+        assert_eq!((after.status, after.done_at), (settled.status, settled.done_at));
+        other.close().await;
+    }
+}
+
+/// An old partition, made anew whenever it was dropped.
+const OLD: &str = "p20010101";
+
+fn in_days() -> MysqlOptions {
+    let layout = Layout::Partitioned(Period::Day);
+    MysqlOptions { layout, retention: Retention::FOREVER, ..MysqlOptions::default() }
+}
+
+/// Not a test of its own: a maintainer in another process, which drops a partition again and again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn maintainer() {
+    let Ok(url) = env::var("SENDOFF_TEST_NODE") else { return };
+    let place = Place::of_another(url);
+    let store = place.store_with(in_days()).await;
+    let options = PartitionOptions { retention: Some(DAY), ..PartitionOptions::default() };
+    let maintainer = PartitionMaintainer::new(Arc::new(store), options).unwrap();
+    let mut conn = place.conn().await;
+    loop {
+        let first = "select partition_name, trim(both '\\'' from partition_description)
+                       from information_schema.partitions
+                      where table_schema = database() and table_name = 'outbox_event'
+                        and partition_ordinal_position = 1";
+        let (name, end): (String, String) = conn.query_first(first).await.unwrap().unwrap();
+        let split = format!(
+            "alter table outbox_event reorganize partition {name} into (
+                 partition {OLD} values less than ('2001-01-02'),
+                 partition {name} values less than ('{end}'))"
+        );
+        if name != OLD {
+            let _ = conn.query_drop(split).await;
+        }
+        let _ = maintainer.run_once().await;
+        say("passed");
+    }
+}
+
+/// Stopped in the middle of whatever it is at, it keeps no writer waiting for longer than the server
+/// lets a silent session of maintenance live.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_maintainer_that_is_stopped_keeps_no_writer_waiting() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        drop(place.store_with(in_days()).await);
+        let mut conn = place.conn().await;
+        let node = start("process::maintainer", &place);
+        for round in 0..4 {
+            node.says("passed");
+            tokio::time::sleep(Duration::from_millis(fastrand::u64(0..60))).await;
+            node.signal("-STOP");
+            let writing = conn.query_drop(
+                "insert into outbox_event (event_id, shard, event_type, payload, occurred_at,
+                                           created_at, due_at)
+                 values (random_bytes(16), 0, 't', '1', utc_timestamp(6), utc_timestamp(6),
+                         utc_timestamp(6))",
+            );
+            let written = tokio::time::timeout(Duration::from_secs(10), writing).await;
+            written.unwrap_or_else(|_| panic!("a write waits, in round {round}")).unwrap();
+            node.signal("-CONT");
+        }
+    }
+}
