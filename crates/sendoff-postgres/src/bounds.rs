@@ -42,6 +42,11 @@ impl SessionBounds {
         }
     }
 
+    /// How long a transaction may be silent.
+    pub(crate) const fn idle(&self) -> Duration {
+        self.idle
+    }
+
     /// As options of a session's start.
     pub(crate) fn at_start(&self) -> String {
         let mut options = KEEPALIVE.to_owned();

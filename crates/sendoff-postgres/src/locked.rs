@@ -1,6 +1,7 @@
 //! The `locked` claim mode: rows kept by a transaction on a connection of its own.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join;
@@ -187,6 +188,10 @@ impl LockedRows for PostgresLocked {
 
     fn is_open(&self) -> bool {
         self.transaction.session().is_ok_and(Session::is_usable)
+    }
+
+    fn idle_limit(&self) -> Option<Duration> {
+        Some(self.transaction.sessions.connector.bounds().idle())
     }
 
     async fn keep_awake(&mut self) -> Result<(), StoreError> {

@@ -4,50 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use sendoff_core::{Attempt, EventId, limits, report};
+use sendoff_core::{EventId, limits, report};
 use tokio::time::Instant;
 use tracing::warn;
 
 use super::fit::{Fit, halves};
+use super::item::{FIRST_PAUSE, Fate, Item, Over};
 use super::refusal::{AfterRefusal, Refusals};
-use super::text::storable;
-use crate::store::{Held, Outcome, Settled, Settlement, StoreError};
-
-/// One settlement, with what its bearer needs when it is over.
-#[derive(Debug)]
-pub(crate) struct Item<B> {
-    pub(crate) settlement: Settlement,
-    pub(crate) bearer: B,
-    /// The run that it ends; none where nothing ran.
-    attempt: Option<Attempt>,
-    /// Whether it was sent before, and nobody knows what became of it.
-    in_doubt: bool,
-    refusals: u32,
-    /// How long it waited the last time.
-    pause: Duration,
-}
-
-/// A settlement that need not be sent again.
-#[derive(Debug)]
-pub(crate) struct Over<B> {
-    pub(crate) item: Item<B>,
-    pub(crate) fate: Fate,
-}
-
-/// How a settlement ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// Carried out.
-    Applied,
-    /// Somebody else has the row, or it is terminal.
-    Fenced,
-    /// It changed nothing, but an earlier try of ours may have.
-    InDoubt,
-    /// The database refuses all that could be written about it.
-    Refused,
-    /// The store was closed.
-    Closed,
-}
+use crate::store::{Settled, StoreError};
 
 /// How long what is carried waits.
 #[derive(Debug, Clone, Copy)]
@@ -82,31 +46,12 @@ struct Group<B> {
     joins: bool,
 }
 
-pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// What may be carried before nothing new is taken.
 const CARRIED: usize = 10 * limits::BATCH_ROWS;
 /// The longest pause of a row whose statement had no answer: everybody else waits for it meanwhile.
 const LONGEST_SILENCE: Duration = Duration::from_secs(60);
 /// So many rows without an answer, each by itself and one after the other, are no trouble of theirs.
 const SILENT: usize = 3;
-
-impl<B> Item<B> {
-    pub(crate) fn new(held: Held, outcome: Outcome, attempt: Option<Attempt>, bearer: B) -> Self {
-        let settlement = Settlement { held, outcome: outcome.with_text(storable) };
-        let (in_doubt, refusals, pause) = (false, 0, Duration::ZERO);
-        Self { settlement, bearer, attempt, in_doubt, refusals, pause }
-    }
-
-    pub(crate) fn id(&self) -> EventId {
-        self.settlement.held.id
-    }
-
-    /// The next pause: twice the last one, up to `longest`.
-    fn wait(&mut self, longest: Duration) -> Duration {
-        self.pause = (self.pause * 2).max(FIRST_PAUSE).min(longest);
-        self.pause
-    }
-}
 
 impl<B> Carry<B> {
     pub(crate) fn new(waits: Waits, refusals: Refusals) -> Self {
@@ -215,7 +160,7 @@ impl<B> Carry<B> {
                 self.heard();
                 let reason = report(&**error);
                 warn!(rows = batch.len(), reason, "settlement finds something locked");
-                self.apart(batch, self.waits.row, now);
+                self.locked_out(batch, now);
                 Vec::new()
             }
             Err(StoreError::Timeout) => {
@@ -283,6 +228,17 @@ impl<B> Carry<B> {
         over(abandoned, Fate::Refused).collect()
     }
 
+    /// A statement could not be carried out for what somebody has locked: the whole table, perhaps,
+    /// and then soon again. If it lasts, one row of it, which shows when it is alone.
+    fn locked_out(&mut self, mut batch: Vec<Item<B>>, now: Instant) {
+        let longest = self.waits.row;
+        let pause = batch.iter_mut().map(|item| item.wait(longest)).max().unwrap_or_default();
+        let parts = if pause >= longest { halves(batch) } else { [batch, Vec::new()] };
+        for part in parts {
+            self.put(part, now + pause, false);
+        }
+    }
+
     /// No answer came in time.
     fn silence(&mut self, batch: Vec<Item<B>>, now: Instant) {
         self.fit.too_long(batch.len());
@@ -296,13 +252,8 @@ impl<B> Carry<B> {
         } else {
             warn!(rows = batch.len(), "settlement not answered in time, trying halves of it");
         }
-        self.apart(doubted(batch), LONGEST_SILENCE, now);
-    }
-
-    /// Sends these again, not all in one statement, each half after a pause of its own.
-    fn apart(&mut self, batch: Vec<Item<B>>, longest: Duration, now: Instant) {
-        for mut half in halves(batch) {
-            let pause = half.iter_mut().map(|item| item.wait(longest)).max();
+        for mut half in halves(doubted(batch)) {
+            let pause = half.iter_mut().map(|item| item.wait(LONGEST_SILENCE)).max();
             self.put(half, now + pause.unwrap_or_default(), false);
         }
     }
@@ -335,4 +286,102 @@ fn doubted<B>(mut batch: Vec<Item<B>>) -> Vec<Item<B>> {
 
 fn over<B>(items: Vec<Item<B>>, fate: Fate) -> impl Iterator<Item = Over<B>> {
     items.into_iter().map(move |item| Over { item, fate })
+}
+
+#[cfg(test)]
+mod tests {
+    use sendoff_core::{Attempt, Timestamp, Token};
+
+    use super::*;
+    use crate::store::{Held, Outcome};
+
+    const MILLI: Duration = Duration::from_millis(1);
+
+    fn carry() -> Carry<()> {
+        let waits = Waits { row: 200 * MILLI, database: 1_000 * MILLI };
+        Carry::new(waits, Refusals { delay: MILLI, max_attempts: 3 })
+    }
+
+    fn items(count: u8) -> Vec<Item<()>> {
+        let item = |number| {
+            let token = Token::new(Timestamp::from_micros(1));
+            let held = Held::row(EventId::from_bytes([number; 16]), token);
+            Item::new(held, Outcome::Done, Some(Attempt::next(0)), ())
+        };
+        (0..count).map(item).collect()
+    }
+
+    fn all(batch: &[Item<()>]) -> Settled {
+        Settled { applied: batch.iter().map(Item::id).collect(), busy: Vec::new() }
+    }
+
+    #[test]
+    fn a_busy_row_waits_twice_as_long_each_time_and_goes_out_with_others() {
+        let (mut carry, mut now) = (carry(), Instant::now());
+        let busy = items(1)[0].id();
+        let mut batch = items(3);
+        for pause in [50, 100, 200, 200] {
+            let settled = Settled { busy: vec![busy], ..all(&batch[1..]) };
+            let over = carry.answered(batch, Ok(settled), now);
+            assert!(over.iter().all(|over| over.fate == Fate::Applied));
+            assert!(carry.takes_more() && carry.in_doubt().is_empty());
+            assert_eq!(carry.next_at(), Some(now + pause * MILLI));
+            assert!(carry.joining(now, 10).is_empty(), "not before its time");
+            now += pause * MILLI;
+            batch = carry.joining(now, 10);
+            assert_eq!(batch.len(), 1);
+        }
+        let settled = all(&batch);
+        assert_eq!(carry.answered(batch, Ok(settled), now).len(), 1);
+        assert_eq!(carry.next_at(), None);
+    }
+
+    #[test]
+    fn only_several_rows_without_an_answer_each_by_itself_mean_that_nobody_is_there() {
+        let (mut carry, now) = (carry(), Instant::now());
+        carry.answered(items(8), Err(&StoreError::Timeout), now);
+        assert!(carry.takes_more() && carry.fit() == 4 && carry.in_doubt().len() == 8);
+        for _ in 0..9 {
+            carry.answered(items(1), Err(&StoreError::Timeout), now);
+            assert!(carry.takes_more(), "one row, however often");
+        }
+        for item in items(3).into_iter().skip(1) {
+            carry.answered(vec![item], Err(&StoreError::Timeout), now);
+        }
+        assert!(!carry.takes_more());
+        assert_eq!(carry.next_at(), Some(now + 50 * MILLI));
+        let batch = carry.due(now + 50 * MILLI);
+        let settled = all(&batch);
+        carry.answered(batch, Ok(settled), now);
+        assert!(carry.takes_more(), "the database is there");
+    }
+
+    #[test]
+    fn an_unavailable_database_is_asked_more_and_more_seldom() {
+        let (mut carry, mut now) = (carry(), Instant::now());
+        let mut batch = items(2);
+        for pause in [50, 100, 200, 400, 800, 1_000, 1_000] {
+            carry.answered(batch, Err(&StoreError::Unavailable("down".into())), now);
+            assert!(!carry.takes_more());
+            now += pause * MILLI;
+            assert!(carry.due(now - MILLI).is_empty());
+            batch = carry.due(now);
+            assert_eq!(batch.len(), 2);
+        }
+        let over = carry.answered(batch, Ok(Settled::default()), now);
+        assert!(over.iter().all(|over| over.fate == Fate::InDoubt), "our own first try, perhaps");
+    }
+
+    #[test]
+    fn a_statement_that_finds_something_locked_is_tried_whole_before_it_is_taken_apart() {
+        let (mut carry, mut now) = (carry(), Instant::now());
+        let mut batch = items(4);
+        for (pause, rows) in [(50, 4), (100, 4), (200, 2)] {
+            carry.answered(batch, Err(&StoreError::Busy("locked".into())), now);
+            assert!(carry.takes_more() && carry.in_doubt().is_empty());
+            now += pause * MILLI;
+            batch = carry.due(now);
+            assert_eq!(batch.len(), rows);
+        }
+    }
 }

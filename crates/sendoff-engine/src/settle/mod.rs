@@ -7,6 +7,7 @@
 mod carry;
 mod extension;
 mod fit;
+mod item;
 mod queue;
 mod refusal;
 mod text;
@@ -18,8 +19,9 @@ use sendoff_core::limits;
 use tokio::time::timeout;
 use tracing::error;
 
-pub(crate) use carry::{Carry, FIRST_PAUSE, Fate, Item, Over, Waits};
+pub(crate) use carry::{Carry, Waits};
 pub(crate) use extension::Extender;
+pub(crate) use item::{FIRST_PAUSE, Fate, Item, Over};
 pub(crate) use queue::{Completion, Completions, completions};
 pub(crate) use refusal::Refusals;
 pub(crate) use text::storable;

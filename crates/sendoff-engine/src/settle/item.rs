@@ -1,0 +1,62 @@
+use std::time::Duration;
+
+use sendoff_core::{Attempt, EventId};
+
+use super::text::storable;
+use crate::store::{Held, Outcome, Settlement};
+
+pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
+/// One settlement, with what its bearer needs when it is over.
+#[derive(Debug)]
+pub(crate) struct Item<B> {
+    pub(crate) settlement: Settlement,
+    pub(crate) bearer: B,
+    /// The run that it ends; none where nothing ran.
+    pub(super) attempt: Option<Attempt>,
+    /// Whether it was sent before, and nobody knows what became of it.
+    pub(super) in_doubt: bool,
+    pub(super) refusals: u32,
+    /// How long it waited the last time.
+    pause: Duration,
+}
+
+/// A settlement that need not be sent again.
+#[derive(Debug)]
+pub(crate) struct Over<B> {
+    pub(crate) item: Item<B>,
+    pub(crate) fate: Fate,
+}
+
+/// How a settlement ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Carried out.
+    Applied,
+    /// Somebody else has the row, or it is terminal.
+    Fenced,
+    /// It changed nothing, but an earlier try of ours may have.
+    InDoubt,
+    /// The database refuses all that could be written about it.
+    Refused,
+    /// The store was closed.
+    Closed,
+}
+
+impl<B> Item<B> {
+    pub(crate) fn new(held: Held, outcome: Outcome, attempt: Option<Attempt>, bearer: B) -> Self {
+        let settlement = Settlement { held, outcome: outcome.with_text(storable) };
+        let (in_doubt, refusals, pause) = (false, 0, Duration::ZERO);
+        Self { settlement, bearer, attempt, in_doubt, refusals, pause }
+    }
+
+    pub(crate) fn id(&self) -> EventId {
+        self.settlement.held.id
+    }
+
+    /// The next pause: twice the last one, up to `longest`.
+    pub(super) fn wait(&mut self, longest: Duration) -> Duration {
+        self.pause = (self.pause * 2).max(FIRST_PAUSE).min(longest);
+        self.pause
+    }
+}
