@@ -16,8 +16,14 @@ pub struct OutboxConfig {
     pub workers: usize,
     /// Events that may wait in memory right after their commit. 1,000.
     pub hot_capacity: usize,
+    /// Bytes of payloads and headers that may wait right after their commit, and as many again
+    /// that wait for the proof of one. One event always fits. 64 MiB.
+    pub hot_bytes: usize,
     /// Events that may wait in memory after they were claimed. 1,000.
     pub cold_capacity: usize,
+    /// Bytes of payloads and headers that may wait after they were claimed; no more are asked for at
+    /// once. One event always fits. 64 MiB.
+    pub cold_bytes: usize,
 
     /// Whether this process claims rows at all. Without it only the hot lane delivers. Yes.
     pub poller_enabled: bool,
@@ -72,7 +78,9 @@ impl Default for OutboxConfig {
         Self {
             workers: 4,
             hot_capacity: 1_000,
+            hot_bytes: 64 * MIB,
             cold_capacity: 1_000,
+            cold_bytes: 64 * MIB,
             poller_enabled: true,
             poll_interval: Duration::from_secs(5),
             poll_batch: 200,
@@ -103,6 +111,9 @@ pub(crate) const HANDLER_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// notice a node that died, so that one which merely hangs is not worse.
 pub(crate) const START_WITHIN: Duration = Duration::from_secs(30);
 
+pub(crate) const MIB: usize = 1024 * 1024;
+/// Bytes in memory beyond this are a mistake of units: 1 GiB.
+pub(crate) const MOST_BYTES: usize = 1024 * MIB;
 /// Lanes and workers beyond this are a mistake of units, not a wish.
 pub(crate) const MOST: usize = 1_000_000;
 /// A hold shorter than this cannot be extended in time by a busy database.
@@ -114,7 +125,9 @@ impl OutboxConfig {
         check_counts(&[
             ("workers", self.workers, MOST),
             ("hot_capacity", self.hot_capacity, MOST),
+            ("hot_bytes", self.hot_bytes, MOST_BYTES),
             ("cold_capacity", self.cold_capacity, MOST),
+            ("cold_bytes", self.cold_bytes, MOST_BYTES),
             ("poll_batch", self.poll_batch, limits::BATCH_ROWS),
             ("max_attempts", usize::try_from(self.max_attempts).unwrap_or(MOST), MOST),
         ])?;
@@ -234,6 +247,7 @@ mod tests {
         let config = OutboxConfig::default();
         assert_eq!((config.workers, config.max_attempts), (4, 10));
         assert_eq!((config.hot_capacity, config.cold_capacity), (1_000, 1_000));
+        assert_eq!((config.hot_bytes, config.cold_bytes), (64 * MIB, 64 * MIB));
         assert_eq!((config.poll_interval, config.poll_batch), (Duration::from_secs(5), 200));
         assert_eq!(config.retry_base, Duration::from_millis(200));
         assert_eq!(config.retry_max, Duration::from_secs(60));

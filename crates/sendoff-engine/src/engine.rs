@@ -12,7 +12,7 @@ use tracing::{info, warn};
 
 use crate::config::OutboxConfig;
 use crate::dispatch::{Interceptor, Listeners, Restarts, Slots, Watch, Worker, supervise};
-use crate::handover::{Alarm, Confirmer, Drops, Handover, Holds, LaneDepths, Lanes, Poller};
+use crate::handover::{Alarm, Bound, Confirmer, Drops, Handover, Holds, LaneDepths, Lanes, Poller};
 use crate::lock::lock;
 use crate::operate::{Lag, Metrics, Shielded, Upkeep};
 use crate::settle::{Pace, Refusals, SettleWriter, completions};
@@ -78,13 +78,16 @@ impl Engine {
     pub(crate) fn start(parts: Parts, runtime: &Handle) -> Self {
         let Parts { store, config, listeners, interceptors, metrics, retry, random, owner } = parts;
         let shortest_hold = config.shortest_hold();
+        let hot = Bound { count: config.hot_capacity, bytes: config.hot_bytes };
+        let cold = Bound { count: config.cold_capacity, bytes: config.cold_bytes };
         let handover = Arc::new(Handover {
-            lanes: Lanes::new(config.hot_capacity, config.cold_capacity),
+            lanes: Lanes::new(hot, cold),
             holds: Arc::new(Holds::new(shortest_hold / 2, config.in_flight_ttl)),
             alarm: Alarm::new(config.poll_interval),
-            confirmer: Confirmer::new(config.hot_capacity),
+            confirmer: Confirmer::new(hot),
             metrics: Arc::new(Shielded(metrics)),
             drops: Drops::default(),
+            store: store.clone(),
         });
         let (completions, completed) = completions(config.hot_capacity + config.cold_capacity);
         let (stop, restarts) = (CancellationToken::new(), Restarts::default());
@@ -128,6 +131,7 @@ impl Engine {
             completions,
             config: config.clone(),
             owner,
+            asking: Arc::new(Poller::asking(&config)),
             suspecting: Arc::default(),
             stop: stop.clone(),
         };

@@ -10,7 +10,7 @@ use crate::capture::{Staged, WriteError, Writer, ring_for_delayed};
 use crate::config::{ConfigError, OutboxConfig};
 use crate::dispatch::{DuplicateListener, Handler, Interceptor, Listeners};
 use crate::engine::{Closed, Engine, Parts};
-use crate::handover::{Deadline, LaneDepths};
+use crate::handover::{LaneDepths, Stamp};
 use crate::operate::{Metrics, NoMetrics};
 use crate::owner::owner;
 use crate::store::{Born, NewRow, OutboxStore, StoreError};
@@ -113,13 +113,13 @@ impl<S> Outbox<S> {
         id: Id,
         rows: Vec<NewRow>,
         born: &[Born],
-        until: Deadline,
+        stamp: Stamp,
     ) -> Staged<Id> {
         let writer = self.writer();
         if let Some(handover) = &writer.handover {
             ring_for_delayed(handover, &rows);
         }
-        Staged::new(id, writer.hot_rows(rows, born, until), writer.handover.clone())
+        Staged::new(id, writer.hot_rows(rows, born, stamp), writer.handover.clone())
     }
 }
 

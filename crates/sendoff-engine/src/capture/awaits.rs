@@ -31,9 +31,9 @@ impl<S> Outbox<S> {
         let event = self.writer().check(event)?;
         let id = event.id();
         let rows = self.writer().rows(vec![event]);
-        let until = self.writer().deadline();
+        let stamp = self.writer().stamp();
         let born = self.store().insert(tx, &rows).await?;
-        Ok(self.staged(id, rows, &born, until))
+        Ok(self.staged(id, rows, &born, stamp))
     }
 
     /// Writes events into a transaction the caller holds, all or none, in multi-row statements.
@@ -46,9 +46,9 @@ impl<S> Outbox<S> {
         S: Capture<Tx>,
     {
         let (ids, rows) = self.checked(events)?;
-        let until = self.writer().deadline();
+        let stamp = self.writer().stamp();
         let born = self.store().insert(tx, &rows).await?;
-        Ok(self.staged(ids, rows, &born, until))
+        Ok(self.staged(ids, rows, &born, stamp))
     }
 }
 
@@ -76,9 +76,9 @@ impl<S, Tx> Guard<'_, S, Tx> {
         }
         self.committing = true;
         let rows = self.rows();
-        let until = self.writer.deadline();
+        let stamp = self.writer.stamp();
         let answer = self.store.commit(tx, &rows).await;
-        self.answered(rows, until, answer)
+        self.answered(rows, stamp, answer)
     }
 
     /// Rolls back.

@@ -33,9 +33,9 @@ impl<S> Outbox<S> {
         let event = self.writer().check(event)?;
         let id = event.id();
         let rows = self.writer().rows(vec![event]);
-        let until = self.writer().deadline();
+        let stamp = self.writer().stamp();
         let born = self.store().insert_blocking(tx, &rows)?;
-        Ok(self.staged(id, rows, &born, until))
+        Ok(self.staged(id, rows, &born, stamp))
     }
 
     /// Writes events into a transaction the caller holds, all or none, in multi-row statements.
@@ -48,9 +48,9 @@ impl<S> Outbox<S> {
         S: CaptureBlocking<Tx>,
     {
         let (ids, rows) = self.checked(events)?;
-        let until = self.writer().deadline();
+        let stamp = self.writer().stamp();
         let born = self.store().insert_blocking(tx, &rows)?;
-        Ok(self.staged(ids, rows, &born, until))
+        Ok(self.staged(ids, rows, &born, stamp))
     }
 }
 
@@ -63,9 +63,9 @@ impl<S, Tx> BlockingGuard<'_, S, Tx> {
         let Some(tx) = self.tx.take() else { return Ok(()) };
         self.committing = true;
         let rows = self.rows();
-        let until = self.writer.deadline();
+        let stamp = self.writer.stamp();
         let answer = self.store.commit_blocking(tx, &rows);
-        self.answered(rows, until, answer)
+        self.answered(rows, stamp, answer)
     }
 
     /// Rolls back.

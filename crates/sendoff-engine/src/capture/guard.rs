@@ -6,7 +6,7 @@ use sendoff_core::{EventId, IntoEvent};
 
 use super::staging::{Mark, Staging, Writer};
 use super::{CommitError, WriteError};
-use crate::handover::Deadline;
+use crate::handover::Stamp;
 use crate::store::{Born, NewRow};
 
 /// The style of a driver whose calls are awaited.
@@ -63,16 +63,16 @@ impl<'o, S, Tx, Style> Guard<'o, S, Tx, Style> {
         self.writer.rows(self.staging.take_events())
     }
 
-    /// What follows the answer to a COMMIT; what it inserted is held until `until`.
+    /// What follows the answer to a COMMIT; `stamp` was made before it was sent.
     pub(super) fn answered(
         mut self,
         rows: Vec<NewRow>,
-        until: Deadline,
+        stamp: Stamp,
         answer: Result<Vec<Born>, CommitError>,
     ) -> Result<(), CommitError> {
         match answer {
             Ok(born) => {
-                self.writer.committed(rows, &born, until);
+                self.writer.committed(rows, &born, stamp);
                 self.staging.committed();
                 Ok(())
             }

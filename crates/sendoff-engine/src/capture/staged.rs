@@ -24,9 +24,8 @@ impl<Id> Staged<Id> {
     /// Says that the transaction committed. The database is asked whether that is so, and only then
     /// does anything leave: a commit that was answered with a rollback releases nothing.
     pub fn release(self) {
-        let Some(handover) = self.handover else { return };
-        for row in handover.confirmer.submit(self.rows) {
-            handover.refuse_hot(row.held());
+        if let Some(handover) = self.handover {
+            handover.confirm(self.rows);
         }
     }
 }

@@ -8,7 +8,7 @@ use tracing::error;
 
 use super::WriteError;
 use crate::dispatch::shielded;
-use crate::handover::{Deadline, Handover, HotRow};
+use crate::handover::{Deadline, Handover, HotRow, Stamp};
 use crate::store::{Birth, Born, NewRow};
 
 /// The writing side of an outbox: checks events, makes rows of them, and hands over what committed.
@@ -22,9 +22,10 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Until when rows inserted now will certainly be held.
-    pub(crate) fn deadline(&self) -> Deadline {
-        Deadline::after(self.hot_grace)
+    /// What is certain of rows inserted from now on.
+    pub(crate) fn stamp(&self) -> Stamp {
+        let epoch = self.handover.as_ref().map_or(0, |handover| handover.store.epoch());
+        Stamp { until: Deadline::after(self.hot_grace), epoch }
     }
 
     pub(crate) fn check(&self, event: impl IntoEvent) -> Result<Event, WriteError> {
@@ -45,25 +46,22 @@ impl Writer {
         events.into_iter().map(|event| NewRow { birth: birth(&event), event }).collect()
     }
 
-    /// The rows that can take the hot lane. `until` was taken before their INSERT was sent.
-    pub(crate) fn hot_rows(
-        &self,
-        rows: Vec<NewRow>,
-        born: &[Born],
-        until: Deadline,
-    ) -> Vec<HotRow> {
+    /// The rows that can take the hot lane. `stamp` was made before their INSERT was sent.
+    pub(crate) fn hot_rows(&self, rows: Vec<NewRow>, born: &[Born], stamp: Stamp) -> Vec<HotRow> {
+        let Stamp { until, epoch } = stamp;
         let hot = |(row, born): (NewRow, &Born)| {
             let token = born.token?;
-            Some(HotRow { event: row.event, created_at: born.created_at, token, until })
+            let NewRow { event, .. } = row;
+            Some(HotRow { event, created_at: born.created_at, token, until, epoch })
         };
         rows.into_iter().zip(born).filter_map(hot).collect()
     }
 
     /// The transaction committed, and that is proved.
-    pub(crate) fn committed(&self, rows: Vec<NewRow>, born: &[Born], until: Deadline) {
+    pub(crate) fn committed(&self, rows: Vec<NewRow>, born: &[Born], stamp: Stamp) {
         let Some(handover) = &self.handover else { return };
         ring_for_delayed(handover, &rows);
-        for row in self.hot_rows(rows, born, until) {
+        for row in self.hot_rows(rows, born, stamp) {
             handover.offer_hot(row);
         }
     }

@@ -41,7 +41,7 @@ enum Missed {
 impl Worker {
     /// Works until the lanes are closed and empty.
     pub(crate) async fn run(self) {
-        while let Some(parcel) = self.handover.lanes.take().await {
+        while let Some(parcel) = self.handover.next().await {
             let id = parcel.delivery.id();
             // I1: what waited too long may have become somebody else's.
             if !parcel.ticket.may_start() {

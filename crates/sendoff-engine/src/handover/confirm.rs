@@ -1,44 +1,81 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sendoff_core::{limits, report};
+use sendoff_core::{EventId, limits, report};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use super::{Handover, HotRow};
+use super::{Bound, Handover, HotRow, Parcel};
 use crate::lock::lock;
-use crate::store::{OutboxStore, StoreError};
+use crate::store::{Held, OutboxStore, StoreError};
+use crate::weight::weight;
 
 /// Proves commits we did not make ourselves before their events are delivered from memory.
 ///
 /// A driver's `commit()` can report success for a transaction the server rolled back, and a
 /// rolled-back savepoint loses the row of a committed one (G3). So released events wait here until
-/// one batched SELECT has seen them. One that is not seen is left to the poller, if it exists.
+/// one batched SELECT has seen them. One that is not seen is left to the poller, if it exists. So does
+/// what waited in a lane while a link was lost: the server that answers now may be another one, which
+/// never got it.
 #[derive(Debug)]
 pub(crate) struct Confirmer {
-    released: Mutex<Vec<HotRow>>,
-    capacity: usize,
+    queue: Mutex<Queue>,
+    bound: Bound,
     some: Notify,
 }
 
+#[derive(Debug, Default)]
+struct Queue {
+    doubtful: VecDeque<Doubtful>,
+    bytes: usize,
+}
+
+/// An event that must be proved before it runs.
+#[derive(Debug)]
+pub(crate) enum Doubtful {
+    /// Fresh from a transaction that somebody else committed.
+    Row(HotRow),
+    /// Proved before, by a link that is lost.
+    Parcel(Parcel),
+}
+
+impl Doubtful {
+    fn weight(&self) -> usize {
+        match self {
+            Self::Row(row) => weight(&row.event),
+            Self::Parcel(parcel) => weight(&parcel.delivery.event),
+        }
+    }
+
+    /// What it is held by; `None` where that was lost meanwhile.
+    pub(crate) fn held(&self) -> Option<Held> {
+        match self {
+            Self::Row(row) => Some(row.held()),
+            Self::Parcel(parcel) => parcel.ticket.held(),
+        }
+    }
+}
+
 impl Confirmer {
-    pub(crate) fn new(capacity: usize) -> Self {
-        Self { released: Mutex::default(), capacity, some: Notify::new() }
+    pub(crate) fn new(bound: Bound) -> Self {
+        Self { queue: Mutex::default(), bound, some: Notify::new() }
     }
 
-    /// Queues rows for the proof; gives back those that do not fit.
-    pub(crate) fn submit(&self, mut rows: Vec<HotRow>) -> Vec<HotRow> {
-        let mut released = lock(&self.released);
-        let room = self.capacity.saturating_sub(released.len());
-        let rest = rows.split_off(rows.len().min(room));
-        released.append(&mut rows);
+    /// Queues an event for its proof; gives it back if it does not fit.
+    pub(crate) fn submit(&self, doubtful: Doubtful) -> Result<(), Doubtful> {
+        let mut queue = lock(&self.queue);
+        if !self.bound.takes(queue.doubtful.len(), queue.bytes) {
+            return Err(doubtful);
+        }
+        queue.bytes = queue.bytes.saturating_add(doubtful.weight());
+        queue.doubtful.push_back(doubtful);
         self.some.notify_one();
-        rest
+        Ok(())
     }
 
-    async fn next_batch(&self) -> Vec<HotRow> {
+    async fn next_batch(&self) -> Vec<Doubtful> {
         loop {
             let batch = self.take(limits::BATCH_ROWS);
             if !batch.is_empty() {
@@ -48,14 +85,17 @@ impl Confirmer {
         }
     }
 
-    fn take(&self, most: usize) -> Vec<HotRow> {
-        let mut released = lock(&self.released);
-        let size = released.len().min(most);
-        released.drain(..size).collect()
+    fn take(&self, most: usize) -> Vec<Doubtful> {
+        let mut queue = lock(&self.queue);
+        let size = queue.doubtful.len().min(most);
+        let taken: Vec<_> = queue.doubtful.drain(..size).collect();
+        let bytes: usize = taken.iter().map(Doubtful::weight).sum();
+        queue.bytes = queue.bytes.saturating_sub(bytes);
+        taken
     }
 
     /// Runs until told to stop. A proof that is under way then is finished first, and what still
-    /// waits for one is given up, so that others can claim it at once.
+    /// waits for one is released, so that others can claim it at once.
     pub(crate) async fn run(
         handover: Arc<Handover>,
         store: Arc<dyn OutboxStore>,
@@ -63,28 +103,47 @@ impl Confirmer {
         stop: CancellationToken,
     ) {
         let confirmer = &handover.confirmer;
-        while let Some(rows) = stop.run_until_cancelled(confirmer.next_batch()).await {
-            let holds: Vec<_> = rows.iter().map(HotRow::held).collect();
+        while let Some(batch) = stop.run_until_cancelled(confirmer.next_batch()).await {
+            let holds: Vec<_> = batch.iter().filter_map(Doubtful::held).collect();
+            // Before the question: what is lost while it is answered is asked again.
+            let epoch = store.epoch();
             let answer = tokio::time::timeout(limit, store.confirm(&holds)).await;
             match answer.unwrap_or(Err(StoreError::Timeout)) {
-                Ok(proved) => {
-                    let unproved = rows.len().saturating_sub(proved.len());
-                    if unproved > 0 {
-                        debug!(unproved, "released, but not committed: left to the poller");
-                    }
-                    let proved: BTreeSet<_> = proved.into_iter().collect();
-                    for row in rows.into_iter().filter(|row| proved.contains(&row.event.id())) {
-                        handover.offer_hot(row);
-                    }
-                }
+                Ok(proved) => handover.proved(batch, &proved, epoch),
                 Err(error) => {
-                    let (error, rows) = (report(&error), rows.len());
+                    let (error, rows) = (report(&error), batch.len());
                     warn!(error, rows, "commits not proved: left to the poller");
                 }
             }
         }
-        for row in confirmer.take(usize::MAX) {
-            handover.holds.give_up(row.held());
+        for doubtful in confirmer.take(usize::MAX) {
+            // A parcel's ticket releases its hold by itself.
+            if let Doubtful::Row(row) = doubtful {
+                handover.holds.give_up(row.held());
+            }
+        }
+    }
+}
+
+impl Handover {
+    /// Hands on what the database has seen, over the links of this epoch.
+    fn proved(&self, batch: Vec<Doubtful>, proved: &[EventId], epoch: u64) {
+        let proved: BTreeSet<_> = proved.iter().collect();
+        let is_proved =
+            |doubtful: &Doubtful| doubtful.held().is_some_and(|held| proved.contains(&held.id));
+        let (good, bad): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_proved);
+        let again = bad.iter().filter(|bad| matches!(bad, Doubtful::Parcel(_))).count();
+        if again > 0 {
+            warn!(again, "gone or no longer held since a link was lost: left to the poller");
+        }
+        if bad.len() > again {
+            debug!(unproved = bad.len() - again, "released, but not committed: left to the poller");
+        }
+        for doubtful in good {
+            match doubtful {
+                Doubtful::Row(row) => self.offer_hot(HotRow { epoch, ..row }),
+                Doubtful::Parcel(parcel) => self.offer_again(Parcel { epoch, ..parcel }),
+            }
         }
     }
 }

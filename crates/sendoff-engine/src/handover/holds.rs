@@ -241,23 +241,26 @@ impl Holds {
     }
 
     /// Waits, for at most `patience`, until no event of the cold lane is held but `id`, save those
-    /// that have been in work for longer than `patience`: one that hangs must not keep the others
+    /// that have been in work for `patience`: one that hangs must not keep the others
     /// waiting for ever. Answers whether it came to that.
     pub(crate) async fn alone(&self, id: EventId, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
         loop {
             let changed = self.changed.notified();
             let company = |(&other, hold): (&EventId, &Hold)| {
-                let hangs = hold.started.is_some_and(|started| started.elapsed() > patience);
+                let hangs = hold.started.is_some_and(|started| started.elapsed() >= patience);
                 other != id && hold.lane == Lane::Cold && !hangs
             };
             if !lock(&self.table).rows.iter().any(company) {
                 return true;
             }
+            if Instant::now() >= deadline {
+                return false;
+            }
             tokio::select! {
                 biased;
                 () = changed => {}
-                () = sleep_until(deadline) => return false,
+                () = sleep_until(deadline) => {}
             }
         }
     }

@@ -1,22 +1,29 @@
 //! From a committed row to a worker: the two lanes, and what this node holds.
 
 mod alarm;
+mod appetite;
+mod asking;
 mod confirm;
 mod deadline;
+mod floor;
 mod holds;
 mod intake;
 mod lanes;
 mod poller;
 mod ticket;
+mod turns;
 
 pub(crate) use alarm::Alarm;
+pub(crate) use appetite::Portion;
+pub(crate) use asking::{Ask, Asking};
 pub(crate) use confirm::Confirmer;
 pub(crate) use deadline::Deadline;
 pub(crate) use holds::{Admission, Holds};
-pub(crate) use intake::{Drops, Handover, HotRow};
-pub(crate) use lanes::{Lanes, Parcel};
+pub(crate) use intake::{Drops, Handover, HotRow, Stamp};
+pub(crate) use lanes::{Bound, Lanes, Parcel};
 pub(crate) use poller::Poller;
 pub(crate) use ticket::Ticket;
+pub(crate) use turns::Turns;
 
 use holds::Run;
 

@@ -1,13 +1,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sendoff_core::{Delivery, Lane, report};
+use sendoff_core::{Delivery, EventId, Lane, report};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::{error, warn};
+use tracing::{debug, error, warn};
 
-use super::{Admission, Deadline, Handover, Parcel, Ticket};
-use crate::config::OutboxConfig;
+use super::{Admission, Ask, Asking, Deadline, Handover, Parcel, Portion, Ticket, Turns};
+use crate::config::{MIB, OutboxConfig};
 use crate::settle::{Completion, Completions};
 use crate::store::{Claim, Claimed, Held, OutboxStore, Outcome, StoreError, Suspects};
 
@@ -19,6 +19,7 @@ pub(crate) struct Poller {
     pub(crate) completions: Completions,
     pub(crate) config: Arc<OutboxConfig>,
     pub(crate) owner: Arc<str>,
+    pub(crate) asking: Arc<Asking>,
     /// One suspect at a time, also when somebody polls by hand.
     pub(crate) suspecting: Arc<tokio::sync::Mutex<()>>,
     pub(crate) stop: CancellationToken,
@@ -35,10 +36,30 @@ enum Pass {
     NoRoom,
 }
 
+/// How far a look goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// From where the last one came to, if looks from the beginning are slow.
+    Onward,
+    /// Over all there is.
+    Whole,
+}
+
+/// The most bytes of one claim, where the cold lane holds four times as many.
+const CLAIM_BYTES: usize = 16 * MIB;
+
 /// Failed passes in a row wait this long at first, then twice as long each time, up to the interval.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 impl Poller {
+    /// How a poller of this configuration asks.
+    pub(crate) fn asking(config: &OutboxConfig) -> Asking {
+        let rows = config.poll_batch.min(config.cold_capacity);
+        // Less than the lane, so that it is filled up while it is worked off.
+        let most = Portion { rows, bytes: CLAIM_BYTES.min(config.cold_bytes.div_ceil(4)) };
+        Asking::new(most, config.poll_interval, config.statement_limit())
+    }
+
     /// Polls until told to stop. A claim that is under way then is finished first, so that its rows
     /// are known and can be given up.
     pub(crate) async fn run(self) {
@@ -68,17 +89,18 @@ impl Poller {
     /// more work than fits one batch: then nobody has to ring.
     async fn cycle(&self, armed: &mut bool) -> Result<(), StoreError> {
         let stop = &self.stop;
-        let mut suspects_at = Instant::now() + self.config.poll_interval;
+        let mut turns = Turns::new(self.config.poll_interval, Instant::now());
         while !stop.is_cancelled() {
-            let pass = self.pass().await?;
+            let pass = self.pass(Reach::Onward).await?;
             if *armed && pass != Pass::Drained {
                 *armed = false;
                 self.bounded(self.store.disarm()).await?;
             }
-            if pass == Pass::Drained || Instant::now() >= suspects_at {
-                suspects_at = Instant::now() + self.config.poll_interval;
+            let began = Instant::now();
+            if pass == Pass::Drained {
                 let found = self.one_suspect().await?;
-                if found || pass != Pass::Drained {
+                turns.over(began, Instant::now());
+                if found {
                     continue;
                 }
                 if !*armed {
@@ -89,9 +111,18 @@ impl Poller {
                 }
                 return Ok(());
             }
-            if pass == Pass::NoRoom {
-                let room = self.handover.lanes.wait_for_cold_room(self.config.poll_batch);
-                let _ = stop.run_until_cancelled(room).await;
+            if turns.is_due(began) {
+                self.suspects_in_turn().await?;
+                turns.over(began, Instant::now());
+            } else if pass == Pass::NoRoom {
+                let room = self.handover.lanes.wait_for_cold_room(self.asking.next().portion);
+                let turn = tokio::time::sleep_until(turns.next_at());
+                tokio::select! {
+                    biased;
+                    () = stop.cancelled() => {}
+                    () = room => {}
+                    () = turn => {}
+                }
             }
         }
         Ok(())
@@ -106,25 +137,49 @@ impl Poller {
         }
     }
 
-    /// One claim, of as much as fits a batch.
-    async fn pass(&self) -> Result<Pass, StoreError> {
-        let batch = self.config.poll_batch.min(self.handover.lanes.cold_limit());
-        if self.handover.lanes.cold_room() < batch {
-            return Ok(Pass::NoRoom);
+    /// One claim, of as much as fits a batch; or two, where the first left something out.
+    async fn pass(&self, reach: Reach) -> Result<Pass, StoreError> {
+        loop {
+            let ask = match reach {
+                Reach::Onward => self.asking.next(),
+                Reach::Whole => self.asking.next_whole(),
+            };
+            let ask = ask.with(self.fitting(ask.portion));
+            if !self.handover.lanes.cold_room().covers(ask.portion) {
+                return Ok(Pass::NoRoom);
+            }
+            let (until, epoch) = (Deadline::after(self.config.hold), self.store.epoch());
+            let claimed = self.claim(&ask, Suspects::Skip).await;
+            let claimed = claimed.inspect_err(|error| self.asking.failed(&ask, error))?;
+            let full = self.asking.answered(&ask, &claimed);
+            for row in claimed {
+                self.take_in(row, until, epoch).await;
+            }
+            if full {
+                return Ok(Pass::Full);
+            }
+            match self.asking.hidden_for(&ask) {
+                // What became visible late is left out no longer: now from the beginning.
+                Some(Duration::ZERO) => {}
+                Some(later) => {
+                    self.handover.alarm.ring_after(later);
+                    return Ok(Pass::Drained);
+                }
+                None => return Ok(Pass::Drained),
+            }
         }
-        let claimed = self.claim(batch, Suspects::Skip).await?;
-        let pass = if claimed.len() < batch { Pass::Drained } else { Pass::Full };
-        for (row, until) in claimed {
-            self.take_in(row, until).await;
-        }
-        Ok(pass)
+    }
+
+    /// What the cold lane takes of a portion, now.
+    fn fitting(&self, portion: Portion) -> Portion {
+        Portion { rows: portion.rows.min(self.handover.lanes.cold_limit()), ..portion }
     }
 
     /// Takes what is visible and fits the cold lane, for a caller who polls by hand. Answers whether
     /// it came to the end of it.
     pub(crate) async fn poll_once(&self) -> Result<bool, StoreError> {
         loop {
-            match self.pass().await? {
+            match self.pass(Reach::Whole).await? {
                 Pass::Full => {}
                 Pass::NoRoom => return Ok(false),
                 Pass::Drained => break,
@@ -134,48 +189,66 @@ impl Poller {
         Ok(true)
     }
 
+    /// Suspects one after the other, for about an interval: the first has waited for the lane to
+    /// drain, and those after it need not.
+    async fn suspects_in_turn(&self) -> Result<(), StoreError> {
+        let end = Instant::now() + self.config.poll_interval;
+        while self.one_suspect().await? && Instant::now() < end && !self.stop.is_cancelled() {}
+        Ok(())
+    }
+
     /// Runs one suspect, while nothing else of the cold lane is held: an event that kills the
     /// process must not take its neighbours' attempts with it. Answers whether one was run.
     ///
-    /// Both waits are bounded, since nothing else is claimed meanwhile: a neighbour that takes its
-    /// time puts the suspect off to another day, and a suspect that hangs is left to hang.
+    /// Every wait is bounded, since nothing else is claimed meanwhile. The lane gets some time to
+    /// drain; what still waits in it then goes back to the table; and what is in work for as long
+    /// again hangs, and is no company. A suspect that hangs is left to hang.
     async fn one_suspect(&self) -> Result<bool, StoreError> {
         let _one = self.suspecting.lock().await;
         if !self.handover.lanes.is_open() {
             return Ok(false);
         }
-        let Some((row, until)) = self.claim(1, Suspects::Only).await?.pop() else {
+        let (until, epoch) = (Deadline::after(self.config.hold), self.store.epoch());
+        let ask = self.asking.next_whole().with(Portion::ONE);
+        let Some(row) = self.claim(&ask, Suspects::Only).await?.pop() else {
             return Ok(false);
         };
         let id = row.id;
         let held = Held::row(id, row.token);
         let admission = self.handover.holds.admit(held, until, Lane::Cold);
         let Admission::Ticket(ticket) = admission else { return Ok(false) };
-        let patience = self.config.poll_interval.min(self.config.hold);
-        let alone = self.handover.holds.alone(id, patience);
-        if self.stop.run_until_cancelled(alone).await != Some(true) {
+        if self.stop.run_until_cancelled(self.alone(id)).await != Some(true) {
             return Ok(false);
         }
         warn!(event.id = %id, attempts = row.attempts, "lost with its holder before: runs alone");
-        self.hand_over(row, ticket).await;
+        self.hand_over(row, ticket, epoch).await;
         let gone = self.handover.holds.gone(id, self.config.hold);
         let _ = self.stop.run_until_cancelled(gone).await;
         Ok(true)
     }
 
-    async fn claim(
-        &self,
-        limit: usize,
-        suspects: Suspects,
-    ) -> Result<Vec<(Claimed, Deadline)>, StoreError> {
+    /// Waits until nothing of the cold lane is in work beside `id`.
+    async fn alone(&self, id: EventId) -> bool {
+        let Handover { holds, lanes, .. } = &*self.handover;
+        let patience = self.config.poll_interval.min(self.config.hold);
+        if holds.alone(id, patience).await {
+            return true;
+        }
+        let recalled = lanes.recall_cold();
+        debug!(recalled = recalled.len(), "released, so that a suspect can run alone");
+        drop(recalled);
+        holds.alone(id, patience).await
+    }
+
+    async fn claim(&self, ask: &Ask, suspects: Suspects) -> Result<Vec<Claimed>, StoreError> {
         let claim = Claim {
+            bytes: ask.portion.bytes,
+            from: ask.from,
             skip_recent: self.config.skip_recent,
             suspects,
-            ..Claim::new(&self.owner, limit, self.config.hold)
+            ..Claim::new(&self.owner, ask.portion.rows, self.config.hold)
         };
-        let until = Deadline::after(self.config.hold);
-        let claimed = self.bounded(self.store.claim(&claim)).await?;
-        Ok(claimed.into_iter().map(|row| (row, until)).collect())
+        self.bounded(self.store.claim(&claim)).await
     }
 
     async fn bounded<T>(
@@ -186,15 +259,15 @@ impl Poller {
         timeout(limit, statement).await.unwrap_or(Err(StoreError::Timeout))
     }
 
-    async fn take_in(&self, row: Claimed, until: Deadline) {
+    async fn take_in(&self, row: Claimed, until: Deadline, epoch: u64) {
         let held = Held::row(row.id, row.token);
         if let Admission::Ticket(ticket) = self.handover.holds.admit(held, until, Lane::Cold) {
-            self.hand_over(row, ticket).await;
+            self.hand_over(row, ticket, epoch).await;
         }
     }
 
     /// Into the lane, or to its end where it can go no further.
-    async fn hand_over(&self, row: Claimed, ticket: Ticket) {
+    async fn hand_over(&self, row: Claimed, ticket: Ticket, epoch: u64) {
         let attempt = row.attempt();
         let max_attempts = self.config.max_attempts;
         let event = match row.event {
@@ -219,7 +292,7 @@ impl Poller {
         };
         let age = row.claimed_at.since(row.created_at);
         // A parcel the lane does not take is dropped, and its ticket gives the hold up.
-        if self.handover.lanes.offer(Parcel { delivery, attempt, ticket, age }).is_ok() {
+        if self.handover.lanes.offer(Parcel { delivery, attempt, ticket, age, epoch }).is_ok() {
             self.handover.metrics.cold_enqueued();
         }
     }

@@ -14,6 +14,7 @@ use super::leases::Leases;
 use super::locked::Locked;
 use super::settling::{Answer, Answers, Settled};
 use crate::dispatch::{error_text, shielded};
+use crate::handover::Asking;
 use crate::lock::lock;
 use crate::store::{Outcome, StoreError};
 
@@ -41,8 +42,23 @@ pub struct Batch {
     pub(super) ends: BTreeMap<EventId, Outcome>,
     pub(super) source: Source,
     pub(super) follow_up: FollowUp,
+    /// Whether there may be more than this.
+    pub(super) full: bool,
+    pub(super) put_back: PutBack,
     /// Given back when the batch is over.
     pub(super) _place: Place,
+}
+
+/// Makes the next look begin at the beginning, unless every event of the batch was settled.
+#[derive(Debug)]
+pub(super) struct PutBack(pub(super) Option<Arc<Asking>>);
+
+impl Drop for PutBack {
+    fn drop(&mut self) {
+        if let Some(asking) = &self.0 {
+            asking.put_back();
+        }
+    }
 }
 
 /// One event of a batch.
@@ -169,6 +185,9 @@ impl Batch {
         };
         (report.fenced, report.unsettled) = (fenced, unsettled);
         written.iter().for_each(|outcome| *report.of(outcome) += 1);
+        if unanswered == 0 && unsettled == 0 {
+            self.put_back.0 = None;
+        }
         Ok(report)
     }
 

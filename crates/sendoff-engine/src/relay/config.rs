@@ -3,8 +3,8 @@ use std::time::Duration;
 use sendoff_core::{Unroutable, limits};
 
 use crate::config::{
-    ConfigError, HANDLER_TIMEOUT, START_WITHIN, check_counts, check_owner, check_store_timeout,
-    check_times, statement_limit,
+    ConfigError, HANDLER_TIMEOUT, MIB, MOST_BYTES, START_WITHIN, check_counts, check_owner,
+    check_store_timeout, check_times, statement_limit,
 };
 
 /// How a batch keeps its rows to itself.
@@ -29,6 +29,8 @@ pub struct RelayConfig {
     pub mode: ClaimMode,
     /// Events in one batch. 50.
     pub batch: usize,
+    /// Bytes of payloads and headers in one batch. One event always fits. 16 MiB.
+    pub batch_bytes: usize,
     /// Batches in work at once. 4.
     pub workers: usize,
     /// Look at rows created within this time first, so that old partitions are not read. Older rows
@@ -75,6 +77,7 @@ impl Default for RelayConfig {
         Self {
             mode: ClaimMode::Lease,
             batch: 50,
+            batch_bytes: 16 * MIB,
             workers: 4,
             window: None,
             skip_recent: Duration::ZERO,
@@ -99,6 +102,7 @@ impl RelayConfig {
     pub fn validate(&self) -> Result<(), ConfigError> {
         check_counts(&[
             ("batch", self.batch, limits::BATCH_ROWS),
+            ("batch_bytes", self.batch_bytes, MOST_BYTES),
             ("workers", self.workers, crate::config::MOST),
             ("max_attempts", usize::try_from(self.max_attempts).unwrap_or(0), crate::config::MOST),
         ])?;

@@ -4,18 +4,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sendoff_core::{Delivery, Exponential, Lane, RetryPolicy, report};
-use tokio::time::timeout;
+use sendoff_core::{Delivery, Exponential, Lane, RetryPolicy, Timestamp, report};
+use tokio::time::{Instant, timeout};
 use tracing::{error, warn};
 
-use super::batch::{Batch, FollowUp, Record, Source};
+use super::batch::{Batch, FollowUp, PutBack, Record, Source};
 use super::company::{Company, Place};
 use super::config::{ClaimMode, RelayConfig};
 use super::leases::Leases;
 use super::locked::Locked;
 use super::settling::Terms;
 use crate::config::ConfigError;
-use crate::handover::Deadline;
+use crate::handover::{Ask, Asking, Deadline, Portion, Turns};
+use crate::lock::lock;
 use crate::owner::owner;
 use crate::settle::Refusals;
 use crate::store::{
@@ -56,8 +57,14 @@ struct Inner {
     owner: Arc<str>,
     follow_up: FollowUp,
     company: Company,
+    asking: Arc<Asking>,
+    /// How long a suspect waits to be alone.
+    patience: Duration,
+    turns: Mutex<Turns>,
     /// Looks so far.
     looks: AtomicU32,
+    /// When rows that the last look left out can be asked for.
+    hidden_until: Mutex<Option<Instant>>,
 }
 
 /// So often a look is without a window, and for suspects first: neither hides a row for good.
@@ -67,7 +74,7 @@ impl Consumer {
     /// A consumer of this store, with the exponential back-off that `config` describes.
     pub fn new(store: impl RelayStore, config: RelayConfig) -> Result<Self, ConfigError> {
         let retry = Exponential { base: config.retry_base, max: config.retry_max };
-        Self::with(Arc::new(store), config, Arc::new(retry))
+        Self::with_retry(store, config, retry)
     }
 
     /// Like [`new`](Self::new), with a retry policy of one's own.
@@ -76,13 +83,16 @@ impl Consumer {
         config: RelayConfig,
         retry: impl RetryPolicy + 'static,
     ) -> Result<Self, ConfigError> {
-        Self::with(Arc::new(store), config, Arc::new(retry))
+        // Whoever fetches may have the other batches open, and must not wait for long.
+        let patience = config.poll_interval.min(config.hold / 2);
+        Self::with(Arc::new(store), config, Arc::new(retry), patience)
     }
 
     pub(super) fn with(
         store: Arc<dyn RelayStore>,
         config: RelayConfig,
         retry: Arc<dyn RetryPolicy>,
+        patience: Duration,
     ) -> Result<Self, ConfigError> {
         config.validate()?;
         let mut random = fastrand::Rng::new();
@@ -93,14 +103,30 @@ impl Consumer {
             max_attempts: config.max_attempts,
             random: Arc::new(Mutex::new(random)),
         };
-        let (company, looks) = (Company::default(), AtomicU32::new(0));
-        Ok(Self(Arc::new(Inner { store, config, owner, follow_up, company, looks })))
+        let most = Portion { rows: config.batch, bytes: config.batch_bytes };
+        let interval = config.poll_interval;
+        Ok(Self(Arc::new(Inner {
+            asking: Arc::new(Asking::new(most, interval, config.statement_limit())),
+            patience,
+            turns: Mutex::new(Turns::new(interval, Instant::now())),
+            company: Company::default(),
+            looks: AtomicU32::new(0),
+            hidden_until: Mutex::default(),
+            store,
+            config,
+            owner,
+            follow_up,
+        })))
     }
 
     /// The next due events; `None` if there are none. A batch is never empty.
     ///
     /// In mode [`Lease`](ClaimMode::Lease) an event that was lost with its holder twice comes alone,
-    /// while no other batch of this consumer is open.
+    /// while no other batch of this consumer is open that is younger than a
+    /// [`hold`](RelayConfig::hold).
+    ///
+    /// Where a look at the whole table is slow, rows that became visible late can take up to a
+    /// [`poll_interval`](RelayConfig::poll_interval) to be seen.
     ///
     /// Cancel-safe in mode [`Locked`](ClaimMode::Locked); in the other, rows of a fetch that nobody
     /// received are visible again when their hold ends.
@@ -122,6 +148,12 @@ impl Consumer {
         }
     }
 
+    /// How long until rows that the last look left out can be asked for, once.
+    pub(super) fn hidden_for(&self) -> Option<Duration> {
+        let until = lock(&self.0.hidden_until).take();
+        until.map(|until| until.saturating_duration_since(Instant::now()))
+    }
+
     pub(super) fn config(&self) -> &RelayConfig {
         &self.0.config
     }
@@ -140,88 +172,151 @@ impl Consumer {
 
 impl Inner {
     async fn locked(&self, wide: bool) -> Result<Option<Batch>, StoreError> {
-        let RelayConfig { batch: limit, skip_recent, .. } = self.config;
-        let window = self.config.window.filter(|_| !wide);
-        let lock = Lock { window, skip_recent, ..Lock::new(limit) };
         let place = self.company.join(self.config.hold).await;
-        let found = self.bounded(self.store.lock(&lock)).await?;
-        let Some((rows, claimed)) = found.map(taken) else {
-            return match window {
-                None => Ok(None),
-                Some(_) => self.all_locked(place, Lock { window: None, ..lock }).await,
+        let mut ask = self.ask(wide);
+        let mut window = self.config.window.filter(|_| !wide);
+        loop {
+            let lock = Lock {
+                bytes: ask.portion.bytes,
+                window,
+                from: ask.from,
+                skip_recent: self.config.skip_recent,
+                ..Lock::new(ask.portion.rows)
             };
-        };
-        if window.is_some() && claimed.len() < limit {
-            // A look with a window that is not full hides nothing: look again without it. A second
-            // transaction beside the first would be another connection.
-            self.bounded(rows.rollback()).await?;
-            return self.all_locked(place, Lock { window: None, ..lock }).await;
+            let found = self.bounded(self.store.lock(&lock)).await;
+            let found = found.inspect_err(|error| self.asking.failed(&ask, error))?.map(taken);
+            let claimed = found.as_ref().map_or(&[][..], |(_, claimed)| claimed);
+            let full = self.asking.answered(&ask, claimed);
+            if window.is_some() && !full {
+                // A look with a window that is not full hides nothing: look again without it. A
+                // second transaction beside the first would be another connection.
+                window = None;
+                if let Some((rows, _)) = found {
+                    self.bounded(rows.rollback()).await?;
+                }
+                continue;
+            }
+            if let Some((rows, claimed)) = found {
+                let locked = |claimed: &[Claimed]| Source::Locked(self.locked_by(rows, claimed));
+                return Ok(Some(self.batch(claimed, full, locked, place)));
+            }
+            match self.left_out(&ask) {
+                Some(wider) => ask = wider,
+                None => return Ok(None),
+            }
         }
-        Ok(Some(self.batch(
-            claimed,
-            |claimed| Source::Locked(self.locked_by(rows, claimed)),
-            place,
-        )))
-    }
-
-    async fn all_locked(&self, place: Place, lock: Lock) -> Result<Option<Batch>, StoreError> {
-        let found = self.bounded(self.store.lock(&lock)).await?.map(taken);
-        Ok(found.map(|(rows, claimed)| {
-            self.batch(claimed, |claimed| Source::Locked(self.locked_by(rows, claimed)), place)
-        }))
     }
 
     async fn leased(&self, wide: bool) -> Result<Option<Batch>, StoreError> {
-        if wide && let Some(suspect) = self.suspect().await? {
+        let their_turn = lock(&self.turns).is_due(Instant::now());
+        if (wide || their_turn)
+            && let Some(suspect) = self.suspect().await?
+        {
             return Ok(Some(suspect));
         }
         let place = self.company.join(self.config.hold).await;
-        let limit = self.config.batch;
         let window = self.config.window.filter(|_| !wide);
         // Counted from before the first of its statements.
         let until = Deadline::after(self.config.hold);
-        let look = |limit, window| self.claim(limit, window, Suspects::Skip);
-        let mut rows = look(limit, window).await?;
-        if window.is_some() && rows.len() < limit {
-            match look(limit - rows.len(), None).await {
-                Ok(older) => rows.extend(older),
+        let ask = self.ask(wide);
+        let (mut rows, mut full) = self.look(&ask, window).await?;
+        if window.is_some() && !full {
+            let rest = ask.with(ask.portion.without(&rows));
+            match self.look(&rest, None).await {
+                Ok((older, filled)) => {
+                    rows.extend(older);
+                    full = filled;
+                }
                 Err(error) if rows.is_empty() => return Err(error),
                 Err(error) => warn!(error = report(&error), "the look beyond the window failed"),
             }
         }
+        if rows.is_empty()
+            && let Some(wider) = self.left_out(&ask)
+        {
+            (rows, full) = self.look(&wider, None).await?;
+        }
         if rows.is_empty() {
             drop(place);
-            return if wide { Ok(None) } else { self.suspect().await };
+            return if wide || their_turn { Ok(None) } else { self.suspect().await };
         }
-        Ok(Some(self.batch(rows, |rows| Source::Leased(self.leases(rows, until)), place)))
+        Ok(Some(self.batch(rows, full, |rows| Source::Leased(self.leases(rows, until)), place)))
     }
 
     /// One event that may kill its process, while nothing else of this consumer is in work. Put back
-    /// where that does not come to pass soon.
+    /// where that does not come to pass in time.
     async fn suspect(&self) -> Result<Option<Batch>, StoreError> {
+        let began = Instant::now();
         let until = Deadline::after(self.config.hold);
-        let rows = self.claim(1, None, Suspects::Only).await?;
+        let rows = self.claim(Portion::ONE, None, None, Suspects::Only).await?;
+        let place = match &rows[..] {
+            [_] => self.company.alone(self.patience, self.config.hold).await,
+            _ => None,
+        };
+        lock(&self.turns).over(began, Instant::now());
         let [row] = &rows[..] else { return Ok(None) };
-        let patience = self.config.poll_interval.min(self.config.hold / 2);
-        let Some(place) = self.company.alone(patience).await else {
+        let Some(place) = place else {
             let held = Held::row(row.id, row.token);
             let outcome = Outcome::Restored { due_at: row.was_due };
             self.bounded(self.store.settle(&[Settlement { held, outcome }])).await?;
+            self.asking.put_back();
             return Ok(None);
         };
         let (id, attempts) = (row.id, row.attempts);
         warn!(event.id = %id, attempts, "lost with its holder before: comes alone");
-        Ok(Some(self.batch(rows, |rows| Source::Leased(self.leases(rows, until)), place)))
+        let leased = |rows: &[Claimed]| Source::Leased(self.leases(rows, until));
+        Ok(Some(self.batch(rows, false, leased, place)))
+    }
+
+    /// What to ask for. A look beyond a window hides nothing.
+    fn ask(&self, wide: bool) -> Ask {
+        if wide && self.config.window.is_some() {
+            self.asking.next_whole()
+        } else {
+            self.asking.next()
+        }
+    }
+
+    /// The look to make after one that found nothing, if it left something out that can be asked for
+    /// now.
+    fn left_out(&self, ask: &Ask) -> Option<Ask> {
+        let hidden_for = self.asking.hidden_for(ask)?;
+        if hidden_for.is_zero() {
+            return Some(self.asking.next_whole());
+        }
+        *lock(&self.hidden_until) = Some(Instant::now() + hidden_for);
+        None
+    }
+
+    /// Claims what was asked for, and says whether there may be more.
+    async fn look(
+        &self,
+        ask: &Ask,
+        window: Option<Duration>,
+    ) -> Result<(Vec<Claimed>, bool), StoreError> {
+        match self.claim(ask.portion, ask.from, window, Suspects::Skip).await {
+            Ok(rows) => {
+                let full = self.asking.answered(ask, &rows);
+                Ok((rows, full))
+            }
+            Err(error) => {
+                self.asking.failed(ask, &error);
+                Err(error)
+            }
+        }
     }
 
     async fn claim(
         &self,
-        limit: usize,
+        portion: Portion,
+        from: Option<Timestamp>,
         window: Option<Duration>,
         suspects: Suspects,
     ) -> Result<Vec<Claimed>, StoreError> {
         let RelayConfig { hold, skip_recent, .. } = self.config;
-        let claim = Claim { skip_recent, window, suspects, ..Claim::new(&self.owner, limit, hold) };
+        let Portion { rows, bytes } = portion;
+        let new = Claim::new(&self.owner, rows, hold);
+        let claim = Claim { bytes, skip_recent, window, from, suspects, ..new };
         self.bounded(self.store.claim(&claim)).await
     }
 
@@ -242,6 +337,7 @@ impl Inner {
     fn batch(
         &self,
         rows: Vec<Claimed>,
+        full: bool,
         source: impl FnOnce(&[Claimed]) -> Source,
         place: Place,
     ) -> Batch {
@@ -265,6 +361,8 @@ impl Inner {
             ends,
             source,
             follow_up: self.follow_up.clone(),
+            full,
+            put_back: PutBack(Some(self.asking.clone())),
             _place: place,
         }
     }

@@ -218,6 +218,9 @@ impl Inner {
 
     /// Waits until there may be work. The bell is armed before a last look.
     async fn idle(&self, stop: &CancellationToken) -> Result<(), StoreError> {
+        if let Some(later) = self.consumer.hidden_for() {
+            self.alarm.ring_after(later);
+        }
         let store = self.consumer.store();
         if !self.armed.load(Ordering::Relaxed)
             && self.consumer.bounded(store.arm()).await?
@@ -251,7 +254,7 @@ impl Inner {
             Ok(None) => return Ok(None),
             Err(error) => return counted(error),
         };
-        let full = batch.records.len() >= self.config().batch;
+        let full = batch.full;
         let (records, follow_up, begun) = (&*batch.records, &batch.follow_up, &AtomicUsize::new(0));
         let mut released = 0;
         let answers = match &batch.source {
@@ -507,7 +510,8 @@ impl RelayBuilder {
             Arc::new(Exponential { base: config.retry_base, max: config.retry_max })
         });
         let alarm = Alarm::new(config.poll_interval);
-        let consumer = Consumer::with(store, config, retry)?;
+        let patience = config.hold / 2;
+        let consumer = Consumer::with(store, config, retry, patience)?;
         Ok(Relay(Arc::new(Inner {
             consumer,
             route,

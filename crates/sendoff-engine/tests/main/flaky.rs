@@ -1,16 +1,18 @@
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_core::EventId;
-use sendoff_engine::memory::MemoryStore;
+use sendoff_core::{EventId, Timestamp};
+use sendoff_engine::capture::{Capture, WriteError};
+use sendoff_engine::memory::{MemoryStore, MemoryTx};
 use sendoff_engine::store::{
-    Claim, ClaimStore, Claimed, Counts, Extended, Held, InspectStore, Lock, LockStore, LockedRows,
-    Outcome, Purge, Purged, RetainStore, Row, SettleStore, Settled, Settlement, StoreError,
-    TopicCounts, WakeStore,
+    Born, Claim, ClaimStore, Claimed, Counts, Extended, Held, InspectStore, Lock, LockStore,
+    LockedRows, NewRow, Outcome, Purge, Purged, RetainStore, Row, SettleStore, Settled, Settlement,
+    StoreError, Suspects, TopicCounts, WakeStore,
 };
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// A store in memory whose statements fail when told.
@@ -32,6 +34,15 @@ struct Troubles {
     hanging: AtomicUsize,
     takes: Mutex<Duration>,
     idle_limit: Mutex<Option<Duration>>,
+    /// Bytes a second, if not zero.
+    line: AtomicUsize,
+    /// Milliseconds that a claim from the beginning takes.
+    walk: AtomicUsize,
+    walks: AtomicUsize,
+    epoch: AtomicU64,
+    has_bell: AtomicBool,
+    bell: Notify,
+    gone: Mutex<Vec<EventId>>,
     panics: Mutex<Vec<&'static str>>,
 }
 
@@ -61,6 +72,50 @@ impl Flaky {
             panics.remove(at);
             drop(panics);
             std::panic::panic_any("told to");
+        }
+    }
+
+    /// Rows come over a line of so many bytes a second.
+    pub(crate) fn set_line(&self, bytes: usize) {
+        self.troubles.line.store(bytes, Ordering::SeqCst);
+    }
+
+    /// Claims from the beginning walk over what is dead for so long.
+    pub(crate) fn set_walk(&self, time: Duration) {
+        self.troubles.walk.store(time.as_millis() as usize, Ordering::SeqCst);
+    }
+
+    /// Claims from the beginning so far.
+    pub(crate) fn walks(&self) -> usize {
+        self.troubles.walks.load(Ordering::SeqCst)
+    }
+
+    /// Somebody wrote, and rings from now on.
+    pub(crate) fn ring(&self) {
+        self.troubles.has_bell.store(true, Ordering::SeqCst);
+        self.troubles.bell.notify_one();
+    }
+
+    /// The link broke, and the server that answers now never got this commit.
+    pub(crate) fn lose(&self, id: EventId) {
+        self.troubles.gone.lock().unwrap().push(id);
+        self.troubles.epoch.fetch_add(1, Ordering::SeqCst);
+    }
+
+    async fn walk(&self, from: Option<Timestamp>) {
+        if from.is_none() {
+            self.troubles.walks.fetch_add(1, Ordering::SeqCst);
+            let walk = self.troubles.walk.load(Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(walk as u64)).await;
+        }
+    }
+
+    async fn transfer(&self, rows: &[Claimed]) {
+        let line = self.troubles.line.load(Ordering::SeqCst);
+        let events = rows.iter().filter_map(|row| row.event.as_ref().ok());
+        let bytes: usize = events.map(|event| event.payload().len()).sum();
+        if line > 0 {
+            tokio::time::sleep(Duration::from_secs_f64(bytes as f64 / line as f64)).await;
         }
     }
 
@@ -152,18 +207,38 @@ fn strike(counter: &AtomicUsize) -> Result<(), StoreError> {
     }
 }
 
+impl Capture<MemoryTx> for Flaky {
+    async fn insert(&self, tx: &mut MemoryTx, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
+        self.table.insert(tx, rows).await
+    }
+}
+
 #[async_trait]
 impl ClaimStore for Flaky {
     async fn claim(&self, claim: &Claim<'_>) -> Result<Vec<Claimed>, StoreError> {
         self.step("claim");
         self.check_up()?;
         strike(&self.troubles.claims)?;
-        self.table.claim(claim).await
+        // The index of suspects is another one, and small.
+        if claim.suspects == Suspects::Skip {
+            self.walk(claim.from).await;
+        }
+        let mut claimed = self.table.claim(claim).await?;
+        claimed.retain(|row| !self.troubles.gone.lock().unwrap().contains(&row.id));
+        self.transfer(&claimed).await;
+        Ok(claimed)
     }
 
     async fn confirm(&self, holds: &[Held]) -> Result<Vec<EventId>, StoreError> {
         self.step("confirm");
-        self.table.confirm(holds).await
+        self.check_up()?;
+        let mut proved = self.table.confirm(holds).await?;
+        proved.retain(|id| !self.troubles.gone.lock().unwrap().contains(id));
+        Ok(proved)
+    }
+
+    fn epoch(&self) -> u64 {
+        self.troubles.epoch.load(Ordering::SeqCst)
     }
 
     async fn rescue(&self, longest: Duration) -> Result<u64, StoreError> {
@@ -214,18 +289,28 @@ impl InspectStore for Flaky {
     }
 }
 
-impl WakeStore for Flaky {}
+#[async_trait]
+impl WakeStore for Flaky {
+    async fn arm(&self) -> Result<bool, StoreError> {
+        Ok(self.troubles.has_bell.load(Ordering::SeqCst))
+    }
+
+    async fn rung(&self) {
+        self.troubles.bell.notified().await;
+    }
+}
 
 #[async_trait]
 impl LockStore for Flaky {
     async fn lock(&self, lock: &Lock) -> Result<Option<Box<dyn LockedRows>>, StoreError> {
         self.check_up()?;
         strike(&self.troubles.claims)?;
-        let locked = self.table.lock(lock).await?;
-        Ok(locked.map(|rows| {
-            let heard = Arc::new(Mutex::new(Instant::now()));
-            Box::new(FlakyLocked { store: self.clone(), rows, heard }) as Box<dyn LockedRows>
-        }))
+        self.walk(lock.from).await;
+        let Some(mut rows) = self.table.lock(lock).await? else { return Ok(None) };
+        let taken = rows.take();
+        self.transfer(&taken).await;
+        let heard = Arc::new(Mutex::new(Instant::now()));
+        Ok(Some(Box::new(FlakyLocked { store: self.clone(), rows, taken, heard })))
     }
 }
 
@@ -233,6 +318,7 @@ impl LockStore for Flaky {
 struct FlakyLocked {
     store: Flaky,
     rows: Box<dyn LockedRows>,
+    taken: Vec<Claimed>,
     heard: Arc<Mutex<Instant>>,
 }
 
@@ -252,7 +338,7 @@ impl FlakyLocked {
 #[async_trait]
 impl LockedRows for FlakyLocked {
     fn take(&mut self) -> Vec<Claimed> {
-        self.rows.take()
+        std::mem::take(&mut self.taken)
     }
 
     fn idle_limit(&self) -> Option<Duration> {

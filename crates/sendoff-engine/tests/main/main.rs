@@ -3,6 +3,7 @@
 
 mod capture;
 mod carried;
+mod claims;
 mod close;
 mod dispatch;
 mod flaky;
