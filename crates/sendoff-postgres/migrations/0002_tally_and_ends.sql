@@ -16,8 +16,13 @@ create table sendoff.outbox_tally (
     autovacuum_vacuum_threshold = 1000
 );
 
--- What cleanup walks when it may forget dead rows too. They are few, and so is this.
-create index outbox_event_dead on sendoff.outbox_event (done_at) where status = 3;
+-- What cleanup walks when it may forget dead rows too. They are few, and so is this. On a table that is
+-- in use it was made before, without keeping writers waiting, and even asking for it would lock them out.
+do $body$ begin
+    if to_regclass('sendoff.outbox_event_dead') is null then
+        create index outbox_event_dead on sendoff.outbox_event (done_at) where status = 3;
+    end if;
+end $body$;
 
 -- From now on done_at is when a row ended; for those that died before, now is the best answer.
 update sendoff.outbox_event set done_at = now() where status = 3 and done_at is null;

@@ -1,22 +1,25 @@
 -- claim_suspects: hold the visible rows that were lost before and are lost again, oldest due first.
 -- Guarantee: as `claim`, for exactly the rows that `claim` leaves out.
 -- Index: outbox_event_suspect, from $7 on; then primary key.
-with visible as materialized (
-    select event_id, created_at, due_at, seq, locked_by,
-           octet_length(payload) + coalesce(octet_length(headers::text), 0) as size
-      from sendoff.outbox_event
-     where status in (0, 2) and losses > 0
-       and due_at <= now() and due_at >= coalesce($7::timestamptz, '-infinity')
-       and (created_at <= now() - $4::interval or created_at > now())
-       and created_at >= coalesce(now() - $5::interval, '-infinity')
-       and losses + case when locked_by <> $1::text then 1 else 0 end >= 2
-       and event_id <> all ($8::uuid[])
-     order by due_at, seq
-     limit $2::bigint
-       for no key update skip locked
-), fitting as materialized (
+with fitting as materialized (
     select *, sum(size) over reading as total, row_number() over reading as place
-      from visible
+      from (
+          select event_id, created_at, due_at, seq, locked_by,
+                 octet_length(payload)
+                   + case when headers is null then 0
+                          when pg_column_size(headers) <= 200 then pg_column_size(headers)
+                          else octet_length(headers::text) end as size
+            from sendoff.outbox_event
+           where status in (0, 2) and losses > 0
+             and due_at <= now() and due_at >= coalesce($7::timestamptz, '-infinity')
+             and (created_at <= now() - $4::interval or created_at > now())
+             and created_at >= coalesce(now() - $5::interval, '-infinity')
+             and losses + case when locked_by <> $1::text then 1 else 0 end >= 2
+             and event_id <> all ($8::uuid[])
+           order by due_at, seq
+           limit $2::bigint
+             for no key update skip locked
+           ) visible
     window reading as (order by due_at, seq rows unbounded preceding)
 )
 update sendoff.outbox_event e

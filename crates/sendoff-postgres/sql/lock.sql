@@ -4,38 +4,23 @@
 -- payload is known without reading it. How many rows to lock is counted first, over what lies ahead,
 -- so that a batch keeps hardly a row from others that is too much for it.
 -- Index: outbox_event_due, from $5 on.
-with ahead as materialized (
-    select octet_length(payload) + coalesce(octet_length(headers::text), 0) as size, due_at, seq
-      from sendoff.outbox_event
-     where status in (0, 2)
-       and due_at <= now() and due_at >= coalesce($5::timestamptz, '-infinity')
-       and (created_at <= now() - $2::interval or created_at > now())
-       and created_at >= coalesce(now() - $3::interval, '-infinity')
-       and event_id <> all ($6::uuid[])
-     order by due_at, seq
-     limit $1::bigint
-), enough as materialized (
+with enough as materialized (
     select count(*) as rows
       from (select sum(size) over (order by due_at, seq rows unbounded preceding) as total
-              from ahead) read
+              from (select due_at, seq,
+                           octet_length(payload)
+                                + case when headers is null then 0
+                                       when pg_column_size(headers) <= 200 then pg_column_size(headers)
+                                       else octet_length(headers::text) end as size
+                      from sendoff.outbox_event
+                     where status in (0, 2)
+                       and due_at <= now() and due_at >= coalesce($5::timestamptz, '-infinity')
+                       and (created_at <= now() - $2::interval or created_at > now())
+                       and created_at >= coalesce(now() - $3::interval, '-infinity')
+                       and event_id <> all ($6::uuid[])
+                     order by due_at, seq
+                     limit $1::bigint) ahead) read
      where total <= $4::bigint
-), locked as materialized (
-    select event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key,
-           content_type, occurred_at, headers, payload, attempts, due_at, created_at, seq, locked_by,
-           octet_length(payload) + coalesce(octet_length(headers::text), 0) as size
-      from sendoff.outbox_event
-     where status in (0, 2)
-       and due_at <= now() and due_at >= coalesce($5::timestamptz, '-infinity')
-       and (created_at <= now() - $2::interval or created_at > now())
-       and created_at >= coalesce(now() - $3::interval, '-infinity')
-       and event_id <> all ($6::uuid[])
-     order by due_at, seq
-     limit (select greatest(rows, 1) from enough)
-       for update skip locked
-), fitting as (
-    select *, sum(size) over reading as total, row_number() over reading as place
-      from locked
-    window reading as (order by due_at, seq rows unbounded preceding)
 )
 select event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key,
        content_type, occurred_at, headers, payload,
@@ -43,6 +28,21 @@ select event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_k
              2147483647)::integer as attempts,
        due_at, created_at,
        seq, due_at as was_due, locked_by is not null as lost, now() as claimed_at
-  from fitting
+  from (select *, sum(size) over reading as total, row_number() over reading as place
+          from (select *,
+                       octet_length(payload)
+                            + case when headers is null then 0
+                                   when pg_column_size(headers) <= 200 then pg_column_size(headers)
+                                   else octet_length(headers::text) end as size
+                  from sendoff.outbox_event
+                 where status in (0, 2)
+                   and due_at <= now() and due_at >= coalesce($5::timestamptz, '-infinity')
+                   and (created_at <= now() - $2::interval or created_at > now())
+                   and created_at >= coalesce(now() - $3::interval, '-infinity')
+                   and event_id <> all ($6::uuid[])
+                 order by due_at, seq
+                 limit (select greatest(rows, 1) from enough)
+                   for update skip locked) locked
+        window reading as (order by due_at, seq rows unbounded preceding)) fitting
  where total <= $4::bigint or place = 1
  order by place

@@ -9,7 +9,7 @@ use sendoff_engine::store::StoreError;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls};
+use tokio_postgres::{AsyncMessage, CancelToken, Client, Config, Connection, NoTls};
 use tracing::debug;
 
 use crate::bounds::SessionBounds;
@@ -164,6 +164,23 @@ impl Connector {
         tokio::time::timeout(self.timeout, open)
             .await
             .unwrap_or(Err(NotOpened::TooSlow(self.timeout)))
+    }
+
+    /// Asks the server to end what a session is doing, and leaves it at that: where this fails, so
+    /// does everything else.
+    pub(crate) async fn cancel(&self, token: CancelToken) {
+        let cancel = async {
+            match &self.security {
+                Security::Plain => token.cancel_query(NoTls).await,
+                #[cfg(feature = "tls-rustls")]
+                Security::Rustls(tls) => token.cancel_query(tls.clone()).await,
+            }
+        };
+        match tokio::time::timeout(self.timeout, cancel).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => debug!(%error, "a statement could not be cancelled"),
+            Err(_) => debug!("a statement could not be cancelled in time"),
+        }
     }
 
     fn spawn<S, T>(&self, connection: Connection<S, T>, bell: Option<Arc<Notify>>) -> JoinHandle<()>

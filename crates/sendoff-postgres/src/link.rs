@@ -103,9 +103,17 @@ impl Link {
         {
             return Ok(Arc::clone(session));
         }
-        state.session = None;
+        let given_up = state.session.take().filter(|session| session.is_given_up());
         sleep_until(state.not_before).await;
-        match self.connector.open(None).await {
+        // A statement nobody waits for may wait for a lock: without this, each that is given up would
+        // leave one more session behind, where no limit of the session's own ends it.
+        let cancel = async {
+            if let Some(session) = &given_up {
+                self.connector.cancel(session.opened.client.cancel_token()).await;
+            }
+        };
+        let ((), opened) = join(cancel, self.connector.open(None)).await;
+        match opened {
             Ok(opened) => {
                 let session = Arc::new(Session::new(opened));
                 state.session = Some(Arc::clone(&session));
@@ -159,12 +167,14 @@ pub(crate) struct Session {
     opened: Opened,
     prepared: Vec<OnceCell<Prepared>>,
     spoilt: AtomicBool,
+    given_up: AtomicBool,
 }
 
 impl Session {
     pub(crate) fn new(opened: Opened) -> Self {
         let prepared = (0..Sql::COUNT).map(|_| OnceCell::new()).collect();
-        Self { opened, prepared, spoilt: AtomicBool::new(false) }
+        let (spoilt, given_up) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { opened, prepared, spoilt, given_up }
     }
 
     pub(crate) async fn query(
@@ -214,6 +224,11 @@ impl Session {
 
     pub(crate) fn is_usable(&self) -> bool {
         !self.spoilt.load(Ordering::Relaxed) && !self.opened.client.is_closed()
+    }
+
+    /// Whether a statement is under way that nobody waits for.
+    fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Relaxed)
     }
 
     /// Never to be used again.
@@ -286,6 +301,7 @@ impl Unfinished<'_> {
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
+        self.session.given_up.store(true, Ordering::Relaxed);
         self.session.spoil();
         self.connector.lose();
     }

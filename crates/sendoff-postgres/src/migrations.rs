@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::future::Future;
+use std::time::Duration;
 
 use sendoff_engine::store::StoreError;
+use tokio::time::sleep;
 use tokio_postgres::{Client, Row};
 use tracing::info;
 
@@ -15,6 +17,31 @@ use crate::sql::Statement;
 
 /// Full transaction numbers, and `pg_xact_status`, came with this one.
 const OLDEST_SERVER: i32 = 130_000;
+
+/// How long a step waits for its lock, with writers waiting behind it.
+const LOCK_WAIT: &str = "1s";
+/// How often a migration that found something locked is tried, and how long it lets others go on first.
+const TRIES: u32 = 60;
+const PAUSE: Duration = Duration::from_millis(1_000);
+
+/// Patience with whoever has a table locked.
+#[derive(Debug, Default)]
+pub(crate) struct Patience {
+    tries: u32,
+}
+
+impl Patience {
+    /// Whether to try again after this error; waits before it says so.
+    pub(crate) async fn again(&mut self, error: &StoreError) -> bool {
+        self.tries += 1;
+        if !matches!(error, StoreError::Busy(_)) || self.tries >= TRIES {
+            return false;
+        }
+        info!(tries = self.tries, "a migration waits: a transaction keeps a table locked");
+        sleep(PAUSE.mul_f64(0.5 + fastrand::f64())).await;
+        true
+    }
+}
 
 /// What makes the tables of one thing and brings them up to date.
 pub(crate) struct Migrations<'a> {
@@ -153,7 +180,8 @@ impl Migrations<'_> {
 
     /// The last `missing`, each with its number.
     fn steps(&self, missing: usize, shape: impl Fn(&'static str) -> Cow<'static, str>) -> String {
-        let mut script = String::new();
+        // Each step by itself: a writer must not wait for long behind one that waits.
+        let mut script = format!("set local lock_timeout = '{LOCK_WAIT}';\n");
         // Making a schema needs a right that using one does not, also where it exists already.
         if !self.names.is_public() {
             let schema = self.names.schema();

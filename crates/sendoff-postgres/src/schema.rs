@@ -9,7 +9,7 @@ use tokio_postgres::Client;
 
 use crate::error::{failed, misconfigured};
 use crate::layout::for_layout;
-use crate::migrations::{Migrations, Versions};
+use crate::migrations::{Migrations, Patience, Versions};
 use crate::names::Names;
 use crate::options::{Doorbell, Layout, PostgresOptions};
 use crate::store::PostgresStore;
@@ -43,10 +43,56 @@ pub(crate) async fn check_installed(store: &PostgresStore) -> Result<(), StoreEr
 /// Runs what is missing, in one transaction on a connection of its own: whoever drops the future
 /// drops the connection, and the server undoes it.
 pub(crate) async fn migrate(store: &PostgresStore) -> Result<(), StoreError> {
-    let opened = store.connector().open(None).await?;
-    run(&opened.client, store).await.inspect_err(|_| opened.task.abort())?;
-    drop(opened);
+    let mut patience = Patience::default();
+    while let Err(error) = attempt(store).await {
+        if !patience.again(&error).await {
+            return Err(error);
+        }
+    }
     first_partitions(store).await
+}
+
+async fn attempt(store: &PostgresStore) -> Result<(), StoreError> {
+    let opened = store.connector().open(None).await?;
+    let run = async {
+        index_ahead(&opened.client, store).await?;
+        run(&opened.client, store).await
+    };
+    run.await.inspect_err(|_| opened.task.abort())
+}
+
+/// Makes the index of the second migration where the table is in use already: beside its writers, who
+/// would have to wait for the whole of it otherwise. A table in partitions cannot have it that way.
+async fn index_ahead(client: &Client, store: &PostgresStore) -> Result<(), StoreError> {
+    // Asked on another session: this one would remember what is not there, also in the transaction
+    // that asks again once nobody else migrates.
+    let missing =
+        migrations(store.names()).installed(&store.links().upkeep, versions(store)).await?;
+    if missing != Some(MIGRATIONS.len() - 1) || layout(client, store).await? != Layout::Flat {
+        return Ok(());
+    }
+    let put = |text: &str| store.names().put_into(text);
+    let run = async |text: &str| client.batch_execute(text).await.map_err(failed);
+    let known = put("select indisvalid from pg_index
+          where indexrelid = to_regclass('sendoff.outbox_event_dead')");
+    let known = client.query_typed(&known, &[]).await.map_err(failed)?;
+    let valid: Option<bool> =
+        known.first().map(|row| row.try_get(0)).transpose().map_err(failed)?;
+    if valid == Some(true) {
+        return Ok(());
+    }
+    if store.doorbell() == Doorbell::On {
+        // It waits for every transaction that is older, and nobody waits for it.
+        run("set statement_timeout = 0").await?;
+        run("set lock_timeout = 0").await?;
+    }
+    if valid.is_some() {
+        // What a build that was broken off left behind.
+        run(&put("drop index concurrently sendoff.outbox_event_dead")).await?;
+    }
+    run(&put("create index concurrently if not exists outbox_event_dead on sendoff.outbox_event (done_at)
+          where status = 3"))
+    .await
 }
 
 async fn run(client: &Client, store: &PostgresStore) -> Result<(), StoreError> {

@@ -13,7 +13,7 @@ use super::options::{JournalLayout, JournalOptions};
 use super::store::PostgresJournal;
 use crate::error::{failed, misconfigured};
 use crate::layout::{Lines, for_layout};
-use crate::migrations::{Ask, Migrations, Versions};
+use crate::migrations::{Ask, Migrations, Patience, Versions};
 use crate::names::Names;
 use crate::options::Doorbell;
 use crate::sql::Statement;
@@ -67,6 +67,16 @@ pub(super) async fn check_installed(journal: &PostgresJournal) -> Result<(), Sto
 /// Runs what is missing, in one transaction on a connection of its own: whoever drops the future
 /// drops the connection, and the server undoes it.
 pub(super) async fn migrate(journal: &PostgresJournal) -> Result<(), StoreError> {
+    let mut patience = Patience::default();
+    while let Err(error) = attempt(journal).await {
+        if !patience.again(&error).await {
+            return Err(error);
+        }
+    }
+    first_partitions(journal).await
+}
+
+async fn attempt(journal: &PostgresJournal) -> Result<(), StoreError> {
     let opened = journal.connector().open(None).await?;
     let (client, migrations) = (&opened.client, migrations(journal.names()));
     let run = async {
@@ -74,9 +84,7 @@ pub(super) async fn migrate(journal: &PostgresJournal) -> Result<(), StoreError>
         let lines = layout(client, journal).await?;
         migrations.finish(client, missing, |migration| shaped(migration, lines)).await
     };
-    run.await.inspect_err(|_| opened.task.abort())?;
-    drop(opened);
-    first_partitions(journal).await
+    run.await.inspect_err(|_| opened.task.abort())
 }
 
 /// The layout of the tables that are there, or the one they are to have.

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use sendoff_engine::store::{
-    Held, Lock, LockStore, Outcome, Retention, SettleStore, Settlement, StoreError,
+    ClaimStore, Held, Lock, LockStore, Outcome, Retention, SettleStore, Settlement, StoreError,
 };
 use sendoff_postgres::{Doorbell, PostgresOptions, PostgresStore};
 use sendoff_testkit::wait::within;
 use tokio::time::timeout;
 use tokio_postgres::Client;
 
-use crate::place::{Place, claim, due, event, hold_of, write};
+use crate::place::{Place, by, claim, due, event, hold_of, write};
 
 /// Far longer than a statement takes, and shorter than any lock of these tests lasts.
 const PROMPT: Duration = Duration::from_secs(10);
@@ -169,5 +169,30 @@ async fn a_silent_transaction_is_ended_by_the_server_and_one_that_is_kept_awake_
         assert_eq!(freed.take().len(), 1, "what the silent one had, at once");
         freed.rollback().await.unwrap();
         awake.rollback().await.unwrap();
+    }
+}
+
+/// Statements that were given up while a table was locked leave no crowd of sessions behind, also where
+/// no limit of a session's own ends them.
+#[tokio::test]
+async fn statements_that_are_given_up_do_not_pile_up_on_the_server() {
+    for doorbell in [Doorbell::On, Doorbell::Off] {
+        let place = Place::new();
+        let and = if place.url.contains('?') { '&' } else { '?' };
+        let url = format!("{}{and}application_name={}", place.url, place.schema);
+        let options = PostgresOptions { doorbell, ..place.options() };
+        let store = PostgresStore::connect_with(&url, options).await.unwrap();
+        store.migrate().await.unwrap();
+        let _changer = open(&place, "lock table outbox_event in access exclusive mode").await;
+        for _ in 0..15 {
+            let claim = by("a");
+            let _ = timeout(Duration::from_millis(50), store.claim(&claim)).await;
+        }
+        let waiting = format!(
+            "select count(*) from pg_stat_activity
+              where application_name = '{}' and wait_event_type = 'Lock'",
+            place.schema
+        );
+        within(PLENTY, "their end", async || place.number(&waiting).await <= 1).await;
     }
 }

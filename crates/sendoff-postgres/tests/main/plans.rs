@@ -163,6 +163,11 @@ async fn no_statement_grows_with_what_it_is_not_about() {
     for (settings, counted) in [(OURS, false), (OURS, true), ("", true)] {
         for (name, index, plan) in explain(&place, settings, counted).await {
             assert!(plan.contains(index), "{name} uses {index}:\n{plan}");
+            if ["claim", "claim_suspects", "lock"].contains(&name) {
+                let begins =
+                    |line: &str| line.contains("Cond") && line.contains("due_at >= COALESCE");
+                assert!(plan.lines().any(begins), "{name} begins where it is told:\n{plan}");
+            }
             assert_bounded(name, &plan);
         }
     }

@@ -262,3 +262,73 @@ async fn the_second_migration_gives_dead_rows_their_end() {
     assert!(store.find(id).await.unwrap().unwrap().done_at.is_some());
     assert!(store.topics().await.unwrap().is_empty(), "counted from now on");
 }
+
+/// A migration of a table that is in use waits for an open transaction, and lets writers pass.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_migration_that_waits_for_a_lock_keeps_no_writer_waiting() {
+    let place = Place::new();
+    let store = place.store().await;
+    place
+        .run(
+            "drop index outbox_event_dead; drop table outbox_tally_delta;
+             alter table outbox_tally drop column ended_at;
+             delete from outbox_schema where version >= 2;
+             drop table outbox_tally",
+        )
+        .await;
+    let open = place.client().await;
+    let begin = format!("begin; lock table {}.outbox_event in row exclusive mode", place.schema);
+    open.batch_execute(&begin).await.unwrap();
+    let migrating = tokio::spawn({
+        let store = store.clone();
+        async move { store.migrate().await }
+    });
+    let mut client = place.client().await;
+    for _ in 0..30 {
+        let rows = [due(event())];
+        let writing = write(&store, &mut client, &rows);
+        // 2 s, and room for a crowded machine.
+        let written = tokio::time::timeout(std::time::Duration::from_secs(5), writing).await;
+        written.expect("a writer waits for the migration");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert!(!migrating.is_finished(), "an index is made beside the transaction, not under it");
+    open.batch_execute("commit").await.unwrap();
+    migrating.await.unwrap().unwrap();
+    store.check_installed().await.unwrap();
+    let valid = "select count(*) from pg_index
+                  where indexrelid = 'outbox_event_dead'::regclass and indisvalid";
+    assert_eq!(place.number(valid).await, 1);
+}
+
+/// The same where it needs a table for itself for a moment.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_migration_that_needs_a_table_for_itself_waits_in_short_turns() {
+    let place = Place::new();
+    let store = place.store().await;
+    place
+        .run(
+            "drop table outbox_tally_delta; alter table outbox_tally drop column ended_at;
+             delete from outbox_schema where version = 3",
+        )
+        .await;
+    let open = place.client().await;
+    let begin = format!("begin; lock table {}.outbox_tally in row exclusive mode", place.schema);
+    open.batch_execute(&begin).await.unwrap();
+    let migrating = tokio::spawn({
+        let store = store.clone();
+        async move { store.migrate().await }
+    });
+    // As the version before settles.
+    let count = "insert into outbox_tally as t (event_type, status, count) values ('t', 1, 1)
+                 on conflict (event_type, status) do update set count = t.count + 1";
+    for _ in 0..20 {
+        let counted = tokio::time::timeout(std::time::Duration::from_secs(5), place.run(count));
+        counted.await.expect("a settlement waits for the migration");
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    assert!(!migrating.is_finished());
+    open.batch_execute("commit").await.unwrap();
+    migrating.await.unwrap().unwrap();
+    store.check_installed().await.unwrap();
+}

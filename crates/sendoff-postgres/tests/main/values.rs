@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use sendoff_core::{Event, Timestamp};
 use sendoff_engine::capture::{Commit, CommitError, WriteError};
-use sendoff_engine::store::{ClaimStore, InspectStore, Outcome, Purge, RetainStore};
+use sendoff_engine::store::{
+    ClaimStore, InspectStore, Outcome, Purge, RetainStore, SettleStore, Settlement, StoreError,
+};
 use sendoff_engine::{Outbox, OutboxConfig};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::eventually;
@@ -187,4 +189,31 @@ async fn purging_keeps_up_and_touches_only_what_is_done() {
     assert_eq!((counts.new, counts.done, counts.retry, counts.dead), (2_500, 0, 2_500, 2_500));
     let claim = sendoff_engine::store::Claim { limit: 10, ..by("a") };
     assert_eq!(store.claim(&claim).await.unwrap().len(), 10);
+}
+
+/// A database that cannot store every character refuses such an error by itself, and for good: it is
+/// not taken for one that is unavailable.
+#[tokio::test]
+async fn an_error_text_that_the_database_cannot_encode_is_refused() {
+    let place = Place::new();
+    let name = format!("d_{}", place.schema);
+    let admin = place.client().await;
+    let create = format!(
+        "create database {name} encoding 'LATIN1' lc_collate 'C' lc_ctype 'C' template template0"
+    );
+    admin.batch_execute(&create).await.unwrap();
+    let (server, _) = place.url.rsplit_once('/').unwrap();
+    let latin = Place::in_schema(format!("{server}/{name}"), place.schema.clone());
+    let store = latin.store().await;
+    write(&store, &mut latin.client().await, &[due(event())]).await;
+    let held = hold_of(&claim(&store, "a").await[0]);
+    let outcome = |error: &str| Outcome::Dead { attempts: 1, error: error.to_owned() };
+    let settle =
+        async |error: &str| store.settle(&[Settlement { held, outcome: outcome(error) }]).await;
+    let refused = settle("\u{2192} \u{2603}").await;
+    assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
+    assert_eq!(settle("caf\u{e9}").await.unwrap().applied.len(), 1);
+    store.close().await;
+    drop(latin);
+    admin.batch_execute(&format!("drop database {name} with (force)")).await.unwrap();
 }
