@@ -20,6 +20,7 @@ use tracing::{debug, warn};
 
 use crate::access::{Access, Bearer};
 use crate::desk::Desk;
+use crate::places::Heard;
 use crate::problem::{Kind, Problem};
 use crate::routes;
 use crate::serve::serve;
@@ -175,6 +176,9 @@ impl Gate {
         self.access.check(request.headers(), peer).inspect_err(|refusal| {
             debug!(?peer, ?refusal, "a request was refused");
         })?;
+        if let Some(heard) = request.extensions().get::<Heard>() {
+            heard.set();
+        }
         let Ok(_place) = self.room.try_acquire() else {
             let detail = format!("{REQUESTS} requests are being worked on; try again");
             return Err(Problem::new(Kind::Busy, detail));

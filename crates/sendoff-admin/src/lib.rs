@@ -64,6 +64,7 @@ mod answer;
 mod desk;
 mod page;
 mod parked;
+mod places;
 mod problem;
 mod publishers;
 mod routes;

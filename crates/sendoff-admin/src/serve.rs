@@ -3,7 +3,6 @@
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::ConnectInfo;
@@ -13,11 +12,12 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, info, warn};
 
-/// Connections at once. Further ones wait to be accepted.
+use crate::places::{Place, Places};
+
+/// Connections at once. Where there are more, those go that have not asked for anything yet.
 const CONNECTIONS: usize = 64;
 /// How long the head of a request may take, and so how long a connection may be idle.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
@@ -37,13 +37,13 @@ pub(crate) async fn serve(
     stop: impl Future<Output = ()> + Send,
 ) {
     let mut stop = std::pin::pin!(stop);
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    let places = Places::new(CONNECTIONS);
     let graceful = GracefulShutdown::new();
     loop {
         let accepted = tokio::select! {
             biased;
             () = &mut stop => break,
-            accepted = accept(&listener, &room) => accepted,
+            accepted = accept(&listener, &places) => accepted,
         };
         let (place, stream, peer) = match accepted {
             Ok(accepted) => accepted,
@@ -54,7 +54,8 @@ pub(crate) async fn serve(
                 continue;
             }
         };
-        let known = router.clone().layer(Extension(ConnectInfo(peer)));
+        let known = router.clone();
+        let known = known.layer(Extension(ConnectInfo(peer))).layer(Extension(place.heard.clone()));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_TIMEOUT)
@@ -63,9 +64,13 @@ pub(crate) async fn serve(
             .serve_connection(TokioIo::new(stream), TowerToHyperService::new(known));
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
-            let _place = place;
-            if let Err(error) = connection.await {
-                debug!(%peer, %error, "a connection ended");
+            tokio::select! {
+                ended = connection => {
+                    if let Err(error) = ended {
+                        debug!(%peer, %error, "a connection ended");
+                    }
+                }
+                () = place.cut.notified() => debug!(%peer, "a connection made way for another"),
             }
         });
     }
@@ -74,11 +79,12 @@ pub(crate) async fn serve(
     info!(drained, "serving ended");
 }
 
+/// Accepts first: nobody makes way while nobody comes.
 async fn accept(
     listener: &TcpListener,
-    room: &Arc<Semaphore>,
-) -> io::Result<(tokio::sync::OwnedSemaphorePermit, TcpStream, SocketAddr)> {
-    let place = Arc::clone(room).acquire_owned().await.map_err(io::Error::other)?;
+    places: &Places,
+) -> io::Result<(Place, TcpStream, SocketAddr)> {
     let (stream, peer) = listener.accept().await?;
+    let place = places.take().await.ok_or(io::ErrorKind::NotConnected)?;
     Ok((place, stream, peer))
 }

@@ -49,3 +49,24 @@ async fn a_connection_is_not_kept_for_whoever_says_nothing() {
     assert!(!answer.contains("200"), "{answer}");
     served.close().await;
 }
+
+/// Whoever opens connections and says nothing, or has no token, keeps no user waiting.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_idle_connections_keep_nobody_waiting() {
+    let served = Served::by(Admin::new(&Journal::new(MemoryJournal::new())).token(token())).await;
+    let mut idle = Vec::new();
+    for number in 0..1_000 {
+        let mut stream = TcpStream::connect(served.client.address).await.unwrap();
+        if number % 2 == 0 {
+            let refused = "GET /api/outbox/publishers HTTP/1.1\r\nhost: x\r\n\r\n";
+            let _ = stream.write_all(refused.as_bytes()).await;
+        }
+        idle.push(stream);
+    }
+    for _ in 0..5 {
+        let answer = timeout(Duration::from_secs(1), served.client.get("/publishers")).await;
+        assert_eq!(answer.expect("it is answered within a second").status, 200);
+    }
+    drop(idle);
+    served.close().await;
+}
