@@ -19,9 +19,10 @@ use crate::options::Doorbell;
 use crate::sql::Statement;
 
 /// Every migration, the oldest first. What a published one does never changes.
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     include_str!("../../migrations/journal/0001_journal.sql"),
     include_str!("../../migrations/journal/0002_publish.sql"),
+    include_str!("../../migrations/journal/0003_durable.sql"),
 ];
 
 /// What the first of them has besides, in partitions.

@@ -27,7 +27,7 @@ pub(crate) fn server(settings: &[&str]) -> Option<(Server, Place)> {
     Some((server, place))
 }
 
-async fn journal(server: &Server) -> Log {
+pub(crate) async fn journal(server: &Server) -> Log {
     let store = PostgresJournal::connect_with(&server.url(), JournalOptions::default()).await;
     let store = store.unwrap();
     store.migrate().await.unwrap();
@@ -87,6 +87,17 @@ pub(crate) async fn stop_writing_the_log(client: &Client) {
     assert!(stopped.unwrap().success());
 }
 
+/// Facts that are gone after a crash: not appended by the library, which makes them durable.
+async fn lose(client: &Client) {
+    // More than the sequence writes ahead.
+    for _ in 0..60 {
+        let lost = "insert into journal_event (event_id, event_type, tags, content_type, occurred_at,
+                    recorded_at, payload)
+                    values (gen_random_uuid(), 'lost', '{}', 'application/json', now(), now(), '{}')";
+        client.batch_execute(lost).await.unwrap();
+    }
+}
+
 /// Holds J6: a server that lost its last commits gives their positions again. Whoever goes on from
 /// the position that is stored with them loses nothing, and who goes on from memory is refused.
 #[tokio::test]
@@ -99,10 +110,7 @@ async fn positions_that_went_back_with_a_crash_hide_no_fact() {
         "insert into journal_cursor (topic, publisher, last_position) values ('t', 'p', 1)";
     client.batch_execute(stored).await.unwrap();
     stop_writing_the_log(&client).await;
-    // More than the sequence writes ahead.
-    for _ in 0..60 {
-        journal.append([fact("lost", &[])]).await.unwrap();
-    }
+    lose(&client).await;
     let mut reader = tail(&journal).await;
     let (passed, _) = settled(&mut reader).await;
     assert_eq!(passed.len(), 61);
@@ -138,11 +146,9 @@ async fn what_is_recorded_at_positions_that_were_lost_is_published() {
     let node = node.start().await.unwrap();
     journal.append([fact("durable", &[])]).await.unwrap();
     stored(&journal, "p", 1).await;
-    stop_writing_the_log(&connect(&server.url()).await.unwrap()).await;
-    // More than the sequence writes ahead.
-    for _ in 0..60 {
-        journal.append([fact("lost", &[])]).await.unwrap();
-    }
+    let client = connect(&server.url()).await.unwrap();
+    stop_writing_the_log(&client).await;
+    lose(&client).await;
     stored(&journal, "p", 61).await;
     server.kill();
     server.up();

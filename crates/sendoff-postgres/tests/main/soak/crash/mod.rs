@@ -1,3 +1,4 @@
 //! The server crashes right after something left.
 
+mod journal;
 mod outbox;
