@@ -55,6 +55,9 @@ pub const TAGS: usize = 64;
 pub const APPEND_FACTS: usize = 1_000;
 /// Payload bytes of one append, which is one statement: far from where servers refuse a message.
 pub const APPEND_BYTES: usize = 64 * 1024 * 1024;
+/// Payload and header bytes of one reading of the journal, whatever its rows are: a few times as many
+/// are in memory while it is taken in, and a line that is slow carries them in seconds.
+pub const READ_BYTES: usize = 8 * 1024 * 1024;
 /// Items of a query. Each is looked up by itself.
 pub const QUERY_ITEMS: usize = 256;
 /// Types of one item of a query, and of a topic.

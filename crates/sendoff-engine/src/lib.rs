@@ -6,6 +6,7 @@
 //!
 //! Not here: SQL (see the store crates), pure decisions (see `sendoff-core`).
 
+mod appetite;
 pub mod capture;
 mod clock;
 mod config;

@@ -42,6 +42,7 @@ mod busy;
 mod capture;
 mod claim;
 mod connect;
+mod durable;
 mod error;
 mod inspect;
 mod journal;

@@ -61,10 +61,19 @@ impl Node {
     ///
     /// Where it does not for a minute.
     pub fn says(&self, what: &str) {
+        self.says_within(PLENTY, what);
+    }
+
+    /// Waits until it says something that begins like this, and returns what followed.
+    ///
+    /// # Panics
+    ///
+    /// Where it does not for so long.
+    pub fn says_within(&self, time: Duration, what: &str) -> String {
         loop {
-            let line = self.lines.recv_timeout(PLENTY).unwrap_or_else(|_| panic!("no `{what}`"));
-            if line.starts_with(what) {
-                return;
+            let line = self.lines.recv_timeout(time).unwrap_or_else(|_| panic!("no `{what}`"));
+            if let Some(rest) = line.strip_prefix(what) {
+                return rest.trim().to_owned();
             }
         }
     }

@@ -2,16 +2,20 @@
 //!
 //! Forwards bytes between clients and one server. [`cut`](Proxy::cut) makes it break the next
 //! connection on which a text goes by: a COMMIT on its way there, or its answer on the way back.
+//! [`slow_down`](Proxy::slow_down) makes it a line of so many bytes a second for what the server says,
+//! and [`carried`](Proxy::carried) counts that.
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
 
 /// Where the link breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +54,36 @@ pub enum Cut {
 pub struct Proxy {
     address: SocketAddr,
     cut: Arc<Mutex<Option<Cut>>>,
+    line: Arc<Line>,
     accepting: JoinHandle<()>,
+}
+
+/// The way from the server to its clients, which all links share.
+#[derive(Debug, Default)]
+struct Line {
+    carried: AtomicU64,
+    /// Bytes a second; 0 where nothing slows it down.
+    rate: AtomicU64,
+    /// When what is under way will have come through.
+    free_at: Mutex<Option<Instant>>,
+}
+
+impl Line {
+    /// Comes back when so many bytes are through.
+    async fn carry(&self, bytes: usize) {
+        self.carried.fetch_add(bytes as u64, Ordering::SeqCst);
+        let rate = self.rate.load(Ordering::SeqCst);
+        if rate == 0 {
+            return;
+        }
+        let through = {
+            let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
+            let now = Instant::now();
+            let begins = free_at.map_or(now, |at| at.max(now));
+            *free_at.insert(begins + Duration::from_secs_f64(bytes as f64 / rate as f64))
+        };
+        sleep_until(through).await;
+    }
 }
 
 impl Proxy {
@@ -59,19 +92,30 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let cut = Arc::new(Mutex::new(None));
-        let armed = Arc::clone(&cut);
+        let line = Arc::new(Line::default());
+        let (armed, shared) = (Arc::clone(&cut), Arc::clone(&line));
         let accepting = tokio::spawn(async move {
             let mut links = tokio::task::JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
-                links.spawn(link(client, server, Arc::clone(&armed)));
+                links.spawn(link(client, server, Arc::clone(&armed), Arc::clone(&shared)));
             }
         });
-        Ok(Self { address, cut, accepting })
+        Ok(Self { address, cut, line, accepting })
     }
 
     /// Where clients connect to.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// What the server says comes with so many bytes a second from now on, over all links together.
+    pub fn slow_down(&self, bytes_a_second: u64) {
+        self.line.rate.store(bytes_a_second, Ordering::SeqCst);
+    }
+
+    /// How many bytes the server has said so far.
+    pub fn carried(&self) -> u64 {
+        self.line.carried.load(Ordering::SeqCst)
     }
 
     /// Breaks one link, the next one that this fits.
@@ -94,7 +138,7 @@ impl Drop for Proxy {
 type Armed = Arc<Mutex<Option<Cut>>>;
 
 /// Both directions, until one of them ends; then both do.
-async fn link(client: TcpStream, server: SocketAddr, armed: Armed) {
+async fn link(client: TcpStream, server: SocketAddr, armed: Armed, line: Arc<Line>) {
     let Ok(server) = TcpStream::connect(server).await else { return };
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (from_client, to_client) = client.into_split();
@@ -102,7 +146,7 @@ async fn link(client: TcpStream, server: SocketAddr, armed: Armed) {
     let begun = AtomicBool::new(false);
     tokio::select! {
         _ = requests(from_client, to_server, &armed, &begun) => {}
-        _ = replies(from_server, to_client, &armed, &begun) => {}
+        _ = replies(from_server, to_client, &armed, &begun, &line) => {}
     }
 }
 
@@ -151,10 +195,12 @@ async fn replies(
     mut to: OwnedWriteHalf,
     armed: &Armed,
     begun: &AtomicBool,
+    line: &Line,
 ) -> io::Result<()> {
     let mut seen = Window::default();
     loop {
         let chunk = read(&mut from).await?;
+        line.carry(chunk.len()).await;
         seen.push(&chunk);
         let begun = begun.load(Ordering::SeqCst);
         match armed_now(armed) {

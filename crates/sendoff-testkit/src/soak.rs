@@ -38,6 +38,11 @@ pub fn lasting(short: Duration, long: Duration) -> Duration {
     if number(ROUNDS).is_some() { long } else { short }
 }
 
+/// How much of something: `short`, and `long` in a soak.
+pub fn amount(short: u64, long: u64) -> u64 {
+    if number(ROUNDS).is_some() { long } else { short }
+}
+
 /// What is drawn: the same every day, and something else in each soak, which prints its seed.
 pub fn random(seed: u64) -> Rng {
     Rng::with_seed(number(SEED).unwrap_or(seed))

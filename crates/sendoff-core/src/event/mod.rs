@@ -148,6 +148,12 @@ impl Event {
         &self.0.stored.payload
     }
 
+    /// Bytes of its payload and its headers: what most of its size is, in memory and on the wire.
+    pub fn size(&self) -> usize {
+        let headers = self.headers().iter().map(|(name, value)| name.len() + value.len());
+        self.payload().len() + headers.sum::<usize>()
+    }
+
     /// When it happened, by the writer's clock.
     pub fn occurred_at(&self) -> Timestamp {
         self.0.stored.occurred_at

@@ -20,7 +20,9 @@ use crate::timestamp::Timestamp;
 /// No timer decides anything, and transactions that never touched the journal cannot matter.
 ///
 /// This is the decision alone. A store makes the looks; [`take`](Self::take) says how much of each
-/// may be passed on, and [`ask`](Self::ask) what the next look has to bring.
+/// may be passed on, and [`ask`](Self::ask) and [`up_to`](Self::up_to) what the next look has to bring.
+/// While it waits, that is the gap alone: what lies after it is read when the gap has closed, not again
+/// and again until then.
 #[derive(Debug, Clone)]
 pub struct Tail {
     at: Position,
@@ -44,8 +46,10 @@ enum State {
     Starting,
     /// As far as anybody knows there is no gap.
     Reading,
-    /// The next number is missing, and a later one is there.
-    AtGap,
+    /// Numbers up to this one are missing, and a later one is there.
+    AtGap(Position),
+    /// The gap is closed. What lies after it has not been read since.
+    Closed,
 }
 
 /// A proof under way: no number up to `up_to` is missing for good until none of `awaited` is left.
@@ -83,7 +87,7 @@ pub struct Look<'a> {
     pub proved: Position,
     /// The positions that are there above the tail's own, ascending, from the first on.
     pub rows: &'a [Position],
-    /// Whether there was nothing above the last of them.
+    /// Whether there was nothing above the last of them, as far as was [asked](Tail::up_to).
     pub complete: bool,
 }
 
@@ -247,14 +251,27 @@ impl Tail {
     pub fn ask(&self) -> Ask {
         match self.state {
             State::Reading => Ask::Rows,
-            State::Starting | State::AtGap => Ask::HoldersThenRows,
+            State::Starting | State::AtGap(_) | State::Closed => Ask::HoldersThenRows,
+        }
+    }
+
+    /// Up to which position the next look is of any use: to the end of the gap while it waits there.
+    pub fn up_to(&self) -> Position {
+        match self.state {
+            State::AtGap(last) if self.is_waiting() => last,
+            _ => Position::END,
         }
     }
 
     /// Whether somebody else must finish before another look can decide anything. Where not, and
     /// there is a gap, there is no reason to wait with it.
     pub fn is_waiting(&self) -> bool {
-        !self.proofs.is_empty()
+        self.state != State::Closed && !self.proofs.is_empty()
+    }
+
+    /// Whether a gap has just closed, so that there is something after it to be read at once.
+    pub fn is_closed(&self) -> bool {
+        self.state == State::Closed
     }
 
     /// Whether rows are of any use yet.
@@ -265,6 +282,7 @@ impl Tail {
     /// Takes a look into account.
     pub fn take(&mut self, look: &Look<'_>) -> Result<Seen, Unsafe> {
         self.check(look)?;
+        let asked = self.up_to();
         if let Some(holders) = look.holders {
             self.hear(holders);
         }
@@ -278,7 +296,7 @@ impl Tail {
                 }
                 Seen { deliver: 0, gap: None, waits_for: self.awaited() }
             }
-            State::Reading | State::AtGap => self.pass(look),
+            State::Reading | State::AtGap(_) | State::Closed => self.pass(look, asked),
         };
         self.head = Some(look.head);
         Ok(seen)
@@ -325,7 +343,7 @@ impl Tail {
         if let Some(up_to) = self.head
             && up_to > proving
             && self.proofs.len() < PROOFS
-            && (self.state == State::AtGap || self.proofs.is_empty())
+            && (self.state != State::Starting || self.proofs.is_empty())
         {
             self.proofs.push_back(Proof { up_to, awaited: now.clone() });
         }
@@ -335,24 +353,38 @@ impl Tail {
         self.before = now;
     }
 
-    /// How many rows are without a gap, or with gaps that are decided.
-    fn pass(&mut self, look: &Look<'_>) -> Seen {
+    /// How many rows are without a gap, or with gaps that are decided; of a look up to `asked`.
+    fn pass(&mut self, look: &Look<'_>, asked: Position) -> Seen {
         let mut deliver = 0;
         for &row in look.rows {
-            let missing = self.at.next();
-            if row > missing && row.get() - 1 > self.proved.get() {
-                self.state = State::AtGap;
-                let from = missing.max(self.proved.next());
-                let until = Position::new(row.get() - 1).unwrap_or(Position::END);
-                return Seen { deliver, gap: Some((from, until)), waits_for: self.awaited() };
+            if row > self.at.next() && row.get() - 1 > self.proved.get() {
+                // A look at a gap alone says nothing of where it ends.
+                let last = Position::new(row.get() - 1).unwrap_or(Position::END);
+                let last = if asked == Position::END { last } else { asked };
+                return self.stop(deliver, last);
             }
             self.at = row;
             deliver += 1;
         }
         let decided = if look.complete { self.proved } else { look.proved };
-        self.at = self.at.max(decided);
-        self.read_on();
+        self.at = self.at.max(decided.min(asked));
+        if self.at < asked && asked < Position::END {
+            return self.stop(deliver, asked);
+        }
+        if asked < Position::END {
+            // The proofs go on: there may be other gaps after this one.
+            self.state = State::Closed;
+        } else {
+            self.read_on();
+        }
         Seen { deliver, gap: None, waits_for: Vec::new() }
+    }
+
+    /// Waits where a number is missing.
+    fn stop(&mut self, deliver: usize, last: Position) -> Seen {
+        self.state = State::AtGap(last);
+        let first = self.at.next().max(self.proved.next());
+        Seen { deliver, gap: Some((first, last)), waits_for: self.awaited() }
     }
 
     /// There is nothing to prove any more.

@@ -9,7 +9,7 @@ use sendoff_core::limits;
 
 use super::handle::Journal;
 use super::publish::{PublishStore, Publishers, Which};
-use super::store::JournalStore;
+use super::store::{JournalStore, Page};
 use crate::store::StoreError;
 
 /// Facts that were set aside and are counted, page by page: beyond that the number is worth less than
@@ -21,7 +21,7 @@ impl<S: JournalStore> Journal<S> {
     pub async fn checkup(&self) -> Result<Checkup, StoreError> {
         let mut source = self.store().tail().await?;
         // Behind everything: what the rows are does not matter here.
-        let look = source.look(Ask::Rows, Position::END, 1).await?;
+        let look = source.look(Ask::Rows, Page::first(Position::END, Position::END)).await?;
         let holders = self.holders().await?;
         // Last, so that nothing seems to be from the future.
         let vitals = self.store().vitals().await?;

@@ -8,7 +8,7 @@ use sendoff_core::journal::{Append, Ask, Holder, Position, Query, Recorded, Sequ
 
 use super::error::{AppendError, Conflict, DecideError};
 use super::publish::Desk;
-use super::store::{JournalStore, Page, Receipt, TailLook, TailRow, TailSource};
+use super::store::{Found, JournalStore, Page, Receipt, TailLook, TailRow, TailSource};
 use crate::lock::lock;
 use crate::store::StoreError;
 
@@ -55,11 +55,21 @@ impl MemoryJournal {
         lock(&self.0.facts)
     }
 
-    fn page(&self, query: &Query, page: Page) -> Vec<Recorded> {
+    fn page(&self, query: &Query, page: Page) -> Found {
         let facts = self.facts();
         let range =
             facts.kept.iter().filter(|f| f.position > page.after && f.position <= page.up_to);
-        range.filter(|fact| query.selects(fact)).take(page.limit).cloned().collect()
+        let (mut found, mut bytes) = (Found::default(), 0);
+        for fact in range.filter(|fact| query.selects(fact)) {
+            bytes += fact.event().size();
+            let fits = bytes <= page.bytes || found.facts.is_empty();
+            if !fits || found.facts.len() == page.limit {
+                found.more = true;
+                break;
+            }
+            found.facts.push(fact.clone());
+        }
+        found
     }
 }
 
@@ -113,7 +123,7 @@ impl JournalStore for MemoryJournal {
         Ok(self.head().await?)
     }
 
-    async fn read(&self, query: &Query, page: Page) -> Result<Vec<Recorded>, StoreError> {
+    async fn read(&self, query: &Query, page: Page) -> Result<Found, StoreError> {
         Ok(self.page(query, page))
     }
 
@@ -132,15 +142,9 @@ impl JournalStore for MemoryJournal {
 
 #[async_trait]
 impl TailSource for MemoryJournal {
-    async fn look(
-        &mut self,
-        ask: Ask,
-        after: Position,
-        limit: usize,
-    ) -> Result<TailLook, StoreError> {
-        let rows = self.page(&Query::all(), Page { after, up_to: Position::END, limit });
+    async fn look(&mut self, ask: Ask, page: Page) -> Result<TailLook, StoreError> {
+        let Found { facts, more } = self.page(&Query::all(), page);
         let head = self.head().await?;
-        let complete = rows.len() < limit || rows.last().is_none_or(|last| last.position == head);
         Ok(TailLook {
             server: Server { started_at: Timestamp::from_micros(0), in_recovery: false },
             sequence: Sequence::ONE_BY_ONE,
@@ -149,11 +153,11 @@ impl TailSource for MemoryJournal {
             holders: (ask == Ask::HoldersThenRows).then(Vec::new),
             proved: Position::START,
             undecided: None,
-            rows: rows
+            rows: facts
                 .into_iter()
                 .map(|fact| TailRow { position: fact.position, recorded: Ok(fact) })
                 .collect(),
-            complete,
+            complete: !more,
         })
     }
 }

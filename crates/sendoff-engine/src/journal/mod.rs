@@ -27,7 +27,7 @@ pub use handle::Journal;
 pub use memory::MemoryJournal;
 pub use model::{Decided, Fold, Model, fold};
 pub use store::{
-    AppendIn, AppendInBlocking, JournalStore, Page, Receipt, TailLook, TailRow, TailSource,
+    AppendIn, AppendInBlocking, Found, JournalStore, Page, Receipt, TailLook, TailRow, TailSource,
     Undecided,
 };
 pub use tail::{Batch, TailOptions, TailReader};

@@ -8,7 +8,7 @@ use sendoff_core::journal::doctor::Vitals;
 use sendoff_core::journal::{
     Append, Ask, Holder, HolderId, Position, Query, Recorded, Sequence, Server,
 };
-use sendoff_core::{Timestamp, Undecodable};
+use sendoff_core::{Timestamp, Undecodable, limits};
 
 use super::error::{AppendError, DecideError};
 use crate::store::StoreError;
@@ -29,7 +29,7 @@ pub trait JournalStore: Send + Sync + 'static {
     /// Facts that the query means, in the order of their positions.
     ///
     /// Without a mark as its end a page may miss what commits later with a lower position.
-    async fn read(&self, query: &Query, page: Page) -> Result<Vec<Recorded>, StoreError>;
+    async fn read(&self, query: &Query, page: Page) -> Result<Found, StoreError>;
 
     /// The highest position that was taken, by whatever is or will be there.
     async fn head(&self) -> Result<Position, StoreError>;
@@ -63,7 +63,7 @@ impl<S: JournalStore + ?Sized> JournalStore for Arc<S> {
         (**self).mark(query).await
     }
 
-    async fn read(&self, query: &Query, page: Page) -> Result<Vec<Recorded>, StoreError> {
+    async fn read(&self, query: &Query, page: Page) -> Result<Found, StoreError> {
         (**self).read(query, page).await
     }
 
@@ -115,28 +115,41 @@ pub struct Receipt {
     pub fresh: bool,
 }
 
-/// Which part of what a query means.
+/// Which part of what a query means, and how much of it at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page {
     /// Above this position.
     pub after: Position,
     /// Up to this one, which is included.
     pub up_to: Position,
-    /// Not more than this.
+    /// Not more rows than this.
     pub limit: usize,
+    /// Not more bytes of payloads and headers than this, but always one row where there is one. The
+    /// database decides it, before anything is sent: a page must not depend on how large rows are.
+    pub bytes: usize,
+}
+
+impl Page {
+    /// The first row between two positions.
+    pub fn first(after: Position, up_to: Position) -> Self {
+        Self { after, up_to, limit: 1, bytes: limits::READ_BYTES }
+    }
+}
+
+/// What a page had.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Found {
+    /// Facts, in the order of their positions.
+    pub facts: Vec<Recorded>,
+    /// Whether the page ended before everything was on it that there is.
+    pub more: bool,
 }
 
 /// Looks at the end of a journal, always on the same connection.
 #[async_trait]
 pub trait TailSource: Send + 'static {
-    /// One look: the holders, if they are asked for, and then the rows above `after`, at most
-    /// `limit`.
-    async fn look(
-        &mut self,
-        ask: Ask,
-        after: Position,
-        limit: usize,
-    ) -> Result<TailLook, StoreError>;
+    /// One look: the holders, if they are asked for, and then the rows of the page.
+    async fn look(&mut self, ask: Ask, page: Page) -> Result<TailLook, StoreError>;
 }
 
 /// What was seen at the end of a journal.
@@ -158,7 +171,7 @@ pub struct TailLook {
     pub undecided: Option<Undecided>,
     /// The rows, in order.
     pub rows: Vec<TailRow>,
-    /// Whether there was nothing above the last of them.
+    /// Whether there was nothing above the last of them, up to the end of the page.
     pub complete: bool,
 }
 

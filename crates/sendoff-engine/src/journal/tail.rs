@@ -7,13 +7,16 @@ use sendoff_core::limits;
 use tokio::sync::Notify;
 
 use super::error::TailError;
-use super::store::{TailRow, TailSource, Undecided};
+use super::store::{Page, TailRow, TailSource, Undecided};
+use crate::appetite::Portion;
 
 /// How a tail waits. Nothing here decides what it passes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TailOptions {
     /// How many rows a batch has at most.
     pub batch: usize,
+    /// How many bytes of payloads and headers; a row that is larger by itself comes alone.
+    pub batch_bytes: usize,
     /// How long after a look in vain the next one is made, if nobody in this process appends.
     pub interval: Duration,
     /// The same while it waits for somebody to finish.
@@ -21,10 +24,11 @@ pub struct TailOptions {
 }
 
 impl Default for TailOptions {
-    /// Batches of 100, a look every second, and every 10 ms at a gap.
+    /// Batches of 100 rows or 8 MiB, a look every second, and every 10 ms at a gap.
     fn default() -> Self {
         Self {
             batch: 100,
+            batch_bytes: limits::READ_BYTES,
             interval: Duration::from_secs(1),
             gap_interval: Duration::from_millis(10),
         }
@@ -64,6 +68,15 @@ pub struct Batch {
     pub gap: Option<(Position, Position)>,
     /// Who is waited for; [`Journal::holders`](super::Journal::holders) says more of them.
     pub waits_for: Vec<HolderId>,
+}
+
+impl Batch {
+    /// How much was passed on.
+    pub(super) fn portion(&self) -> Portion {
+        let sizes = self.rows.iter().filter_map(|row| row.recorded.as_ref().ok());
+        let bytes = sizes.map(|fact| fact.event().size()).sum();
+        Portion { rows: self.rows.len(), bytes }
+    }
 }
 
 impl TailReader {
@@ -109,7 +122,7 @@ impl TailReader {
             _ if !batch.rows.is_empty() => Rest::None,
             (_, true) => Rest::AtGap,
             (Some(_), false) => Rest::None,
-            (None, false) if self.is_starting() => Rest::None,
+            (None, false) if self.is_starting() || self.tail.is_closed() => Rest::None,
             (None, false) => Rest::Idle,
         }
     }
@@ -123,7 +136,9 @@ impl TailReader {
     pub async fn look(&mut self) -> Result<Batch, TailError> {
         let most = self.options.batch.clamp(1, limits::BATCH_ROWS);
         let limit = if self.tail.wants_rows() { most } else { 1 };
-        let mut look = self.source.look(self.tail.ask(), self.tail.at(), limit).await?;
+        let bytes = self.options.batch_bytes;
+        let page = Page { after: self.tail.at(), up_to: self.tail.up_to(), limit, bytes };
+        let mut look = self.source.look(self.tail.ask(), page).await?;
         let positions: Vec<_> = look.rows.iter().map(|row| row.position).collect();
         let seen = self.tail.take(&Look {
             server: look.server,
@@ -140,6 +155,11 @@ impl TailReader {
             None => (seen.gap, seen.waits_for),
         };
         Ok(Batch { rows: look.rows, up_to: self.tail.at(), gap, waits_for })
+    }
+
+    /// Looks for so much from now on.
+    pub(super) fn ask_for(&mut self, Portion { rows, bytes }: Portion) {
+        (self.options.batch, self.options.batch_bytes) = (rows, bytes);
     }
 
     /// Everything up to here was passed on, or never will be there.

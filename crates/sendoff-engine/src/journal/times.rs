@@ -23,9 +23,9 @@ pub(super) async fn position_before<S: JournalStore + ?Sized>(
     // Everything up to `low` is older; the first fact behind `high` is not.
     while low < high {
         let middle = low + (high - low) / 2;
-        let page = Page { after: place(middle), up_to: place(high), limit: 1 };
+        let page = Page::first(place(middle), place(high));
         let next = store.read(&Query::all(), page).await?;
-        match next.first() {
+        match next.facts.first() {
             Some(fact) if fact.recorded_at < time => low = fact.position.get(),
             _ => high = middle,
         }

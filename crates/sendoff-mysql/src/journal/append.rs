@@ -228,7 +228,7 @@ impl Appending<'_> {
         let slots = self.append.locks().slots(ANCHORS);
         lock(sql, &slots).iter().for_each(|statement| add(statement));
         if let Some(condition) = condition {
-            let page = Page { after: condition.after, up_to: Position::END, limit: 1 };
+            let page = Page::first(condition.after, Position::END);
             let found = searches(sql, &condition.query, page, Manner::Locking, &Rarest::default());
             add(&sql.journal_clash.with(&[("searches", &found)]));
         }

@@ -22,6 +22,12 @@ mod column {
     pub(super) const PAYLOAD: usize = 8;
     pub(super) const CORRELATION_ID: usize = 9;
     pub(super) const CAUSATION_ID: usize = 10;
+    pub(super) const FITS: usize = 11;
+}
+
+/// Whether the row fits into the page, or only says that there is more.
+pub(super) fn fits(row: &Row) -> Result<bool, StoreError> {
+    Ok(integer(row, column::FITS)? != 0)
 }
 
 pub(super) fn position(row: &Row, column: usize) -> Result<Position, StoreError> {

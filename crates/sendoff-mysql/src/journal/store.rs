@@ -4,9 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use sendoff_core::journal::doctor::{ForgetfulSetting, StricterDefault, Vitals};
-use sendoff_core::journal::{Append, Holder, HolderId, Locks, Position, Query, Recorded};
+use sendoff_core::journal::{Append, Holder, HolderId, Locks, Position, Query};
 use sendoff_core::limits;
-use sendoff_engine::journal::{AppendError, DecideError, JournalStore, Page, Receipt, TailSource};
+use sendoff_engine::journal::{
+    AppendError, DecideError, Found, JournalStore, Page, Receipt, TailSource,
+};
 use sendoff_engine::store::StoreError;
 
 use super::append::{self, Whose, refused_gate};
@@ -229,16 +231,25 @@ impl JournalStore for MysqlJournal {
         }
     }
 
-    async fn read(&self, query: &Query, page: Page) -> Result<Vec<Recorded>, StoreError> {
+    async fn read(&self, query: &Query, page: Page) -> Result<Found, StoreError> {
         self.check_open()?;
         let page = Page { limit: page.limit.min(limits::BATCH_ROWS), ..page };
         let rarest = self.rarest(query, page).await?;
         let found = searches(self.sql(), query, page, Manner::Looking, &rarest);
-        let limit = Literal::count(page.limit);
-        let text = self.sql().journal_read.with(&[("searches", &found), ("limit", &limit)]);
-        let rows = self.connections().query(&text).await?;
-        let recorded = rows.into_iter().map(facts::recorded);
-        recorded.collect::<Result<_, _>>().map_err(|error| StoreError::Refused(error.into()))
+        let (limit, bytes) = (Literal::count(page.limit), Literal::count(page.bytes));
+        let values: [(&str, &Literal); 3] =
+            [("searches", &found), ("limit", &limit), ("bytes", &bytes)];
+        let rows = self.connections().query(&self.sql().journal_read.with(&values)).await?;
+        let mut found = Found { facts: Vec::new(), more: rows.len() >= page.limit };
+        for row in rows {
+            if facts::fits(&row)? {
+                let fact = facts::recorded(row);
+                found.facts.push(fact.map_err(|error| StoreError::Refused(error.into()))?);
+            } else {
+                found.more = true;
+            }
+        }
+        Ok(found)
     }
 
     async fn head(&self) -> Result<Position, StoreError> {

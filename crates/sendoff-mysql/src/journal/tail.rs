@@ -19,7 +19,7 @@ use futures_util::future::join;
 use mysql_async::{Conn, Error, Row};
 use sendoff_core::Timestamp;
 use sendoff_core::journal::{Ask, HolderId, Position, Sequence, Server};
-use sendoff_engine::journal::{JournalStore, TailLook, TailRow, TailSource, Undecided};
+use sendoff_engine::journal::{JournalStore, Page, TailLook, TailRow, TailSource, Undecided};
 use sendoff_engine::store::StoreError;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -61,8 +61,7 @@ type Running = JoinHandle<(Worker, Result<TailLook, StoreError>)>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Asked {
     ask: Ask,
-    after: Position,
-    limit: usize,
+    page: Page,
 }
 
 impl MysqlTail {
@@ -88,14 +87,9 @@ impl MysqlTail {
 
 #[async_trait]
 impl TailSource for MysqlTail {
-    async fn look(
-        &mut self,
-        ask: Ask,
-        after: Position,
-        limit: usize,
-    ) -> Result<TailLook, StoreError> {
+    async fn look(&mut self, ask: Ask, page: Page) -> Result<TailLook, StoreError> {
         self.journal.check_open()?;
-        let asked = Asked { ask, after, limit };
+        let asked = Asked { ask, page };
         // Of a look that nobody waited for. What it decided stays decided.
         match self.finish().await {
             Some((earlier, look)) if earlier == asked => return look,
@@ -127,6 +121,8 @@ struct Worker {
     gapless: Option<(Position, Position)>,
     /// Numbers that were missing when they were last looked for.
     missing: BTreeSet<u64>,
+    /// The gap at which somebody is waited for.
+    waits: Option<Gap>,
     start: Option<Start>,
 }
 
@@ -208,26 +204,32 @@ impl Worker {
         let floor = last_rows(&mut conn, &floor).await.map_err(failed)?;
         let floor = floor.first().map_or(Ok(Position::START), |row| facts::position(row, 0))?;
         let missing = BTreeSet::new();
-        Ok(Self { journal, conn, floor, gapless: None, missing, start: None })
+        Ok(Self { journal, conn, floor, gapless: None, missing, waits: None, start: None })
     }
 
     async fn look(&mut self, asked: Asked) -> Result<TailLook, StoreError> {
         match asked.ask {
-            Ask::Rows => self.read(asked.after, asked.limit).await,
+            Ask::Rows => self.read(asked.page).await,
             // Only a tail that begins now asks for them: this one leaves no gaps.
             Ask::HoldersThenRows => self.begin().await,
         }
     }
 
     /// The rows above a position, up to the first gap that cannot be decided at once.
-    async fn read(&mut self, after: Position, limit: usize) -> Result<TailLook, StoreError> {
+    async fn read(&mut self, page: Page) -> Result<TailLook, StoreError> {
+        let after = page.after;
         let (from, to) = match self.gapless {
             Some((from, to)) if from <= after && after <= to => (from, to),
             _ => (after, after),
         };
         let (mut at, mut step, mut last) = (after, Step::Nothing, None);
+        // Where somebody is waited for, what lies after the gap is not read again and again until then.
+        let mut alone = self.waits.take();
+        alone = alone.filter(|(first, last)| *first == after.next() && *last < page.up_to);
         loop {
-            let (state, page) = match self.step(&step, &self.page(at, limit)).await? {
+            let up_to = alone.map_or(page.up_to, |(_, last)| last);
+            let reading = self.page(Page { after: at, up_to, ..page });
+            let (state, found) = match self.step(&step, &reading).await? {
                 Reading::Results(results) => split(results)?,
                 Reading::Held => {
                     step = step.held();
@@ -239,6 +241,7 @@ impl Worker {
                 }
                 Reading::Waiting(waits_for) => {
                     let (state, gap): (State, _) = last.ok_or_else(over)?;
+                    self.waits = Some(gap);
                     return Ok(state.look(
                         Vec::new(),
                         at,
@@ -247,16 +250,26 @@ impl Worker {
                     ));
                 }
             };
-            let (is_full, mut rows) = (page.len() >= limit, Vec::new());
+            let (mut is_full, mut rows) = (found.len() >= page.limit, Vec::new());
             let mut gaps = Gaps::after(at, state.gone);
-            for row in page {
+            for row in found {
                 let position = facts::position(&row, 0)?;
                 gaps.pass(position);
-                if gaps.first.is_none() {
+                if !facts::fits(&row)? {
+                    is_full = true;
+                } else if gaps.first.is_none() {
                     at = position;
                     if !facts::is_void(&row) {
                         rows.push(TailRow { position, recorded: facts::recorded(row) });
                     }
+                }
+            }
+            if let Some((_, last)) = alone.filter(|_| !is_full) {
+                // It is there, as it was when the gap was found.
+                gaps.pass(last.next());
+                if gaps.first.is_none() {
+                    alone = None;
+                    (at, is_full) = (at.max(last), true);
                 }
             }
             if !is_full || gaps.first.is_some() {
@@ -295,7 +308,8 @@ impl Worker {
 
     /// Makes sure that no number is missing up to where the journal ended at the first of these looks.
     async fn begin(&mut self) -> Result<TailLook, StoreError> {
-        let state = match self.step(&Step::Nothing, &self.page(Position::END, 1)).await? {
+        let text = self.journal.sql().journal_state.text().to_owned();
+        let state = match self.step(&Step::Nothing, &text).await? {
             Reading::Results(results) => split(results)?.0,
             _ => return Err(over()),
         };
@@ -390,11 +404,14 @@ impl Worker {
     }
 
     /// Asks for rows above a position, and then for what is so of the server.
-    fn page(&self, at: Position, limit: usize) -> String {
+    fn page(&self, page: Page) -> String {
         let sql = self.journal.sql();
-        let rows = sql
-            .journal_tail
-            .with(&[("after", &Literal::position(at)), ("limit", &Literal::count(limit))]);
+        let rows = sql.journal_tail.with(&[
+            ("after", &Literal::position(page.after)),
+            ("up_to", &Literal::position(page.up_to)),
+            ("limit", &Literal::count(page.limit)),
+            ("bytes", &Literal::count(page.bytes)),
+        ]);
         format!("{rows};\n{}", sql.journal_state.text())
     }
 

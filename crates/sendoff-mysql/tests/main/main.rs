@@ -19,6 +19,7 @@ mod schema;
 #[cfg(feature = "sea-orm")]
 mod sea_orm;
 mod server;
+mod soak;
 #[cfg(feature = "sqlx")]
 mod sqlx;
 mod suites;

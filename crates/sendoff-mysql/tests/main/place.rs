@@ -2,6 +2,7 @@
 
 use std::env;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
@@ -12,6 +13,7 @@ use sendoff_engine::store::{
     Birth, Born, Claim, ClaimStore, Claimed, Held, NewRow, Outcome, SettleStore, Settlement,
 };
 use sendoff_mysql::{MysqlOptions, MysqlStore};
+use sendoff_testkit::proxy::Proxy;
 
 pub(crate) const MARIADB: &str = "SENDOFF_MARIADB_URL";
 pub(crate) const MYSQL: &str = "SENDOFF_MYSQL_URL";
@@ -114,6 +116,18 @@ impl Drop for Place {
         });
         let _ = clean.join();
     }
+}
+
+/// Where the server of a URL is.
+pub(crate) fn port(url: &str) -> SocketAddr {
+    let port = Opts::from_url(url).unwrap().tcp_port();
+    format!("127.0.0.1:{port}").parse().unwrap()
+}
+
+/// The URL of the same database, by way of a proxy.
+pub(crate) fn by_way_of(url: &str, proxy: &Proxy) -> String {
+    let from = format!(":{}/", Opts::from_url(url).unwrap().tcp_port());
+    url.replace(&from, &format!(":{}/", proxy.address().port()))
 }
 
 pub(crate) async fn connect(url: &str) -> Conn {

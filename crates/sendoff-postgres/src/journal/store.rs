@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use sendoff_core::Timestamp;
 use sendoff_core::journal::doctor::{StricterDefault, Vitals};
-use sendoff_core::journal::{Append, Holder, HolderId, Locks, Position, Query, Recorded};
+use sendoff_core::journal::{Append, Holder, HolderId, Locks, Position, Query};
 use sendoff_core::limits;
-use sendoff_engine::journal::{AppendError, DecideError, JournalStore, Page, Receipt, TailSource};
+use sendoff_engine::journal::{
+    AppendError, DecideError, Found, JournalStore, Page, Receipt, TailSource,
+};
 use sendoff_engine::store::StoreError;
 
 use super::append::{One, Params, is_busy, receipts, refused};
@@ -16,7 +18,7 @@ use super::facts;
 use super::options::JournalOptions;
 use super::schema;
 use super::search::Search;
-use super::tail::PostgresTail;
+use super::tail::{PostgresTail, count};
 use crate::bounds::SessionBounds;
 use crate::connect::{Commits, Connector};
 use crate::link::Kept;
@@ -165,17 +167,29 @@ impl JournalStore for PostgresJournal {
         Ok(facts::position(row, 0)?)
     }
 
-    async fn read(&self, query: &Query, page: Page) -> Result<Vec<Recorded>, StoreError> {
+    async fn read(&self, query: &Query, page: Page) -> Result<Found, StoreError> {
         self.check_open()?;
         let Search { kinds, tags, types } = Search::of(query);
         let (after, up_to) = (i64::from(page.after), i64::from(page.up_to));
-        let most = page.limit.min(limits::BATCH_ROWS) as i64;
+        let limit = page.limit.min(limits::BATCH_ROWS);
+        let (most, bytes) = (count(limit), count(page.bytes));
         let rows = self
             .connections()
-            .query(&self.sql().journal_read, &[&kinds, &tags, &types, &after, &up_to, &most])
+            .query(
+                &self.sql().journal_read,
+                &[&kinds, &tags, &types, &after, &up_to, &most, &bytes],
+            )
             .await?;
-        let recorded = rows.iter().map(|row| facts::recorded(row, 0));
-        recorded.collect::<Result<_, _>>().map_err(|error| StoreError::Refused(error.into()))
+        let mut found = Found { facts: Vec::new(), more: rows.len() >= limit };
+        for row in rows {
+            if facts::fits(&row, 0)? {
+                let fact = facts::recorded(&row, 0);
+                found.facts.push(fact.map_err(|error| StoreError::Refused(error.into()))?);
+            } else {
+                found.more = true;
+            }
+        }
+        Ok(found)
     }
 
     async fn head(&self) -> Result<Position, StoreError> {

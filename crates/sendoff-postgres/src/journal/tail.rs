@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use futures_util::future::join;
 use sendoff_core::Timestamp;
 use sendoff_core::journal::{Ask, HolderId, Position, Sequence, Server};
-use sendoff_engine::journal::{TailLook, TailRow, TailSource};
+use sendoff_engine::journal::{Page, TailLook, TailRow, TailSource};
 use sendoff_engine::store::StoreError;
 use tokio_postgres::{Error, Row, Statement as Prepared};
 
@@ -61,9 +61,12 @@ impl PostgresTail {
         }
     }
 
-    async fn rows(&self, after: i64, limit: i64) -> Result<Vec<Row>, Error> {
+    async fn rows(&self, page: Page) -> Result<Vec<Row>, Error> {
         let prepared = self.prepared.as_ref().map(|known| &known.rows);
-        self.query(&self.journal.sql().journal_tail, prepared, &[&after, &limit]).await
+        let (after, up_to) = (i64::from(page.after), i64::from(page.up_to));
+        let (limit, bytes) = (count(page.limit), count(page.bytes));
+        let params: Params<'_> = &[&after, &limit, &bytes, &up_to];
+        self.query(&self.journal.sql().journal_tail, prepared, params).await
     }
 
     async fn holders(&self) -> Result<Vec<Row>, Error> {
@@ -74,15 +77,9 @@ impl PostgresTail {
 
 #[async_trait]
 impl TailSource for PostgresTail {
-    async fn look(
-        &mut self,
-        ask: Ask,
-        after: Position,
-        limit: usize,
-    ) -> Result<TailLook, StoreError> {
+    async fn look(&mut self, ask: Ask, page: Page) -> Result<TailLook, StoreError> {
         self.journal.check_open()?;
-        let most = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows = self.rows(after.into(), most);
+        let rows = self.rows(page);
         let (holders, rows) = match ask {
             Ask::Rows => (None, rows.await.map_err(failed)?),
             Ask::HoldersThenRows => {
@@ -92,9 +89,18 @@ impl TailSource for PostgresTail {
                 (Some(names(&holders.map_err(failed)?)?), rows.map_err(failed)?)
             }
         };
-        let (state, facts) = rows.split_first().ok_or_else(|| StoreError::Refused(Gone.into()))?;
-        let state = State::of(state)?;
-        let facts: Vec<_> = facts.iter().map(tail_row).collect::<Result<_, _>>()?;
+        let mut rows = rows.into_iter();
+        let state = rows.next().ok_or_else(|| StoreError::Refused(Gone.into()))?;
+        let state = State::of(&state)?;
+        let (mut facts, mut complete) = (Vec::new(), true);
+        // Each row is let go when its fact is taken from it: not everything is in memory twice.
+        for row in rows {
+            if facts::fits(&row, 1)? {
+                facts.push(tail_row(&row)?);
+            } else {
+                complete = false;
+            }
+        }
         Ok(TailLook {
             server: state.server,
             sequence: state.sequence,
@@ -102,10 +108,15 @@ impl TailSource for PostgresTail {
             holders,
             proved: Position::START,
             undecided: None,
-            complete: facts.len() < limit,
+            complete: complete && facts.len() < page.limit,
             rows: facts,
         })
     }
+}
+
+/// A number that fits into the database's.
+pub(super) fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 fn names(rows: &[Row]) -> Result<Vec<HolderId>, StoreError> {

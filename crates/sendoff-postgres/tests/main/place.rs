@@ -2,6 +2,7 @@
 
 use std::env;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use sendoff_core::{Event, EventId, Ident};
@@ -11,7 +12,8 @@ use sendoff_engine::store::{
     Birth, Born, Claim, ClaimStore, Claimed, Held, NewRow, SettleStore, Settlement,
 };
 use sendoff_postgres::{PostgresOptions, PostgresStore};
-use tokio_postgres::{Client, NoTls};
+use sendoff_testkit::proxy::Proxy;
+use tokio_postgres::{Client, Config, NoTls};
 
 use crate::pooler::Pooler;
 
@@ -123,6 +125,19 @@ impl Drop for Place {
 
 fn own_schema() -> String {
     format!("t_{}", EventId::generate().to_string().replace('-', ""))
+}
+
+/// Where the server of a URL is.
+pub(crate) fn port(url: &str) -> SocketAddr {
+    let config: Config = url.parse().unwrap();
+    format!("127.0.0.1:{}", config.get_ports()[0]).parse().unwrap()
+}
+
+/// The URL of the same database, by way of a proxy.
+pub(crate) fn by_way_of(url: &str, proxy: &Proxy) -> String {
+    let config: Config = url.parse().unwrap();
+    let (user, database) = (config.get_user().unwrap(), config.get_dbname().unwrap());
+    format!("postgres://{user}@{}/{database}", proxy.address())
 }
 
 pub(crate) async fn connect(url: &str) -> Result<Client, tokio_postgres::Error> {

@@ -10,6 +10,7 @@ use super::conn::{Blocking, Conn, Value, at_once};
 use super::search::{json, search};
 use super::sql::Sql;
 use super::store::SqliteJournal;
+use crate::durable::{Durability, PRAGMA};
 use crate::error::failed;
 
 impl AppendInBlocking<Connection> for SqliteJournal {
@@ -49,8 +50,21 @@ impl SqliteJournal {
         if conn.is_autocommit() {
             return Err(AppendError::NoTransaction);
         }
+        at_once(warn_of(&mut Blocking(conn), self.durability()))?;
         append_all(conn, self.sql(), append, self.now())
     }
+}
+
+/// Says so once where a connection of somebody else's does not commit durably.
+pub(super) async fn warn_of<C: Conn>(
+    conn: &mut C,
+    durability: &Durability,
+) -> Result<(), AppendError> {
+    let answer = conn.rows(PRAGMA, &[]).await.map_err(C::refused)?;
+    if let Some(&synchronous) = answer.first().and_then(|row| row.first()) {
+        durability.learn(synchronous);
+    }
+    Ok(())
 }
 
 const SAVEPOINT: &str = "savepoint sendoff_journal";
@@ -92,7 +106,7 @@ pub(super) async fn append_within<C: Conn>(
         return Ok(known);
     }
     if let Some(condition) = append.condition() {
-        let page = Page { after: condition.after, up_to: Position::END, limit: 1 };
+        let page = Page::first(condition.after, Position::END);
         let found = search(conn, sql, &condition.query, page).await.map_err(C::refused)?;
         if let Some(&number) = found.first() {
             return Err(Conflict { position: position(number)? }.into());

@@ -6,7 +6,7 @@ use sendoff_core::journal::Append;
 use sendoff_engine::journal::{AppendError, AppendIn, Receipt};
 use sendoff_engine::store::StoreError;
 
-use super::append::append_within;
+use super::append::{append_within, warn_of};
 use super::conn::{Conn, Value};
 use super::store::SqliteJournal;
 use crate::capture::sqlx::is_open;
@@ -24,6 +24,7 @@ impl<'c> AppendIn<Transaction<'c, Sqlite>> for SqliteJournal {
         if !is_open(tx).await.map_err(Awaited::refused)? {
             return Err(AppendError::NoTransaction);
         }
+        warn_of(&mut Awaited(tx), self.durability()).await?;
         let mut savepoint = tx.begin().await.map_err(Awaited::refused)?;
         let conn = &mut Awaited(&mut savepoint);
         match append_within(conn, self.sql(), append, self.now()).await {

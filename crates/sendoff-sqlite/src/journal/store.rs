@@ -5,10 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use rusqlite::{Connection, TransactionBehavior};
 use sendoff_core::Timestamp;
-use sendoff_core::journal::{Append, Ask, Holder, Position, Query, Recorded, Sequence, Server};
+use sendoff_core::journal::{Append, Ask, Holder, Position, Query, Sequence, Server};
 use sendoff_core::limits;
 use sendoff_engine::journal::{
-    AppendError, DecideError, JournalStore, Page, Receipt, TailLook, TailRow, TailSource,
+    AppendError, DecideError, Found, JournalStore, Page, Receipt, TailLook, TailRow, TailSource,
 };
 use sendoff_engine::store::StoreError;
 use tokio::sync::OnceCell;
@@ -19,6 +19,7 @@ use super::facts;
 use super::search::search;
 use super::sql::Sql;
 use crate::connect::{Missing, connect};
+use crate::durable::Durability;
 use crate::error::failed;
 use crate::options::{self, SqliteOptions, Synchronous};
 use crate::schema;
@@ -41,6 +42,7 @@ struct Shared {
     reader: Writer,
     /// Cursors, once something is published: they need not wait for who appends, nor for the disk.
     desk: OnceCell<Writer>,
+    durability: Durability,
 }
 
 impl SqliteJournal {
@@ -100,8 +102,8 @@ impl SqliteJournal {
         };
         let writer = Writer::start(opened(missing)).await?;
         let reader = Writer::start(opened(Missing::Refuse)).await?;
-        let desk = OnceCell::new();
-        Ok(Self(Arc::new(Shared { path, options, sql, writer, reader, desk })))
+        let (desk, durability) = (OnceCell::new(), Durability::new(options.synchronous));
+        Ok(Self(Arc::new(Shared { path, options, sql, writer, reader, desk, durability })))
     }
 
     /// A connection of the application's own to the same file.
@@ -131,6 +133,10 @@ impl SqliteJournal {
 
     pub(super) fn sql(&self) -> &Sql {
         &self.0.sql
+    }
+
+    pub(super) fn durability(&self) -> &Durability {
+        &self.0.durability
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -205,13 +211,14 @@ impl JournalStore for SqliteJournal {
         Ok(self.head().await?)
     }
 
-    async fn read(&self, query: &Query, page: Page) -> Result<Vec<Recorded>, StoreError> {
+    async fn read(&self, query: &Query, page: Page) -> Result<Found, StoreError> {
         let query = query.clone();
         let page = Page { limit: page.limit.min(limits::BATCH_ROWS), ..page };
         self.look(move |conn, sql| {
-            let rows = rows(conn, sql, &query, page)?;
-            let recorded = rows.into_iter().map(|row| row.recorded);
-            recorded.collect::<Result<_, _>>().map_err(|error| StoreError::Refused(error.into()))
+            let (rows, more) = rows(conn, sql, &query, page)?;
+            let facts = rows.into_iter().map(|row| row.recorded).collect::<Result<_, _>>();
+            let facts = facts.map_err(|error| StoreError::Refused(error.into()))?;
+            Ok(Found { facts, more })
         })
         .await
     }
@@ -233,14 +240,8 @@ impl JournalStore for SqliteJournal {
 
 #[async_trait]
 impl TailSource for SqliteJournal {
-    async fn look(
-        &mut self,
-        ask: Ask,
-        after: Position,
-        limit: usize,
-    ) -> Result<TailLook, StoreError> {
-        let page = Page { after, up_to: Position::END, limit };
-        let (head, rows) = Self::look(self, move |conn, sql| {
+    async fn look(&mut self, ask: Ask, page: Page) -> Result<TailLook, StoreError> {
+        let (head, (rows, more)) = Self::look(self, move |conn, sql| {
             Ok((head(conn, sql)?, rows(conn, sql, &Query::all(), page)?))
         })
         .await?;
@@ -252,7 +253,7 @@ impl TailSource for SqliteJournal {
             holders: (ask == Ask::HoldersThenRows).then(Vec::new),
             proved: Position::START,
             undecided: None,
-            complete: rows.len() < limit,
+            complete: !more,
             rows,
         })
     }
@@ -264,21 +265,28 @@ pub(super) fn head(conn: &Connection, sql: &Sql) -> Result<Position, StoreError>
     Position::try_from(number).map_err(|invalid| StoreError::Refused(invalid.into()))
 }
 
+/// The rows of a page, and whether there may be more. Fetched one by one, so that not more than one is
+/// read that does not fit.
 fn rows(
     conn: &Connection,
     sql: &Sql,
     query: &Query,
     page: Page,
-) -> Result<Vec<TailRow>, StoreError> {
+) -> Result<(Vec<TailRow>, bool), StoreError> {
     let mut fetch = conn.prepare_cached(&sql.fetch).map_err(failed)?;
-    let mut rows = Vec::new();
+    let (mut rows, mut bytes) = (Vec::new(), 0);
     for number in at_once(search(&mut Blocking(conn), sql, query, page)).map_err(failed)? {
         let position =
             Position::try_from(number).map_err(|invalid| StoreError::Refused(invalid.into()))?;
         let recorded = fetch.query_row([number], |row| Ok(facts::recorded(row))).map_err(failed)?;
+        bytes += recorded.as_ref().map_or(0, |fact| fact.event().size());
+        if bytes > page.bytes && !rows.is_empty() {
+            return Ok((rows, true));
+        }
         rows.push(TailRow { position, recorded });
     }
-    Ok(rows)
+    let full = rows.len() >= page.limit;
+    Ok((rows, full))
 }
 
 impl fmt::Debug for SqliteJournal {

@@ -38,7 +38,9 @@
 
 pub mod cases;
 mod harness;
+pub mod large;
 mod latch;
+mod outages;
 pub mod publish;
 pub mod race;
 mod suite;
@@ -47,6 +49,7 @@ mod torture;
 pub use async_trait::async_trait;
 pub use harness::{Deed, Ending, JournalHarness, RetainHarness, TransactionHarness};
 pub use latch::Latch;
+pub use outages::all_is_published_through_outages;
 pub use publish::{PublishHarness, Rounds};
 pub use suite::run;
 pub use torture::{Script, Step, Torture, TortureHarness, Tortured, Writer, torture};

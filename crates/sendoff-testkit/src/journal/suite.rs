@@ -39,6 +39,7 @@ macro_rules! journal_suite {
             commands_run_again_when_others_were_quicker
             a_tail_passes_on_everything_in_order
             a_tail_from_now_sees_what_comes
+            what_is_read_at_once_is_bounded_in_bytes
             nothing_is_lost_nothing_comes_twice_and_all_is_in_order
         }
     };

@@ -40,6 +40,32 @@ fn a_slow_low_position_holds_back_what_is_above_it_and_nothing_else() {
     assert_eq!(reader.delivered, [1, 2, 3]);
 }
 
+/// What lies after a gap is read when it is found, once more to see who is waited for, and when it has
+/// closed; between them only the gap is asked about, however long that takes.
+#[test]
+fn while_it_waits_at_a_gap_what_lies_after_it_is_not_read_again() {
+    for commits in [true, false] {
+        let (mut world, mut reader) = (World::default(), Reader::new(Tail::after(Position::START)));
+        let (slow, quick) = (world.begin(), world.begin());
+        (0..2).for_each(|_| world.number(slow));
+        (0..10).for_each(|_| world.number(quick));
+        world.commit(quick);
+        world.release(0);
+        reader.look(&mut world);
+        reader.look(&mut world);
+        assert_eq!(reader.read, 20);
+        for _ in 0..50 {
+            assert_eq!(reader.tail.up_to(), position(2));
+            assert_eq!(reader.look(&mut world).gap, Some((position(1), position(2))));
+        }
+        assert_eq!(reader.read, 20, "nothing came of the gap");
+        world.end_all(commits);
+        reader.look(&mut world);
+        let (gap, after) = (if commits { 2 } else { 0 }, 10);
+        assert_eq!((reader.delivered.len(), reader.read), (gap + after, 20 + gap + after));
+    }
+}
+
 /// Holds J6: who rolled back is not waited for longer than the two looks it takes to know.
 #[test]
 fn a_number_that_was_rolled_back_is_passed_without_a_timer() {
@@ -330,7 +356,8 @@ proptest! {
             prop_assert!(below.eq(&reader.delivered), "{:?} at {at}", world.visible());
         }
         world.end_all(true);
-        for _ in 0..world.visible().len() + 3 {
+        // A gap takes a look of its own.
+        for _ in 0..2 * world.visible().len() + 3 {
             reader.look(&mut world);
         }
         prop_assert_eq!(world.visible(), &reader.delivered[..]);

@@ -1,19 +1,20 @@
 //! Reads the journal's end once for all pairs of a node.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sendoff_core::journal::Position;
-use sendoff_core::limits;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::options::PublishOptions;
 use super::store::PublishStore;
+use crate::appetite::Appetite;
 use crate::journal::error::TailError;
 use crate::journal::handle::Journal;
 use crate::journal::store::TailRow;
-use crate::journal::tail::{Rest, TailOptions, TailReader};
+use crate::journal::tail::{Batch, Rest, TailOptions, TailReader};
+use crate::lock::lock;
 use crate::store::StoreError;
 
 /// What the feed tells.
@@ -39,6 +40,9 @@ pub(super) struct Feed<S> {
     pub(super) look_at: watch::Receiver<Instant>,
     /// Nobody wants it more often than that.
     pub(super) interval: Duration,
+    /// How much it asks for. It outlives the feed: what did not come in time is asked for by halves by
+    /// the next one.
+    pub(super) appetite: Arc<Mutex<Appetite>>,
 }
 
 impl<S: PublishStore> Feed<S> {
@@ -64,8 +68,7 @@ impl<S: PublishStore> Feed<S> {
                 }
             }
             let (from, looked) = (reader.at(), Instant::now());
-            let limit = self.options.statement_limit();
-            let batch = timeout(limit, reader.look()).await.unwrap_or(Err(timed_out()))?;
+            let batch = self.look(&mut reader, looked).await?;
             let rest = reader.rest_after(&batch);
             if begun && batch.up_to > from {
                 let rows = Fed::Rows(batch.rows, batch.up_to);
@@ -93,6 +96,19 @@ impl<S: PublishStore> Feed<S> {
         }
     }
 
+    /// One look, of as much as comes in time.
+    async fn look(&self, reader: &mut TailReader, now: Instant) -> Result<Batch, TailError> {
+        reader.ask_for(lock(&self.appetite).portion());
+        let limit = self.options.statement_limit();
+        let Ok(looked) = timeout(limit, reader.look()).await else {
+            lock(&self.appetite).timed_out();
+            return Err(StoreError::Timeout.into());
+        };
+        let batch = looked?;
+        lock(&self.appetite).answered(batch.portion(), now.elapsed(), limit);
+        Ok(batch)
+    }
+
     /// From the lowest pair that a window reaches back to; from now, where there is none.
     async fn open(&self) -> Result<TailReader, TailError> {
         let head = self.journal.head();
@@ -102,20 +118,13 @@ impl<S: PublishStore> Feed<S> {
         let reach = self.options.window_rows as u64;
         let near =
             self.pairs_at.iter().copied().filter(|at| *at <= head && head.since(*at) <= reach);
-        let options = TailOptions {
-            batch: limits::BATCH_ROWS.min(self.options.window_rows),
-            gap_interval: self.options.gap_interval,
-            ..TailOptions::default()
-        };
+        let gap_interval = self.options.gap_interval;
+        let options = TailOptions { gap_interval, ..TailOptions::default() };
         Ok(match near.min() {
             Some(lowest) => self.journal.tail(lowest, options).await?,
             None => self.journal.tail_from_now(options).await?,
         })
     }
-}
-
-fn timed_out() -> TailError {
-    StoreError::Timeout.into()
 }
 
 /// Until somebody wants a look, but not before it makes sense. The time may be moved while it is waited

@@ -26,6 +26,7 @@ mod publisher;
 mod service;
 mod statistics;
 mod store;
+mod tries;
 mod window;
 mod work;
 

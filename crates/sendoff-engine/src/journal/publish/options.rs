@@ -6,6 +6,7 @@ use sendoff_core::journal::publish::{IdleBackoff, Leadership, Poison};
 use sendoff_core::{Exponential, RetryPolicy, limits};
 
 use super::service::PublishConfigError;
+use crate::appetite::{Appetite, Portion};
 use crate::config::{check_store_timeout, statement_limit};
 
 /// How a node publishes.
@@ -22,7 +23,7 @@ pub struct PublishOptions {
     pub lease: Duration,
     /// Rows of the journal's end that are kept in memory for all pairs.
     pub window_rows: usize,
-    /// Payload bytes of them.
+    /// Bytes of their payloads and headers. As many again are kept for pairs that lag.
     pub window_bytes: usize,
     /// How long a statement may take before it counts as lost; at most half of
     /// [`lease`](Self::lease), so that one lost statement ends no leadership. That half by default,
@@ -53,6 +54,15 @@ impl Default for PublishOptions {
 }
 
 impl PublishOptions {
+    /// How much of the journal is read at once: little enough that the window is filled in several
+    /// readings.
+    pub(super) fn appetite(&self) -> Appetite {
+        Appetite::up_to(Portion {
+            rows: limits::BATCH_ROWS.min(self.window_rows),
+            bytes: limits::READ_BYTES.min(self.window_bytes / 4),
+        })
+    }
+
     pub(super) fn check(&self) -> Result<(), PublishConfigError> {
         let refuse = |field, reason| Err(PublishConfigError::Option { field, reason });
         if self.renew.is_zero() {

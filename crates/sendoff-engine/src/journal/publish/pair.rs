@@ -11,6 +11,7 @@ use tracing::info;
 use super::options::PairOptions;
 use super::publisher::Publisher;
 use super::store::{Cursor, Move};
+use super::tries::Tries;
 
 /// Batches that may be published before their cursor is stored. A database that answers slowly must
 /// not cost more repetitions than that after a crash.
@@ -35,6 +36,8 @@ pub(super) struct Pair {
     /// Polls in vain, one after the other.
     pub(super) empty: u32,
     pub(super) trouble: Trouble,
+    /// How often facts of it have failed.
+    pub(super) tries: Arc<Tries>,
 }
 
 /// What is known of a failure that lasts.
@@ -133,6 +136,7 @@ impl Pair {
         self.resting = false;
         self.empty = 0;
         self.trouble = Trouble::default();
+        self.tries = Arc::default();
     }
 
     /// Puts a move behind what is to be stored already.

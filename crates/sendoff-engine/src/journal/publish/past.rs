@@ -8,7 +8,7 @@ use sendoff_core::limits;
 
 use super::window::{Cut, Row, cut};
 
-/// Rows of a page, at least: where many wait, or rows are large.
+/// Rows of a page, at least, where many wait.
 const PAGE: usize = 100;
 
 /// Pages that were read, and those that somebody wants. Bounded: the oldest goes first.
@@ -22,8 +22,6 @@ pub(super) struct Past {
     times: u64,
     rows_max: usize,
     bytes_max: usize,
-    /// What a row of the last page had; nobody knows of the first.
-    row_bytes: usize,
 }
 
 /// A page to be read.
@@ -61,7 +59,6 @@ impl Past {
             times: 0,
             rows_max,
             bytes_max,
-            row_bytes: bytes_max / PAGE,
         }
     }
 
@@ -93,9 +90,8 @@ impl Past {
         let waiting = self.wanted.len().max(1);
         let after = self.wanted.pop_front()?;
         self.reading = Some(after);
-        let fair = (limits::BATCH_ROWS / waiting).max(PAGE);
-        let fits = self.bytes_max / 4 / self.row_bytes.max(1);
-        Some(Wanted { after, most: fair.min(fits).max(1), times: self.times })
+        let most = (limits::BATCH_ROWS / waiting).max(PAGE);
+        Some(Wanted { after, most, times: self.times })
     }
 
     /// Keeps a page that was read.
@@ -108,7 +104,6 @@ impl Past {
             // Not decided yet: whoever wants it asks again.
             return;
         }
-        self.row_bytes = page.bytes() / page.rows.len().max(1);
         self.pages.push_back(page);
         let rows = |pages: &VecDeque<Page>| pages.iter().map(|page| page.rows.len()).sum::<usize>();
         let bytes = |pages: &VecDeque<Page>| pages.iter().map(Page::bytes).sum::<usize>();
@@ -199,7 +194,6 @@ mod tests {
         let mut past = Past::new(150, 1_000_000);
         past.want(at(0), at(5_000));
         let first = past.next().unwrap();
-        assert!(first.most <= PAGE, "nobody knows how large rows are: {first:?}");
         past.add(first, page(0, 100));
         past.want(at(2_000), at(5_000));
         let second = past.next().unwrap();

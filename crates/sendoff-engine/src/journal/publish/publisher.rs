@@ -19,6 +19,17 @@ pub trait Publisher: Send + Sync + 'static {
     /// Publishes facts. `Ok` means that all of them are durable.
     async fn publish_batch(&self, facts: &[Arc<Recorded>]) -> Result<(), Stopped>;
 
+    /// The same, for a publisher that wants to know which attempt at each of the facts this is: 1 where
+    /// it has not failed since this node leads the pair. A failure that says that the target is
+    /// unavailable is no attempt.
+    async fn publish_attempts(
+        &self,
+        facts: &[Arc<Recorded>],
+        _attempts: &[u32],
+    ) -> Result<(), Stopped> {
+        self.publish_batch(facts).await
+    }
+
     /// Whether its target can be reached, as far as it knows. While it is not, nothing is published,
     /// and nothing is anybody's fault.
     async fn is_healthy(&self) -> bool {
@@ -34,6 +45,14 @@ impl<P: Publisher + ?Sized> Publisher for Arc<P> {
 
     async fn publish_batch(&self, facts: &[Arc<Recorded>]) -> Result<(), Stopped> {
         (**self).publish_batch(facts).await
+    }
+
+    async fn publish_attempts(
+        &self,
+        facts: &[Arc<Recorded>],
+        attempts: &[u32],
+    ) -> Result<(), Stopped> {
+        (**self).publish_attempts(facts, attempts).await
     }
 
     async fn is_healthy(&self) -> bool {
@@ -85,8 +104,17 @@ impl Publisher for HandlerPublisher {
     }
 
     async fn publish_batch(&self, facts: &[Arc<Recorded>]) -> Result<(), Stopped> {
+        self.publish_attempts(facts, &[]).await
+    }
+
+    async fn publish_attempts(
+        &self,
+        facts: &[Arc<Recorded>],
+        attempts: &[u32],
+    ) -> Result<(), Stopped> {
         for (done, fact) in facts.iter().enumerate() {
-            let handled = self.handler.handle(fact.delivery(1)).await;
+            let attempt = attempts.get(done).copied().unwrap_or(1);
+            let handled = self.handler.handle(fact.delivery(attempt)).await;
             handled.map_err(|failure| Stopped { done, failure })?;
         }
         Ok(())

@@ -124,6 +124,7 @@ impl<S: PublishStore> PublishingBuilder<S> {
                 resting: false,
                 empty: 0,
                 trouble: Trouble::default(),
+                tries: Arc::default(),
             });
         }
         register(&self.journal, &self.options, starts).await?;

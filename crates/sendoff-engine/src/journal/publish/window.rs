@@ -24,7 +24,7 @@ impl From<TailRow> for Row {
 
 impl Row {
     pub(super) fn bytes(&self) -> usize {
-        self.fact.as_ref().map_or(0, |fact| fact.event().payload().len())
+        self.fact.as_ref().map_or(0, |fact| fact.event().size())
     }
 }
 
@@ -32,6 +32,8 @@ impl Row {
 #[derive(Debug)]
 pub(super) struct Window {
     rows: VecDeque<Row>,
+    /// The bytes that had gone by with each row, since the window began.
+    gone_by: VecDeque<u64>,
     floor: Position,
     head: Position,
     bytes: usize,
@@ -59,13 +61,14 @@ impl Cut {
 
 impl Window {
     pub(super) fn new(rows_max: usize, bytes_max: usize) -> Self {
-        let (rows, start) = (VecDeque::new(), Position::START);
-        Self { rows, floor: start, head: start, bytes: 0, rows_max, bytes_max }
+        let (rows, gone_by, start) = (VecDeque::new(), VecDeque::new(), Position::START);
+        Self { rows, gone_by, floor: start, head: start, bytes: 0, rows_max, bytes_max }
     }
 
     /// Begins again, empty, behind a position up to which everything is decided.
     pub(super) fn begin(&mut self, floor: Position) {
         self.rows.clear();
+        self.gone_by.clear();
         (self.floor, self.head, self.bytes) = (floor, floor, 0);
     }
 
@@ -76,7 +79,9 @@ impl Window {
     /// Adds what a look passed on.
     pub(super) fn extend(&mut self, rows: Vec<TailRow>, up_to: Position) {
         for row in rows.into_iter().map(Row::from) {
-            self.bytes += row.bytes();
+            let bytes = row.bytes();
+            self.bytes += bytes;
+            self.gone_by.push_back(self.gone_by.back().unwrap_or(&0) + bytes as u64);
             self.rows.push_back(row);
         }
         self.head = self.head.max(up_to);
@@ -84,14 +89,23 @@ impl Window {
             || (self.bytes > self.bytes_max && self.rows.len() > 1)
         {
             let Some(row) = self.rows.pop_front() else { break };
+            self.gone_by.pop_front();
             self.bytes -= row.bytes();
             self.floor = row.position;
         }
     }
 
-    /// How many rows lie behind a position.
-    pub(super) fn rows_behind(&self, position: Position) -> usize {
-        self.rows.len() - self.rows.partition_point(|row| row.position <= position)
+    /// Whether more is wanted for whoever is at a position: what it finds is less than half of what the
+    /// window holds. So nothing that it has not seen is dropped for what comes.
+    pub(super) fn wants_more(&self, position: Position) -> bool {
+        let passed = self.rows.partition_point(|row| row.position <= position);
+        let rows = self.rows.len() - passed;
+        let bytes = match (passed.checked_sub(1), self.gone_by.back()) {
+            (_, None) => 0,
+            (None, Some(_)) => self.bytes as u64,
+            (Some(last), Some(all)) => all - self.gone_by[last],
+        };
+        rows <= self.rows_max / 2 && bytes <= self.bytes_max as u64 / 2
     }
 
     /// What a topic selects behind a position; none where the window does not reach back so far.
@@ -175,6 +189,23 @@ mod tests {
         let mut window = Window::new(3, 5);
         window.extend((1..=4).map(|number| row(number, "a")).collect(), position(4));
         // Two bytes each.
-        assert_eq!((window.floor().get(), window.rows_behind(Position::START)), (2, 2));
+        assert_eq!((window.floor().get(), window.rows.len()), (2, 2));
+    }
+
+    #[test]
+    fn more_is_wanted_while_what_was_not_seen_is_less_than_half_of_what_it_holds() {
+        let fill = |rows_max, bytes_max, count| {
+            let mut window = Window::new(rows_max, bytes_max);
+            window.extend((1..=count).map(|number| row(number, "a")).collect(), position(count));
+            window
+        };
+        let by_rows = fill(8, 1_000, 5);
+        assert!(!by_rows.wants_more(Position::START) && by_rows.wants_more(position(1)));
+        // Two bytes each.
+        let by_bytes = fill(100, 16, 5);
+        assert!(!by_bytes.wants_more(Position::START) && by_bytes.wants_more(position(1)));
+        assert!(fill(100, 16, 0).wants_more(Position::START));
+        let moved_on = fill(100, 16, 20);
+        assert!(!moved_on.wants_more(position(14)) && moved_on.wants_more(position(16)));
     }
 }

@@ -11,9 +11,11 @@ use tokio::time::{Instant, timeout};
 use super::options::PairOptions;
 use super::publisher::{Publisher, Stopped};
 use super::store::{Parked, PublishStore, Retried};
+use super::tries::Tries;
 use super::window::Row;
+use crate::appetite::{Appetite, Portion};
 use crate::dispatch::{last_words, shield};
-use crate::journal::store::{Page, TailSource};
+use crate::journal::store::{Page, TailLook, TailSource};
 use crate::store::StoreError;
 
 /// A run of a publisher.
@@ -78,22 +80,32 @@ pub(super) async fn publish(
     publisher: &dyn Publisher,
     facts: &[Arc<Recorded>],
     options: &PairOptions,
+    tries: &Tries,
 ) -> Ran {
+    let attempts = tries.next(facts);
     let publish = async {
         if !publisher.is_healthy().await {
             return Err(Failure::unavailable(options.interval, Unhealthy).into());
         }
-        publisher.publish_batch(facts).await
+        publisher.publish_attempts(facts, &attempts).await
     };
     let ran = timeout(options.publish_timeout, shield(|| Box::pin(publish))).await;
     let stopped = match ran {
-        Ok(Ok(Ok(()))) => return Ran { done: facts.len(), failed: None },
+        Ok(Ok(Ok(()))) => {
+            tries.done(facts);
+            return Ran { done: facts.len(), failed: None };
+        }
         Ok(Ok(Err(stopped))) => stopped,
         Ok(Err(panic)) => Stopped { done: 0, failure: panic },
         Err(_) => Stopped::behind(0, TooSlow(options.publish_timeout)),
     };
     let done = stopped.done.min(facts.len().saturating_sub(1));
-    Ran { done, failed: Some(stopped.failure.into()) }
+    let failed = Failed::from(stopped.failure);
+    tries.done(&facts[..done]);
+    if let Some(fact) = facts.get(done).filter(|_| !failed.is_outage()) {
+        tries.failed(fact.position);
+    }
+    Ran { done, failed: Some(failed) }
 }
 
 /// Publishes the facts behind one that failed, one by one, until one of them can be. What failed before
@@ -104,12 +116,13 @@ pub(super) async fn probe(
     suspect: Arc<Recorded>,
     behind: &[Arc<Recorded>],
     options: &PairOptions,
+    tries: &Tries,
 ) -> Probed {
     let (mut suspects, started) = (vec![suspect], Instant::now());
     for fact in behind {
-        let ran = publish(publisher, std::slice::from_ref(fact), options).await;
+        let ran = publish(publisher, std::slice::from_ref(fact), options, tries).await;
         let Some(failure) = ran.failed else {
-            return try_again(publisher, &suspects, fact, options).await;
+            return try_again(publisher, &suspects, fact, options, tries).await;
         };
         suspects.push(Arc::clone(fact));
         if failure.is_outage() || started.elapsed() >= options.publish_timeout {
@@ -125,10 +138,11 @@ async fn try_again(
     suspects: &[Arc<Recorded>],
     passed: &Arc<Recorded>,
     options: &PairOptions,
+    tries: &Tries,
 ) -> Probed {
     let (mut published, mut poison) = (vec![Arc::clone(passed)], Vec::new());
     for fact in suspects {
-        match publish(publisher, std::slice::from_ref(fact), options).await.failed {
+        match publish(publisher, std::slice::from_ref(fact), options, tries).await.failed {
             None => published.push(Arc::clone(fact)),
             Some(failure) => poison.push((fact.position, failure)),
         }
@@ -138,29 +152,45 @@ async fn try_again(
 }
 
 /// Reads what the window does not reach back to, for pairs that lag. One connection for all of them.
-#[derive(Default)]
-pub(super) struct CatchUp(Mutex<Option<Box<dyn TailSource>>>);
+pub(super) struct CatchUp(Mutex<Reading>);
+
+struct Reading {
+    source: Option<Box<dyn TailSource>>,
+    appetite: Appetite,
+}
 
 impl CatchUp {
-    /// Rows behind `after`, up to a position up to which everything is decided, and how far they go.
+    pub(super) fn new(appetite: Appetite) -> Self {
+        Self(Mutex::new(Reading { source: None, appetite }))
+    }
+
+    /// Rows behind a position, up to one up to which everything is decided, and how far they go: as many
+    /// as come in time, and `most` at most.
     pub(super) async fn read<S: PublishStore>(
         &self,
         store: &S,
-        after: Position,
-        up_to: Position,
-        limit: usize,
+        (after, up_to): (Position, Position),
+        most: usize,
+        limit: Duration,
     ) -> Result<(Vec<Row>, Position), StoreError> {
-        let mut source = self.0.lock().await;
+        let mut reading = self.0.lock().await;
+        let Portion { rows, bytes } = reading.appetite.portion();
+        let page = Page { after, up_to, limit: rows.min(most), bytes };
         // Taken out, so that it is gone where this future is dropped or fails.
-        let mut looking = match source.take() {
-            Some(known) => known,
-            None => store.tail().await?,
+        let known = reading.source.take();
+        let began = Instant::now();
+        let look = timeout(limit, look(store, known, page)).await;
+        let Ok(look) = look else {
+            reading.appetite.timed_out();
+            return Err(StoreError::Timeout);
         };
-        let look = looking.look(Ask::Rows, after, limit).await?;
-        *source = Some(looking);
+        let (source, look) = look?;
+        reading.source = Some(source);
         let last = look.rows.last().map(|row| row.position);
         let rows: Vec<_> =
             look.rows.into_iter().take_while(|row| row.position <= up_to).map(Row::from).collect();
+        let got = Portion { rows: rows.len(), bytes: rows.iter().map(Row::bytes).sum() };
+        reading.appetite.answered(got, began.elapsed(), limit);
         // A look that ended early says how far it is decided; nothing may be taken for passed behind it.
         let reaches = match last {
             _ if look.complete => up_to,
@@ -182,8 +212,7 @@ impl CatchUp {
     ) -> Result<(Vec<Arc<Recorded>>, bool), StoreError> {
         let mut facts = Vec::new();
         while facts.len() < most && after < floor {
-            let page = timeout(limit, self.read(store, after, floor, limits::BATCH_ROWS)).await;
-            let (rows, up_to) = page.unwrap_or(Err(StoreError::Timeout))?;
+            let (rows, up_to) = self.read(store, (after, floor), limits::BATCH_ROWS, limit).await?;
             for row in rows {
                 match row.fact {
                     Ok(fact) if topic.selects(&fact.fact) => facts.push(fact),
@@ -201,6 +230,20 @@ impl CatchUp {
     }
 }
 
+/// A look at a page, on the connection that is known or on a new one.
+async fn look<S: PublishStore>(
+    store: &S,
+    known: Option<Box<dyn TailSource>>,
+    page: Page,
+) -> Result<(Box<dyn TailSource>, TailLook), StoreError> {
+    let mut source = match known {
+        Some(known) => known,
+        None => store.tail().await?,
+    };
+    let look = source.look(Ask::Rows, page).await?;
+    Ok((source, look))
+}
+
 /// Tries facts again that were set aside, and writes what became of each. Ends at an outage, and before
 /// it takes too long: what is new waits meanwhile.
 pub(super) async fn retry_parked<S: PublishStore>(
@@ -208,13 +251,12 @@ pub(super) async fn retry_parked<S: PublishStore>(
     publisher: &dyn Publisher,
     options: &PairOptions,
     (owner, epoch): (&str, i64),
-    parked: &[Parked],
+    (parked, tries): (&[Parked], &Tries),
     limit: Duration,
 ) -> Result<Vec<Again>, StoreError> {
     let (mut tried, started) = (Vec::new(), Instant::now());
     for parked in parked {
-        let (fact, failed) =
-            publish_again(store, publisher, options, parked.position, limit).await?;
+        let (fact, failed) = publish_again(store, publisher, options, parked, tries, limit).await?;
         let outage = failed.as_ref().is_some_and(Failed::is_outage);
         let outcome = match failed {
             None => Retried::Published,
@@ -238,18 +280,20 @@ async fn publish_again<S: PublishStore>(
     store: &S,
     publisher: &dyn Publisher,
     options: &PairOptions,
-    position: Position,
+    &Parked { position, attempts, .. }: &Parked,
+    tries: &Tries,
     limit: Duration,
 ) -> Result<(Option<Arc<Recorded>>, Option<Failed>), StoreError> {
     let before = Position::new(position.get().saturating_sub(1)).unwrap_or(Position::START);
-    let (all, page) = (Query::all(), Page { after: before, up_to: position, limit: 1 });
+    let (all, page) = (Query::all(), Page::first(before, position));
     let read = timeout(limit, store.read(&all, page)).await;
-    match read.unwrap_or(Err(StoreError::Timeout)) {
+    match read.unwrap_or(Err(StoreError::Timeout)).map(|found| found.facts) {
         // What retention removed is nobody's any more.
         Ok(facts) if facts.is_empty() => Ok((None, None)),
         Ok(facts) => {
             let facts: Vec<_> = facts.into_iter().map(Arc::new).collect();
-            let failed = publish(publisher, &facts, options).await.failed;
+            tries.learn(position, attempts);
+            let failed = publish(publisher, &facts, options, tries).await.failed;
             Ok((facts.into_iter().next(), failed))
         }
         // It cannot be read: then it cannot be published either.

@@ -1,11 +1,14 @@
+use std::collections::BTreeMap;
 use std::future::pending;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
-use sendoff_core::Failure;
+use sendoff_core::journal::Fact;
 use sendoff_core::journal::publish::CursorStatus;
-use sendoff_engine::journal::publish::{FnPublisher, PairOptions, Publishing};
+use sendoff_core::{Delivery, EventId, Failure};
+use sendoff_engine::journal::publish::{FnPublisher, HandlerPublisher, PairOptions, Publishing};
 use sendoff_testkit::journal::Latch;
+use sendoff_testkit::wait::eventually;
 
 use super::{MINUTE, append, cursor, everything, journal, stored};
 use crate::SECOND;
@@ -69,5 +72,31 @@ async fn a_panic_and_a_hang_are_failures() {
     stored(&journal, "wild", 3).await;
     stored(&journal, "fine", 3).await;
     assert!(runs.load(Ordering::Relaxed) >= 3);
+    node.close().await;
+}
+
+/// In a batch, by itself, after a probe, and when what was parked is tried again.
+#[tokio::test(start_paused = true)]
+async fn a_handler_is_told_which_attempt_it_is() {
+    let journal = journal();
+    let facts: Vec<_> = (0..3).map(|_| Fact::builder(("moved", "{}")).build().unwrap()).collect();
+    let ids: Vec<_> = facts.iter().map(Fact::id).collect();
+    journal.append(facts).await.unwrap();
+    let seen = Arc::new(Mutex::new(BTreeMap::<EventId, Vec<u32>>::new()));
+    let (told, poison) = (Arc::clone(&seen), ids[1]);
+    let handler = move |delivery: Delivery| {
+        let mut seen = told.lock().unwrap();
+        let attempts = seen.entry(delivery.id()).or_default();
+        attempts.push(delivery.attempt);
+        let fails = delivery.id() == poison && attempts.len() < 6;
+        async move { if fails { Err(Failure::retry("not yet")) } else { Ok(()) } }
+    };
+    let options = PairOptions { max_attempts: 2, ..PairOptions::default() };
+    let publisher = Arc::new(HandlerPublisher::new("p", handler));
+    let node = Publishing::builder(&journal).pair_with(&everything(), publisher, options);
+    let node = node.start().await.unwrap();
+    let of = |id| seen.lock().unwrap().get(&id).cloned().unwrap_or_default();
+    eventually("the parked one is published", async || of(poison).len() == 6).await;
+    assert_eq!([of(ids[0]), of(poison), of(ids[2])], [vec![1], (1..=6).collect(), vec![1]]);
     node.close().await;
 }

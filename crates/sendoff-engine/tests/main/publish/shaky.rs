@@ -3,13 +3,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sendoff_core::journal::publish::{CursorStatus, PairId};
-use sendoff_core::journal::{Append, Holder, Position, Query, Recorded};
+use sendoff_core::journal::{Append, Holder, Position, Query};
 use sendoff_engine::journal::publish::{
     Change, Cursor, Membership, Move, NodeCard, Parked, ParkedChange, PublishStore, Retried, Seen,
     Survey, Which,
 };
 use sendoff_engine::journal::{
-    AppendError, DecideError, JournalStore, MemoryJournal, Page, Receipt, TailSource,
+    AppendError, DecideError, Found, JournalStore, MemoryJournal, Page, Receipt, TailSource,
 };
 use sendoff_engine::store::StoreError;
 use sendoff_testkit::history::{Fault, FaultKind, LogHistory};
@@ -81,7 +81,7 @@ impl JournalStore for Shaky {
         self.store.mark(query).await
     }
 
-    async fn read(&self, query: &Query, page: Page) -> Result<Vec<Recorded>, StoreError> {
+    async fn read(&self, query: &Query, page: Page) -> Result<Found, StoreError> {
         self.store.read(query, page).await
     }
 

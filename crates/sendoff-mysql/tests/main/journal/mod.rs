@@ -4,10 +4,11 @@ mod append;
 mod decide;
 mod drivers;
 mod failover;
+mod gap_alone;
 mod gaps;
 mod plans;
 mod race;
-mod restart;
+pub(crate) mod restart;
 mod retain;
 mod schema;
 mod suite;
@@ -95,6 +96,7 @@ pub(crate) fn position(number: u64) -> Position {
 /// Looks that follow one another quickly.
 pub(crate) const QUICK: TailOptions = TailOptions {
     batch: 100,
+    batch_bytes: sendoff_core::limits::READ_BYTES,
     interval: Duration::from_millis(5),
     gap_interval: Duration::from_millis(2),
 };

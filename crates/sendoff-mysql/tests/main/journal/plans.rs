@@ -62,9 +62,9 @@ async fn a_read_is_found_by_its_rarest_tag() {
         crowd(&journal).await;
         let item = Item::any().tagged(tag("all=1")).tagged(tag("w=2005")).of_type("t0");
         let query = Query::of(item.clone()).or(Query::of(item.tagged(tag("no=1"))));
-        let page = Page { after: position(0), up_to: position(9_999), limit: 100 };
+        let page = Page { after: position(0), up_to: position(9_999), limit: 100, bytes: 1 << 20 };
         let found = journal.store().read(&query, page).await.unwrap();
-        let found: Vec<_> = found.iter().map(|fact| fact.position.get()).collect();
+        let found: Vec<_> = found.facts.iter().map(|fact| fact.position.get()).collect();
         assert_eq!(found, [2_006]);
     }
 }

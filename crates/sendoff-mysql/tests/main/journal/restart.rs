@@ -9,7 +9,7 @@ use super::{Log, QUICK, fact, run, settled, tail};
 use crate::place::{connect, try_connect};
 use crate::server::Server;
 
-async fn started() -> Option<(Server, String, Log)> {
+pub(crate) async fn started() -> Option<(Server, String, Log)> {
     let server = Server::start(&[])?;
     run(&mut connect(&server.url()).await, "create database j").await;
     let url = server.url().replace("/mysql", "/j");

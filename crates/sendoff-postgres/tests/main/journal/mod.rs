@@ -4,9 +4,10 @@ mod append;
 mod busy;
 mod decide;
 mod drivers;
+mod gap_alone;
 mod gaps;
 mod plans;
-mod publish;
+pub(crate) mod publish;
 mod race;
 pub(crate) mod restart;
 mod retain;
@@ -78,6 +79,7 @@ pub(crate) fn position(number: u64) -> Position {
 /// Looks that follow one another quickly.
 pub(crate) const QUICK: TailOptions = TailOptions {
     batch: 100,
+    batch_bytes: sendoff_core::limits::READ_BYTES,
     interval: Duration::from_millis(5),
     gap_interval: Duration::from_millis(2),
 };
@@ -94,10 +96,12 @@ pub(crate) fn positions(batch: &Batch) -> Vec<u64> {
 pub(crate) async fn settled(reader: &mut TailReader) -> (Vec<u64>, Batch) {
     let mut passed = Vec::new();
     loop {
+        let at = reader.at();
         let batch = reader.look().await.unwrap();
         passed.extend(positions(&batch));
         let waits = !batch.waits_for.is_empty();
-        if waits || (batch.rows.is_empty() && batch.gap.is_none()) {
+        // Where a gap was passed, there is something after it.
+        if waits || (batch.up_to == at && batch.gap.is_none()) {
             return (passed, batch);
         }
     }

@@ -77,11 +77,11 @@ async fn only_the_partitions_are_read_that_a_look_is_about() {
     let tail = include_str!("../../../sql/journal_tail.sql").replace("sendoff.", "");
     client.batch_execute(&format!("prepare t as {tail}")).await.unwrap();
     for (statement, old) in [
-        ("t(9500, 100)", false),
-        ("r('{1}', array['{w=5}'], array[null], 9500, 10000, 100)", false),
-        ("r('{2}', array[null], array['{t1}'], 9500, 10000, 100)", false),
-        ("r('{3}', array[null], array[null], 9500, 10000, 100)", false),
-        ("r('{1}', array['{w=5}'], array[null], 0, 10000, 100)", true),
+        ("t(9500, 100, 1000000, 9223372036854775807)", false),
+        ("r('{1}', array['{w=5}'], array[null], 9500, 10000, 100, 1000000)", false),
+        ("r('{2}', array[null], array['{t1}'], 9500, 10000, 100, 1000000)", false),
+        ("r('{3}', array[null], array[null], 9500, 10000, 100, 1000000)", false),
+        ("r('{1}', array['{w=5}'], array[null], 0, 10000, 100, 1000000)", true),
     ] {
         let explain = format!("explain (analyze, costs off, timing off) execute {statement}");
         let plan = explained(&client, &explain).await;
@@ -135,9 +135,9 @@ async fn a_read_is_found_by_its_rarest_tag() {
     let journal = journal(&place).await;
     place.run(CROWD).await;
     let item = Item::any().tagged(tag("all=1")).tagged(tag("w=5"));
-    let page = ReadPage { after: position(0), up_to: position(10_000), limit: 100 };
+    let page = ReadPage { after: position(0), up_to: position(10_000), limit: 100, bytes: 1 << 20 };
     let found = journal.store().read(&Query::of(item), page).await.unwrap();
-    assert_eq!(found.len(), 10);
+    assert_eq!(found.facts.len(), 10);
     let statement = include_str!("../../../sql/journal_read.sql").replace("sendoff.", "");
     let client = place.client().await;
     client.batch_execute(&format!("set search_path = {}", place.schema)).await.unwrap();
@@ -146,7 +146,7 @@ async fn a_read_is_found_by_its_rarest_tag() {
     client.batch_execute(settings).await.unwrap();
     client.batch_execute(&format!("prepare r as {statement}")).await.unwrap();
     let explain = "explain (analyze, costs off, timing off)
-        execute r('{1}', array['{all=1,w=5}'], array[null], 0, 10000, 100)";
+        execute r('{1}', array['{all=1,w=5}'], array[null], 0, 10000, 100, 1000000)";
     let plan = explained(&client, explain).await;
     let shown = plan.join("\n");
     assert!(!shown.contains("Seq Scan"), "{shown}");

@@ -438,6 +438,7 @@ async fn follow(
 ) {
     let quick = TailOptions {
         batch: 100,
+        batch_bytes: sendoff_core::limits::READ_BYTES,
         interval: Duration::from_millis(5),
         gap_interval: Duration::from_millis(2),
     };

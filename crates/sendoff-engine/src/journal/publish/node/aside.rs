@@ -61,10 +61,11 @@ impl<S: PublishStore> Node<S> {
             pair.busy = true;
             let (publisher, options) = (Arc::clone(&pair.publisher), pair.options.clone());
             let (journal, owner) = (self.journal.clone(), Arc::clone(&self.owner));
-            let limit = self.options.statement_limit();
+            let (tries, limit) = (Arc::clone(&pair.tries), self.options.statement_limit());
             self.events.spawn(async move {
                 let (store, leads) = (journal.store(), (&*owner, epoch));
-                let retry = retry_parked(store, &*publisher, &options, leads, &parked, limit);
+                let retry =
+                    retry_parked(store, &*publisher, &options, leads, (&parked, &tries), limit);
                 Event::Retried { pair: at, tried: retry.await }
             });
         }

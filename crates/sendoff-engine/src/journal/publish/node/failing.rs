@@ -79,7 +79,7 @@ impl<S: PublishStore> Node<S> {
                 pair.busy = true;
                 let epoch = held.epoch;
                 let (publisher, options) = (Arc::clone(&pair.publisher), pair.options.clone());
-                let topic = Arc::clone(&pair.topic);
+                let (topic, tries) = (Arc::clone(&pair.topic), Arc::clone(&pair.tries));
                 let (journal, catch_up) = (self.journal.clone(), Arc::clone(&self.catch_up));
                 let limit = self.options.statement_limit();
                 self.events.spawn(async move {
@@ -94,7 +94,7 @@ impl<S: PublishStore> Node<S> {
                     if reaches {
                         behind.extend(others);
                     }
-                    let probed = probe(&*publisher, suspect, &behind, &options).await;
+                    let probed = probe(&*publisher, suspect, &behind, &options, &tries).await;
                     Event::Probed { pair: at, epoch, error, probed }
                 });
             }

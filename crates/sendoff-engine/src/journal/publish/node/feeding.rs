@@ -68,6 +68,7 @@ impl<S: PublishStore> Node<S> {
             tell,
             look_at: self.look_at.subscribe(),
             interval: self.shortest,
+            appetite: Arc::clone(&self.feed_appetite),
         };
         let mut task = JoinSet::new();
         task.spawn(feed.run());
@@ -133,10 +134,9 @@ impl<S: PublishStore> Node<S> {
     /// Whether more rows are wanted: the fastest pair decides, and who is slower reads for itself.
     pub(super) fn is_hungry(&self) -> bool {
         let Some(feed) = &self.feed else { return false };
-        let enough = self.options.window_rows / 2;
         let held = self.pairs.iter().filter_map(|pair| pair.held.as_ref());
         let fastest = held.map(|held| held.at).max();
-        !feed.begun || fastest.is_some_and(|at| self.window.rows_behind(at) <= enough)
+        !feed.begun || fastest.is_some_and(|at| self.window.wants_more(at))
     }
 
     pub(super) fn on_fed(&mut self, fed: Option<Fed>) {

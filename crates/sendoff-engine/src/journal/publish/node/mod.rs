@@ -13,8 +13,8 @@ mod running;
 mod storing;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sendoff_core::journal::publish::{CursorStatus, PairId};
@@ -34,6 +34,7 @@ use super::statistics::Counts;
 use super::store::{Cursor, Move, NodeCard, Parked, PublishStore, Seen};
 use super::window::Window;
 use super::work::{Again, CatchUp, Probed, Ran};
+use crate::appetite::Appetite;
 use crate::journal::handle::Journal;
 use crate::store::StoreError;
 
@@ -67,6 +68,7 @@ pub(super) struct Node<S> {
     feed: Option<Feeding>,
     feed_not_before: Instant,
     feed_pause: Duration,
+    feed_appetite: Arc<Mutex<Appetite>>,
     /// How far it has read; 0 where that is worth nothing.
     read_to: Arc<AtomicU64>,
     look_at: watch::Sender<Instant>,
@@ -97,6 +99,7 @@ impl<S: PublishStore> Node<S> {
         let now = Instant::now();
         let intervals = pairs.iter().map(|pair| pair.options.interval);
         let shortest = intervals.min().unwrap_or(NOBODY_WAITS);
+        let appetite = options.appetite();
         let by_id = pairs.iter().enumerate().map(|(at, pair)| ((*pair.id).clone(), at)).collect();
         Self {
             journal,
@@ -104,12 +107,13 @@ impl<S: PublishStore> Node<S> {
             by_id,
             window: Window::new(options.window_rows, options.window_bytes),
             past: Past::new(options.window_rows, options.window_bytes),
-            catch_up: Arc::default(),
+            catch_up: Arc::new(CatchUp::new(appetite)),
             counts,
             events: JoinSet::new(),
             feed: None,
             feed_not_before: now,
             feed_pause: FAILED_PAUSE,
+            feed_appetite: Arc::new(Mutex::new(appetite)),
             read_to: Arc::default(),
             look_at: watch::Sender::new(now),
             fit_until: None,

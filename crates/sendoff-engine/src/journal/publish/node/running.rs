@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sendoff_core::journal::{Position, Recorded};
 use sendoff_core::{FailureClass, report};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tracing::warn;
 
 use super::failing::Stop;
@@ -73,9 +73,10 @@ impl<S: PublishStore> Node<S> {
         pair.busy = true;
         pair.resting = false;
         let (publisher, options) = (Arc::clone(&pair.publisher), pair.options.clone());
+        let tries = Arc::clone(&pair.tries);
         let Cut { facts, up_to, .. } = cut;
         self.events.spawn(async move {
-            let ran = publish(&*publisher, &facts, &options).await;
+            let ran = publish(&*publisher, &facts, &options, &tries).await;
             Event::Ran { pair: at, epoch, facts, up_to, ran }
         });
     }
@@ -87,8 +88,7 @@ impl<S: PublishStore> Node<S> {
         let (journal, catch_up) = (self.journal.clone(), Arc::clone(&self.catch_up));
         let (floor, limit) = (self.window.floor(), self.options.statement_limit());
         self.events.spawn(async move {
-            let read = catch_up.read(journal.store(), after, floor, most);
-            let rows = timeout(limit, read).await.unwrap_or(Err(StoreError::Timeout));
+            let rows = catch_up.read(journal.store(), (after, floor), most, limit).await;
             Event::Read(wanted, rows.map(|(rows, up_to)| Page { after, up_to, rows }))
         });
     }

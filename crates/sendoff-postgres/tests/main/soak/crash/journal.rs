@@ -49,7 +49,7 @@ async fn append(journal: &Log, client: &mut Client, round: u32) -> BTreeMap<i64,
         2 => vec![fact("first", &[]), fact("second", &["w=1"])],
         _ => vec![fact("alone", &["w=1"])],
     };
-    let receipts = if round % 3 == 0 {
+    let receipts = if round.is_multiple_of(3) {
         client.batch_execute("set synchronous_commit = off; begin").await.unwrap();
         let receipts = journal.append_in(client, facts.clone(), None).await.unwrap();
         client.batch_execute("commit").await.unwrap();

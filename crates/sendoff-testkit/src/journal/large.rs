@@ -1,0 +1,85 @@
+//! Facts that are large, published.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use sendoff_core::Event;
+use sendoff_core::journal::{Fact, Topic};
+use sendoff_engine::journal::publish::{
+    FnPublisher, PairOptions, PublishOptions, PublishStore, Publishing,
+};
+use sendoff_engine::journal::{Journal, JournalStore};
+
+use crate::wait::within;
+
+const PLENTY: Duration = Duration::from_secs(300);
+
+/// A fact of so many bytes.
+///
+/// # Panics
+///
+/// Where no fact may be as large.
+pub fn large(bytes: usize) -> Fact {
+    let event = Event::builder("large").bytes(vec![b'x'; bytes]);
+    Fact::builder(event).build().expect("a fact of this size")
+}
+
+/// Appends facts of so many bytes each.
+///
+/// # Panics
+///
+/// Where the journal refuses one.
+pub async fn append_large<S: JournalStore>(journal: &Journal<S>, count: u64, bytes: usize) {
+    for _ in 0..count {
+        journal.append([large(bytes)]).await.expect("it is appended");
+    }
+}
+
+/// Publishes the first so many facts of a journal.
+///
+/// # Panics
+///
+/// Where one is missing, or came for the first time after a later one.
+pub async fn all_is_published_in_order<S: PublishStore>(
+    journal: &Journal<S>,
+    count: u64,
+    options: PublishOptions,
+) {
+    let seen = Arc::new(Mutex::new((BTreeSet::new(), Vec::new())));
+    let publisher = {
+        let seen = Arc::clone(&seen);
+        FnPublisher::new("large", move |facts: Vec<Arc<_>>| {
+            let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+            let (known, in_order) = &mut *seen;
+            for fact in facts {
+                let fact: Arc<sendoff_core::journal::Recorded> = fact;
+                if known.insert(fact.position.get()) {
+                    in_order.push(fact.position.get());
+                }
+            }
+            async { Ok(()) }
+        })
+    };
+    let topic = Topic::builder("everything").build().expect("a topic");
+    let often = PairOptions { interval: Duration::from_millis(20), ..PairOptions::default() };
+    let pair = Publishing::builder(journal).options(options);
+    let node = pair.pair_with(&topic, Arc::new(publisher), often).start().await;
+    let node = node.expect("publishing starts");
+    let first = || seen.lock().unwrap_or_else(PoisonError::into_inner).1.clone();
+    within(PLENTY, "everything is published", async || first().len() as u64 >= count).await;
+    node.close().await;
+    assert_eq!(first(), (1..=count).collect::<Vec<_>>(), "in order, none left out");
+}
+
+/// The most memory this process ever had, in KiB.
+///
+/// # Panics
+///
+/// Where the system does not say.
+pub fn peak_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("the system says");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let digits = peak.expect("a peak").trim().trim_end_matches("kB").trim();
+    digits.parse().expect("a number")
+}
