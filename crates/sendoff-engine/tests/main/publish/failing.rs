@@ -8,7 +8,7 @@ use sendoff_core::journal::publish::CursorStatus;
 use sendoff_core::{Delivery, EventId, Failure};
 use sendoff_engine::journal::publish::{FnPublisher, HandlerPublisher, PairOptions, Publishing};
 use sendoff_testkit::journal::Latch;
-use sendoff_testkit::wait::eventually;
+use sendoff_testkit::wait::within;
 
 use super::{MINUTE, append, cursor, everything, journal, stored};
 use crate::SECOND;
@@ -96,7 +96,8 @@ async fn a_handler_is_told_which_attempt_it_is() {
     let node = Publishing::builder(&journal).pair_with(&everything(), publisher, options);
     let node = node.start().await.unwrap();
     let of = |id| seen.lock().unwrap().get(&id).cloned().unwrap_or_default();
-    eventually("the parked one is published", async || of(poison).len() == 6).await;
+    let published = async || of(poison).len() == 6;
+    within(60 * MINUTE, "the parked one is published", published).await;
     assert_eq!([of(ids[0]), of(poison), of(ids[2])], [vec![1], (1..=6).collect(), vec![1]]);
     node.close().await;
 }
