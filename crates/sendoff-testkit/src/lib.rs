@@ -8,6 +8,7 @@
 //! - [`sim`]: worlds of several nodes on virtual time, one for each seed.
 //! - [`soak`]: tests with a short form and one of minutes.
 //! - [`nodes`]: what several nodes on one database do, on every server.
+//! - [`ordeal`]: what they go through: rows that others lock, processes that are stopped.
 //! - [`thorny`]: values that a driver's encoding could get wrong.
 //! - [`proxy`]: a server's door that can be slammed at a chosen moment.
 //! - [`clock`]: a clock that moves when told; [`wait`]: for what has no signal.
@@ -23,6 +24,7 @@ pub mod conformance;
 pub mod history;
 pub mod journal;
 pub mod nodes;
+pub mod ordeal;
 pub mod process;
 pub mod proxy;
 pub mod relay;

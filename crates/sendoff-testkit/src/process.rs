@@ -2,6 +2,7 @@
 //! again, with one test that plays the node.
 
 use std::env;
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -24,7 +25,8 @@ pub fn say(line: &str) {
 pub struct Node {
     /// Its process.
     pub child: Child,
-    lines: Receiver<String>,
+    /// None while somebody else listens.
+    lines: Option<Receiver<String>>,
 }
 
 impl Node {
@@ -34,8 +36,19 @@ impl Node {
     ///
     /// Where no process can be started.
     pub fn start(test: &str, told: &[(&str, &str)]) -> Self {
+        Self::start_under(&[], test, told)
+    }
+
+    /// The same, run by another program: `["faketime", "+1h"]`.
+    ///
+    /// # Panics
+    ///
+    /// Where no process can be started.
+    pub fn start_under(runner: &[&str], test: &str, told: &[(&str, &str)]) -> Self {
         let program = env::current_exe().expect("this program has a file");
-        let mut child = Command::new(program)
+        let mut line = runner.iter().map(OsString::from).chain([program.into()]);
+        let mut child = Command::new(line.next().expect("at least the program"))
+            .args(line)
             .args(["--exact", test, "--nocapture"])
             .envs(told.iter().copied())
             .stdin(Stdio::piped())
@@ -52,7 +65,7 @@ impl Node {
                 }
             }
         });
-        Self { child, lines }
+        Self { child, lines: Some(lines) }
     }
 
     /// Waits until it says something that begins like this.
@@ -70,11 +83,19 @@ impl Node {
     ///
     /// Where it does not for so long.
     pub fn says_within(&self, time: Duration, what: &str) -> String {
+        let lines = self.lines.as_ref().expect("nobody else listens");
         loop {
-            let line = self.lines.recv_timeout(time).unwrap_or_else(|_| panic!("no `{what}`"));
+            let line = lines.recv_timeout(time).unwrap_or_else(|_| panic!("no `{what}`"));
             if let Some(rest) = line.strip_prefix(what) {
                 return rest.trim().to_owned();
             }
+        }
+    }
+
+    /// Gives everything it says from now on to `listen`, on a thread of its own.
+    pub fn hear(&mut self, mut listen: impl FnMut(&str) + Send + 'static) {
+        if let Some(lines) = self.lines.take() {
+            std::thread::spawn(move || lines.into_iter().for_each(|line| listen(&line)));
         }
     }
 

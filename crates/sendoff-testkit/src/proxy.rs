@@ -4,6 +4,7 @@
 //! connection on which a text goes by: a COMMIT on its way there, or its answer on the way back.
 //! [`slow_down`](Proxy::slow_down) makes it a line of so many bytes a second for what the server says,
 //! and [`carried`](Proxy::carried) counts that.
+//! [`silence`](Proxy::silence) leaves links open on which nothing goes by any more.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
@@ -55,6 +57,7 @@ pub struct Proxy {
     address: SocketAddr,
     cut: Arc<Mutex<Option<Cut>>>,
     line: Arc<Line>,
+    silent: watch::Sender<bool>,
     accepting: JoinHandle<()>,
 }
 
@@ -94,13 +97,20 @@ impl Proxy {
         let cut = Arc::new(Mutex::new(None));
         let line = Arc::new(Line::default());
         let (armed, shared) = (Arc::clone(&cut), Arc::clone(&line));
+        let (silent, silence) = watch::channel(false);
         let accepting = tokio::spawn(async move {
             let mut links = tokio::task::JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
-                links.spawn(link(client, server, Arc::clone(&armed), Arc::clone(&shared)));
+                links.spawn(link(
+                    client,
+                    server,
+                    Arc::clone(&armed),
+                    Arc::clone(&shared),
+                    silence.clone(),
+                ));
             }
         });
-        Ok(Self { address, cut, line, accepting })
+        Ok(Self { address, cut, line, silent, accepting })
     }
 
     /// Where clients connect to.
@@ -123,6 +133,12 @@ impl Proxy {
         *self.cut.lock().unwrap_or_else(PoisonError::into_inner) = Some(cut);
     }
 
+    /// Forwards nothing from now on, and breaks nothing: every link stays open on both sides, and
+    /// neither hears of the other. Or forwards again what came meanwhile.
+    pub fn silence(&self, silent: bool) {
+        self.silent.send_replace(silent);
+    }
+
     /// Whether the cut was made.
     pub fn is_cut(&self) -> bool {
         self.cut.lock().unwrap_or_else(PoisonError::into_inner).is_none()
@@ -136,17 +152,24 @@ impl Drop for Proxy {
 }
 
 type Armed = Arc<Mutex<Option<Cut>>>;
+type Silence = watch::Receiver<bool>;
 
 /// Both directions, until one of them ends; then both do.
-async fn link(client: TcpStream, server: SocketAddr, armed: Armed, line: Arc<Line>) {
+async fn link(
+    client: TcpStream,
+    server: SocketAddr,
+    armed: Armed,
+    line: Arc<Line>,
+    silence: Silence,
+) {
     let Ok(server) = TcpStream::connect(server).await else { return };
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
     let begun = AtomicBool::new(false);
     tokio::select! {
-        _ = requests(from_client, to_server, &armed, &begun) => {}
-        _ = replies(from_server, to_client, &armed, &begun, &line) => {}
+        _ = requests(from_client, to_server, &armed, &begun, silence.clone()) => {}
+        _ = replies(from_server, to_client, &armed, &begun, &line, silence) => {}
     }
 }
 
@@ -163,10 +186,12 @@ async fn requests(
     mut to: OwnedWriteHalf,
     armed: &Armed,
     begun: &AtomicBool,
+    mut silence: Silence,
 ) -> io::Result<()> {
     let mut seen = Window::default();
     loop {
         let chunk = read(&mut from).await?;
+        let _ = silence.wait_for(|silent| !silent).await;
         seen.push(&chunk);
         match armed_now(armed) {
             Some(Cut::Request { text, before, reply }) => {
@@ -196,11 +221,13 @@ async fn replies(
     armed: &Armed,
     begun: &AtomicBool,
     line: &Line,
+    mut silence: Silence,
 ) -> io::Result<()> {
     let mut seen = Window::default();
     loop {
         let chunk = read(&mut from).await?;
         line.carry(chunk.len()).await;
+        let _ = silence.wait_for(|silent| !silent).await;
         seen.push(&chunk);
         let begun = begun.load(Ordering::SeqCst);
         match armed_now(armed) {

@@ -112,6 +112,16 @@ impl MemoryStore {
         self.lock().keep
     }
 
+    /// The rows that are still owed, the earliest due first; also of a closed store.
+    pub fn pending(&self) -> Vec<EventId> {
+        self.lock().table.pending()
+    }
+
+    /// Whether a transaction has locked this row.
+    pub fn is_locked(&self, id: EventId) -> bool {
+        self.lock().table.is_locked(id)
+    }
+
     /// Ends what a transaction locked; also of a closed store.
     pub(super) fn unlock(&self, ids: &[EventId]) {
         self.lock().table.unlock(ids);

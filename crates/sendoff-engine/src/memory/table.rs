@@ -120,6 +120,15 @@ impl Table {
         self.contains(id) && self.locked.insert(id)
     }
 
+    pub(super) fn is_locked(&self, id: EventId) -> bool {
+        self.locked.contains(&id)
+    }
+
+    /// The rows that are owed, the earliest due first.
+    pub(super) fn pending(&self) -> Vec<EventId> {
+        self.pending.values().copied().collect()
+    }
+
     /// The transaction that locked them is over.
     pub(super) fn unlock(&mut self, ids: &[EventId]) {
         for id in ids {

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use clap::Parser;
-use sendoff_testkit::sim::{Report, simulate};
+use sendoff_testkit::sim::{Bug, Report, simulate_with};
 
 /// Runs simulated worlds and judges their histories.
 #[derive(Debug, Parser)]
-#[command(after_help = "Examples:\n  cargo xtask sim --seeds 500\n  cargo xtask sim --seed 17")]
+#[command(after_help = "Examples:\n  cargo xtask sim --seeds 500\n  cargo xtask sim --seed 17\n  \
+    cargo xtask sim --seeds 100 -- --bug no-fence")]
 struct Options {
     /// How many worlds.
     #[arg(long, default_value_t = 500)]
@@ -21,6 +22,9 @@ struct Options {
     /// One world only, with its history printed if it breaks a promise.
     #[arg(long)]
     seed: Option<u64>,
+    /// With a mistake planted in every world, to see which of them find it.
+    #[arg(long)]
+    bug: Option<Bug>,
 }
 
 fn main() -> ExitCode {
@@ -36,7 +40,7 @@ fn main() -> ExitCode {
         None => options.from..options.from.saturating_add(options.seeds),
     };
     let began = Instant::now();
-    let (runs, failed) = run_all(seeds);
+    let (runs, failed) = run_all(seeds, options.bug);
     eprintln!("{}", runs.summary());
     for report in &failed {
         if options.seed.is_some() {
@@ -85,7 +89,7 @@ impl Totals {
 }
 
 /// Runs every seed, one thread and so one runtime for each core, and returns those that failed.
-fn run_all(seeds: std::ops::Range<u64>) -> (Totals, Vec<Report>) {
+fn run_all(seeds: std::ops::Range<u64>, bug: Option<Bug>) -> (Totals, Vec<Report>) {
     let next = AtomicU64::new(seeds.start);
     let results = Mutex::new((Totals::default(), Vec::new()));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -97,7 +101,7 @@ fn run_all(seeds: std::ops::Range<u64>) -> (Totals, Vec<Report>) {
                     if seed >= seeds.end {
                         return;
                     }
-                    let report = simulate(seed);
+                    let report = simulate_with(seed, bug);
                     let mut results = results.lock().unwrap_or_else(|e| e.into_inner());
                     results.0.add(&report);
                     if results.0.worlds % 50 == 0 {

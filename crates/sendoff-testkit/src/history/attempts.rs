@@ -5,7 +5,7 @@
 //! run once more, so after any fault a number may be one above the maximum. A run that was lost is
 //! made up for by another, so there may be as many more runs as there were losses.
 
-use sendoff_core::EventId;
+use sendoff_core::{EventId, Status};
 
 use super::check::Expectations;
 use super::entry::Position;
@@ -28,6 +28,15 @@ pub(super) fn check(
         (attempt > limit).then_some(Violation::TooManyAttempts { id, attempt, limit })
     });
     violations.extend(beyond);
+
+    // Without a fault only runs that failed count.
+    let failed = story.runs.iter().filter(|run| !run.ok).count() as u64;
+    if let Some((Status::Done, attempts)) = story.stands
+        && faults.spare(id)
+        && u64::from(attempts) > failed
+    {
+        violations.push(Violation::AttemptWithoutRun { id, attempts, failed });
+    }
 
     if expected.outages {
         return;

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sendoff_core::EventId;
@@ -38,6 +38,15 @@ pub enum FaultKind {
     Partition,
     /// The database's clock jumped.
     ClockStep,
+    /// A session outside of Sendoff locked rows.
+    RowsLocked,
+    /// That session ended.
+    RowsUnlocked,
+    /// A handler hangs, and nothing limits how long.
+    HandlerHung,
+    /// A row was committed, or its receipt released, when its first hold was over: its node may have
+    /// lost it before it had it. Explains a loss that was counted, and no second delivery.
+    GraceOver,
     /// Anything else.
     Other,
 }
@@ -75,6 +84,9 @@ pub(super) struct Faults<'a> {
     everywhere: Vec<Position>,
     by_node: BTreeMap<&'a str, Vec<Position>>,
     by_id: BTreeMap<EventId, Vec<Position>>,
+    late: BTreeSet<EventId>,
+    /// Events that nobody can end at the moment: locked by others, or in a handler that hangs.
+    stuck: BTreeMap<EventId, (Position, &'a Fault)>,
     ends_everywhere: Vec<Position>,
     ends_by_node: BTreeMap<&'a str, Vec<Position>>,
 }
@@ -91,6 +103,10 @@ impl<'a> Faults<'a> {
     }
 
     fn add(&mut self, fault: &'a Fault, position: Position) {
+        if fault.kind == FaultKind::GraceOver {
+            self.late.extend(&fault.ids);
+            return;
+        }
         self.first.get_or_insert(position);
         for id in &fault.ids {
             self.by_id.entry(*id).or_default().push(position);
@@ -100,6 +116,17 @@ impl<'a> Faults<'a> {
             _ if !fault.ids.is_empty() => {}
             None => self.everywhere.push(position),
             Some(node) => self.by_node.entry(node).or_default().push(position),
+        }
+        for id in &fault.ids {
+            match fault.kind {
+                FaultKind::RowsLocked | FaultKind::HandlerHung => {
+                    self.stuck.insert(*id, (position, fault));
+                }
+                FaultKind::RowsUnlocked => {
+                    self.stuck.remove(id);
+                }
+                _ => {}
+            }
         }
         if fault.kind.ends_runs() {
             match fault.node.as_deref() {
@@ -128,10 +155,26 @@ impl<'a> Faults<'a> {
             let next = list.partition_point(|&position| position <= first);
             list.get(next).is_some_and(|&position| position < second)
         };
-        let of_node = |node: &str| self.by_node.get(node).is_some_and(|list| between(list));
+        let of_node =
+            |node: &str| self.by_node.get(process(node)).is_some_and(|list| between(list));
         between(&self.everywhere)
             || nodes.into_iter().any(of_node)
             || self.by_id.get(&id).is_some_and(|list| list[0] < second)
+    }
+
+    /// Whether the event cannot end, through no fault of ours: a foreign session has its row locked,
+    /// or its handler hangs without a limit on a node that is still there.
+    pub(super) fn excuse(&self, id: EventId) -> bool {
+        self.stuck.get(&id).is_some_and(|(since, fault)| match fault.node.as_deref() {
+            Some(node) => self.end_of_run(node, *since) == Position::MAX,
+            None => true,
+        })
+    }
+
+    /// Whether no fault touched this event: none names it, and there are none of whole nodes.
+    pub(super) fn spare(&self, id: EventId) -> bool {
+        let named = self.by_id.contains_key(&id) || self.late.contains(&id);
+        self.everywhere.is_empty() && self.by_node.is_empty() && !named
     }
 
     /// When a run on `node` that began at `started` and never said it finished must have ended.
@@ -139,8 +182,13 @@ impl<'a> Faults<'a> {
         let after = |list: &[Position]| {
             list.get(list.partition_point(|&position| position <= started)).copied()
         };
-        let own = self.ends_by_node.get(node).and_then(|list| after(list));
+        let own = self.ends_by_node.get(process(node)).and_then(|list| after(list));
         let shared = after(&self.ends_everywhere);
         own.into_iter().chain(shared).min().unwrap_or(Position::MAX)
     }
+}
+
+/// The process of a node: faults hit all of it.
+fn process(node: &str) -> &str {
+    node.split_once('/').map_or(node, |(process, _)| process)
 }

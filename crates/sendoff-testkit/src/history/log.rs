@@ -86,7 +86,8 @@ impl History {
         log.push(Entry::Written { id: event.id(), key, digest, outcome, seq });
     }
 
-    /// A handler on `node` begins a run.
+    /// A handler on `node` begins a run. Workers of one process that know nothing of each other are
+    /// named `process/worker`: a fault of the process is one of each.
     pub fn delivery_started(&self, node: &str, delivery: &Delivery) -> Run {
         let digest = Digest::of(&delivery.event);
         let mut log = self.lock();
@@ -94,6 +95,19 @@ impl History {
         let (id, attempt) = (delivery.event.id(), delivery.attempt);
         let position = log.push(Entry::Started { node, id, attempt, digest });
         Run { history: self.clone(), position, open: true }
+    }
+
+    /// A handler in another process begins a run.
+    pub fn run_started(&self, node: &str, event: &Event, attempt: u32) -> Position {
+        let digest = Digest::of(event);
+        let mut log = self.lock();
+        let node = log.name(node);
+        log.push(Entry::Started { node, id: event.id(), attempt, digest })
+    }
+
+    /// The run that began there has ended.
+    pub fn run_finished(&self, started: Position, ok: bool) {
+        self.push(Entry::Finished { started, ok });
     }
 
     /// A settlement by `node` reached the store. `applied` says whether it changed the row, and

@@ -69,6 +69,15 @@ pub enum Violation {
         /// The highest that could be explained.
         limit: u32,
     },
+    /// An attempt was counted for which no run failed and nobody vanished (D7).
+    AttemptWithoutRun {
+        /// The event.
+        id: EventId,
+        /// The stored count.
+        attempts: u32,
+        /// The runs that failed.
+        failed: u64,
+    },
     /// More runs than attempts and losses together (D7).
     TooManyRuns {
         /// The event.
@@ -114,6 +123,9 @@ impl fmt::Display for Violation {
             }
             Self::TooManyAttempts { id, attempt, limit } => {
                 write!(f, "{id} reached attempt {attempt}; the limit is {limit}")
+            }
+            Self::AttemptWithoutRun { id, attempts, failed } => {
+                write!(f, "{id} has {attempts} attempts; {failed} runs failed, and nothing broke")
             }
             Self::TooManyRuns { id, runs, limit } => {
                 write!(f, "{id} ran {runs} times; attempts and losses allow {limit}")

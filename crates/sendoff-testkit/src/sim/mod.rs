@@ -1,19 +1,24 @@
 //! SimWorld: several real engines on virtual time, over one table and a bad network.
 //!
-//! One seed makes one world: which nodes there are, what their writers write, what their handlers
-//! do, when a node is killed, stopped, cut off or added, and which statements are lost, late or
-//! carried out twice. Everything runs on one thread with paused time, so the same seed gives the
+//! One seed makes one world: which nodes there are (outboxes, and relays that hold or lock their
+//! rows), what their writers write, what their handlers do, when a node is killed, stopped for a
+//! while or for good, cut off or added, which rows a foreign session locks, when the database's clock
+//! jumps, and which statements are lost, late or carried out twice. Everything runs on one thread with paused time, so the same seed gives the
 //! same world, to the last step. The [history checker](crate::history) judges it.
 //!
 //! Not here: real sockets, real processes, real clocks. Those have their own tests.
 
+mod bug;
+mod capture;
+mod clock;
 mod gate;
 mod node;
 mod script;
+mod session;
 mod weather;
 mod wire;
 mod world;
 
+pub use bug::Bug;
 pub use node::SCRIPTED_PANIC;
-pub use wire::Bug;
 pub use world::{Report, simulate, simulate_with};

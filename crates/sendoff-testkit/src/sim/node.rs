@@ -1,17 +1,21 @@
 use std::collections::BTreeMap;
 use std::future::pending;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fastrand::Rng;
-use sendoff_core::{Delivery, EventId};
+use sendoff_core::{Delivery, EventId, limits};
 use sendoff_engine::capture::CommitError;
-use sendoff_engine::{HandlerResult, Outbox, OutboxConfig};
-use tokio::sync::mpsc;
+use sendoff_engine::relay::{ClaimMode, Relay, RelayConfig};
+use sendoff_engine::{HandlerResult, Listeners, Outbox, OutboxConfig};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
-use super::script::{Ends, Part, TYPES, act};
+use super::bug::Bug;
+use super::script::{Ends, Mood, Part, TYPES, act};
 use super::wire::Wire;
 use crate::history::{FaultKind, History};
 
@@ -23,7 +27,10 @@ pub const SCRIPTED_PANIC: &str = "the script says so";
 
 /// Which part every event plays, and how often it came on.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Cast(Arc<Mutex<BTreeMap<EventId, Role>>>);
+pub(super) struct Cast {
+    roles: Arc<Mutex<BTreeMap<EventId, Role>>>,
+    runs: Arc<AtomicUsize>,
+}
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Role {
@@ -34,6 +41,11 @@ pub(super) struct Role {
 impl Cast {
     pub(super) fn part(&self, id: EventId) -> Part {
         self.with(|roles| roles.get(&id).map_or(Part::Ordinary, |role| role.part))
+    }
+
+    /// Another number each time.
+    fn next(&self) -> usize {
+        self.runs.fetch_add(1, Ordering::Relaxed)
     }
 
     fn add(&self, id: EventId, part: Part) {
@@ -49,55 +61,142 @@ impl Cast {
     }
 
     fn with<T>(&self, read: impl FnOnce(&mut BTreeMap<EventId, Role>) -> T) -> T {
-        read(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        read(&mut self.roles.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// What runs in a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// An outbox; its handlers have a time limit.
+    Outbox,
+    /// An outbox whose handlers may hang for ever.
+    Endless,
+    /// A relay that keeps its rows in this way.
+    Relay(ClaimMode),
 }
 
 /// A process: an engine, and writers that use it. Dropping it is a crash.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) wire: Wire,
-    pub(super) outbox: Outbox<Wire>,
+    pub(super) kind: Kind,
+    engine: Engine,
     writers: JoinSet<()>,
 }
 
+#[derive(Debug)]
+enum Engine {
+    Outbox(Outbox<Wire>),
+    Relay { stop: CancellationToken, task: JoinSet<()> },
+}
+
+/// What a node shares with its world.
+#[derive(Debug, Clone)]
+pub(super) struct Stage {
+    pub(super) cast: Cast,
+    pub(super) seed: u64,
+    pub(super) crashes: mpsc::UnboundedSender<Arc<str>>,
+}
+
+const WORKERS: usize = 3;
+const HOLD: Duration = Duration::from_secs(5);
+const POLL: Duration = Duration::from_secs(1);
+const START_WITHIN: Duration = Duration::from_secs(15);
+const HANDLER_TIMEOUT: Duration = Duration::from_secs(50);
+/// Longer than the slowest handler takes, so that a close in peace cuts nothing off.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// Small and impatient, so that lanes overflow and holds run out within a minute.
-fn config() -> OutboxConfig {
+fn outbox_config(kind: Kind, bug: Option<Bug>) -> OutboxConfig {
     OutboxConfig {
-        workers: 3,
-        hot_capacity: 6,
+        workers: WORKERS,
+        hot_capacity: 3,
         cold_capacity: 8,
         poll_batch: 4,
-        poll_interval: Duration::from_secs(1),
+        poll_interval: POLL,
         hot_grace: Duration::from_secs(2),
-        hold: Duration::from_secs(5),
-        // Longer than the slowest handler takes, so that a close in peace cuts nothing off.
-        drain_timeout: Duration::from_secs(60),
-        handler_timeout: Some(Duration::from_secs(50)),
+        hold: HOLD,
+        drain_timeout: DRAIN_TIMEOUT,
+        handler_timeout: (kind == Kind::Outbox).then_some(HANDLER_TIMEOUT),
+        start_within: match bug {
+            Some(Bug::HungHandlersPinLanes) => limits::DELAY,
+            _ => START_WITHIN,
+        },
         max_attempts: MAX_ATTEMPTS,
         ..OutboxConfig::default()
     }
 }
 
+fn relay_config(mode: ClaimMode) -> RelayConfig {
+    RelayConfig {
+        mode,
+        batch: 4,
+        workers: WORKERS,
+        hold: HOLD,
+        poll_interval: POLL,
+        drain_timeout: DRAIN_TIMEOUT,
+        handler_timeout: Some(HANDLER_TIMEOUT),
+        start_within: START_WITHIN,
+        max_attempts: MAX_ATTEMPTS,
+        ..RelayConfig::default()
+    }
+}
+
 impl Node {
-    pub(super) fn start(
-        wire: Wire,
-        cast: &Cast,
-        seed: u64,
-        random: &mut Rng,
-        crashes: &mpsc::UnboundedSender<Arc<str>>,
-    ) -> Self {
-        let mut builder = Outbox::builder(wire.clone()).config(config()).seed(random.u64(..));
-        for event_type in TYPES {
-            let (wire, cast, crashes) = (wire.clone(), cast.clone(), crashes.clone());
-            builder = builder.on(event_type, move |delivery: Delivery| {
-                let (wire, crashes) = (wire.clone(), crashes.clone());
-                let role = cast.comes_on(delivery.id());
-                async move { handle(&wire, role, seed, delivery, &crashes).await }
-            });
+    pub(super) fn start(wire: Wire, kind: Kind, stage: &Stage, random: &mut Rng) -> Self {
+        let workers = Arc::new(Semaphore::new(WORKERS));
+        let handler = || {
+            let (wire, stage, workers) = (wire.clone(), stage.clone(), workers.clone());
+            move |delivery: Delivery| {
+                let (wire, stage, workers) = (wire.clone(), stage.clone(), workers.clone());
+                async move { handle(&wire, kind, &stage, delivery, workers).await }
+            }
+        };
+        let engine = match kind {
+            Kind::Outbox | Kind::Endless => {
+                let mut builder =
+                    Outbox::builder(wire.clone()).config(outbox_config(kind, wire.bug));
+                for event_type in TYPES {
+                    builder = builder.on(event_type, handler());
+                }
+                let started = builder.seed(random.u64(..)).start();
+                Engine::Outbox(started.expect("the world's configuration is valid"))
+            }
+            Kind::Relay(mode) => {
+                let mut listeners = Listeners::new();
+                for event_type in TYPES {
+                    listeners.on(event_type, handler()).expect("one for each");
+                }
+                let builder = Relay::builder(wire.clone()).config(relay_config(mode));
+                let relay = builder.build_routed(listeners);
+                let relay = relay.expect("the world's configuration is valid");
+                let (stop, mut task) = (CancellationToken::new(), JoinSet::new());
+                let told = stop.clone().cancelled_owned();
+                task.spawn(async move { relay.run(told).await });
+                Engine::Relay { stop, task }
+            }
+        };
+        Self { wire, kind, engine, writers: JoinSet::new() }
+    }
+
+    /// Ends it in order.
+    pub(super) async fn close(mut self) {
+        match &mut self.engine {
+            Engine::Outbox(outbox) => {
+                outbox.close().await;
+            }
+            Engine::Relay { stop, task } => {
+                stop.cancel();
+                while task.join_next().await.is_some() {}
+            }
         }
-        let outbox = builder.start().expect("the world's configuration is valid");
-        Self { wire, outbox, writers: JoinSet::new() }
+        self.wire.gate.end();
+    }
+
+    /// Ends it without a word.
+    pub(super) fn crash(self) {
+        self.wire.gate.end();
     }
 
     /// Lets a writer loose that makes so many transactions.
@@ -105,10 +204,12 @@ impl Node {
         &mut self,
         transactions: usize,
         killer: bool,
+        mood: Mood,
         cast: &Cast,
         random: &mut Rng,
     ) {
-        let (outbox, wire, cast) = (self.outbox.clone(), self.wire.clone(), cast.clone());
+        let Engine::Outbox(outbox) = &self.engine else { return };
+        let (outbox, wire, cast) = (outbox.clone(), self.wire.clone(), cast.clone());
         let mut random = random.fork();
         self.writers.spawn(async move {
             for transaction in 0..transactions {
@@ -117,7 +218,7 @@ impl Node {
                 let mut events = Vec::new();
                 for _ in 0..random.usize(1..4) {
                     let killer = killer && transaction == transactions / 2 && events.is_empty();
-                    let part = if killer { Part::Killer } else { Part::draw(&mut random) };
+                    let part = if killer { Part::Killer } else { Part::draw(mood, &mut random) };
                     let event = part.event(&mut random);
                     // Until the writer hears more, and for good if its node goes down first.
                     wire.history.unknown(&event);
@@ -134,12 +235,38 @@ impl Node {
     }
 }
 
+/// Panics when it is dropped.
+struct Bomb {
+    /// What a worker that died of it takes along.
+    worker: Option<OwnedSemaphorePermit>,
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if let Some(worker) = self.worker.take() {
+            worker.forget();
+        }
+        if !std::thread::panicking() {
+            std::panic::panic_any(SCRIPTED_PANIC);
+        }
+    }
+}
+
+/// Batches of one relay do not know of each other's events, and after a fault two of them may have the
+/// same one; an outbox never runs an event twice at once.
+fn name(wire: &Wire, kind: Kind, stage: &Stage) -> Arc<str> {
+    match kind {
+        Kind::Outbox | Kind::Endless => wire.node.clone(),
+        Kind::Relay(_) => format!("{}/{}", wire.node, stage.cast.next()).into(),
+    }
+}
+
 async fn handle(
     wire: &Wire,
-    role: Role,
-    seed: u64,
+    kind: Kind,
+    stage: &Stage,
     delivery: Delivery,
-    crashes: &mpsc::UnboundedSender<Arc<str>>,
+    workers: Arc<Semaphore>,
 ) -> HandlerResult {
     // What began before the run and may still cost it its hold belongs to its story.
     if wire.gate.pass().await {
@@ -148,8 +275,15 @@ async fn handle(
     if wire.is_jammed() {
         wire.misfortune(FaultKind::LateReply, &[delivery.id()]);
     }
-    let run = wire.history.delivery_started(&wire.node, &delivery);
-    let act = act(role.part, seed, delivery.id(), role.runs);
+    if wire.clock.jumped() {
+        wire.misfortune(FaultKind::ClockStep, &[delivery.id()]);
+    }
+    // Where a bug lets workers die, there is a permit for each that lives.
+    let deadly = wire.bug == Some(Bug::PanicInDropKillsAWorker);
+    let worker = if deadly { workers.acquire_owned().await.ok() } else { None };
+    let role = stage.cast.comes_on(delivery.id());
+    let run = wire.history.delivery_started(&name(wire, kind, stage), &delivery);
+    let act = act(role.part, stage.seed, delivery.id(), role.runs);
     sleep(act.takes).await;
     wire.gate.pass().await;
     match act.ends {
@@ -165,9 +299,17 @@ async fn handle(
             run.finished(false);
             std::panic::panic_any(SCRIPTED_PANIC);
         }
+        Ends::Never | Ends::NeverAndPanics if kind == Kind::Endless => {
+            wire.hangs(delivery.id());
+            pending().await
+        }
         Ends::Never => pending().await,
+        Ends::NeverAndPanics => {
+            let _bomb = Bomb { worker };
+            pending().await
+        }
         Ends::WithItsNode => {
-            let _ = crashes.send(wire.node.clone());
+            let _ = stage.crashes.send(wire.node.clone());
             pending().await
         }
     }
@@ -218,7 +360,14 @@ async fn write_into_own(
 ) {
     let Ok(mut tx) = wire.table.transaction() else { return };
     let Ok(staged) = outbox.write_all(&mut tx, &events).await else { return };
-    sleep(Duration::from_millis(random.u64(..4_000))).await;
+    // Longer than the first hold of a row, and its node may have lost it before it had it.
+    let takes = Duration::from_millis(random.u64(..4_000));
+    let released = random.u8(..4) > 0;
+    if takes > Duration::from_secs(1) || !released {
+        let ids: Vec<_> = events.iter().map(sendoff_core::Event::id).collect();
+        wire.misfortune(FaultKind::GraceOver, &ids);
+    }
+    sleep(takes).await;
     wire.gate.pass().await;
     if random.u8(..4) == 0 {
         tx.rollback();
@@ -226,7 +375,7 @@ async fn write_into_own(
     } else if tx.commit().is_ok() {
         events.iter().for_each(|event| wire.history.committed(event));
     }
-    if random.u8(..4) > 0 {
+    if released {
         staged.release();
     }
 }

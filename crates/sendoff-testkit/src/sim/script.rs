@@ -8,6 +8,16 @@ pub(super) const NOBODY: &str = "nobody.listens";
 /// The types somebody listens to; what a handler does with an event is written in its header.
 pub(super) const TYPES: [&str; 3] = ["order.placed", "order.paid", "order.sent"];
 
+/// What a writer writes more of than others do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mood {
+    Plain,
+    /// Events whose handlers hang.
+    Sleepy,
+    /// Events whose handlers hang and panic when they are dropped.
+    Explosive,
+}
+
 /// What is going to happen to an event, decided when it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
@@ -15,8 +25,10 @@ pub(super) enum Part {
     Ordinary,
     /// Takes longer than a hold lasts.
     Slow,
-    /// Never returns from its first run, and is timed out.
+    /// Never returns from its first run, and is timed out where there is a limit.
     Hangs,
+    /// Like it, and panics when it is dropped.
+    Bomb,
     /// Fails every time.
     Poison,
     /// Cannot be delivered, and its handler says so.
@@ -28,13 +40,16 @@ pub(super) enum Part {
 }
 
 impl Part {
-    pub(super) fn draw(random: &mut Rng) -> Self {
-        match random.u8(..100) {
-            0..82 => Self::Ordinary,
-            82..88 => Self::Slow,
-            88..90 => Self::Hangs,
-            90..94 => Self::Poison,
-            94..97 => Self::Hopeless,
+    pub(super) fn draw(mood: Mood, random: &mut Rng) -> Self {
+        match (mood, random.u8(..100)) {
+            (Mood::Sleepy, 0..15) => Self::Hangs,
+            (Mood::Explosive, 0..12) => Self::Bomb,
+            (_, 0..81) => Self::Ordinary,
+            (_, 81..88) => Self::Slow,
+            (_, 88..90) => Self::Hangs,
+            (_, 90..92) => Self::Bomb,
+            (_, 92..95) => Self::Poison,
+            (_, 95..97) => Self::Hopeless,
             _ => Self::Unheard,
         }
     }
@@ -79,6 +94,7 @@ pub(super) enum Ends {
     Badly(Failure),
     InPanic,
     Never,
+    NeverAndPanics,
     WithItsNode,
 }
 
@@ -93,7 +109,8 @@ pub(super) fn act(part: Part, seed: u64, id: EventId, run: u32) -> Act {
         Part::Hopeless => act(Ends::Badly(Failure::dead("hopeless"))),
         Part::Killer => act(Ends::WithItsNode),
         Part::Hangs if run == 1 => act(Ends::Never),
-        Part::Hangs => act(Ends::Well),
+        Part::Bomb if run == 1 => act(Ends::NeverAndPanics),
+        Part::Hangs | Part::Bomb => act(Ends::Well),
         Part::Slow => {
             Act { takes: Duration::from_millis(random.u64(4_000..40_000)), ends: Ends::Well }
         }

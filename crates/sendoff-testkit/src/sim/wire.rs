@@ -1,22 +1,21 @@
+use std::collections::BTreeSet;
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_core::{EventId, Token};
-use sendoff_engine::capture::{
-    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, CommitMark, Nest, Release,
-    WriteError,
-};
-use sendoff_engine::memory::{MemorySavepoint, MemoryStore, MemoryTx};
+use sendoff_core::EventId;
+use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::{
-    Born, Claim, ClaimStore, Claimed, Counts, Extended, Held, InspectStore, NewRow, Purge, Purged,
-    RetainStore, Row, SettleStore, Settled, Settlement, StoreError, TopicCounts, WakeStore,
+    Claim, ClaimStore, Claimed, Counts, Extended, Held, InspectStore, Purge, Purged, RetainStore,
+    Row, SettleStore, Settled, Settlement, StoreError, Suspects, TopicCounts, WakeStore,
 };
 use tokio::time::sleep;
 
-use super::gate::Gate;
+use super::bug::{Bug, Unsent};
+use super::clock::JumpingClock;
+use super::gate::{Gate, Kept};
 use super::weather::{Fate, Weather};
 use crate::history::{Fault, FaultKind, History};
 
@@ -28,25 +27,23 @@ pub(super) struct Wire {
     pub(super) gate: Gate,
     pub(super) weather: Weather,
     pub(super) history: History,
+    pub(super) clock: JumpingClock,
     pub(super) bug: Option<Bug>,
+    /// What a settlement counts in, where a bug makes everybody share it.
+    pub(super) counters: Arc<tokio::sync::Mutex<()>>,
+    /// What did not come through, where a bug sends it again whole.
+    pub(super) unsent: Unsent,
     /// Slow statements under way.
     pub(super) jams: Arc<AtomicUsize>,
-}
-
-/// A mistake planted on purpose, to show that the checker would find it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bug {
-    /// Settlements change a row whoever holds it.
-    NoFence,
-    /// Now and then an extension reaches the database before the settlement that was sent first.
-    ExtensionOvertakes,
+    /// Events in handlers that hang for good.
+    pub(super) hung: Arc<Mutex<BTreeSet<EventId>>>,
 }
 
 /// A statement that takes longer than this may cost its node some holds.
 const SLOW: Duration = Duration::from_millis(500);
 
 /// A slow statement, which holds up everything else its node has to say.
-struct Jam<'w>(&'w Wire);
+pub(super) struct Jam<'w>(&'w Wire);
 
 impl<'w> Jam<'w> {
     fn of(wire: &'w Wire) -> Self {
@@ -63,22 +60,31 @@ impl Drop for Jam<'_> {
 }
 
 /// A statement somebody waits for.
-struct Unanswered<'w> {
+pub(super) struct Unanswered<'w> {
     wire: &'w Wire,
     ids: Vec<EventId>,
 }
 
+impl Unanswered<'_> {
+    pub(super) fn answered(mut self) {
+        self.ids.clear();
+    }
+}
+
 impl Drop for Unanswered<'_> {
     fn drop(&mut self) {
-        self.wire.misfortune(FaultKind::LostReply, &self.ids);
+        // What a node that was stopped for good gives up it never sent, or sent before its stop.
+        if !self.wire.gate.is_shut_for_good() {
+            self.wire.misfortune(FaultKind::LostReply, &self.ids);
+        }
     }
 }
 
 #[derive(Debug, thiserror::Error)]
 #[error("the link broke")]
-struct LinkBroke;
+pub(super) struct LinkBroke;
 
-fn broken<T>() -> Result<T, StoreError> {
+pub(super) fn broken<T>() -> Result<T, StoreError> {
     Err(StoreError::Unavailable(LinkBroke.into()))
 }
 
@@ -95,11 +101,8 @@ impl Wire {
     {
         let fate = self.weather.fate();
         // Whoever stops waiting does not know what became of the statement.
-        let mut unanswered = Unanswered { wire: self, ids };
-        let (there, back) = (self.weather.latency(), self.weather.latency());
-        let _jam = (there + back > SLOW).then(|| Jam::of(self));
-        self.gate.pass().await;
-        sleep(there).await;
+        let unanswered = self.unanswered(ids);
+        let _jam = self.goes_there().await;
         // Logged before it takes effect.
         let misfortune = |kind| self.misfortune(kind, &unanswered.ids);
         let answer = match fate {
@@ -128,10 +131,49 @@ impl Wire {
                 statement(self.clone()).await
             }
         };
-        sleep(back).await;
-        self.gate.pass().await;
-        unanswered.ids.clear();
+        self.comes_back().await;
+        unanswered.answered();
         answer
+    }
+
+    pub(super) fn unanswered(&self, ids: Vec<EventId>) -> Unanswered<'_> {
+        Unanswered { wire: self, ids }
+    }
+
+    /// A statement is under way to the database. Slow ones hold up what else the node has to say.
+    pub(super) async fn goes_there(&self) -> Option<Jam<'_>> {
+        let takes = self.weather.latency();
+        let jam = (takes > SLOW).then(|| Jam::of(self));
+        self.gate.pass().await;
+        sleep(takes).await;
+        jam
+    }
+
+    /// An answer is under way from the database.
+    pub(super) async fn comes_back(&self) {
+        let takes = self.weather.latency();
+        let _jam = (takes > SLOW).then(|| Jam::of(self));
+        sleep(takes).await;
+        self.gate.pass().await;
+    }
+
+    /// The node is in the middle of a transaction, where a stop is the worst.
+    pub(super) fn inside_transaction(&self) {
+        if self.gate.take_trap() {
+            self.history.fault(Fault::on(self.node.clone(), FaultKind::Pause));
+            self.gate.shut_for_good();
+        }
+    }
+
+    /// A handler here will never return.
+    pub(super) fn hangs(&self, id: EventId) {
+        self.misfortune(FaultKind::HandlerHung, &[id]);
+        self.hung.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+    }
+
+    /// Events in handlers that will never return.
+    pub(super) fn hung(&self) -> BTreeSet<EventId> {
+        self.hung.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(super) fn is_jammed(&self) -> bool {
@@ -146,17 +188,18 @@ impl Wire {
     }
 
     /// Carries out settlements, and looks at the table to log what they really did.
-    async fn settle_logged(&self, batch: &[Settlement]) -> Result<Settled, StoreError> {
+    pub(super) async fn settle_logged(&self, batch: &[Settlement]) -> Result<Settled, StoreError> {
         // One after the other, and yet at once: a table in memory never makes anybody wait.
         let mut settled = Settled::default();
-        for (sent, carried_out) in self.with_bug(batch).await? {
+        for sent in batch {
+            let carried_out = self.altered(sent).await?;
             let row = self.table.find(sent.held.id).await?;
             let current = row.is_some_and(|row| {
                 row.status.is_pending() && row.due_at == sent.held.by.token().due_at()
             });
             let changed = self.table.settle(&[carried_out]).await?;
             if changed.busy.is_empty() {
-                self.history.settled(&self.node, &sent, !changed.applied.is_empty(), current);
+                self.history.settled(&self.node, sent, !changed.applied.is_empty(), current);
             }
             settled.applied.extend(changed.applied);
             settled.busy.extend(changed.busy);
@@ -164,28 +207,24 @@ impl Wire {
         Ok(settled)
     }
 
-    /// Each settlement as it was sent and as it is carried out.
-    async fn with_bug(
-        &self,
-        batch: &[Settlement],
-    ) -> Result<Vec<(Settlement, Settlement)>, StoreError> {
-        let mut pairs = Vec::with_capacity(batch.len());
-        for sent in batch {
-            let mut carried_out = sent.clone();
-            match self.bug {
-                Some(Bug::NoFence) => {
-                    if let Some(row) = self.table.find(sent.held.id).await? {
-                        carried_out.held = Held::row(sent.held.id, Token::new(row.due_at));
-                    }
-                }
-                Some(Bug::ExtensionOvertakes) if sent.held.id.as_bytes()[15] % 16 == 0 => {
-                    self.table.extend(&[sent.held], Duration::from_secs(5)).await?;
-                }
-                Some(Bug::ExtensionOvertakes) | None => {}
-            }
-            pairs.push((sent.clone(), carried_out));
+    /// Carries out a claim. With a bug its locks outlive the round trip.
+    async fn claim_here(&self, claim: &Claim<'_>) -> Result<Vec<Claimed>, StoreError> {
+        if self.bug == Some(Bug::SuspectsStarve)
+            && claim.suspects == Suspects::Only
+            && self.table.pending().len() > 1
+        {
+            return Ok(Vec::new());
         }
-        Ok(pairs)
+        let claimed = self.table.claim(claim).await?;
+        if self.bug == Some(Bug::LocksOverARoundTrip) && !claimed.is_empty() {
+            let locks = claimed.iter().filter_map(|row| self.table.lock_row(row.id));
+            let _locks = Kept::new(&self.gate, locks.collect::<Vec<_>>());
+            self.inside_transaction();
+            sleep(self.weather.latency()).await;
+            self.gate.until_free().await;
+            sleep(self.weather.latency()).await;
+        }
+        Ok(claimed)
     }
 }
 
@@ -200,7 +239,7 @@ impl ClaimStore for Wire {
                 let owner = owner.as_str();
                 let claim =
                     Claim { owner, limit, bytes, hold, skip_recent, window, from, suspects };
-                wire.table.claim(&claim).await
+                wire.claim_here(&claim).await
             }
         })
         .await
@@ -227,7 +266,7 @@ impl SettleStore for Wire {
         let batch = batch.to_vec();
         self.send(ids, move |wire| {
             let batch = batch.clone();
-            async move { wire.settle_logged(&batch).await }
+            async move { wire.settle_with_bug(&batch).await }
         })
         .await
     }
@@ -276,75 +315,5 @@ impl RetainStore for Wire {
 
     async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {
         self.table.purgeable(purge).await
-    }
-}
-
-impl Begin<()> for Wire {
-    type Tx = MemoryTx;
-
-    async fn begin(&self, (): ()) -> Result<MemoryTx, BeginError> {
-        self.gate.pass().await;
-        sleep(self.weather.latency()).await;
-        self.table.transaction().map_err(|error| BeginError(error.into()))
-    }
-}
-
-impl Capture<MemoryTx> for Wire {
-    async fn insert(&self, tx: &mut MemoryTx, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
-        self.gate.pass().await;
-        sleep(self.weather.latency()).await;
-        let born = self.table.insert(tx, rows).await;
-        sleep(self.weather.latency()).await;
-        self.gate.pass().await;
-        born
-    }
-}
-
-impl Commit<MemoryTx> for Wire {
-    async fn commit(&self, tx: MemoryTx, rows: &[NewRow]) -> Result<Vec<Born>, CommitError> {
-        let fate = self.weather.fate();
-        self.gate.pass().await;
-        sleep(self.weather.latency()).await;
-        let unknown = || {
-            let mark = CommitMark::new(rows.iter().map(|row| row.event.id()).collect());
-            Err(CommitError::Unknown { mark, source: LinkBroke.into() })
-        };
-        let answer = match fate {
-            // The server rolls back what lost its connection.
-            Fate::RequestLost | Fate::Late(_) => unknown(),
-            Fate::ReplyLost => self.table.commit(tx, rows).await.and_then(|_| unknown()),
-            Fate::Fine | Fate::Twice => self.table.commit(tx, rows).await,
-        };
-        sleep(self.weather.latency()).await;
-        self.gate.pass().await;
-        answer
-    }
-
-    async fn rollback(&self, tx: MemoryTx) -> Result<(), CommitError> {
-        self.table.rollback(tx).await
-    }
-}
-
-impl<'t> Nest<'t, MemoryTx> for Wire {
-    type Nested = MemorySavepoint<'t>;
-
-    fn savepoint(
-        &'t self,
-        tx: &'t mut MemoryTx,
-    ) -> BoxFuture<'t, Result<MemorySavepoint<'t>, BeginError>> {
-        self.table.savepoint(tx)
-    }
-}
-
-impl<'t> Release<'t, MemorySavepoint<'t>> for Wire {
-    fn release(&'t self, nested: MemorySavepoint<'t>) -> BoxFuture<'t, Result<(), CommitError>> {
-        self.table.release(nested)
-    }
-
-    fn roll_back_to(
-        &'t self,
-        nested: MemorySavepoint<'t>,
-    ) -> BoxFuture<'t, Result<(), CommitError>> {
-        self.table.roll_back_to(nested)
     }
 }

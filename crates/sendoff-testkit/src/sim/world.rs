@@ -6,18 +6,21 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use sendoff_core::{EventId, Status, Timestamp};
-use sendoff_engine::memory::MemoryStore;
-use sendoff_engine::{Outbox, TokioClock};
+use sendoff_engine::Outbox;
+use sendoff_engine::memory::{MemoryStore, RowLock};
+use sendoff_engine::relay::ClaimMode;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::bug::{Bug, Unsent};
+use super::clock::JumpingClock;
 use super::gate::Gate;
-use super::node::{Cast, MAX_ATTEMPTS, Node};
-use super::script::Part;
+use super::node::{Cast, Kind, MAX_ATTEMPTS, Node, Stage};
+use super::script::{Mood, Part};
 use super::weather::Weather;
-use super::wire::{Bug, Wire};
+use super::wire::Wire;
 use crate::history::{
-    Entry, Expectations, Fault, FaultKind, History, Verdict, WriteOutcome, check,
+    Entry, Expectations, Fault, FaultKind, History, Verdict, Violation, WriteOutcome, check,
 };
 
 /// What a world came to.
@@ -55,13 +58,18 @@ impl fmt::Display for Report {
 /// The size of every world, whatever its seed.
 const NODES: usize = 3;
 const WRITERS: usize = 2;
-const TRANSACTIONS: usize = 8;
+const TRANSACTIONS: usize = 6;
 const CHAOS: Duration = Duration::from_secs(40);
 const BLOWS: usize = 5;
 /// What the last node has for a few ordinary events; they may fail, and be put off, three times.
 const ENCORE: Duration = Duration::from_secs(60);
-/// Virtual time after which what is not terminal never will be.
-const PATIENCE: Duration = Duration::from_secs(2 * 60 * 60);
+/// Everything has ended so long after the faults are over, but for what a foreign session keeps
+/// locked and what hangs without a limit; and that too, so long after it was let go. Poison needs two
+/// minutes for its attempts, and a clock that was set back is looked for every five.
+const BOUND: Duration = Duration::from_secs(15 * 60);
+/// How long a node that is to be stopped for good may take to come into a transaction.
+const TRAP: Duration = Duration::from_secs(10);
+const JUMP_MILLIS: u64 = 2 * 60 * 1_000;
 
 /// Runs the world of this seed.
 ///
@@ -81,6 +89,8 @@ pub fn simulate_with(seed: u64, bug: Option<Bug>) -> Report {
         .start_paused(true)
         .build()
         .expect("a runtime without I/O needs nothing that could be missing");
+    // Relays draw from the thread's own chance.
+    fastrand::seed(seed);
     // Made inside, where time is paused: outside, its clock would start at the host's.
     runtime.block_on(async { World::new(seed, bug).run().await })
 }
@@ -90,51 +100,89 @@ struct World {
     bug: Option<Bug>,
     random: Rng,
     weather: Weather,
+    clock: JumpingClock,
     table: MemoryStore,
+    counters: Arc<tokio::sync::Mutex<()>>,
     history: History,
-    cast: Cast,
+    stage: Stage,
     nodes: Vec<Node>,
+    /// Nodes that were stopped and never go on; their sessions are the server's to end.
+    frozen: Vec<Node>,
+    /// What a foreign session has locked and does not let go.
+    forgotten: Option<(EventId, RowLock)>,
+    /// Whether some event kills its node.
+    killer: bool,
     started: usize,
-    crashes: (mpsc::UnboundedSender<Arc<str>>, mpsc::UnboundedReceiver<Arc<str>>),
+    crashes: mpsc::UnboundedReceiver<Arc<str>>,
 }
 
 impl World {
     fn new(seed: u64, bug: Option<Bug>) -> Self {
         let mut random = Rng::with_seed(seed);
         let epoch = Timestamp::from_micros(1_700_000_000_000_000);
+        let clock = JumpingClock::starting_at(epoch);
+        let (sender, crashes) = mpsc::unbounded_channel();
         Self {
             seed,
             bug,
             weather: Weather::of(&mut random),
+            killer: random.u8(..5) == 0,
             random,
-            table: MemoryStore::with_clock(Arc::new(TokioClock::starting_at(epoch))),
+            table: MemoryStore::with_clock(Arc::new(clock.clone())),
+            clock,
+            counters: Arc::default(),
             history: History::new(),
-            cast: Cast::default(),
+            stage: Stage { cast: Cast::default(), seed, crashes: sender },
             nodes: Vec::new(),
+            frozen: Vec::new(),
+            forgotten: None,
             started: 0,
-            crashes: mpsc::unbounded_channel(),
+            crashes,
         }
     }
 
     async fn run(mut self) -> Report {
         let began = Instant::now();
-        let killer = self.random.u8(..5) == 0;
+        let mood = if self.random.u8(..6) == 0 { Mood::Explosive } else { Mood::Plain };
         for number in 0..NODES {
-            self.start_node();
+            let kind = match number {
+                0 => Kind::Outbox,
+                1 if self.random.u8(..3) == 0 => Kind::Endless,
+                1 => Kind::Outbox,
+                _ => self.some_kind(),
+            };
+            self.start_node(kind);
+            let mood = if kind == Kind::Endless { Mood::Sleepy } else { mood };
             for writer in 0..WRITERS {
-                let killer = killer && (number, writer) == (0, 0);
+                let killer = self.killer && (number, writer) == (0, 0);
                 let node = self.nodes.last_mut().expect("just started");
-                node.write(TRANSACTIONS, killer, &self.cast, &mut self.random);
+                node.write(TRANSACTIONS, killer, mood, &self.stage.cast, &mut self.random);
             }
         }
         self.chaos().await;
         self.heal().await;
-        self.until_terminal().await;
+        let overdue = self.until_terminal().await;
+        self.let_go();
+        let overdue_then = self.until_terminal().await;
         let stalled = self.encore().await;
-        self.judge(stalled, began.elapsed())
+        self.judge([overdue, overdue_then].concat(), stalled, began.elapsed())
     }
 
-    fn start_node(&mut self) {
+    fn some_kind(&mut self) -> Kind {
+        match self.random.u8(..4) {
+            // An event that kills a locked batch's process is never counted out: nothing was written.
+            0 if !self.killer => Kind::Relay(ClaimMode::Locked),
+            0 | 1 => Kind::Relay(ClaimMode::Lease),
+            _ => Kind::Outbox,
+        }
+    }
+
+    fn start_some_node(&mut self) {
+        let kind = self.some_kind();
+        self.start_node(kind);
+    }
+
+    fn start_node(&mut self, kind: Kind) {
         self.started += 1;
         let wire = Wire {
             table: self.table.clone(),
@@ -142,19 +190,22 @@ impl World {
             gate: Gate::default(),
             weather: self.weather.clone(),
             history: self.history.clone(),
+            clock: self.clock.clone(),
             bug: self.bug,
+            counters: self.counters.clone(),
+            unsent: Unsent::default(),
             jams: Arc::default(),
+            hung: Arc::default(),
         };
-        let node = Node::start(wire, &self.cast, self.seed, &mut self.random, &self.crashes.0);
-        self.nodes.push(node);
+        self.nodes.push(Node::start(wire, kind, &self.stage, &mut self.random));
     }
 
-    /// Blows at random times; a calm world gets none.
+    /// Blows at random times; a calm world gets none but those that explain no duplicate.
     async fn chaos(&mut self) {
         let end = Instant::now() + CHAOS;
         let blows = self.random.usize(..=BLOWS);
         for _ in 0..blows {
-            let pause = Duration::from_millis(self.random.u64(500..9_000));
+            let pause = Duration::from_millis(self.random.u64(500..7_000));
             self.obey_crashes(sleep(pause)).await;
             self.blow().await;
         }
@@ -163,51 +214,109 @@ impl World {
 
     async fn blow(&mut self) {
         if self.nodes.is_empty() {
-            return self.start_node();
+            return self.start_some_node();
         }
         let victim = self.random.usize(..self.nodes.len());
-        // In peace nodes come and go in order, and that explains no duplicate.
+        // In peace nodes come and go in order, rows are locked, and that explains no duplicate.
         let calm = self.weather.is_calm();
-        match self.random.u8(if calm { 3..5 } else { 0..6 }) {
+        match self.random.u8(if calm { 7..13 } else { 0..13 }) {
             0 => {
                 let name = self.nodes[victim].wire.node.clone();
                 self.crash(&name);
-                self.start_node();
+                self.start_some_node();
             }
-            1 | 2 => {
-                let Wire { gate, node, .. } = self.nodes[victim].wire.clone();
-                let (stopped, history) = (self.random.u64(500..20_000), self.history.clone());
-                history.fault(Fault::on(node.clone(), FaultKind::Pause));
-                gate.set(false);
-                tokio::spawn(async move {
-                    sleep(Duration::from_millis(stopped)).await;
-                    history.fault(Fault::on(node, FaultKind::Resume));
-                    gate.set(true);
-                });
-            }
-            3 => {
-                let node = self.nodes.remove(victim);
-                if !calm {
-                    // What a close cuts off it gives up, and somebody else runs it again.
-                    self.history.fault(Fault::on(node.wire.node.clone(), FaultKind::Restart));
-                }
-                self.start_node();
-                self.obey_crashes(async move {
-                    node.outbox.close().await;
-                })
-                .await;
-            }
-            5 => {
-                // The database is away for everybody, for longer than any hold.
-                self.history.fault(Fault::everywhere(FaultKind::Partition));
-                let away = Duration::from_millis(self.random.u64(3_000..15_000));
-                self.weather.set_outage(true);
-                self.obey_crashes(sleep(away)).await;
-                self.history.fault(Fault::everywhere(FaultKind::Partition));
-                self.weather.set_outage(false);
-            }
-            _ => self.start_node(),
+            1 | 2 => self.stop_for_a_while(victim),
+            3 | 4 => self.freeze(victim),
+            5 => self.outage().await,
+            6 => self.clock_jumps(),
+            7 | 8 => self.lock_for_a_while(),
+            9 => self.lock_and_forget(),
+            10 | 11 => self.replace(victim, calm).await,
+            _ => self.start_some_node(),
         }
+    }
+
+    fn stop_for_a_while(&mut self, victim: usize) {
+        let Wire { gate, node, .. } = self.nodes[victim].wire.clone();
+        let (stopped, history) = (self.random.u64(500..20_000), self.history.clone());
+        history.fault(Fault::on(node.clone(), FaultKind::Pause));
+        gate.set(false);
+        tokio::spawn(async move {
+            sleep(Duration::from_millis(stopped)).await;
+            history.fault(Fault::on(node, FaultKind::Resume));
+            gate.set(true);
+        });
+    }
+
+    /// Stops a node for good, in the middle of a transaction if it comes to one.
+    fn freeze(&mut self, victim: usize) {
+        if !self.frozen.is_empty() || self.nodes.len() < 2 {
+            return;
+        }
+        // Best one that has transactions open all the time.
+        let locks = |node: &Node| node.kind == Kind::Relay(ClaimMode::Locked);
+        let victim = self.nodes.iter().position(locks).unwrap_or(victim);
+        let node = self.nodes.remove(victim);
+        node.wire.gate.set_trap();
+        let wire = node.wire.clone();
+        tokio::spawn(async move {
+            sleep(TRAP).await;
+            wire.inside_transaction();
+        });
+        self.frozen.push(node);
+    }
+
+    /// The database is unavailable to everybody, for longer than any hold.
+    async fn outage(&mut self) {
+        self.history.fault(Fault::everywhere(FaultKind::Partition));
+        let takes = Duration::from_millis(self.random.u64(3_000..15_000));
+        self.weather.set_outage(true);
+        self.obey_crashes(sleep(takes)).await;
+        self.history.fault(Fault::everywhere(FaultKind::Partition));
+        self.weather.set_outage(false);
+    }
+
+    fn clock_jumps(&mut self) {
+        let by = Duration::from_millis(self.random.u64(100..JUMP_MILLIS));
+        self.history.fault(Fault::everywhere(FaultKind::ClockStep));
+        self.clock.jump(by, self.random.bool());
+    }
+
+    /// Locks a row that is owed, as a session outside of Sendoff does.
+    fn lock_some_row(&mut self) -> Option<(EventId, RowLock)> {
+        let mut pending = self.table.pending();
+        pending.retain(|id| !self.table.is_locked(*id));
+        let id = *pending.get(self.random.usize(..pending.len().max(1)))?;
+        // Logged before it takes effect.
+        self.history.fault(Fault::everywhere(FaultKind::RowsLocked).of([id]));
+        Some((id, self.table.lock_row(id)?))
+    }
+
+    fn lock_for_a_while(&mut self) {
+        let takes = Duration::from_millis(self.random.u64(500..25_000));
+        let Some(lock) = self.lock_some_row() else { return };
+        let history = self.history.clone();
+        tokio::spawn(async move {
+            sleep(takes).await;
+            unlock(&history, lock);
+        });
+    }
+
+    fn lock_and_forget(&mut self) {
+        if self.forgotten.is_none() {
+            self.forgotten = self.lock_some_row();
+        }
+    }
+
+    /// Another node for this one, which ends in order.
+    async fn replace(&mut self, victim: usize, calm: bool) {
+        let node = self.nodes.remove(victim);
+        if !calm || node.kind == Kind::Endless {
+            // What a close cuts off it gives up, and somebody else runs it again.
+            self.history.fault(Fault::on(node.wire.node.clone(), FaultKind::Restart));
+        }
+        self.start_some_node();
+        self.obey_crashes(node.close()).await;
     }
 
     /// Waits for `until`, and lets the nodes go down that say so meanwhile.
@@ -216,9 +325,9 @@ impl World {
         loop {
             tokio::select! {
                 biased;
-                Some(node) = self.crashes.1.recv() => {
+                Some(node) = self.crashes.recv() => {
                     self.crash(&node);
-                    self.start_node();
+                    self.start_some_node();
                 }
                 () = &mut until => return,
             }
@@ -228,7 +337,7 @@ impl World {
     fn crash(&mut self, name: &Arc<str>) {
         if let Some(at) = self.nodes.iter().position(|node| node.wire.node == *name) {
             self.history.fault(Fault::on(name.clone(), FaultKind::Crash));
-            drop(self.nodes.remove(at));
+            self.nodes.remove(at).crash();
         }
     }
 
@@ -238,28 +347,54 @@ impl World {
             node.wire.gate.set(true);
         }
         if self.nodes.is_empty() {
-            self.start_node();
+            self.start_some_node();
         }
     }
 
-    async fn until_terminal(&mut self) {
-        let table = self.table.clone();
-        let history = self.history.clone();
+    /// Waits until nothing is owed that somebody could settle, and returns what is after the
+    /// [`BOUND`].
+    async fn until_terminal(&mut self) -> Vec<Violation> {
+        let (table, history) = (self.table.clone(), self.history.clone());
+        let excused = self.excused();
         let settled = async move {
             // Quiet for a while, too: a settlement that is late might still be under way.
             let mut quiet = 0;
             let mut entries = 0;
             while quiet < 20 {
                 sleep(Duration::from_secs(1)).await;
-                let terminal = table.rows().iter().all(|row| row.status.is_terminal());
+                let terminal = table.pending().iter().all(&excused);
                 quiet = if terminal && history.len() == entries { quiet + 1 } else { 0 };
                 entries = history.len();
             }
         };
         self.obey_crashes(async move {
-            let _ = timeout(PATIENCE, settled).await;
+            let _ = timeout(BOUND, settled).await;
         })
         .await;
+        self.history.rows_stand(&self.table.rows());
+        let expected = Expectations { healed: true, ..Expectations::default() };
+        let overdue = |violation: &Violation| matches!(violation, Violation::NotTerminal { .. });
+        check(&self.history, &expected).violations.into_iter().filter(overdue).collect()
+    }
+
+    /// Whether an event cannot end now, through nobody's fault.
+    fn excused(&self) -> impl Fn(&EventId) -> bool + Send + Sync + 'static {
+        let locked: Vec<_> = self.forgotten.iter().map(|(id, _)| *id).collect();
+        let wires: Vec<_> = self.nodes.iter().map(|node| node.wire.clone()).collect();
+        move |id| locked.contains(id) || wires.iter().any(|wire| wire.hung().contains(id))
+    }
+
+    /// Whatever kept events from ending is over: locks, and nodes with handlers that hang.
+    fn let_go(&mut self) {
+        if let Some(lock) = self.forgotten.take() {
+            unlock(&self.history, lock);
+        }
+        let endless = self.nodes.iter().filter(|node| node.kind == Kind::Endless);
+        let endless: Vec<_> = endless.map(|node| node.wire.node.clone()).collect();
+        for node in &endless {
+            self.crash(node);
+            self.start_node(Kind::Outbox);
+        }
     }
 
     /// Leaves one node, whatever it has been through, and gives it something to do: others must not
@@ -267,7 +402,10 @@ impl World {
     async fn encore(&mut self) -> Vec<EventId> {
         let last = self.nodes.swap_remove(self.random.usize(..self.nodes.len()));
         for node in std::mem::take(&mut self.nodes) {
-            node.outbox.close().await;
+            node.close().await;
+        }
+        for node in std::mem::take(&mut self.frozen) {
+            node.crash();
         }
         let writer = Outbox::writer_only(self.table.clone());
         let events: Vec<_> = (0..12).map(|_| Part::Ordinary.event(&mut self.random)).collect();
@@ -278,13 +416,13 @@ impl World {
         tx.commit().await.expect("a table in memory takes everything");
         events.iter().for_each(|event| self.history.committed(event));
         sleep(ENCORE).await;
-        last.outbox.close().await;
+        last.close().await;
         let pending =
             |id| self.table.rows().iter().any(|r| r.event.id() == id && !r.status.is_terminal());
         events.iter().map(sendoff_core::Event::id).filter(|&id| pending(id)).collect()
     }
 
-    fn judge(self, stalled: Vec<EventId>, lasted: Duration) -> Report {
+    fn judge(self, overdue: Vec<Violation>, stalled: Vec<EventId>, lasted: Duration) -> Report {
         let rows = self.table.rows();
         self.resolve_unknown();
         self.history.rows_stand(&rows);
@@ -295,9 +433,14 @@ impl World {
             ..Expectations::default()
         };
         let dead = rows.iter().filter(|row| row.status == Status::Dead);
-        let innocents =
-            dead.map(|row| row.event.id()).filter(|&id| !self.cast.part(id).is_doomed()).collect();
-        let verdict = check(&self.history, &expected);
+        let innocents = dead
+            .map(|row| row.event.id())
+            .filter(|&id| !self.stage.cast.part(id).is_doomed())
+            .collect();
+        let mut verdict = check(&self.history, &expected);
+        let early = overdue.into_iter().filter(|late| !verdict.violations.contains(late));
+        let early: Vec<_> = early.collect();
+        verdict.violations.extend(early);
         Report { seed: self.seed, verdict, innocents, stalled, lasted, history: self.history }
     }
 
@@ -315,4 +458,10 @@ impl World {
             self.history.committed(&row.event);
         }
     }
+}
+
+/// A foreign session ends.
+fn unlock(history: &History, (id, lock): (EventId, RowLock)) {
+    history.fault(Fault::everywhere(FaultKind::RowsUnlocked).of([id]));
+    drop(lock);
 }

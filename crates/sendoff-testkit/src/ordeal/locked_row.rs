@@ -1,0 +1,90 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use sendoff_core::{Delivery, Event, Status};
+use sendoff_engine::Outbox;
+use sendoff_engine::store::{Birth, InspectStore, NewRow};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+use super::node::outbox_config;
+use super::{EVENT, OrdealHarness};
+use crate::history::{Expectations, Fault, FaultKind, History, check};
+use crate::soak;
+use crate::wait::within;
+
+const PLENTY: Duration = Duration::from_secs(60);
+const EVENTS: u32 = 2_000;
+/// How many are written at once.
+const PART: u32 = 50;
+/// Everybody but the locked one is done so soon after it was written.
+const SOON: Duration = Duration::from_secs(5);
+
+/// Somebody locks one row that a node holds, beside two nodes and 2,000 events: all others are done
+/// within 5 s of being written, nothing is delivered twice, and the row itself ends when it is free.
+pub async fn one_locked_row_delays_itself_only(harness: &impl OrdealHarness) {
+    let lasts = soak::lasting(Duration::from_secs(8), Duration::from_secs(60));
+    let history = History::new();
+    let (began, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let victim = Event::json(EVENT, "locked").unwrap();
+    let mut nodes = Vec::new();
+    for name in ["a", "b"] {
+        let (history, began, go_on) = (history.clone(), began.clone(), go_on.clone());
+        let victim = victim.id();
+        let handler = move |delivery: Delivery| {
+            let run = history.delivery_started(name, &delivery);
+            let (began, go_on) = (began.clone(), go_on.clone());
+            async move {
+                if delivery.id() == victim {
+                    began.notify_one();
+                    go_on.notified().await;
+                }
+                run.finished(true);
+                Ok(())
+            }
+        };
+        let builder = Outbox::builder(harness.store().await).config(outbox_config());
+        nodes.push(builder.on(EVENT, handler).start().unwrap());
+    }
+    let store = harness.store().await;
+    let due = |event: Event| NewRow { event, birth: Birth::Due };
+    history.committed(&victim);
+    harness.write(&store, &[due(victim.clone())]).await;
+    tokio::time::timeout(PLENTY, began.notified()).await.expect("a node takes it");
+
+    history.fault(Fault::everywhere(FaultKind::RowsLocked).of([victim.id()]));
+    let lock = harness.lock_row(victim.id()).await;
+    go_on.notify_one();
+    let locked_at = Instant::now();
+    let mut others = Vec::new();
+    for part in 0..EVENTS / PART {
+        sleep_until(locked_at + lasts * part / (EVENTS / PART)).await;
+        let events: Vec<_> = (0..PART).map(|n| Event::json(EVENT, &n).unwrap()).collect();
+        events.iter().for_each(|event| history.committed(event));
+        let rows: Vec<_> = events.iter().cloned().map(due).collect();
+        harness.write(&store, &rows).await;
+        others.extend(events);
+    }
+    sleep_until(locked_at + lasts).await;
+    assert!(store.find(victim.id()).await.unwrap().unwrap().status.is_pending(), "it was locked");
+    history.fault(Fault::everywhere(FaultKind::RowsUnlocked).of([victim.id()]));
+    lock.release().await;
+
+    let over = async || store.counts().await.unwrap().pending() == 0;
+    within(PLENTY, "everything to end", over).await;
+    for node in &nodes {
+        node.close().await;
+    }
+    let mut slowest = Duration::ZERO;
+    for event in &others {
+        let row = store.find(event.id()).await.unwrap().expect("delivered rows are kept");
+        assert_eq!((row.status, row.attempts), (Status::Done, 0), "{}", event.id());
+        slowest = slowest.max(row.done_at.unwrap().since(row.created_at));
+    }
+    assert!(slowest <= SOON, "one waited for {slowest:?} beside a row locked for {lasts:?}");
+    let row = store.find(victim.id()).await.unwrap().unwrap();
+    history.stands(victim.id(), row.status, row.attempts);
+    let expected = Expectations { healed: true, ..Expectations::default() };
+    let verdict = check(&history, &expected);
+    assert!(verdict.is_clean(), "{verdict}");
+}

@@ -1,0 +1,119 @@
+use std::env;
+use std::time::Duration;
+
+use sendoff_core::Delivery;
+use sendoff_engine::relay::{ClaimMode, Relay, RelayConfig, RelayStore};
+use sendoff_engine::{HandlerResult, Outbox, OutboxConfig};
+
+use super::EVENT;
+use crate::process::say;
+
+/// What a process runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// An outbox.
+    Outbox,
+    /// A relay that holds its rows.
+    Held,
+    /// A relay that keeps its rows locked.
+    Locked,
+}
+
+pub(super) const KIND: &str = "SENDOFF_TEST_KIND";
+/// Makes handlers wait for a line on standard input.
+pub(super) const WAITS: &str = "SENDOFF_TEST_HANDLERS_WAIT";
+
+/// How long holds last, in milliseconds, where the usual time is too long.
+pub(super) const HOLD_MILLIS: &str = "SENDOFF_TEST_HOLD_MILLIS";
+
+/// What an event asks of the handlers of a node.
+pub(super) const KILLER: &str = "killer";
+pub(super) const SLOW: &str = "slow";
+
+/// Short enough to run out within a test, and long enough for a busy machine.
+pub(super) const HOLD: Duration = Duration::from_secs(4);
+pub(super) const STORE_TIMEOUT: Duration = Duration::from_secs(1);
+pub(super) const POLL: Duration = Duration::from_millis(100);
+
+impl Kind {
+    /// What this process is to be; none in a process that is no node.
+    pub fn of_this_process() -> Option<Self> {
+        let name = env::var(KIND).ok()?;
+        [Self::Outbox, Self::Held, Self::Locked].into_iter().find(|kind| kind.name() == name)
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Outbox => "outbox",
+            Self::Held => "held",
+            Self::Locked => "locked",
+        }
+    }
+}
+
+fn hold() -> Duration {
+    let millis = env::var(HOLD_MILLIS).ok().and_then(|millis| millis.parse().ok());
+    millis.map_or(HOLD, Duration::from_millis)
+}
+
+pub(super) fn outbox_config() -> OutboxConfig {
+    OutboxConfig {
+        hold: hold(),
+        hot_grace: hold(),
+        store_timeout: Some(STORE_TIMEOUT.min(hold() / 2)),
+        max_attempts: 3,
+        poll_interval: POLL,
+        poll_batch: 20,
+        ..OutboxConfig::default()
+    }
+}
+
+pub(super) fn relay_config(mode: ClaimMode) -> RelayConfig {
+    RelayConfig {
+        mode,
+        batch: 10,
+        workers: 2,
+        hold: hold(),
+        store_timeout: Some(STORE_TIMEOUT.min(hold() / 2)),
+        max_attempts: 3,
+        poll_interval: POLL,
+        ..RelayConfig::default()
+    }
+}
+
+/// Works as a node of this kind and says what its handlers do, until its process is killed.
+pub async fn play(kind: Kind, store: impl RelayStore) {
+    let waits = env::var_os(WAITS).is_some();
+    let handler = move |delivery: Delivery| handle(delivery, waits);
+    let mode = match kind {
+        Kind::Outbox => {
+            let builder = Outbox::builder(store).config(outbox_config()).on(EVENT, handler);
+            let _outbox = builder.start().expect("a valid configuration");
+            say("ready");
+            return std::future::pending().await;
+        }
+        Kind::Held => ClaimMode::Lease,
+        Kind::Locked => ClaimMode::Locked,
+    };
+    let relay = Relay::builder(store).config(relay_config(mode)).build(handler);
+    say("ready");
+    relay.expect("a valid configuration").run(std::future::pending()).await;
+}
+
+async fn handle(delivery: Delivery, waits: bool) -> HandlerResult {
+    let id = delivery.id();
+    say(&format!("began {id} {}", delivery.attempt));
+    if waits {
+        tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new())).await??;
+    }
+    match delivery.read_json::<String>().as_deref() {
+        Ok(KILLER) => std::process::abort(),
+        // Longer than a hold that nobody extends.
+        Ok(SLOW) => tokio::time::sleep(HOLD * 2).await,
+        _ => {}
+    }
+    // Some time to be stopped in.
+    tokio::time::sleep(Duration::from_millis(u64::from(id.as_bytes()[15]) / 16)).await;
+    say(&format!("ended {id}"));
+    Ok(())
+}
