@@ -71,13 +71,16 @@ impl Locker {
 }
 
 /// The store's statement for the schema it is in, with spans of time that this driver cannot bind
-/// written out: no window, nothing skipped, no retry that would be due after one.
+/// written out: no window, no bounds, nothing skipped, no retry that would be due after one.
 fn with_fixed_spans(statement: &str) -> String {
     statement
         .replace("sendoff.", "public.")
         .replace("$2::interval", "interval '0'")
         .replace("$3::interval[]", "null::interval[]")
         .replace("$3::interval", "null::interval")
+        .replace("$4::bigint", "9223372036854775807")
+        .replace("$5::timestamptz", "null::timestamptz")
+        .replace("$6::uuid[]", "'{}'::uuid[]")
         .replace("$4::integer[]", "$3::integer[]")
         .replace("$5::text[]", "$4::text[]")
         .replace("$6::timestamptz[]", "$5::timestamptz[]")

@@ -80,7 +80,7 @@ impl Relay {
 }
 
 /// The store's statement for the schema it is in, with spans of time that this driver cannot bind
-/// written out: the default hold, no window, and no retry that would be due after one.
+/// written out: the default hold, no window, no bounds, and no retry that would be due after one.
 fn with_fixed_spans(statement: &str) -> String {
     statement
         .replace("sendoff.", "public.")
@@ -89,6 +89,9 @@ fn with_fixed_spans(statement: &str) -> String {
         .replace("$4::interval", "interval '0'")
         .replace("$5::interval", "null::interval")
         .replace("$7::timestamptz[]", "null::timestamptz[]")
+        .replace("$6::bigint", "9223372036854775807")
+        .replace("$7::timestamptz", "null::timestamptz")
+        .replace("$8::uuid[]", "'{}'::uuid[]")
         .replace("$5::integer[]", "$4::integer[]")
         .replace("$6::text[]", "$5::text[]")
 }
