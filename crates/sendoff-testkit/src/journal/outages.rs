@@ -35,8 +35,9 @@ pub async fn all_is_published_through_outages<S: PublishStore>(
     let topic = Topic::builder("everything").build().expect("a topic");
     let often = PairOptions { interval: Duration::from_millis(20), ..PairOptions::default() };
     let options = PublishOptions {
-        renew: Duration::from_millis(200),
-        lease: Duration::from_secs(5),
+        // A node whose renewals take longer than two of these leads nothing: room for a slow disk.
+        renew: Duration::from_secs(1),
+        lease: Duration::from_secs(6),
         ..PublishOptions::default()
     };
     let pair = Publishing::builder(journal).options(options);
