@@ -164,8 +164,8 @@ async fn no_statement_grows_with_what_it_is_not_about() {
         for (name, index, plan) in explain(&place, settings, counted).await {
             assert!(plan.contains(index), "{name} uses {index}:\n{plan}");
             if ["claim", "claim_suspects", "lock"].contains(&name) {
-                let begins =
-                    |line: &str| line.contains("Cond") && line.contains("due_at >= COALESCE");
+                // Planned for its values, as behind a pooler, it shows what it is told.
+                let begins = |line: &str| line.contains("Cond") && line.contains("due_at >= ");
                 assert!(plan.lines().any(begins), "{name} begins where it is told:\n{plan}");
             }
             assert_bounded(name, &plan);
