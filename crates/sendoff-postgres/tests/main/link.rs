@@ -51,6 +51,36 @@ async fn a_store_whose_sessions_were_ended_works_again() {
     }
 }
 
+/// Fault 20: a statement that lost against another transaction, by a deadlock or a serialization
+/// failure, is repeated, and nobody hears of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_that_lost_against_another_is_repeated() {
+    let place = Place::new();
+    let store = place.store().await;
+    write(&store, &mut place.client().await, &[due(event())]).await;
+    let schema = &place.schema;
+    // The server refuses each change twice. A sequence counts on whatever is rolled back.
+    place
+        .run(&format!(
+            "create sequence {schema}.lost;
+             create function {schema}.lose() returns trigger language plpgsql as $$
+             begin
+                 case nextval('{schema}.lost') % 3
+                     when 1 then raise exception 'a deadlock' using errcode = '40P01';
+                     when 2 then raise exception 'a serialization failure' using errcode = '40001';
+                     else return new;
+                 end case;
+             end $$;
+             create trigger lose before update on {schema}.outbox_event
+                 for each row execute function {schema}.lose()"
+        ))
+        .await;
+    let claimed = claim(&store, "a").await;
+    assert_eq!(claimed.len(), 1);
+    assert!(settle_one(&store, hold_of(&claimed[0]), Outcome::Done).await);
+    assert_eq!(place.number(&format!("select last_value from {schema}.lost")).await, 6);
+}
+
 trait SettleDone {
     async fn settle_done(&self, held: sendoff_engine::store::Held) -> Result<bool, StoreError>;
 }
