@@ -11,6 +11,7 @@ mod killed;
 mod link;
 mod locks;
 mod nodes;
+mod ordeal;
 mod partitions;
 mod place;
 mod plans;

@@ -11,14 +11,14 @@ use tokio::sync::Mutex;
 
 use crate::place::{MARIADB, MYSQL, Place, by, due, event, write};
 
-struct Nodes {
-    place: Place,
-    options: MysqlOptions,
+pub(crate) struct Nodes {
+    pub(crate) place: Place,
+    pub(crate) options: MysqlOptions,
     conn: Mutex<Conn>,
 }
 
 impl Nodes {
-    async fn open(server: &str, retention: Retention) -> Self {
+    pub(crate) async fn open(server: &str, retention: Retention) -> Self {
         let place = Place::on(server).await;
         let options = MysqlOptions { retention, ..MysqlOptions::default() };
         Self { options, conn: Mutex::new(place.conn().await), place }

@@ -16,6 +16,7 @@ mod journal;
 mod killed;
 mod link;
 mod nodes;
+mod ordeal;
 mod partition_locks;
 mod partitions;
 mod place;

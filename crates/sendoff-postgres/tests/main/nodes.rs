@@ -12,14 +12,14 @@ use tokio_postgres::{Client, IsolationLevel};
 
 use crate::place::{Place, by, due, event, write};
 
-struct Nodes {
-    place: Place,
-    options: PostgresOptions,
+pub(crate) struct Nodes {
+    pub(crate) place: Place,
+    pub(crate) options: PostgresOptions,
     client: Mutex<Client>,
 }
 
 impl Nodes {
-    async fn open(retention: Retention) -> Self {
+    pub(crate) async fn open(retention: Retention) -> Self {
         let place = Place::new();
         let options = PostgresOptions { retention, ..place.options() };
         Self { options, client: Mutex::new(place.client().await), place }

@@ -1,3 +1,4 @@
+use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -6,6 +7,7 @@ use sendoff_engine::Outbox;
 use sendoff_engine::store::{Birth, InspectStore, NewRow};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
 
 use super::node::outbox_config;
 use super::{EVENT, OrdealHarness};
@@ -21,11 +23,11 @@ const PART: u32 = 50;
 const SOON: Duration = Duration::from_secs(5);
 
 /// Somebody locks one row that a node holds, beside two nodes and 2,000 events: all others are done
-/// within 5 s of being written, nothing is delivered twice, and the row itself ends when it is free.
+/// within 5 s of being written, none of them is delivered twice, and the row itself ends when it is free.
 pub async fn one_locked_row_delays_itself_only(harness: &impl OrdealHarness) {
-    let lasts = soak::lasting(Duration::from_secs(8), Duration::from_secs(60));
+    let lasts = soak::lasting(Duration::from_secs(6), Duration::from_secs(60));
     let history = History::new();
-    let (began, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (began, go_on) = (Arc::new(Notify::new()), CancellationToken::new());
     let victim = Event::json(EVENT, "locked").unwrap();
     let mut nodes = Vec::new();
     for name in ["a", "b"] {
@@ -37,7 +39,7 @@ pub async fn one_locked_row_delays_itself_only(harness: &impl OrdealHarness) {
             async move {
                 if delivery.id() == victim {
                     began.notify_one();
-                    go_on.notified().await;
+                    go_on.cancelled().await;
                 }
                 run.finished(true);
                 Ok(())
@@ -54,7 +56,7 @@ pub async fn one_locked_row_delays_itself_only(harness: &impl OrdealHarness) {
 
     history.fault(Fault::everywhere(FaultKind::RowsLocked).of([victim.id()]));
     let lock = harness.lock_row(victim.id()).await;
-    go_on.notify_one();
+    go_on.cancel();
     let locked_at = Instant::now();
     let mut others = Vec::new();
     for part in 0..EVENTS / PART {
@@ -81,10 +83,13 @@ pub async fn one_locked_row_delays_itself_only(harness: &impl OrdealHarness) {
         assert_eq!((row.status, row.attempts), (Status::Done, 0), "{}", event.id());
         slowest = slowest.max(row.done_at.unwrap().since(row.created_at));
     }
-    assert!(slowest <= SOON, "one waited for {slowest:?} beside a row locked for {lasts:?}");
     let row = store.find(victim.id()).await.unwrap().unwrap();
     history.stands(victim.id(), row.status, row.attempts);
     let expected = Expectations { healed: true, ..Expectations::default() };
     let verdict = check(&history, &expected);
+    // For people, who read it in a soak.
+    let said = format!("a row locked for {lasts:?}, the slowest of the others {slowest:?}");
+    let _ = writeln!(std::io::stderr(), "{said}; {verdict}");
+    assert!(slowest <= SOON, "{said}");
     assert!(verdict.is_clean(), "{verdict}");
 }

@@ -37,8 +37,9 @@ pub async fn stopped_processes_stop_nobody_else<H: OrdealHarness>(
     seed: u64,
 ) {
     let mut random = soak::random(seed);
-    let stopped = soak::lasting(Duration::from_secs(9), Duration::from_secs(25));
-    let longest_pause = soak::lasting(Duration::from_secs(7), Duration::from_secs(15));
+    // Longer than the others may pause: whoever waits for a stopped process is found out.
+    let stopped = soak::lasting(Duration::from_secs(5), Duration::from_secs(25));
+    let longest_pause = soak::lasting(Duration::from_secs(4), Duration::from_secs(15));
     let witness = Witness::default();
     let store = harness.store().await;
     let mut nodes = Vec::new();
@@ -147,7 +148,7 @@ impl Pauses {
 /// settled by another, and changes nothing.
 pub async fn a_stopped_process_settles_nothing_it_lost<H: OrdealHarness>(harness: &H, kind: Kind) {
     let store = harness.store().await;
-    let event = Event::json(EVENT, "slow").unwrap();
+    let event = Event::json(EVENT, "stopped").unwrap();
     harness.write(&store, &[due(event.clone())]).await;
     let mut zombie = harness.node(&[], &[(KIND, kind.name()), (WAITS, "1")]);
     zombie.says("began");

@@ -1,0 +1,30 @@
+//! Processes of ours that are stopped at a random moment.
+
+use std::env;
+
+use sendoff_testkit::ordeal::{self, Kind};
+
+use super::{nodes, options};
+use crate::place::Place;
+
+/// Not a test of its own: this program again, as a node in another process.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn node() {
+    let Some(kind) = Kind::of_this_process() else { return };
+    let schema = env::var("SENDOFF_TEST_NODE").unwrap();
+    let place = Place::in_schema(env::var("SENDOFF_POSTGRES_URL").unwrap(), schema);
+    let store = place.store_with(options(&place)).await;
+    // The schema is the parent's.
+    std::mem::forget(place);
+    ordeal::play(kind, store).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stopped_processes_stop_nobody_else() {
+    let case =
+        async |kinds| ordeal::stopped_processes_stop_nobody_else(&nodes().await, kinds, 1).await;
+    tokio::join!(
+        case([Kind::Outbox, Kind::Held, Kind::Outbox]),
+        case([Kind::Locked, Kind::Outbox, Kind::Locked]),
+    );
+}
