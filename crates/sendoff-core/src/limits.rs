@@ -42,6 +42,12 @@ pub const BATCH_ROWS: usize = 1_000;
 /// How long a type of which no event ended stays in the counters by type: without a limit they would
 /// grow with every type there ever was.
 pub const TALLY: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// Events of one `write_all`, which is one statement and so all or none, whenever its future is dropped.
+/// MySQL takes 65,535 parameters in one, which is little more than this.
+pub const WRITE_EVENTS: usize = 4_000;
+/// Payload bytes of one `write_all`: far from where PostgreSQL refuses a message. The store for MySQL and
+/// MariaDB has a lower limit of its own, since these servers refuse packets of 16 MiB.
+pub const WRITE_BYTES: usize = 64 * 1024 * 1024;
 /// Partitions that one pass of maintenance makes. More than a year of days ahead is a mistake of
 /// units, and every one of them costs each poll a little.
 pub const PARTITIONS_PER_PASS: usize = 400;

@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 
 use sendoff_core::{
     AggregateType, EventId, EventType, Exponential, GLOBAL_AGGREGATE, IntoEvent, RetryPolicy,
-    TypedEvent,
+    TypedEvent, limits,
 };
 
 use crate::capture::{Staged, WriteError, Writer, ring_for_delayed};
@@ -104,6 +104,13 @@ impl<S> Outbox<S> {
     ) -> Result<(Vec<EventId>, Vec<NewRow>), WriteError> {
         let check = |event| self.writer().check(event);
         let events = events.into_iter().map(check).collect::<Result<Vec<_>, _>>()?;
+        if events.len() > limits::WRITE_EVENTS {
+            return Err(WriteError::TooMany { events: events.len(), limit: limits::WRITE_EVENTS });
+        }
+        let bytes = events.iter().map(|event| event.payload().len()).sum();
+        if bytes > limits::WRITE_BYTES {
+            return Err(WriteError::TooLarge { bytes, limit: limits::WRITE_BYTES });
+        }
         let ids = events.iter().map(sendoff_core::Event::id).collect();
         Ok((ids, self.writer().rows(events)))
     }

@@ -10,6 +10,7 @@ macro_rules! statements {
     ($($name:ident),* $(,)?) => {
         /// Every statement, with the table's name put in.
         #[derive(Debug)]
+        #[cfg_attr(not(feature = "sqlx"), allow(dead_code, reason = "only sqlx inserts many"))]
         pub(crate) struct Sql {
             /// The table's name.
             pub(crate) table: String,
@@ -44,6 +45,7 @@ statements!(
     extend,
     find,
     hold,
+    insert_many,
     lock,
     migration_0001,
     migration_0002,

@@ -36,7 +36,14 @@ impl<S> Outbox<S> {
         Ok(self.staged(id, rows, &born, stamp))
     }
 
-    /// Writes events into a transaction the caller holds, all or none, in multi-row statements.
+    /// Writes events into a transaction the caller holds, all or none: in one statement, so that a future
+    /// that is dropped leaves all of them or nothing in it.
+    ///
+    /// # Errors
+    ///
+    /// [`TooMany`](WriteError::TooMany) and [`TooLarge`](WriteError::TooLarge) beyond
+    /// [`WRITE_EVENTS`](sendoff_core::limits::WRITE_EVENTS) and
+    /// [`WRITE_BYTES`](sendoff_core::limits::WRITE_BYTES), or what the store can send at once.
     pub async fn write_all<Tx: ?Sized, E: IntoEvent>(
         &self,
         tx: &mut Tx,

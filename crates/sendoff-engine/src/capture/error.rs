@@ -13,6 +13,22 @@ pub enum WriteError {
     /// An event with that id exists already.
     #[error("an event with the same id was written before")]
     DuplicateId,
+    /// Too many events for one write, which is one statement; no SQL was sent. Write them in parts.
+    #[error("{events} events in one write; the limit is {limit}")]
+    TooMany {
+        /// What was given.
+        events: usize,
+        /// The most that one write takes.
+        limit: usize,
+    },
+    /// Too much for one write, which is one statement; no SQL was sent. Write it in parts.
+    #[error("{bytes} bytes of payload in one write; the limit is {limit}")]
+    TooLarge {
+        /// What was given.
+        bytes: usize,
+        /// The most that one write takes.
+        limit: usize,
+    },
     /// The store was closed.
     #[error("the store is closed")]
     Closed,

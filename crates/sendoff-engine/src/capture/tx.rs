@@ -12,8 +12,9 @@ use crate::store::{Born, NewRow, StoreError};
 
 /// Inserting into a transaction the caller holds.
 pub trait Capture<Tx: ?Sized> {
-    /// Inserts `rows` in multi-row statements on `tx`, all or none, and returns what the database
-    /// made of each, in order. Never commits, rolls back or closes what it does not own.
+    /// Inserts `rows` on `tx`, all or none, also where the future is dropped on its way: in one
+    /// statement, since nobody is left then who could undo a first one. Returns what the database made
+    /// of each, in order. Never commits, rolls back or closes what it does not own.
     fn insert(
         &self,
         tx: &mut Tx,

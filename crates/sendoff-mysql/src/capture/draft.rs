@@ -14,6 +14,10 @@ use crate::wire::{Literal, is_storable};
 /// packet of more than 4 MiB, 16 MiB or 64 MiB, as they are set.
 const BYTES_PER_STATEMENT: usize = 3 * 512 * 1024;
 
+/// The same of a write that must be one statement, whatever is in it. As digits it is below the 16 MiB that
+/// MariaDB takes unless told otherwise; MySQL takes 64 MiB.
+const BYTES_PER_WRITE: usize = 7 * 1024 * 1024;
+
 /// The rows of one statement.
 #[derive(Default)]
 pub(super) struct Draft<'a> {
@@ -52,6 +56,24 @@ impl<'a> Draft<'a> {
             }
         }
         Ok(drafts)
+    }
+
+    /// One statement for all rows, for a transaction that somebody else ends: a future dropped between
+    /// two would leave the first of them in it. Nothing where there are no rows.
+    pub(super) fn whole(rows: &'a [NewRow]) -> Result<Vec<Self>, WriteError> {
+        if rows.len() > limits::WRITE_EVENTS {
+            return Err(WriteError::TooMany { events: rows.len(), limit: limits::WRITE_EVENTS });
+        }
+        let mut draft = Self::default();
+        for row in rows {
+            let row = DraftRow::new(row)?;
+            draft.bytes += row.payload.len() + row.headers.as_ref().map_or(0, String::len);
+            draft.rows.push(row);
+        }
+        if draft.bytes > BYTES_PER_WRITE {
+            return Err(WriteError::TooLarge { bytes: draft.bytes, limit: BYTES_PER_WRITE });
+        }
+        Ok(Some(draft).filter(|draft| !draft.rows.is_empty()).into_iter().collect())
     }
 
     fn has_room_for(&self, bytes: usize) -> bool {
@@ -253,6 +275,22 @@ mod tests {
         assert_eq!(sizes(&small), [limits::BATCH_ROWS, 1]);
         let large: Vec<_> = (0..3).map(|_| row(limits::PAYLOAD_BYTES)).collect();
         assert_eq!(sizes(&large), [1, 1, 1]);
+    }
+
+    /// Holds W5.
+    #[test]
+    fn a_write_of_all_rows_is_one_statement_or_refused() {
+        let rows = |count, bytes| -> Vec<_> { (0..count).map(|_| row(bytes)).collect() };
+        let sizes = |rows: &[NewRow]| -> Vec<usize> {
+            Draft::whole(rows).unwrap().iter().map(|draft| draft.rows.len()).collect()
+        };
+        assert!(sizes(&[]).is_empty());
+        assert_eq!(sizes(&rows(limits::WRITE_EVENTS, 1)), [limits::WRITE_EVENTS]);
+        assert_eq!(sizes(&rows(7, limits::PAYLOAD_BYTES)), [7]);
+        let many = Draft::whole(&rows(limits::WRITE_EVENTS + 1, 1)).err();
+        assert!(matches!(many, Some(WriteError::TooMany { events: 4_001, limit: 4_000 })));
+        let large = Draft::whole(&rows(8, limits::PAYLOAD_BYTES)).err();
+        assert!(matches!(large, Some(WriteError::TooLarge { limit: BYTES_PER_WRITE, .. })));
     }
 
     #[test]

@@ -27,7 +27,7 @@ use ::sea_orm::{
 use sendoff_engine::capture::{Capture, WriteError};
 use sendoff_engine::store::{Born, NewRow};
 
-use super::draft::{Draft, DraftRow, Proof, UNDO, names_our_key, preamble, refused};
+use super::draft::{Draft, DraftRow, Proof, names_our_key, preamble, refused};
 use crate::store::MysqlStore;
 use crate::wire::{micros, time_text};
 
@@ -52,7 +52,7 @@ impl<'c> Capture<&'c DatabaseTransaction> for MysqlStore {
     }
 }
 
-/// Inserts all rows, all or none.
+/// Inserts all rows in one statement.
 async fn insert_all(
     store: &MysqlStore,
     tx: &DatabaseTransaction,
@@ -62,22 +62,13 @@ async fn insert_all(
     if tx.get_database_backend() != DbBackend::MySql {
         return Err(WriteError::Driver("the transaction is not one of MySQL or MariaDB".into()));
     }
-    let drafts = Draft::all(rows)?;
-    let mut born = Vec::with_capacity(rows.len());
-    for (at, draft) in drafts.iter().enumerate() {
-        let preamble = preamble(store, Proof::Open, &drafts, at);
-        match insert_one(store, tx, &preamble, draft).await {
-            Ok(created_at) => born.extend(draft.born(created_at)),
-            Err(error) => {
-                if at > 0 && number(&error).is_some() {
-                    // Fails only where the transaction is gone, and they with it.
-                    let _ = tx.execute_unprepared(UNDO).await;
-                }
-                return Err(write_error(store, error));
-            }
-        }
+    let drafts = Draft::whole(rows)?;
+    let Some(draft) = drafts.first() else { return Ok(Vec::new()) };
+    let preamble = preamble(store, Proof::Open, &drafts, 0);
+    match insert_one(store, tx, &preamble, draft).await {
+        Ok(created_at) => Ok(draft.born(created_at).collect()),
+        Err(error) => Err(write_error(store, error)),
     }
-    Ok(born)
 }
 
 /// When it was inserted, in microseconds.

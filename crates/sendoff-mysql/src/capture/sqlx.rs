@@ -197,14 +197,14 @@ async fn insert_last(
     })
 }
 
-/// Inserts all rows, all or none, in a transaction that somebody else ends.
+/// Inserts all rows in one statement, in a transaction that somebody else ends.
 async fn insert_all(
     store: &MysqlStore,
     conn: &mut MySqlConnection,
     rows: &[NewRow],
 ) -> Result<Vec<Born>, WriteError> {
     store.check_open().map_err(|_| WriteError::Closed)?;
-    let drafts = Draft::all(rows)?;
+    let drafts = Draft::whole(rows)?;
     if drafts.is_empty() {
         return Ok(Vec::new());
     }

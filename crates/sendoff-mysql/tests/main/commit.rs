@@ -308,6 +308,29 @@ async fn a_commit_dropped_on_its_way_is_carried_out_or_not_but_never_half() {
     }
 }
 
+/// Holds W5. Fault 21: a write that is dropped on its way leaves all of its events or none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_of_many_that_is_dropped_leaves_all_or_none() {
+    const MANY: i64 = 3_000;
+    let place = Place::new().await;
+    let outbox = Outbox::writer_only(place.store().await);
+    for n in 0..20_u32 {
+        let mut conn = place.conn().await;
+        conn.query_drop("begin").await.unwrap();
+        let wait = Duration::from_micros(2_500) * n;
+        let events = (0..MANY).map(|_| event());
+        let _ = tokio::time::timeout(wait, outbox.write_all(&mut conn, events)).await;
+        let _ = conn.query_drop("commit").await;
+        let session = conn.id();
+        drop(conn);
+        let session =
+            format!("select count(*) from information_schema.processlist where id = {session}");
+        eventually("the session to end", async || place.number(&session).await == 0).await;
+        let written = place.rows().await;
+        assert_eq!(written % MANY, 0, "{written} rows after {wait:?}");
+    }
+}
+
 /// What an application does in a spawned task must be `Send`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_whole_transaction_can_be_spawned() {

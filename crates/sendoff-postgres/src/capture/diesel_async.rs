@@ -60,12 +60,10 @@ impl Capture<AsyncPgConnection> for PostgresStore {
         rows: &[NewRow],
     ) -> Result<Vec<Born>, WriteError> {
         self.check_open().map_err(|_| WriteError::Closed)?;
-        let mut born = Vec::with_capacity(rows.len());
-        // The first that fails aborts the transaction, and with it the ones before.
-        for draft in Draft::all(rows)? {
-            born.extend(insert_one(self, conn, &draft).await?);
+        match Draft::whole(rows)? {
+            Some(draft) => insert_one(self, conn, &draft).await,
+            None => Ok(Vec::new()),
         }
-        Ok(born)
     }
 }
 

@@ -103,6 +103,16 @@ impl<'a> Draft<'a> {
         Ok(drafts)
     }
 
+    /// One statement for all rows, for a transaction that somebody else ends: a future dropped between
+    /// two would leave the first of them in it. None where there are no rows.
+    pub(super) fn whole(rows: &'a [NewRow]) -> Result<Option<Self>, WriteError> {
+        let mut draft = Self::default();
+        for row in rows {
+            draft.push(Line::new(row)?);
+        }
+        Ok(Some(draft).filter(|draft| draft.len() > 0))
+    }
+
     pub(super) fn len(&self) -> usize {
         self.ids.len()
     }

@@ -41,8 +41,7 @@ pub(super) struct Inserted {
     pub(super) xid: Option<Xid>,
 }
 
-/// Inserts all rows, statement by statement. The first that fails aborts the transaction, and with
-/// it the ones before.
+/// Inserts all rows in one statement.
 pub(super) async fn insert_all(
     store: &PostgresStore,
     client: &Client,
@@ -50,11 +49,10 @@ pub(super) async fn insert_all(
     rows: &[NewRow],
 ) -> Result<Vec<Born>, WriteError> {
     store.check_open().map_err(|_| WriteError::Closed)?;
-    let mut born = Vec::with_capacity(rows.len());
-    for draft in Draft::all(rows)? {
-        born.extend(insert_one(store, client, insert, &draft).await?);
+    match Draft::whole(rows)? {
+        Some(draft) => insert_one(store, client, insert, &draft).await,
+        None => Ok(Vec::new()),
     }
-    Ok(born)
 }
 
 /// One statement in one round trip, behind the mark that a transaction is open.

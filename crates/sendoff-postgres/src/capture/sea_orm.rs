@@ -62,8 +62,7 @@ impl<'c> Capture<&'c DatabaseTransaction> for PostgresStore {
     }
 }
 
-/// Inserts all rows, statement by statement. The first that fails aborts the transaction, and with
-/// it the ones before.
+/// Inserts all rows in one statement.
 async fn insert_all(
     store: &PostgresStore,
     tx: &DatabaseTransaction,
@@ -73,11 +72,10 @@ async fn insert_all(
     if tx.get_database_backend() != DbBackend::Postgres {
         return Err(WriteError::Driver("the transaction is not one of PostgreSQL".into()));
     }
-    let mut born = Vec::with_capacity(rows.len());
-    for draft in Draft::all(rows)? {
-        born.extend(insert_one(store, tx, &draft).await?);
+    match Draft::whole(rows)? {
+        Some(draft) => insert_one(store, tx, &draft).await,
+        None => Ok(Vec::new()),
     }
-    Ok(born)
 }
 
 async fn insert_one(

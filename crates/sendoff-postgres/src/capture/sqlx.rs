@@ -54,7 +54,7 @@ impl<'c> Capture<Transaction<'c, Postgres>> for PostgresStore {
         tx: &mut Transaction<'c, Postgres>,
         rows: &[NewRow],
     ) -> Result<Vec<Born>, WriteError> {
-        Ok(insert_all(self, tx, rows).await?.born)
+        Ok(insert_all(self, tx, Draft::whole(rows)?).await?.born)
     }
 }
 
@@ -66,7 +66,7 @@ impl Capture<PgConnection> for PostgresStore {
         conn: &mut PgConnection,
         rows: &[NewRow],
     ) -> Result<Vec<Born>, WriteError> {
-        Ok(insert_all(self, conn, rows).await?.born)
+        Ok(insert_all(self, conn, Draft::whole(rows)?).await?.born)
     }
 }
 
@@ -163,16 +163,16 @@ impl<'t> Release<'t, Transaction<'t, Postgres>> for PostgresStore {
     }
 }
 
-/// Inserts all rows, statement by statement. The first that fails aborts the transaction, and with
-/// it the ones before.
+/// Inserts drafts, statement by statement. The first that fails aborts the transaction, and with it the
+/// ones before.
 async fn insert_all(
     store: &PostgresStore,
     conn: &mut PgConnection,
-    rows: &[NewRow],
+    drafts: impl IntoIterator<Item = Draft<'_>>,
 ) -> Result<Inserted, WriteError> {
     store.check_open().map_err(|_| WriteError::Closed)?;
-    let mut all = Inserted { born: Vec::with_capacity(rows.len()), xid: None };
-    for draft in Draft::all(rows)? {
+    let mut all = Inserted { born: Vec::new(), xid: None };
+    for draft in drafts {
         let mut inserted = send(store, conn, &draft).await?;
         // All or none: without any, the statement knew of no transaction. One that wrote nothing yet
         // has to be marked first.
@@ -206,7 +206,8 @@ async fn insert_last(
         }
         return Ok(Inserted { born: Vec::new(), xid: None });
     }
-    insert_all(store, tx, rows).await.map_err(|error| match error {
+    let drafts = Draft::all(rows).map_err(CommitError::Refused)?;
+    insert_all(store, tx, drafts).await.map_err(|error| match error {
         WriteError::Driver(source) if was_over(&*source) => CommitError::RolledBack(source),
         refused => CommitError::Refused(refused),
     })

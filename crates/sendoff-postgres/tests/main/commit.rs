@@ -303,6 +303,27 @@ async fn a_commit_dropped_on_its_way_is_carried_out_or_not_but_never_half() {
     }
 }
 
+/// Holds W5. Fault 21: a write that is dropped on its way leaves all of its events or none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_of_many_that_is_dropped_leaves_all_or_none() {
+    const MANY: i64 = 3_000;
+    let place = Place::new();
+    let outbox = Outbox::writer_only(place.store().await);
+    let mut client = place.client().await;
+    let mut none = 0;
+    for n in 0..30 {
+        let mut tx = client.transaction().await.unwrap();
+        let wait = Duration::from_micros(1_500 * n);
+        let events = (0..MANY).map(|_| event());
+        let _ = tokio::time::timeout(wait, outbox.write_all(&mut tx, events)).await;
+        tx.commit().await.unwrap();
+        let written = place.rows().await;
+        assert_eq!(written % MANY, 0, "{written} rows after {wait:?}");
+        none += i64::from(written == 0);
+    }
+    assert!(none > 0, "one that is not even polled writes nothing");
+}
+
 /// What an application does in a spawned task must be `Send`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_whole_transaction_can_be_spawned() {

@@ -160,9 +160,9 @@ async fn every_value_comes_back_as_it_was() {
     check(&store, &rows, &born).await;
 }
 
-/// Holds W5: several statements, one transaction, one order.
+/// Holds W5: one transaction, one order.
 #[tokio::test]
-async fn more_than_one_statement_is_whole_and_in_order() {
+async fn more_rows_than_a_claim_takes_are_whole_and_in_order() {
     let place = Place::new();
     let store = place.store().await;
     let db = db(&place).await;
@@ -205,4 +205,22 @@ async fn a_whole_transaction_can_be_spawned() {
     assert_eq!(shop.inbox.lanes(), [Lane::Hot, Lane::Hot]);
     ids.sort_unstable();
     assert_eq!(shop.delivered().await, ids);
+}
+
+/// Holds W5. Fault 21: a write that is dropped on its way leaves all of its events or none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_of_many_that_is_dropped_leaves_all_or_none() {
+    const MANY: i64 = 3_000;
+    let place = Place::new();
+    let outbox = Outbox::writer_only(place.store().await);
+    let db = db(&place).await;
+    for n in 0..20 {
+        let mut tx = db.begin().await.unwrap();
+        let wait = std::time::Duration::from_micros(2_500 * n);
+        let events = (0..MANY).map(|_| event());
+        let _ = tokio::time::timeout(wait, outbox.write_all(&mut tx, events)).await;
+        let _ = tx.commit().await;
+        let written = place.rows().await;
+        assert_eq!(written % MANY, 0, "{written} rows after {wait:?}");
+    }
 }

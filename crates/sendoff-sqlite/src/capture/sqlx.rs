@@ -9,7 +9,7 @@ use sendoff_engine::capture::{
 };
 use sendoff_engine::store::{Born, NewRow};
 
-use super::{RELEASE, ROLL_BACK, ROWS_PER_STATEMENT, SAVEPOINT};
+use super::ROWS_PER_STATEMENT;
 use crate::rows::Draft;
 use crate::store::SqliteStore;
 
@@ -26,25 +26,14 @@ impl<'c> Capture<Transaction<'c, Sqlite>> for SqliteStore {
         check_transaction(tx).await?;
         let now = self.now();
         let drafts: Vec<_> = rows.iter().map(|row| Draft::new(row, now)).collect();
-        if drafts.len() <= ROWS_PER_STATEMENT {
-            insert_chunk(self, tx, &drafts).await.map_err(refused)?;
+        // One statement, however many there are: a future dropped between two would leave the first of
+        // them in the transaction.
+        let inserted = if drafts.len() <= ROWS_PER_STATEMENT {
+            insert_few(self, tx, &drafts).await
         } else {
-            tx.execute(SAVEPOINT).await.map_err(refused)?;
-            let mut inserted = Ok(());
-            for chunk in drafts.chunks(ROWS_PER_STATEMENT) {
-                inserted = insert_chunk(self, tx, chunk).await;
-                if inserted.is_err() {
-                    break;
-                }
-            }
-            if let Err(error) = inserted {
-                // The first error is the one to tell; this one fails where SQLite rolled back
-                // already.
-                let _ = tx.execute(ROLL_BACK).await;
-                return Err(refused(error));
-            }
-            tx.execute(RELEASE).await.map_err(refused)?;
-        }
+            insert_many(self, tx, &drafts).await
+        };
+        inserted.map_err(refused)?;
         Ok(drafts.iter().map(Draft::born).collect())
     }
 }
@@ -155,7 +144,7 @@ async fn check_transaction(tx: &mut Transaction<'_, Sqlite>) -> Result<(), Write
     if is_open(tx).await.map_err(refused)? { Ok(()) } else { Err(WriteError::NoTransaction) }
 }
 
-async fn insert_chunk(
+async fn insert_few(
     store: &SqliteStore,
     tx: &mut Transaction<'_, Sqlite>,
     drafts: &[Draft<'_>],
@@ -169,6 +158,48 @@ async fn insert_chunk(
         query = bind(query, draft);
     }
     query.execute(&mut **tx).await?;
+    Ok(())
+}
+
+/// More rows than there are variables for, in two of them.
+async fn insert_many(
+    store: &SqliteStore,
+    tx: &mut Transaction<'_, Sqlite>,
+    drafts: &[Draft<'_>],
+) -> Result<(), Error> {
+    let mut bytes = Vec::new();
+    let mut append = |part: &[u8]| {
+        let begins = bytes.len() + 1;
+        bytes.extend_from_slice(part);
+        begins
+    };
+    let rows: Vec<_> = drafts
+        .iter()
+        .map(|draft| {
+            let event = draft.event;
+            serde_json::json!([
+                append(event.id.as_bytes()),
+                event.event_type,
+                event.aggregate_type,
+                event.aggregate_id,
+                event.tenant_id,
+                event.ordering_key,
+                draft.shard,
+                event.content_type,
+                event.occurred_at.as_micros(),
+                draft.due_at.as_micros(),
+                draft.created_at.as_micros(),
+                draft.locked_by,
+                draft.headers,
+                append(&event.payload),
+                event.payload.len(),
+            ])
+        })
+        .collect();
+    let rows = serde_json::Value::from(rows).to_string();
+    // Safe: our own file, with the checked table name in it.
+    let query = ::sqlx::query(AssertSqlSafe(store.sql().insert_many.clone()));
+    query.bind(rows).bind(bytes).execute(&mut **tx).await?;
     Ok(())
 }
 

@@ -183,3 +183,28 @@ async fn a_guard_with_a_savepoint_can_be_spawned() {
     task.await.unwrap();
     assert_eq!(stored(&outbox).await, 1);
 }
+
+/// Holds W5. Fault 21: a write that is dropped on its way leaves all of its events or none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_of_many_that_is_dropped_leaves_all_or_none() {
+    const MANY: u64 = 500;
+    let outbox = Outbox::new().await;
+    let (pool, writer) = (pool(&outbox).await, Writer::writer_only(outbox.store.clone()));
+    let (mut all, mut none, mut before) = (0, 0, 0);
+    for n in 0..60_u32 {
+        let mut tx = pool.begin().await.unwrap();
+        let events = (0..MANY).map(|_| sendoff_core::Event::json("t", &1).unwrap());
+        let wait = std::time::Duration::from_micros(300) * n;
+        let _ = tokio::time::timeout(wait, writer.write_all(&mut tx, events)).await;
+        tx.commit().await.unwrap();
+        let written = stored(&outbox).await - before;
+        before += written;
+        match written {
+            MANY => all += 1,
+            0 => none += 1,
+            some => panic!("{some} of {MANY} events after {wait:?}"),
+        }
+    }
+    assert!(none > 0, "one that is not even polled writes nothing");
+    println!("{all} whole, {none} not at all");
+}
