@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use mysql_async::{Conn, Row};
@@ -158,6 +159,10 @@ impl LockedRows for MysqlLocked {
 
     fn is_open(&self) -> bool {
         self.transaction.conn.is_some()
+    }
+
+    fn idle_limit(&self) -> Option<Duration> {
+        Some(self.store.options().idle_in_transaction_timeout)
     }
 
     async fn keep_awake(&mut self) -> Result<(), StoreError> {

@@ -184,6 +184,22 @@ async fn a_locked_batch_whose_settlement_is_refused_leaves_everything_as_it_was(
     }
 }
 
+/// Batches say that they are alive as often as the limit that was chosen demands, and not as often as
+/// that of the defaults would.
+#[tokio::test]
+async fn a_locked_batch_knows_after_how_long_a_silence_the_server_ends_it() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let idle_in_transaction_timeout = Duration::from_secs(12);
+        let options = MysqlOptions { idle_in_transaction_timeout, ..MysqlOptions::default() };
+        let store = place.store_with(options).await;
+        write(&store, &mut place.conn().await, &[due(event())]).await;
+        let batch = store.lock(&Lock::new(1)).await.unwrap().unwrap();
+        assert_eq!(batch.idle_limit(), Some(idle_in_transaction_timeout));
+        batch.rollback().await.unwrap();
+    }
+}
+
 /// A migration waits a second at a time, and the application goes before it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_migration_beside_an_open_transaction_keeps_no_writer_waiting_for_long() {
