@@ -24,6 +24,11 @@ impl Durability {
         Self { warned: AtomicBool::new(wanted != Synchronous::Full) }
     }
 
+    /// Whether a connection need be asked at all: nobody is warned twice.
+    pub(crate) fn asks(&self) -> bool {
+        !self.warned.load(Ordering::Relaxed)
+    }
+
     /// Takes what a connection answered, and says whether it warned.
     pub(crate) fn learn(&self, synchronous: i64) -> bool {
         let warns = synchronous < FULL && !self.warned.swap(true, Ordering::Relaxed);
@@ -49,6 +54,7 @@ mod tests {
             [2, 3, 1, 0].map(|answer| durability.learn(answer)),
             [false, false, true, false]
         );
+        assert!(!durability.asks());
         assert!(!Durability::new(Synchronous::Normal).learn(0), "it is meant so");
     }
 }

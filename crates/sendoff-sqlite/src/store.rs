@@ -10,6 +10,7 @@ use sendoff_engine::Clock;
 use sendoff_engine::store::{StoreError, WakeStore};
 
 use crate::connect::{Missing, connect};
+use crate::durable::Durability;
 use crate::error::failed;
 use crate::locked::LockConnection;
 use crate::options::{self, Retention, SqliteOptions, Synchronous};
@@ -32,6 +33,7 @@ struct Shared {
     locks: LockConnection,
     /// The row that the last purge ended at; 0 where it came to the end.
     walked: AtomicI64,
+    durability: Durability,
 }
 
 impl SqliteStore {
@@ -77,7 +79,8 @@ impl SqliteStore {
             .await?
         };
         let (locks, walked) = (LockConnection::new(), AtomicI64::new(0));
-        Ok(Self(Arc::new(Shared { path, options, sql, writer, locks, walked })))
+        let durability = Durability::new(options.synchronous);
+        Ok(Self(Arc::new(Shared { path, options, sql, writer, locks, walked, durability })))
     }
 
     /// Opens the file a URL names: `sqlite:relative/path` or `sqlite:///absolute/path`.
@@ -144,6 +147,11 @@ impl SqliteStore {
 
     pub(crate) fn walked(&self) -> &AtomicI64 {
         &self.0.walked
+    }
+
+    /// Whether connections that events are written through commit durably.
+    pub(crate) fn durability(&self) -> &Durability {
+        &self.0.durability
     }
 
     pub(crate) fn locks(&self) -> &LockConnection {

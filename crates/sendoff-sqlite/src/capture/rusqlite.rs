@@ -9,6 +9,7 @@ use sendoff_engine::capture::{
 use sendoff_engine::store::{Born, NewRow};
 
 use super::{RELEASE, ROLL_BACK, ROWS_PER_STATEMENT, SAVEPOINT};
+use crate::durable::PRAGMA;
 use crate::rows::Draft;
 use crate::store::SqliteStore;
 
@@ -130,6 +131,15 @@ fn check_transaction(conn: &Connection) -> Result<(), WriteError> {
     if conn.is_autocommit() { Err(WriteError::NoTransaction) } else { Ok(()) }
 }
 
+/// Says so once where the caller's connection does not commit durably.
+fn warn_of(store: &SqliteStore, conn: &Connection) -> ::rusqlite::Result<()> {
+    if store.durability().asks() {
+        let synchronous = conn.prepare_cached(PRAGMA)?.query_row([], |row| row.get(0))?;
+        store.durability().learn(synchronous);
+    }
+    Ok(())
+}
+
 fn insert(
     store: &SqliteStore,
     conn: &Connection,
@@ -137,6 +147,7 @@ fn insert(
 ) -> Result<Vec<Born>, WriteError> {
     store.check_open().map_err(|_| WriteError::Closed)?;
     check_transaction(conn)?;
+    warn_of(store, conn).map_err(refused)?;
     let now = store.now();
     let drafts: Vec<_> = rows.iter().map(|row| Draft::new(row, now)).collect();
     if drafts.len() <= ROWS_PER_STATEMENT {

@@ -10,6 +10,7 @@ use sendoff_engine::capture::{
 use sendoff_engine::store::{Born, NewRow};
 
 use super::ROWS_PER_STATEMENT;
+use crate::durable::PRAGMA;
 use crate::rows::Draft;
 use crate::store::SqliteStore;
 
@@ -24,6 +25,7 @@ impl<'c> Capture<Transaction<'c, Sqlite>> for SqliteStore {
     ) -> Result<Vec<Born>, WriteError> {
         self.check_open().map_err(|_| WriteError::Closed)?;
         check_transaction(tx).await?;
+        warn_of(self, tx).await.map_err(refused)?;
         let now = self.now();
         let drafts: Vec<_> = rows.iter().map(|row| Draft::new(row, now)).collect();
         // One statement, however many there are: a future dropped between two would leave the first of
@@ -142,6 +144,15 @@ pub(crate) async fn is_open(tx: &mut Transaction<'_, Sqlite>) -> Result<bool, Er
 
 async fn check_transaction(tx: &mut Transaction<'_, Sqlite>) -> Result<(), WriteError> {
     if is_open(tx).await.map_err(refused)? { Ok(()) } else { Err(WriteError::NoTransaction) }
+}
+
+/// Says so once where the caller's connection does not commit durably.
+async fn warn_of(store: &SqliteStore, tx: &mut Transaction<'_, Sqlite>) -> Result<(), Error> {
+    if store.durability().asks() {
+        let synchronous = ::sqlx::query_scalar(PRAGMA).fetch_one(&mut **tx).await?;
+        store.durability().learn(synchronous);
+    }
+    Ok(())
 }
 
 async fn insert_few(

@@ -60,6 +60,9 @@ pub(super) async fn warn_of<C: Conn>(
     conn: &mut C,
     durability: &Durability,
 ) -> Result<(), AppendError> {
+    if !durability.asks() {
+        return Ok(());
+    }
     let answer = conn.rows(PRAGMA, &[]).await.map_err(C::refused)?;
     if let Some(&synchronous) = answer.first().and_then(|row| row.first()) {
         durability.learn(synchronous);
