@@ -33,7 +33,7 @@ mod tests {
     fn write(store: &SqliteStore, conn: &mut Connection) {
         let tx = conn.transaction().unwrap();
         let event = Event::json("t", &1).unwrap();
-        Outbox::writer_only(store.clone()).write_blocking(&tx, event).unwrap();
+        drop(Outbox::writer_only(store.clone()).write_blocking(&tx, event).unwrap());
         tx.commit().unwrap();
     }
 
@@ -65,7 +65,7 @@ mod tests {
             let pool = SqlitePool::connect_with(options).await.unwrap();
             let mut tx = pool.begin().await.unwrap();
             let event = Event::json("t", &1).unwrap();
-            Outbox::writer_only(store.clone()).write(&mut tx, event).await.unwrap();
+            drop(Outbox::writer_only(store.clone()).write(&mut tx, event).await.unwrap());
             tx.commit().await.unwrap();
             assert_eq!(store.durability().asks(), asks);
         }
