@@ -143,6 +143,15 @@ enum Command {
         #[arg(long, default_value_t = 4.0, value_parser = seconds, value_name = "SECONDS")]
         seconds: f64,
     },
+    /// Decides by a journal, under locks and by trying, against a row lock: few accounts and many.
+    Decide {
+        /// Clients that decide at once.
+        #[arg(long, default_value_t = 16)]
+        clients: usize,
+        /// How long a round decides.
+        #[arg(long, default_value_t = 4.0, value_parser = seconds, value_name = "SECONDS")]
+        seconds: f64,
+    },
     /// Follows a journal from its beginning: a reader, and a publisher with its cursor.
     Tail {
         /// Facts in it.
@@ -234,6 +243,10 @@ async fn measure_one(
         Command::Append { clients, seconds } => {
             let time = Duration::from_secs_f64(seconds);
             scenario::journal::append(server, rounds, clients, time).await
+        }
+        Command::Decide { clients, seconds } => {
+            let time = Duration::from_secs_f64(seconds);
+            scenario::decide::run(server, rounds, clients, time).await
         }
         Command::Tail { facts, batch } => {
             scenario::publish::tail(server, rounds, facts, batch).await

@@ -1,6 +1,7 @@
 //! What is measured, one question to a file.
 
 pub(crate) mod cleanup;
+pub(crate) mod decide;
 pub(crate) mod drain;
 pub(crate) mod hot;
 pub(crate) mod journal;

@@ -186,6 +186,11 @@ impl Literal {
         Self(if locking { "lock in share mode" } else { "" }.into())
     }
 
+    /// The position that `journal_last` noted.
+    pub(crate) fn noted_last() -> Self {
+        Self("@sendoff_last".into())
+    }
+
     /// The time that `at` noted.
     pub(crate) fn noted_time() -> Self {
         Self("@sendoff_at".into())

@@ -273,6 +273,30 @@ impl Taken {
         &self.session.opened.client
     }
 
+    /// Prepares statements, if they are kept, so that those sent together are carried out in order.
+    pub(crate) async fn prepare(&self, statements: &[&Statement], kept: Kept) -> Result<(), Error> {
+        if kept == Kept::Prepared {
+            for statement in statements {
+                self.session.prepared(statement).await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn query(
+        &self,
+        statement: &Statement,
+        params: Params<'_>,
+        kept: Kept,
+    ) -> Result<Vec<Row>, Error> {
+        self.session.query(statement, params, kept).await
+    }
+
+    /// Runs a command that answers nothing.
+    pub(crate) async fn execute(&self, command: &str) -> Result<(), Error> {
+        self.session.execute(command).await
+    }
+
     fn kept(mut self) -> Arc<Session> {
         self.kept = true;
         Arc::clone(&self.session)

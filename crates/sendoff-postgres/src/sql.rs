@@ -119,6 +119,7 @@ statements!(
     journal_purgeable: [INT8, INT8, TIMESTAMPTZ, INT8],
     journal_ranges: [BOOL],
     journal_read: [INT2_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8],
+    journal_read_from_last: [INT2_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8, INT2_ARRAY, TEXT_ARRAY, TEXT_ARRAY],
     journal_register: [TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY],
     journal_schema_known: [],
     journal_schema_version: [],

@@ -84,6 +84,10 @@ pub enum ExecuteError<E> {
         #[source]
         last: AppendError,
     },
+    /// What it decides by could not be read. [`Busy`](DecideError::Busy) where others had it locked for
+    /// longer than it was to wait.
+    #[error("what the command decides by could not be read")]
+    Decide(#[source] DecideError),
     /// What the handler decided could not be appended.
     #[error("the facts could not be appended")]
     Append(#[source] AppendError),

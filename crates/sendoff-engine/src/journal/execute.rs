@@ -11,9 +11,9 @@ use super::store::{JournalStore, Receipt};
 use crate::store::StoreError;
 
 /// How often a command is tried. Who loses that often would lose again.
-const TRIES: u32 = 8;
+pub(super) const TRIES: u32 = 8;
 /// The pause after losing once; it doubles, and is spread so that the losers do not meet again.
-const FIRST_PAUSE: Duration = Duration::from_millis(2);
+pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
 /// What a command's handler decided: facts, and the condition they rely on.
@@ -53,7 +53,8 @@ pub struct Executed {
 impl<S: JournalStore> Journal<S> {
     /// Runs a handler that reads the journal and decides, and appends what it decided on. If others
     /// were quicker (the condition does not hold any more, or they have it locked), the handler runs
-    /// again, with the journal as it is then; eight times at most.
+    /// again, with the journal as it is then; eight times at most. Where commands meet often,
+    /// [`execute_locked`](Self::execute_locked) lets them wait for one another instead.
     ///
     /// An append whose answer was lost is repeated with the same facts, and so is there once.
     ///
@@ -115,7 +116,7 @@ impl<S: JournalStore> Journal<S> {
     }
 
     /// Repeats an append whose end nobody knows.
-    async fn append_surely(&self, append: &Append) -> Result<Vec<Receipt>, AppendError> {
+    pub(super) async fn append_surely(&self, append: &Append) -> Result<Vec<Receipt>, AppendError> {
         let mut pause = FIRST_PAUSE;
         for _ in 1..TRIES {
             match self.append_as(append).await {
@@ -132,7 +133,7 @@ impl<S: JournalStore> Journal<S> {
 }
 
 /// Waits, and says how long to wait the next time.
-async fn rest(pause: Duration) -> Duration {
+pub(super) async fn rest(pause: Duration) -> Duration {
     tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
     (pause * 2).min(LONGEST_PAUSE)
 }

@@ -136,7 +136,7 @@ impl<S: JournalStore> Journal<S> {
         query: Query,
         after: Position,
     ) -> impl Stream<Item = Result<Recorded, StoreError>> + Send {
-        pages(&self.0.store, query, after, Position::END)
+        pages(&self.0.store, query, None, after, Position::END)
     }
 
     /// Reads everything a model asks for, and the condition under which it stays true.
@@ -147,11 +147,10 @@ impl<S: JournalStore> Journal<S> {
         let query = model.query();
         query.check()?;
         let mark = self.0.store.mark(&query).await?;
-        let facts = pages(&self.0.store, query.clone(), Position::START, mark);
+        let facts = pages(&self.0.store, query.clone(), model.closing(), Position::START, mark);
         let mut facts = std::pin::pin!(facts);
         while let Some(fact) = facts.try_next().await? {
-            let position = fact.position;
-            model.apply(&fact).map_err(|source| DecideError::Model { position, source })?;
+            apply(&mut model, &fact)?;
         }
         Ok(Decided { model, condition: query.none_after(mark) })
     }
@@ -184,6 +183,12 @@ impl<S: JournalStore> Journal<S> {
     pub async fn holders(&self) -> Result<Vec<Holder>, StoreError> {
         self.0.store.holders().await
     }
+}
+
+/// Takes a fact into account.
+pub(super) fn apply(model: &mut impl Model, fact: &Recorded) -> Result<(), DecideError> {
+    let position = fact.position;
+    model.apply(fact).map_err(|source| DecideError::Model { position, source })
 }
 
 fn checked<F: IntoFact>(facts: impl IntoIterator<Item = F>) -> Result<Vec<Fact>, Invalid> {

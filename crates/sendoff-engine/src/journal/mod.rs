@@ -12,6 +12,7 @@ mod doctor;
 mod error;
 mod execute;
 mod handle;
+mod locked;
 mod memory;
 mod model;
 mod pages;
@@ -27,7 +28,7 @@ pub use handle::Journal;
 pub use memory::MemoryJournal;
 pub use model::{Decided, Fold, Model, fold};
 pub use store::{
-    AppendIn, AppendInBlocking, Found, JournalStore, Page, Receipt, TailLook, TailRow, TailSource,
-    Undecided,
+    AppendIn, AppendInBlocking, Found, JournalStore, Locked, LockedDecision, Page, Receipt,
+    TailLook, TailRow, TailSource, Undecided,
 };
 pub use tail::{Batch, TailOptions, TailReader};

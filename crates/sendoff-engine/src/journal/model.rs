@@ -40,6 +40,15 @@ pub trait Model: Send {
 
     /// Takes one of them into account. They come in the order of their positions.
     fn apply(&mut self, fact: &Recorded) -> Result<(), BoxError>;
+
+    /// Facts that each say all that came before, as the closing of a book does: the model is made from
+    /// the last of them on, however much there was before it. What they say takes the place of what
+    /// the model is by then, since a store that cannot find the last one quickly begins earlier.
+    /// They are part of what [`query`](Self::query) means. None, as by default and in a tuple: from
+    /// the beginning on.
+    fn closing(&self) -> Option<Query> {
+        None
+    }
 }
 
 impl<M: Model + ?Sized> Model for &mut M {
@@ -49,6 +58,10 @@ impl<M: Model + ?Sized> Model for &mut M {
 
     fn apply(&mut self, fact: &Recorded) -> Result<(), BoxError> {
         (**self).apply(fact)
+    }
+
+    fn closing(&self) -> Option<Query> {
+        (**self).closing()
     }
 }
 
@@ -94,15 +107,25 @@ where
     T: Send,
     F: FnMut(&mut T, &Recorded) -> Result<(), BoxError> + Send,
 {
-    Fold { query, state, apply }
+    Fold { query, closing: None, state, apply }
 }
 
 /// What [`fold`] makes.
 pub struct Fold<T, F> {
     query: Query,
+    closing: Option<Query>,
     /// What the facts so far have made of it.
     pub state: T,
     apply: F,
+}
+
+impl<T, F> Fold<T, F> {
+    /// The same, from the last fact on that this query means; see [`Model::closing`].
+    #[must_use]
+    pub fn from_last(mut self, closing: Query) -> Self {
+        self.closing = Some(closing);
+        self
+    }
 }
 
 impl<T, F> Model for Fold<T, F>
@@ -116,6 +139,10 @@ where
 
     fn apply(&mut self, fact: &Recorded) -> Result<(), BoxError> {
         (self.apply)(&mut self.state, fact)
+    }
+
+    fn closing(&self) -> Option<Query> {
+        self.closing.clone()
     }
 }
 

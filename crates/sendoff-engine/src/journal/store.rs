@@ -1,5 +1,6 @@
 //! What the journal asks of a database.
 
+use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -30,6 +31,31 @@ pub trait JournalStore: Send + Sync + 'static {
     ///
     /// Without a mark as its end a page may miss what commits later with a lower position.
     async fn read(&self, query: &Query, page: Page) -> Result<Found, StoreError>;
+
+    /// The same, from the last fact on that `closing` means, where there is one on the page's way and it
+    /// is found quickly; else from the page's beginning.
+    async fn read_from_last(
+        &self,
+        query: &Query,
+        _closing: &Query,
+        page: Page,
+    ) -> Result<Found, StoreError> {
+        self.read(query, page).await
+    }
+
+    /// Takes what a decision locks, for as long as what it answers with lives, and reads the first page
+    /// of what the query means, as [`read_from_last`](Self::read_from_last) does; nothing where the
+    /// store has no such locks.
+    ///
+    /// Whoever holds it and goes silent is ended by the server within seconds.
+    async fn lock(
+        &self,
+        _query: &Query,
+        _closing: Option<&Query>,
+        _page: Page,
+    ) -> Result<Option<Locked<'_>>, DecideError> {
+        Ok(None)
+    }
 
     /// The highest position that was taken, by whatever is or will be there.
     async fn head(&self) -> Result<Position, StoreError>;
@@ -67,6 +93,24 @@ impl<S: JournalStore + ?Sized> JournalStore for Arc<S> {
         (**self).read(query, page).await
     }
 
+    async fn read_from_last(
+        &self,
+        query: &Query,
+        closing: &Query,
+        page: Page,
+    ) -> Result<Found, StoreError> {
+        (**self).read_from_last(query, closing, page).await
+    }
+
+    async fn lock(
+        &self,
+        query: &Query,
+        closing: Option<&Query>,
+        page: Page,
+    ) -> Result<Option<Locked<'_>>, DecideError> {
+        (**self).lock(query, closing, page).await
+    }
+
     async fn head(&self) -> Result<Position, StoreError> {
         (**self).head().await
     }
@@ -86,6 +130,36 @@ impl<S: JournalStore + ?Sized> JournalStore for Arc<S> {
     async fn tail(&self) -> Result<Box<dyn TailSource>, StoreError> {
         (**self).tail().await
     }
+}
+
+/// A decision whose keys are locked, and what was read first.
+pub struct Locked<'s> {
+    /// As [`JournalStore::mark`] answers.
+    pub mark: Position,
+    /// The first page of what the query means.
+    pub found: Found,
+    /// The transaction that has the locks. Dropped, it is undone.
+    pub transaction: Box<dyn LockedDecision + 's>,
+}
+
+impl fmt::Debug for Locked<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Locked").field("mark", &self.mark).finish_non_exhaustive()
+    }
+}
+
+/// A transaction that has a decision's locks.
+#[async_trait]
+pub trait LockedDecision: Send {
+    /// A further page.
+    async fn read(&mut self, query: &Query, page: Page) -> Result<Found, StoreError>;
+
+    /// Appends and commits in one round trip. The condition needs no check, since nobody can have
+    /// appended what it excludes. [`Busy`](AppendError::Busy) means that everything is undone.
+    async fn append(self: Box<Self>, append: &Append) -> Result<Vec<Receipt>, AppendError>;
+
+    /// Lets the locks go.
+    async fn release(self: Box<Self>);
 }
 
 /// Appending in a transaction the caller holds.

@@ -72,12 +72,14 @@ pub(super) enum Whose {
     Own,
     /// The caller's: a savepoint is where it begins.
     Callers,
+    /// A decision's, which has its locks: it commits, and never begins again by itself.
+    Decisions,
 }
 
 impl Whose {
     fn undo(self, sql: &Sql) -> String {
         match self {
-            Self::Own => "rollback".into(),
+            Self::Own | Self::Decisions => "rollback".into(),
             Self::Callers => {
                 let over = sql.journal_patience_over.text();
                 format!("{over};\nrollback to savepoint sendoff_append")
@@ -89,6 +91,11 @@ impl Whose {
     fn end(self) -> &'static str {
         match self {
             Self::Own => ";\ncommit",
+            Self::Decisions => {
+                // MySQL has one limit for sessions that are silent, in a transaction or out of it.
+                ";\ncommit;\nset session /*!80000 wait_timeout = default */ \
+                 /*M!100600 idle_transaction_timeout = default */"
+            }
             Self::Callers => "",
         }
     }
@@ -119,6 +126,9 @@ pub(super) async fn append(
         if matches!(&why, Ok(why) if is_closed_run(why)) {
             // It is made again whole, its check too, and takes other numbers.
             undone.map_err(refused)?;
+            if whose == Whose::Decisions {
+                return Err(AppendError::Busy(too_often().into()));
+            }
         } else {
             return appending.answer(carrier, stop, why).await;
         }
@@ -217,6 +227,7 @@ impl Appending<'_> {
         };
         match self.whose {
             Whose::Own => add("start transaction"),
+            Whose::Decisions => {}
             Whose::Callers => {
                 add(sql.journal_savepoint.text());
                 add(&sql.journal_patience.with(&[("seconds", &self.journal.patience())]));
@@ -344,6 +355,26 @@ pub(super) fn refused_gate(increment: Option<i64>) -> StoreError {
         }
     };
     misconfigured(reason)
+}
+
+/// Takes a decision's locks and keeps them; answers how many there are of each mode, and then with the
+/// highest position that is visible.
+pub(super) fn hold(sql: &Sql, locks: &Locks) -> (String, usize, usize) {
+    let slots = locks.slots(ANCHORS);
+    let mut text = "start transaction;\n".to_owned();
+    let mut modes = 0;
+    for run in slots.chunk_by(|a, b| a.mode == b.mode) {
+        let statement = match run[0].mode {
+            Mode::Shared => &sql.journal_shared,
+            Mode::Exclusive => &sql.journal_owned,
+        };
+        let numbers = Literal::numbers(run.iter().map(|slot| slot.number.into()));
+        text.push_str(&statement.with(&[("slots", &numbers)]));
+        text.push_str(";\n");
+        modes += 1;
+    }
+    text.push_str(sql.journal_mark.text());
+    (text, modes, slots.len())
 }
 
 /// Takes a decision's locks, and answers with the highest position that is visible then.

@@ -57,7 +57,7 @@ impl<'c> AppendIn<MysqlConnTransaction<'c>> for MysqlJournal {
     }
 }
 
-struct Driver<'a, C>(&'a mut C);
+pub(super) struct Driver<'a, C>(pub(super) &'a mut C);
 
 impl<C: Queryable + Send> Carrier for Driver<'_, C> {
     async fn run(&mut self, text: String) -> Result<(), Failure> {

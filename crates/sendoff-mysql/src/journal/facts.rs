@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use mysql_async::Row;
 use sendoff_core::journal::{Fact, Position, Recorded, Tag, Tags};
 use sendoff_core::{Event, EventId, GLOBAL_AGGREGATE, StoredEvent, Undecodable};
+use sendoff_engine::journal::{Found, Page};
 use sendoff_engine::store::StoreError;
 
 use crate::rows::{headers, id, integer, maybe, payload, text, time, undecodable};
@@ -28,6 +29,20 @@ mod column {
 /// Whether the row fits into the page, or only says that there is more.
 pub(super) fn fits(row: &Row) -> Result<bool, StoreError> {
     Ok(integer(row, column::FITS)? != 0)
+}
+
+/// What the rows of a page say.
+pub(super) fn found(rows: Vec<Row>, page: Page) -> Result<Found, StoreError> {
+    let mut found = Found { facts: Vec::new(), more: rows.len() >= page.limit };
+    for row in rows {
+        if fits(&row)? {
+            let fact = recorded(row).map_err(|error| StoreError::Refused(error.into()))?;
+            found.facts.push(fact);
+        } else {
+            found.more = true;
+        }
+    }
+    Ok(found)
 }
 
 pub(super) fn position(row: &Row, column: usize) -> Result<Position, StoreError> {

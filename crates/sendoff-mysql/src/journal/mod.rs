@@ -10,6 +10,7 @@ mod connections;
 mod draft;
 mod facts;
 mod hole;
+mod locked;
 mod member;
 mod options;
 mod publish;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sendoff_core::journal::{Item, Query, Tag};
 use sendoff_engine::journal::Page;
 
-use crate::sql::Sql;
+use crate::sql::{Sql, Statement};
 use crate::wire::Literal;
 
 /// How the searches are made.
@@ -28,7 +28,19 @@ pub(super) fn searches(
     manner: Manner,
     rarest: &Rarest,
 ) -> Literal {
-    let search = Search { sql, page, manner };
+    searches_above(sql, query, Literal::position(page.after), page, manner, rarest)
+}
+
+/// The same above a position that the database notes.
+fn searches_above(
+    sql: &Sql,
+    query: &Query,
+    after: Literal,
+    page: Page,
+    manner: Manner,
+    rarest: &Rarest,
+) -> Literal {
+    let search = Search { sql, after, page, manner };
     let mut texts = Vec::new();
     if query.items().is_empty() {
         texts.push(search.all());
@@ -64,22 +76,61 @@ pub(super) fn counts(sql: &Sql, query: &Query, page: Page) -> Option<(Vec<(usize
     (!texts.is_empty()).then(|| (tags, Literal::union(&texts)))
 }
 
+/// A text that reads from the last fact on which `closing` means, where that can be found by its tags.
+pub(super) fn from_last(
+    sql: &Sql,
+    query: &Query,
+    closing: &Query,
+    page: Page,
+    rarest: &Rarest,
+) -> Option<String> {
+    let search =
+        Search { sql, after: Literal::position(page.after), page, manner: Manner::Looking };
+    let tagged = |item| Item::tags(item).next().map(|tag| (item, tag));
+    let tagged: Option<Vec<_>> = closing.items().iter().map(tagged).collect();
+    let last: Vec<_> = tagged?
+        .into_iter()
+        .map(|(item, tag)| search.by_tag_in(&sql.journal_last_by_tag, item, tag))
+        .collect();
+    if last.is_empty() {
+        return None;
+    }
+    let after = Literal::position(page.after);
+    let last = sql.journal_last.with(&[("after", &after), ("searches", &Literal::union(&last))]);
+    let found = searches_above(sql, query, Literal::noted_last(), page, Manner::Looking, rarest);
+    Some(format!("{last};\n{}", reading(sql, &found, page)))
+}
+
+/// A text that reads what searches find.
+pub(super) fn reading(sql: &Sql, found: &Literal, page: Page) -> String {
+    sql.journal_read.with(&[
+        ("searches", found),
+        ("limit", &Literal::count(page.limit)),
+        ("bytes", &Literal::count(page.bytes)),
+    ])
+}
+
 struct Search<'s> {
     sql: &'s Sql,
+    after: Literal,
     page: Page,
     manner: Manner,
 }
 
 impl Search<'_> {
     fn by_tag(&self, item: &Item, tag: &Tag) -> String {
+        self.by_tag_in(&self.sql.journal_by_tag, item, tag)
+    }
+
+    fn by_tag_in(&self, statement: &Statement, item: &Item, tag: &Tag) -> String {
         let others = || item.tags().filter(|other| *other != tag).map(Tag::as_str);
-        self.sql.journal_by_tag.with(&[
+        statement.with(&[
             ("tag", &Literal::text(tag.as_str())),
             ("types_count", &Literal::count(item.types().len())),
             ("types", &Literal::texts(item.types())),
             ("others", &Literal::texts(others())),
             ("others_count", &Literal::count(others().count())),
-            ("after", &Literal::position(self.page.after)),
+            ("after", &self.after),
             ("up_to", &Literal::position(self.page.up_to)),
             ("limit", &Literal::count(self.page.limit)),
             ("locking", &Literal::locking(self.manner == Manner::Locking)),
@@ -89,7 +140,7 @@ impl Search<'_> {
     fn by_type(&self, event_type: &str) -> String {
         self.sql.journal_by_type.with(&[
             ("type", &Literal::text(event_type)),
-            ("after", &Literal::position(self.page.after)),
+            ("after", &self.after),
             ("up_to", &Literal::position(self.page.up_to)),
             ("limit", &Literal::count(self.page.limit)),
             ("locking", &Literal::locking(self.manner == Manner::Locking)),
@@ -98,7 +149,7 @@ impl Search<'_> {
 
     fn all(&self) -> String {
         self.sql.journal_all.with(&[
-            ("after", &Literal::position(self.page.after)),
+            ("after", &self.after),
             ("up_to", &Literal::position(self.page.up_to)),
             ("limit", &Literal::count(self.page.limit)),
             ("locking", &Literal::locking(self.manner == Manner::Locking)),

@@ -7,16 +7,17 @@ use sendoff_core::journal::doctor::{ForgetfulSetting, StricterDefault, Vitals};
 use sendoff_core::journal::{Append, Holder, HolderId, Locks, Position, Query};
 use sendoff_core::limits;
 use sendoff_engine::journal::{
-    AppendError, DecideError, Found, JournalStore, Page, Receipt, TailSource,
+    AppendError, DecideError, Found, JournalStore, Locked, Page, Receipt, TailSource,
 };
 use sendoff_engine::store::StoreError;
 
 use super::append::{self, Whose, refused_gate};
 use super::connections::Connections;
 use super::facts;
+use super::locked;
 use super::options::JournalOptions;
 use super::schema;
-use super::search::{Manner, Rarest, counts, searches};
+use super::search::{Manner, Rarest, counts, from_last, reading, searches};
 use super::tail::MysqlTail;
 use crate::connect::Connector;
 use crate::error::{code, failed, is_lost_race, misconfigured, number};
@@ -236,20 +237,33 @@ impl JournalStore for MysqlJournal {
         let page = Page { limit: page.limit.min(limits::BATCH_ROWS), ..page };
         let rarest = self.rarest(query, page).await?;
         let found = searches(self.sql(), query, page, Manner::Looking, &rarest);
-        let (limit, bytes) = (Literal::count(page.limit), Literal::count(page.bytes));
-        let values: [(&str, &Literal); 3] =
-            [("searches", &found), ("limit", &limit), ("bytes", &bytes)];
-        let rows = self.connections().query(&self.sql().journal_read.with(&values)).await?;
-        let mut found = Found { facts: Vec::new(), more: rows.len() >= page.limit };
-        for row in rows {
-            if facts::fits(&row)? {
-                let fact = facts::recorded(row);
-                found.facts.push(fact.map_err(|error| StoreError::Refused(error.into()))?);
-            } else {
-                found.more = true;
-            }
-        }
-        Ok(found)
+        let rows = self.connections().query(&reading(self.sql(), &found, page)).await?;
+        facts::found(rows, page)
+    }
+
+    async fn read_from_last(
+        &self,
+        query: &Query,
+        closing: &Query,
+        page: Page,
+    ) -> Result<Found, StoreError> {
+        self.check_open()?;
+        let page = Page { limit: page.limit.min(limits::BATCH_ROWS), ..page };
+        let rarest = self.rarest(query, page).await?;
+        let Some(text) = from_last(self.sql(), query, closing, page, &rarest) else {
+            return self.read(query, page).await;
+        };
+        facts::found(self.connections().query(&text).await?, page)
+    }
+
+    async fn lock(
+        &self,
+        query: &Query,
+        closing: Option<&Query>,
+        page: Page,
+    ) -> Result<Option<Locked<'_>>, DecideError> {
+        self.check_open()?;
+        locked::lock(self, query, closing, page).await.map(Some)
     }
 
     async fn head(&self) -> Result<Position, StoreError> {
@@ -336,7 +350,7 @@ fn is_deadlock(error: &sendoff_core::BoxError) -> bool {
 /// A statement that always answers did not.
 #[derive(Debug, thiserror::Error)]
 #[error("a statement that always answers did not: the journal's tables were changed by hand")]
-struct Nothing;
+pub(super) struct Nothing;
 
 impl fmt::Debug for MysqlJournal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

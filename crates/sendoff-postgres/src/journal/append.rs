@@ -228,6 +228,11 @@ pub(super) fn is_busy(error: &StoreError) -> bool {
     code(error).is_some_and(is_busy_code)
 }
 
+/// Whether the server ended it in favour of another.
+pub(super) fn is_deadlock(error: &StoreError) -> bool {
+    code(error) == Some(&SqlState::T_R_DEADLOCK_DETECTED)
+}
+
 fn is_busy_code(code: &SqlState) -> bool {
     matches!(*code, SqlState::LOCK_NOT_AVAILABLE | SqlState::T_R_DEADLOCK_DETECTED)
 }

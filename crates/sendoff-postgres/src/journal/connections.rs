@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sendoff_engine::store::StoreError;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_postgres::Row;
 
 use crate::connect::Connector;
@@ -33,17 +33,16 @@ impl Connections {
         statement: &Statement,
         params: Params<'_>,
     ) -> Result<Vec<Row>, StoreError> {
-        let _permit = self.permits.acquire().await.map_err(|_| StoreError::Closed)?;
-        let taken = Taken { connections: self, at: self.take() };
-        match taken.at {
-            Some(at) => self.links[at].query(statement, params).await,
-            // There are as many as there are permits.
-            None => Err(StoreError::Closed),
-        }
+        self.lend().await?.link().query(statement, params).await
     }
 
-    fn take(&self) -> Option<usize> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    /// A connection that nobody uses, until it is dropped.
+    pub(super) async fn lend(&self) -> Result<Lent<'_>, StoreError> {
+        let permit = self.permits.acquire().await.map_err(|_| StoreError::Closed)?;
+        let at = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        // There are as many as there are permits.
+        let at = at.ok_or(StoreError::Closed)?;
+        Ok(Lent { connections: self, at, _permit: permit })
     }
 
     /// Refuses everything from now on.
@@ -55,15 +54,22 @@ impl Connections {
     }
 }
 
-/// Gives the connection back, also where the future is dropped.
-struct Taken<'c> {
+/// Gives the connection back when it is dropped, also with the future that has it.
+pub(super) struct Lent<'c> {
     connections: &'c Connections,
-    at: Option<usize>,
+    at: usize,
+    _permit: SemaphorePermit<'c>,
 }
 
-impl Drop for Taken<'_> {
+impl Lent<'_> {
+    pub(super) fn link(&self) -> &Link {
+        &self.connections.links[self.at]
+    }
+}
+
+impl Drop for Lent<'_> {
     fn drop(&mut self) {
         let free = self.connections.free.lock();
-        free.unwrap_or_else(PoisonError::into_inner).extend(self.at);
+        free.unwrap_or_else(PoisonError::into_inner).push(self.at);
     }
 }

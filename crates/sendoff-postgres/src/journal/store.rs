@@ -6,19 +6,19 @@ use async_trait::async_trait;
 use sendoff_core::Timestamp;
 use sendoff_core::journal::doctor::{StricterDefault, Vitals};
 use sendoff_core::journal::{Append, Holder, HolderId, Locks, Position, Query};
-use sendoff_core::limits;
 use sendoff_engine::journal::{
-    AppendError, DecideError, Found, JournalStore, Page, Receipt, TailSource,
+    AppendError, DecideError, Found, JournalStore, Locked, Page, Receipt, TailSource,
 };
 use sendoff_engine::store::StoreError;
 
 use super::append::{One, Params, is_busy, receipts, refused};
 use super::connections::Connections;
 use super::facts;
+use super::locked;
 use super::options::JournalOptions;
+use super::reading::Reading;
 use super::schema;
-use super::search::Search;
-use super::tail::{PostgresTail, count};
+use super::tail::PostgresTail;
 use crate::bounds::SessionBounds;
 use crate::connect::{Commits, Connector};
 use crate::link::Kept;
@@ -132,6 +132,12 @@ impl PostgresJournal {
     pub(super) fn sql(&self) -> &Sql {
         &self.0.sql
     }
+
+    async fn reading(&self, reading: &Reading) -> Result<Found, StoreError> {
+        self.check_open()?;
+        let statement = reading.statement(self.sql());
+        reading.found(self.connections().query(statement, &reading.in_order()).await?)
+    }
 }
 
 #[async_trait]
@@ -168,28 +174,26 @@ impl JournalStore for PostgresJournal {
     }
 
     async fn read(&self, query: &Query, page: Page) -> Result<Found, StoreError> {
+        self.reading(&Reading::of(query, None, page)).await
+    }
+
+    async fn read_from_last(
+        &self,
+        query: &Query,
+        closing: &Query,
+        page: Page,
+    ) -> Result<Found, StoreError> {
+        self.reading(&Reading::of(query, Some(closing), page)).await
+    }
+
+    async fn lock(
+        &self,
+        query: &Query,
+        closing: Option<&Query>,
+        page: Page,
+    ) -> Result<Option<Locked<'_>>, DecideError> {
         self.check_open()?;
-        let Search { kinds, tags, types } = Search::of(query);
-        let (after, up_to) = (i64::from(page.after), i64::from(page.up_to));
-        let limit = page.limit.min(limits::BATCH_ROWS);
-        let (most, bytes) = (count(limit), count(page.bytes));
-        let rows = self
-            .connections()
-            .query(
-                &self.sql().journal_read,
-                &[&kinds, &tags, &types, &after, &up_to, &most, &bytes],
-            )
-            .await?;
-        let mut found = Found { facts: Vec::new(), more: rows.len() >= limit };
-        for row in rows {
-            if facts::fits(&row, 0)? {
-                let fact = facts::recorded(&row, 0);
-                found.facts.push(fact.map_err(|error| StoreError::Refused(error.into()))?);
-            } else {
-                found.more = true;
-            }
-        }
-        Ok(found)
+        locked::lock(self, query, closing, page).await.map(Some)
     }
 
     async fn head(&self) -> Result<Position, StoreError> {
@@ -240,7 +244,7 @@ impl JournalStore for PostgresJournal {
 /// A function or statement that always answers did not.
 #[derive(Debug, thiserror::Error)]
 #[error("a statement that always answers did not")]
-struct Nothing;
+pub(super) struct Nothing;
 
 /// Locks as two arrays.
 pub(super) fn columns(locks: &Locks) -> (Vec<i32>, Vec<bool>) {

@@ -37,6 +37,10 @@ macro_rules! journal_suite {
             models_are_read_together_and_what_they_asked_for_is_the_condition
             of_two_conflicting_appends_exactly_one_wins
             commands_run_again_when_others_were_quicker
+            commands_decided_under_locks_wait_for_their_turn
+            commands_that_lock_crosswise_try_again_under_locks
+            a_model_is_made_from_its_last_closing_on
+            what_is_read_from_the_last_closing_on_is_bounded_in_bytes
             a_tail_passes_on_everything_in_order
             a_tail_from_now_sees_what_comes
             what_is_read_at_once_is_bounded_in_bytes

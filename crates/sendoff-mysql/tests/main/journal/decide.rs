@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use sendoff_core::BoxError;
-use sendoff_core::journal::{Item, Position, Query, Recorded};
-use sendoff_engine::journal::{AppendError, DecideError, Fold, fold};
+use sendoff_core::journal::{Append, Item, Position, Query, Recorded};
+use sendoff_engine::journal::{
+    AppendError, DecideError, ExecuteError, Fold, JournalStore, Page, fold,
+};
 use sendoff_mysql::JournalOptions;
 use sendoff_testkit::wait::eventually;
 
@@ -118,5 +120,33 @@ async fn appends_that_share_and_condition_the_same_tags_never_deadlock() {
         }
         let appended = place.number("select count(*) from journal_event").await;
         assert_eq!(appended, 4 * 2 * ROUNDS as i64);
+    }
+}
+
+/// Whoever falls silent with its keys locked is ended by the server: the next has its turn within seconds,
+/// and what the silent one decided comes too late.
+#[tokio::test]
+async fn a_decision_that_falls_silent_under_its_locks_is_ended_by_the_server() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let journal = journal(&place).await;
+        let patience = Duration::from_secs(1);
+        let options = JournalOptions { patience, ..JournalOptions::default() };
+        let impatient = journal_with(&place, options).await;
+        journal.append([fact("a", &["w=1"])]).await.unwrap();
+        let first = Page::first(Position::START, Position::END);
+        let silent = journal.store().lock(&tagged("w=1"), None, first).await.unwrap().unwrap();
+        assert_eq!((silent.mark, silent.found.facts.len()), (position(1), 1));
+        journal.append([fact("a", &["w=2"])]).await.unwrap();
+
+        let next = |_| Ok::<_, BoxError>(vec![fact("b", &["w=1"])]);
+        let busy = impatient.execute_locked(|| count(tagged("w=1")), next).await;
+        assert!(matches!(busy, Err(ExecuteError::Decide(DecideError::Busy(_)))), "{busy:?}");
+        let done = journal.execute_locked(|| count(tagged("w=1")), next).await.unwrap();
+        assert_eq!((done.tries, done.receipts[0].position), (1, position(3)));
+        let late = Append::new(vec![fact("late", &["w=1"])], None).unwrap();
+        let answer = silent.transaction.append(&late).await;
+        assert!(matches!(answer, Err(AppendError::Store(_))), "{answer:?}");
+        assert_eq!(journal.decide(count(tagged("w=1"))).await.unwrap().model.state, 2);
     }
 }

@@ -1,9 +1,14 @@
+use std::time::Duration;
+
 use sendoff_core::BoxError;
-use sendoff_core::journal::{Item, Query, Recorded};
-use sendoff_engine::journal::{DecideError, Model, fold};
+use sendoff_core::journal::{Append, Item, Position, Query, Recorded};
+use sendoff_engine::journal::{
+    AppendError, DecideError, ExecuteError, JournalStore, Model, Page, fold,
+};
+use sendoff_postgres::JournalOptions;
 use sendoff_testkit::wait::eventually;
 
-use super::{fact, journal, position, tag, tagged};
+use super::{fact, journal, journal_with, options, position, tag, tagged};
 use crate::place::Place;
 
 struct Count {
@@ -65,4 +70,29 @@ async fn a_model_that_fails_says_where() {
     let answer = journal.decide(picky).await.map(|_| ());
     let Err(DecideError::Model { position: at, .. }) = answer else { panic!("{answer:?}") };
     assert_eq!(at, position(2));
+}
+
+/// Whoever falls silent with its keys locked is ended by the server: the next has its turn within seconds,
+/// and what the silent one decided comes too late.
+#[tokio::test]
+async fn a_decision_that_falls_silent_under_its_locks_is_ended_by_the_server() {
+    let place = Place::new();
+    let journal = journal(&place).await;
+    let patience = Duration::from_millis(50);
+    let impatient = journal_with(&place, JournalOptions { patience, ..options(&place) }).await;
+    journal.append([fact("a", &["w=1"])]).await.unwrap();
+    let first = Page::first(Position::START, Position::END);
+    let silent = journal.store().lock(&tagged("w=1"), None, first).await.unwrap().unwrap();
+    assert_eq!((silent.mark, silent.found.facts.len()), (position(1), 1));
+    journal.append([fact("a", &["w=2"])]).await.unwrap();
+
+    let next = |_| Ok::<_, BoxError>(vec![fact("b", &["w=1"])]);
+    let busy = impatient.execute_locked(|| Count::of(tagged("w=1")), next).await;
+    assert!(matches!(busy, Err(ExecuteError::Decide(DecideError::Busy(_)))), "{busy:?}");
+    let done = journal.execute_locked(|| Count::of(tagged("w=1")), next).await.unwrap();
+    assert_eq!((done.tries, done.receipts[0].position), (1, position(3)));
+    let late = Append::new(vec![fact("late", &["w=1"])], None).unwrap();
+    let answer = silent.transaction.append(&late).await;
+    assert!(matches!(answer, Err(AppendError::Store(_))), "{answer:?}");
+    assert_eq!(journal.decide(Count::of(tagged("w=1"))).await.unwrap().model.facts.len(), 2);
 }

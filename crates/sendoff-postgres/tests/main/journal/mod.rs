@@ -4,6 +4,7 @@ mod append;
 mod busy;
 mod decide;
 mod drivers;
+mod frozen;
 mod gap_alone;
 mod gaps;
 mod plans;

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Log, fact, journal, journal_with, options, partitioned, position, ranges, tagged};
 use crate::place::Place;
 
-fn keeping(size: u64, last: Option<u64>) -> RetainOptions {
+pub(super) fn keeping(size: u64, last: Option<u64>) -> RetainOptions {
     RetainOptions {
         keep_last: last,
         ranges: ranges(size),
@@ -35,7 +35,7 @@ fn keeping(size: u64, last: Option<u64>) -> RetainOptions {
     }
 }
 
-fn maintainer(journal: &Log, options: RetainOptions) -> JournalMaintainer {
+pub(super) fn maintainer(journal: &Log, options: RetainOptions) -> JournalMaintainer {
     JournalMaintainer::new(Arc::new(journal.store().clone()), options).unwrap()
 }
 

@@ -1,7 +1,8 @@
-use sendoff_core::journal::{Fact, Item, Query, Recorded, Tag};
+use sendoff_core::journal::{Fact, Item, Position, Query, Recorded, Tag};
 use sendoff_core::{BoxError, Event};
-use sendoff_engine::journal::{Decision, ExecuteError, Journal, JournalStore, Model};
+use sendoff_engine::journal::{Decision, ExecuteError, Journal, JournalStore, Model, Page, fold};
 
+use super::tag;
 use crate::journal::JournalHarness;
 
 const WALLETS: [&str; 3] = ["a", "b", "c"];
@@ -92,4 +93,146 @@ pub async fn commands_run_again_when_others_were_quicker(harness: impl JournalHa
     }
     assert_eq!(total, START * WALLETS.len() as i64);
     assert!(refused > 0, "some were refused, or nothing was tested");
+}
+
+/// J2, J13: the same decided under locks, where there are any: nobody loses, everybody comes to its turn.
+/// From the last closing on a wallet is what the closing says.
+pub async fn commands_decided_under_locks_wait_for_their_turn(harness: impl JournalHarness) {
+    let journal = harness.journal();
+    for wallet in WALLETS {
+        journal.append([moved("deposited", wallet, START)]).await.unwrap();
+    }
+    let payers: Vec<_> = (0..4_usize)
+        .map(|payer| {
+            let journal = journal.clone();
+            tokio::spawn(async move {
+                let mut refused = 0;
+                for round in 0..25 {
+                    let from = WALLETS[(payer + round) % 3];
+                    let to = WALLETS[(payer + round * 2 + 1) % 3];
+                    // Of all that is appended to: who locks crosswise deadlocks, and tries again.
+                    let both = || (Balance::of(from), Balance::of(to));
+                    let pays = |(balance, _): (Balance, Balance)| {
+                        if balance.cents < 70 {
+                            return Err(TooPoor);
+                        }
+                        Ok(vec![moved("withdrawn", from, 70), moved("deposited", to, 70)])
+                    };
+                    match journal.execute_locked(both, pays).await {
+                        Ok(executed) => assert_eq!(executed.receipts.len(), 2),
+                        Err(ExecuteError::Handler(TooPoor)) => refused += 1,
+                        Err(error) => panic!("{error:?}"),
+                    }
+                }
+                refused
+            })
+        })
+        .collect();
+    let mut refused = 0;
+    for payer in payers {
+        refused += payer.await.unwrap();
+    }
+    let mut total = 0;
+    for wallet in WALLETS {
+        let cents = journal.decide(Balance::of(wallet)).await.unwrap().model.cents;
+        assert!(cents >= 0, "{wallet} was overdrawn: {cents}");
+        total += cents;
+    }
+    assert_eq!(total, START * WALLETS.len() as i64);
+    assert!(refused > 0, "some were refused, or nothing was tested");
+    let nothing =
+        journal.execute_locked(|| Balance::of(WALLETS[0]), |_| Ok::<_, TooPoor>(Vec::new()));
+    assert!(nothing.await.unwrap().receipts.is_empty());
+}
+
+/// J2: two who each append what the other decides by, so that they lock crosswise: whoever is ended in
+/// favour of the other tries again, and both come to an end.
+pub async fn commands_that_lock_crosswise_try_again_under_locks(harness: impl JournalHarness) {
+    const ROUNDS: i64 = 4;
+    let journal = harness.journal();
+    for wallet in ["a", "b"] {
+        journal.append([moved("deposited", wallet, START)]).await.unwrap();
+    }
+    let pay = |from: &'static str, to: &'static str| {
+        let journal = journal.clone();
+        tokio::spawn(async move {
+            for _ in 0..ROUNDS {
+                let pays = |balance: Balance| {
+                    assert!(balance.cents >= START - ROUNDS);
+                    Ok::<_, TooPoor>(vec![moved("withdrawn", from, 1), moved("deposited", to, 1)])
+                };
+                let executed = journal.execute_locked(|| Balance::of(from), pays).await.unwrap();
+                assert_eq!(executed.receipts.len(), 2);
+            }
+        })
+    };
+    let (there, back) = (pay("a", "b"), pay("b", "a"));
+    there.await.unwrap();
+    back.await.unwrap();
+    for wallet in ["a", "b"] {
+        let cents = journal.decide(Balance::of(wallet)).await.unwrap().model.cents;
+        assert_eq!(cents, START, "{wallet}");
+    }
+}
+
+/// However large facts are, what is read at once from a closing on, and under locks, is bounded in bytes,
+/// and nothing is left out for that.
+pub async fn what_is_read_from_the_last_closing_on_is_bounded_in_bytes(
+    harness: impl JournalHarness,
+) {
+    let journal = harness.journal();
+    let wallet = || tag("wallet_id=w1");
+    let (query, closing) =
+        (Query::tagged(wallet()), Query::of(Item::any().of_type("closed").tagged(wallet())));
+    for event_type in ["old", "closed", "new", "new"] {
+        let event = Event::builder(event_type).bytes(vec![b'x'; 60_000]);
+        let fact = Fact::builder(event).tag("wallet_id", "w1").build().unwrap();
+        journal.append([fact]).await.unwrap();
+    }
+    let page = |after| Page { after, up_to: Position::END, limit: 100, bytes: 100_000 };
+    let (store, first) = (journal.store(), page(Position::START));
+    let found = store.read_from_last(&query, &closing, first).await.unwrap();
+    assert_eq!((found.facts.len(), found.more), (1, true));
+    if let Some(mut locked) = store.lock(&query, Some(&closing), first).await.unwrap() {
+        let mut types = Vec::new();
+        loop {
+            assert_eq!(locked.found.facts.len(), 1);
+            let fact = &locked.found.facts[0];
+            types.push(fact.event().event_type().to_owned());
+            if !locked.found.more {
+                break;
+            }
+            let next = page(fact.position);
+            locked.found = locked.transaction.read(&query, next).await.unwrap();
+        }
+        locked.transaction.release().await;
+        assert_eq!(types, ["closed", "new", "new"]);
+    }
+}
+
+/// A model that is closed now and then is made of what came since.
+pub async fn a_model_is_made_from_its_last_closing_on(harness: impl JournalHarness) {
+    let journal = harness.journal();
+    let balance = || {
+        let closing = Query::of(Item::any().of_type("closed").tagged(tag("wallet_id=w1")));
+        let apply = |(cents, facts): &mut (i64, u32), fact: &Recorded| {
+            let amount: i64 = fact.event().read_json()?;
+            *cents = if fact.event().event_type() == "closed" { amount } else { *cents + amount };
+            *facts += 1;
+            Ok(())
+        };
+        fold(Query::tagged(tag("wallet_id=w1")), (0, 0), apply).from_last(closing)
+    };
+    journal.append([moved("deposited", "w1", 5), moved("deposited", "w2", 7)]).await.unwrap();
+    assert_eq!(journal.decide(balance()).await.unwrap().model.state, (5, 1));
+    journal.append([moved("closed", "w2", 70), moved("closed", "w1", 50)]).await.unwrap();
+    journal.append([moved("deposited", "w1", 1), moved("closed", "w1", 60)]).await.unwrap();
+    journal.append([moved("deposited", "w1", 2), moved("deposited", "w1", 3)]).await.unwrap();
+    assert_eq!(journal.decide(balance()).await.unwrap().model.state.0, 65);
+    let locked = journal.execute_locked(balance, |model| {
+        assert_eq!(model.state.0, 65);
+        Ok::<_, TooPoor>(vec![moved("deposited", "w1", 4)])
+    });
+    assert_eq!(locked.await.unwrap().receipts[0].position.get(), 9);
+    assert_eq!(journal.decide(balance()).await.unwrap().model.state.0, 69);
 }

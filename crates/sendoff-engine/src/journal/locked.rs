@@ -1,0 +1,142 @@
+//! Carrying out commands under the locks of what they decide by.
+
+use sendoff_core::journal::{Append, Fact, Position};
+
+use super::error::{AppendError, DecideError, ExecuteError};
+use super::execute::{Executed, FIRST_PAUSE, TRIES, rest};
+use super::handle::{Journal, apply};
+use super::model::{Decided, Model};
+use super::pages::Pages;
+use super::store::{JournalStore, Locked, LockedDecision, Receipt};
+use crate::store::StoreError;
+
+impl<S: JournalStore> Journal<S> {
+    /// Decides and appends in one transaction that has locked what the model is made of: whoever else
+    /// decides by the same waits for its turn, instead of losing and trying again as with
+    /// [`execute`](Self::execute). For commands that often meet.
+    ///
+    /// The price: even those who only meet by chance wait for one another, for as long as the reading, the
+    /// decision and the append take, and so do appends of what the model is made of. The decision is
+    /// no future, so that nothing is awaited in it; let it be short. Let the model be made of all that
+    /// is appended to: two of which each appends what the other decides by deadlock, the server ends
+    /// one of them, and that one tries again. A process that stops in the middle has its transaction
+    /// ended by the server within seconds. In SQLite and in memory, which have one writer, it is as
+    /// `execute`.
+    ///
+    /// ```
+    /// use sendoff_core::journal::{Fact, Query, Tag};
+    /// use sendoff_engine::journal::{Journal, MemoryJournal, fold};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    /// let journal = Journal::new(MemoryJournal::new());
+    /// let course = Tag::new("course", "c1")?;
+    /// let seats = || {
+    ///     fold(Query::tagged(course.clone()), 0, |taken, _| {
+    ///         *taken += 1;
+    ///         Ok(())
+    ///     })
+    /// };
+    /// let done = journal
+    ///     .execute_locked(seats, |seats| {
+    ///         if seats.state >= 20 {
+    ///             return Err("there is no seat left".into());
+    ///         }
+    ///         let taken = Fact::builder(("seat.taken", "{}")).tags([course.clone()]).build()?;
+    ///         Ok::<_, sendoff_core::BoxError>(vec![taken])
+    ///     })
+    ///     .await?;
+    /// assert_eq!(done.receipts.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// What the decision answers; [`Decide`](ExecuteError::Decide) with
+    /// [`Busy`](DecideError::Busy) when its turn did not come in time.
+    pub async fn execute_locked<M, E>(
+        &self,
+        mut model: impl FnMut() -> M,
+        mut decision: impl FnMut(M) -> Result<Vec<Fact>, E>,
+    ) -> Result<Executed, ExecuteError<E>>
+    where
+        M: Model,
+    {
+        let mut pause = FIRST_PAUSE;
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let (decided, transaction) =
+                self.locked(model()).await.map_err(ExecuteError::Decide)?;
+            let Decided { model, condition } = decided;
+            let append = match decision(model) {
+                Ok(facts) if facts.is_empty() => Ok(None),
+                Ok(facts) => Append::new(facts, Some(condition))
+                    .map(Some)
+                    .map_err(|invalid| ExecuteError::Append(invalid.into())),
+                Err(refused) => Err(ExecuteError::Handler(refused)),
+            };
+            let Ok(Some(append)) = append else {
+                if let Some(transaction) = transaction {
+                    transaction.release().await;
+                }
+                return append.map(|_| Executed { receipts: Vec::new(), tries });
+            };
+            match self.append_locked(transaction, &append).await {
+                Ok(receipts) => return Ok(Executed { receipts, tries }),
+                // A deadlock, or the locks were gone.
+                Err(last @ (AppendError::Conflict(_) | AppendError::Busy(_))) => {
+                    if tries >= TRIES {
+                        return Err(ExecuteError::Contended { tries, last });
+                    }
+                }
+                Err(error) => return Err(ExecuteError::Append(error)),
+            }
+            pause = rest(pause).await;
+        }
+    }
+
+    /// The model as it is under its locks, where there are any.
+    async fn locked<M: Model>(
+        &self,
+        mut model: M,
+    ) -> Result<(Decided<M>, Option<Box<dyn LockedDecision + '_>>), DecideError> {
+        let query = model.query();
+        query.check()?;
+        let mut pages = Pages::up_to(Position::END);
+        let (closing, first) = (model.closing(), pages.page(Position::START));
+        let Some(locked) = self.store().lock(&query, closing.as_ref(), first).await? else {
+            return Ok((self.decide(model).await?, None));
+        };
+        let Locked { mark, mut found, mut transaction } = locked;
+        loop {
+            for fact in &found.facts {
+                apply(&mut model, fact)?;
+            }
+            let Some(after) = pages.turned(&found) else { break };
+            found = transaction.read(&query, pages.page(after)).await?;
+        }
+        Ok((Decided { model, condition: query.none_after(mark) }, Some(transaction)))
+    }
+
+    async fn append_locked(
+        &self,
+        transaction: Option<Box<dyn LockedDecision + '_>>,
+        append: &Append,
+    ) -> Result<Vec<Receipt>, AppendError> {
+        let Some(transaction) = transaction else { return self.append_surely(append).await };
+        match transaction.append(append).await {
+            // Whether it is there nobody knows. The condition says whether it still may be.
+            Err(AppendError::Store(StoreError::Unavailable(_) | StoreError::Timeout)) => {
+                self.append_surely(append).await
+            }
+            answer => {
+                if answer.is_ok() {
+                    self.wake();
+                }
+                answer
+            }
+        }
+    }
+}
