@@ -257,21 +257,3 @@ async fn a_whole_transaction_can_be_spawned() {
     ids.sort_unstable();
     assert_eq!(shop.delivered().await, ids);
 }
-
-/// Holds W5. Fault 21: a write that is dropped on its way leaves all of its events or none.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_write_of_many_that_is_dropped_leaves_all_or_none() {
-    const MANY: i64 = 3_000;
-    let place = Place::new().await;
-    let outbox = Outbox::writer_only(place.store().await);
-    let pool = pool(&place).await;
-    for n in 0..20 {
-        let mut tx = pool.begin().await.unwrap();
-        let wait = std::time::Duration::from_micros(2_500 * n);
-        let events = (0..MANY).map(|_| event());
-        let _ = tokio::time::timeout(wait, outbox.write_all(&mut tx, events)).await;
-        let _ = tx.commit().await;
-        let written = place.rows().await;
-        assert_eq!(written % MANY, 0, "{written} rows after {wait:?}");
-    }
-}

@@ -1,7 +1,6 @@
 //! Tests with a form of minutes: `cargo xtask soak NAME`.
 
 mod journal_bytes;
-mod journal_outages;
 mod sigstop;
 
 use std::net::SocketAddr;
