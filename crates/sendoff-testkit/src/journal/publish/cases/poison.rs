@@ -80,9 +80,10 @@ pub async fn what_was_set_aside_is_tried_again_by_itself(harness: impl PublishHa
     let over = async || list().await.first().is_some_and(|parked| parked.next_at.is_none());
     eventually("it is not tried any more", over).await;
     assert_eq!(list().await[0].attempts, 3);
-    // Runs of three, of one, and two that were tried again.
-    eventually("it is counted", async || node.statistics().failed == 4).await;
-    assert_eq!(rounds.counters.values().pairs[&pair("p")].failed, 4);
+    // Runs of three, of one, and two that were tried again. The metrics are told last.
+    let failed = || rounds.counters.values().pairs[&pair("p")].failed;
+    eventually("it is counted", async || failed() == 4).await;
+    assert_eq!(node.statistics().failed, 4);
     node.close().await;
 }
 
