@@ -47,6 +47,9 @@ pub enum FaultKind {
     /// A row was committed, or its receipt released, when its first hold was over: its node may have
     /// lost it before it had it. Explains a loss that was counted, and no second delivery.
     GraceOver,
+    /// Rows were claimed and their node was never told, so nobody has them until the hold is over.
+    /// Explains a loss that was counted, and no second delivery.
+    ClaimLost,
     /// Anything else.
     Other,
 }
@@ -85,8 +88,10 @@ pub(super) struct Faults<'a> {
     by_node: BTreeMap<&'a str, Vec<Position>>,
     by_id: BTreeMap<EventId, Vec<Position>>,
     late: BTreeSet<EventId>,
-    /// Events that nobody can end at the moment: locked by others, or in a handler that hangs.
-    stuck: BTreeMap<EventId, (Position, &'a Fault)>,
+    /// Events whose rows others have locked at the moment.
+    locked: BTreeSet<EventId>,
+    /// Events in a handler that hangs: since when, and on which nodes.
+    hung: BTreeMap<EventId, Vec<(Position, &'a str)>>,
     ends_everywhere: Vec<Position>,
     ends_by_node: BTreeMap<&'a str, Vec<Position>>,
 }
@@ -103,7 +108,7 @@ impl<'a> Faults<'a> {
     }
 
     fn add(&mut self, fault: &'a Fault, position: Position) {
-        if fault.kind == FaultKind::GraceOver {
+        if matches!(fault.kind, FaultKind::GraceOver | FaultKind::ClaimLost) {
             self.late.extend(&fault.ids);
             return;
         }
@@ -119,11 +124,11 @@ impl<'a> Faults<'a> {
         }
         for id in &fault.ids {
             match fault.kind {
-                FaultKind::RowsLocked | FaultKind::HandlerHung => {
-                    self.stuck.insert(*id, (position, fault));
-                }
-                FaultKind::RowsUnlocked => {
-                    self.stuck.remove(id);
+                FaultKind::RowsLocked => drop(self.locked.insert(*id)),
+                FaultKind::RowsUnlocked => drop(self.locked.remove(id)),
+                FaultKind::HandlerHung => {
+                    let node = fault.node.as_deref().unwrap_or_default();
+                    self.hung.entry(*id).or_default().push((position, node));
                 }
                 _ => {}
             }
@@ -165,10 +170,9 @@ impl<'a> Faults<'a> {
     /// Whether the event cannot end, through no fault of ours: a foreign session has its row locked,
     /// or its handler hangs without a limit on a node that is still there.
     pub(super) fn excuse(&self, id: EventId) -> bool {
-        self.stuck.get(&id).is_some_and(|(since, fault)| match fault.node.as_deref() {
-            Some(node) => self.end_of_run(node, *since) == Position::MAX,
-            None => true,
-        })
+        let hangs =
+            |(since, node): &(Position, &str)| self.end_of_run(node, *since) == Position::MAX;
+        self.locked.contains(&id) || self.hung.get(&id).is_some_and(|hung| hung.iter().any(hangs))
     }
 
     /// Whether no fault touched this event: none names it, and there are none of whole nodes.

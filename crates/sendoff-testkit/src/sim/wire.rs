@@ -80,6 +80,25 @@ impl Drop for Unanswered<'_> {
     }
 }
 
+/// Rows that were claimed, on their way to the node.
+struct Underway {
+    wire: Wire,
+    rows: Vec<Claimed>,
+}
+
+impl Underway {
+    fn arrive(mut self) -> Vec<Claimed> {
+        std::mem::take(&mut self.rows)
+    }
+}
+
+impl Drop for Underway {
+    fn drop(&mut self) {
+        let ids: Vec<_> = self.rows.iter().map(|row| row.id).collect();
+        self.wire.misfortune(FaultKind::ClaimLost, &ids);
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 #[error("the link broke")]
 pub(super) struct LinkBroke;
@@ -233,16 +252,17 @@ impl ClaimStore for Wire {
     async fn claim(&self, claim: &Claim<'_>) -> Result<Vec<Claimed>, StoreError> {
         let owner = claim.owner.to_owned();
         let Claim { limit, bytes, hold, skip_recent, window, from, suspects, .. } = *claim;
-        self.send(Vec::new(), move |wire| {
+        let claimed = self.send(Vec::new(), move |wire| {
             let owner = owner.clone();
             async move {
                 let owner = owner.as_str();
                 let claim =
                     Claim { owner, limit, bytes, hold, skip_recent, window, from, suspects };
-                wire.claim_here(&claim).await
+                let rows = wire.claim_here(&claim).await?;
+                Ok(Underway { wire, rows })
             }
-        })
-        .await
+        });
+        claimed.await.map(Underway::arrive)
     }
 
     async fn confirm(&self, holds: &[Held]) -> Result<Vec<EventId>, StoreError> {

@@ -116,3 +116,31 @@ fn a_dead_event_is_not_lost_and_holds_nothing_back() {
     history.stands(dead.id(), Status::Dead, 1);
     assert_eq!(history.verdict().dead, 1);
 }
+
+#[test]
+fn what_hangs_is_excused_also_after_its_row_was_locked_for_a_while() {
+    let (history, event) = (History::new(), event());
+    history.committed(&event);
+    let _run = history.start("one", &event, 1);
+    history.fault(Fault::on("one", FaultKind::HandlerHung).of([event.id()]));
+    history.fault(Fault::everywhere(FaultKind::RowsLocked).of([event.id()]));
+    history.fault(Fault::everywhere(FaultKind::RowsUnlocked).of([event.id()]));
+    history.stands(event.id(), Status::New, 0);
+    assert_eq!(history.violations(), []);
+    history.fault(Fault::on("one", FaultKind::Crash));
+    assert_eq!(history.violations().len(), 1, "nobody hangs any more");
+}
+
+#[test]
+fn a_claim_nobody_was_told_of_explains_an_attempt_and_no_second_delivery() {
+    let (history, event) = (History::new(), event());
+    history.committed(&event);
+    let lost = || history.fault(Fault::on("one", FaultKind::ClaimLost).of([event.id()]));
+    lost();
+    history.deliver("two", &event, 2, true);
+    history.stands(event.id(), Status::Done, 1);
+    assert_eq!(history.violations(), []);
+    lost();
+    history.deliver("two", &event, 3, true);
+    assert_eq!(history.verdict().unexplained, 1);
+}
