@@ -5,7 +5,7 @@ use futures_util::stream::{Stream, TryStreamExt};
 use sendoff_core::journal::{
     Append, Condition, Fact, Holder, IntoFact, Invalid, Position, Query, Recorded, Tail,
 };
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Mutex, Notify, watch};
 
 use super::error::{AppendError, DecideError};
 use super::model::{Decided, Model};
@@ -21,13 +21,14 @@ struct Shared<S> {
     store: S,
     appended: Arc<Notify>,
     operated: watch::Sender<()>,
+    turn: Mutex<()>,
 }
 
 impl<S: JournalStore> Journal<S> {
     /// The journal in this store.
     pub fn new(store: S) -> Self {
         let (appended, operated) = (Arc::new(Notify::new()), watch::Sender::new(()));
-        Self(Arc::new(Shared { store, appended, operated }))
+        Self(Arc::new(Shared { store, appended, operated, turn: Mutex::new(()) }))
     }
 
     /// Its store.
@@ -113,6 +114,11 @@ impl<S: JournalStore> Journal<S> {
     /// transaction that was appended in. Without it they find it at their next look.
     pub fn wake(&self) {
         self.0.appended.notify_waiters();
+    }
+
+    /// Whoever decides here by itself, where the store has no locks to decide under.
+    pub(super) fn turn(&self) -> &Mutex<()> {
+        &self.0.turn
     }
 
     /// What [`wake`](Self::wake) tells.

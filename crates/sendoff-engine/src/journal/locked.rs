@@ -1,6 +1,7 @@
 //! Carrying out commands under the locks of what they decide by.
 
 use sendoff_core::journal::{Append, Fact, Position};
+use tokio::sync::MutexGuard;
 
 use super::error::{AppendError, DecideError, ExecuteError};
 use super::execute::{Executed, FIRST_PAUSE, TRIES, rest};
@@ -9,6 +10,14 @@ use super::model::{Decided, Model};
 use super::pages::Pages;
 use super::store::{JournalStore, Locked, LockedDecision, Receipt};
 use crate::store::StoreError;
+
+/// What makes it the caller's turn, for as long as it is kept.
+enum Turn<'j> {
+    /// Locks in the database.
+    Locked(Box<dyn LockedDecision + 'j>),
+    /// Where there are none: nobody else decides through this journal.
+    Here(MutexGuard<'j, ()>),
+}
 
 impl<S: JournalStore> Journal<S> {
     /// Decides and appends in one transaction that has locked what the model is made of: whoever else
@@ -20,8 +29,9 @@ impl<S: JournalStore> Journal<S> {
     /// no future, so that nothing is awaited in it; let it be short. Let the model be made of all that
     /// is appended to: two of which each appends what the other decides by deadlock, the server ends
     /// one of them, and that one tries again. A process that stops in the middle has its transaction
-    /// ended by the server within seconds. In SQLite and in memory, which have one writer, it is as
-    /// `execute`.
+    /// ended by the server within seconds. SQLite and memory, which have one writer, have no locks to
+    /// decide under: there the clones of this journal wait for one another, and who loses against
+    /// anybody else tries again.
     ///
     /// ```
     /// use sendoff_core::journal::{Fact, Query, Tag};
@@ -67,8 +77,7 @@ impl<S: JournalStore> Journal<S> {
         let mut tries = 0;
         loop {
             tries += 1;
-            let (decided, transaction) =
-                self.locked(model()).await.map_err(ExecuteError::Decide)?;
+            let (decided, turn) = self.locked(model()).await.map_err(ExecuteError::Decide)?;
             let Decided { model, condition } = decided;
             let append = match decision(model) {
                 Ok(facts) if facts.is_empty() => Ok(None),
@@ -78,12 +87,12 @@ impl<S: JournalStore> Journal<S> {
                 Err(refused) => Err(ExecuteError::Handler(refused)),
             };
             let Ok(Some(append)) = append else {
-                if let Some(transaction) = transaction {
+                if let Turn::Locked(transaction) = turn {
                     transaction.release().await;
                 }
                 return append.map(|_| Executed { receipts: Vec::new(), tries });
             };
-            match self.append_locked(transaction, &append).await {
+            match self.append_locked(turn, &append).await {
                 Ok(receipts) => return Ok(Executed { receipts, tries }),
                 // A deadlock, or the locks were gone.
                 Err(last @ (AppendError::Conflict(_) | AppendError::Busy(_))) => {
@@ -97,17 +106,15 @@ impl<S: JournalStore> Journal<S> {
         }
     }
 
-    /// The model as it is under its locks, where there are any.
-    async fn locked<M: Model>(
-        &self,
-        mut model: M,
-    ) -> Result<(Decided<M>, Option<Box<dyn LockedDecision + '_>>), DecideError> {
+    /// The model as it is while it is the caller's turn.
+    async fn locked<M: Model>(&self, mut model: M) -> Result<(Decided<M>, Turn<'_>), DecideError> {
         let query = model.query();
         query.check()?;
         let mut pages = Pages::up_to(Position::END);
         let (closing, first) = (model.closing(), pages.page(Position::START));
         let Some(locked) = self.store().lock(&query, closing.as_ref(), first).await? else {
-            return Ok((self.decide(model).await?, None));
+            let turn = self.turn().lock().await;
+            return Ok((self.decide(model).await?, Turn::Here(turn)));
         };
         let Locked { mark, mut found, mut transaction } = locked;
         loop {
@@ -117,15 +124,18 @@ impl<S: JournalStore> Journal<S> {
             let Some(after) = pages.turned(&found) else { break };
             found = transaction.read(&query, pages.page(after)).await?;
         }
-        Ok((Decided { model, condition: query.none_after(mark) }, Some(transaction)))
+        Ok((Decided { model, condition: query.none_after(mark) }, Turn::Locked(transaction)))
     }
 
     async fn append_locked(
         &self,
-        transaction: Option<Box<dyn LockedDecision + '_>>,
+        turn: Turn<'_>,
         append: &Append,
     ) -> Result<Vec<Receipt>, AppendError> {
-        let Some(transaction) = transaction else { return self.append_surely(append).await };
+        let transaction = match turn {
+            Turn::Locked(transaction) => transaction,
+            Turn::Here(_turn) => return self.append_surely(append).await,
+        };
         match transaction.append(append).await {
             // Whether it is there nobody knows. The condition says whether it still may be.
             Err(AppendError::Store(StoreError::Unavailable(_) | StoreError::Timeout)) => {

@@ -27,12 +27,21 @@ impl Shop {
         Self::on(MARIADB).await
     }
 
+    /// One whose hot lane is in no hurry, for tests of what goes through it.
+    pub(crate) async fn unhurried() -> Self {
+        Self::with_grace(MARIADB, OutboxConfig::default().hot_grace).await
+    }
+
     pub(crate) async fn on(server: &str) -> Self {
+        Self::with_grace(server, GRACE).await
+    }
+
+    async fn with_grace(server: &str, hot_grace: Duration) -> Self {
         let place = Place::on(server).await;
         let (store, inbox) = (place.store().await, Inbox::new());
         place.run("create table orders (id int primary key, total int not null default 0)").await;
         let config = OutboxConfig {
-            hot_grace: GRACE,
+            hot_grace,
             poll_interval: Duration::from_millis(50),
             ..OutboxConfig::default()
         };
@@ -334,7 +343,7 @@ async fn a_write_of_many_that_is_dropped_leaves_all_or_none() {
 /// What an application does in a spawned task must be `Send`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_whole_transaction_can_be_spawned() {
-    let shop = Shop::new().await;
+    let shop = Shop::unhurried().await;
     let (outbox, mut conn) = (shop.outbox.clone(), shop.place.conn().await);
     let pool = Pool::from_url(&shop.place.url).unwrap();
     let mut ids = tokio::spawn(async move {

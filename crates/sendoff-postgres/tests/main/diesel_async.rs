@@ -195,7 +195,7 @@ async fn more_rows_than_a_claim_takes_are_whole_and_in_order() {
 /// What an application does in a spawned task must be `Send`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_whole_transaction_can_be_spawned() {
-    let shop = Shop::new().await;
+    let shop = Shop::unhurried().await;
     let (outbox, mut conn) = (shop.outbox.clone(), connection(&shop.place).await);
     let id = tokio::spawn(async move {
         let staged = conn

@@ -178,7 +178,7 @@ async fn more_rows_than_a_claim_takes_are_whole_and_in_order() {
 /// What an application does in a spawned task must be `Send`, in a closure too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_whole_transaction_can_be_spawned() {
-    let shop = Shop::new().await;
+    let shop = Shop::unhurried().await;
     let (outbox, db) = (shop.outbox.clone(), db(&shop.place).await);
     let mut ids = tokio::spawn(async move {
         let mut tx = db.begin().await.unwrap();

@@ -293,7 +293,7 @@ async fn a_commit_of_more_than_one_statement_is_whole_and_in_order() {
 /// What an application does in a spawned task must be `Send`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_whole_transaction_can_be_spawned() {
-    let shop = Shop::new().await;
+    let shop = Shop::unhurried().await;
     let (outbox, pool) = (shop.outbox.clone(), pool(&shop.place).await);
     let mut ids = tokio::spawn(async move {
         let mut tx = outbox.begin(&pool).await.unwrap();

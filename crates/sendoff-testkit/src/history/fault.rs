@@ -47,9 +47,9 @@ pub enum FaultKind {
     /// A row was committed, or its receipt released, when its first hold was over: its node may have
     /// lost it before it had it. Explains a loss that was counted, and no second delivery.
     GraceOver,
-    /// Rows were claimed and their node was never told, so nobody has them until the hold is over.
-    /// Explains a loss that was counted, and no second delivery.
-    ClaimLost,
+    /// Rows were claimed, or proved to be committed, and their node was not told, so nobody has them
+    /// until the hold is over. Explains a loss that was counted, and no second delivery.
+    Untold,
     /// Anything else.
     Other,
 }
@@ -108,7 +108,7 @@ impl<'a> Faults<'a> {
     }
 
     fn add(&mut self, fault: &'a Fault, position: Position) {
-        if matches!(fault.kind, FaultKind::GraceOver | FaultKind::ClaimLost) {
+        if matches!(fault.kind, FaultKind::GraceOver | FaultKind::Untold) {
             self.late.extend(&fault.ids);
             return;
         }

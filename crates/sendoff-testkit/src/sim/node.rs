@@ -182,6 +182,7 @@ impl Node {
 
     /// Ends it in order.
     pub(super) async fn close(mut self) {
+        self.wire.closing.store(true, Ordering::Relaxed);
         match &mut self.engine {
             Engine::Outbox(outbox) => {
                 outbox.close().await;
@@ -225,10 +226,15 @@ impl Node {
                     cast.add(event.id(), part);
                     events.push(event);
                 }
+                let ids: Vec<_> = events.iter().map(sendoff_core::Event::id).collect();
                 if random.bool() {
                     write_guarded(&outbox, &wire.history, events, &mut random).await;
                 } else {
                     write_into_own(&outbox, &wire, events, &mut random).await;
+                }
+                // Born for a node that may not have been there any more to give them up.
+                if wire.closing.load(Ordering::Relaxed) {
+                    wire.misfortune(FaultKind::GraceOver, &ids);
                 }
             }
         });

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 use std::future::Future;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -37,6 +37,8 @@ pub(super) struct Wire {
     pub(super) jams: Arc<AtomicUsize>,
     /// Events in handlers that hang for good.
     pub(super) hung: Arc<Mutex<BTreeSet<EventId>>>,
+    /// Whether the node was told to close.
+    pub(super) closing: Arc<AtomicBool>,
 }
 
 /// A statement that takes longer than this may cost its node some holds.
@@ -80,22 +82,21 @@ impl Drop for Unanswered<'_> {
     }
 }
 
-/// Rows that were claimed, on their way to the node.
-struct Underway {
+/// Rows that nobody has until their node is told.
+struct Untold {
     wire: Wire,
-    rows: Vec<Claimed>,
+    ids: Vec<EventId>,
 }
 
-impl Underway {
-    fn arrive(mut self) -> Vec<Claimed> {
-        std::mem::take(&mut self.rows)
+impl Untold {
+    fn told(mut self) {
+        self.ids.clear();
     }
 }
 
-impl Drop for Underway {
+impl Drop for Untold {
     fn drop(&mut self) {
-        let ids: Vec<_> = self.rows.iter().map(|row| row.id).collect();
-        self.wire.misfortune(FaultKind::ClaimLost, &ids);
+        self.wire.misfortune(FaultKind::Untold, &self.ids);
     }
 }
 
@@ -259,19 +260,24 @@ impl ClaimStore for Wire {
                 let claim =
                     Claim { owner, limit, bytes, hold, skip_recent, window, from, suspects };
                 let rows = wire.claim_here(&claim).await?;
-                Ok(Underway { wire, rows })
+                Ok((Untold { wire, ids: rows.iter().map(|row| row.id).collect() }, rows))
             }
         });
-        claimed.await.map(Underway::arrive)
+        let (untold, rows) = claimed.await?;
+        untold.told();
+        Ok(rows)
     }
 
     async fn confirm(&self, holds: &[Held]) -> Result<Vec<EventId>, StoreError> {
+        let untold = Untold { wire: self.clone(), ids: holds.iter().map(|held| held.id).collect() };
         let holds = holds.to_vec();
-        self.send(Vec::new(), move |wire| {
+        let confirmed = self.send(Vec::new(), move |wire| {
             let holds = holds.clone();
             async move { wire.table.confirm(&holds).await }
-        })
-        .await
+        });
+        let confirmed = confirmed.await?;
+        untold.told();
+        Ok(confirmed)
     }
 
     async fn rescue(&self, longest: Duration) -> Result<u64, StoreError> {

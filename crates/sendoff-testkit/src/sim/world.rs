@@ -196,6 +196,7 @@ impl World {
             unsent: Unsent::default(),
             jams: Arc::default(),
             hung: Arc::default(),
+            closing: Arc::default(),
         };
         self.nodes.push(Node::start(wire, kind, &self.stage, &mut self.random));
     }

@@ -26,9 +26,16 @@ pub(crate) struct File {
 impl File {
     pub(crate) async fn open() -> Self {
         let folder = TempDir::new().unwrap();
-        let store = SqliteJournal::open(folder.path().join("a.db")).await.unwrap();
-        Self { journal: Journal::new(store), folder }
+        let journal = in_folder(&folder).await;
+        Self { journal, folder }
     }
+}
+
+/// SQLite keeps no queue of those who wait to write, so on a busy machine somebody waits for long.
+async fn in_folder(folder: &TempDir) -> Journal<SqliteJournal> {
+    let options =
+        SqliteOptions { busy_timeout: Duration::from_secs(60), ..SqliteOptions::default() };
+    Journal::new(SqliteJournal::open_with(folder.path().join("a.db"), options).await.unwrap())
 }
 
 #[async_trait]
@@ -64,7 +71,7 @@ impl JournalHarness for File {
 #[async_trait]
 impl PublishHarness for File {
     async fn elsewhere(&self) -> Journal<SqliteJournal> {
-        Journal::new(SqliteJournal::open(self.folder.path().join("a.db")).await.unwrap())
+        in_folder(&self.folder).await
     }
 
     async fn sql(&self, statement: &str) -> bool {
@@ -273,7 +280,8 @@ mod sqlx_transactions {
                 break;
             }
         }
-        assert!(polls > 3, "it was dropped in between");
+        // After the first nothing but a savepoint can be there, however quick its thread is.
+        assert!(polls > 1, "it was dropped in between");
     }
 }
 

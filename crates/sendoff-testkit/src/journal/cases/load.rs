@@ -3,6 +3,7 @@ use std::time::{Duration, Instant};
 
 use sendoff_core::journal::{Append, Fact, Position};
 use sendoff_engine::journal::TailOptions;
+use tokio::task::JoinHandle;
 
 use super::fact;
 use crate::history::{Expectations, History, check};
@@ -10,6 +11,8 @@ use crate::journal::{Ending, JournalHarness};
 
 const WRITERS: usize = 6;
 const LASTS: Duration = Duration::from_secs(2);
+/// What each writer does at least, however slow it is.
+const TRANSACTIONS: usize = 20;
 
 /// J6: writers that are slow, that roll back, and that overtake one another.
 pub async fn nothing_is_lost_nothing_comes_twice_and_all_is_in_order(harness: impl JournalHarness) {
@@ -33,7 +36,7 @@ pub async fn nothing_is_lost_nothing_comes_twice_and_all_is_in_order(harness: im
         }
         true
     };
-    while Instant::now() < until {
+    while !writers.iter().all(JoinHandle::is_finished) {
         pass(Duration::from_millis(100)).await;
     }
     for writer in writers {
@@ -48,7 +51,9 @@ pub async fn nothing_is_lost_nothing_comes_twice_and_all_is_in_order(harness: im
 }
 
 async fn write(harness: Arc<impl JournalHarness>, history: History, until: Instant) {
-    while Instant::now() < until {
+    let mut done = 0;
+    while done < TRANSACTIONS || Instant::now() < until {
+        done += 1;
         let tag = format!("w={}", fastrand::u8(..20));
         let facts: Vec<Fact> = (0..fastrand::usize(1..4)).map(|_| fact("t", &[&tag])).collect();
         let ending = if fastrand::u8(..5) == 0 { Ending::RollBack } else { Ending::Commit };

@@ -135,7 +135,7 @@ fn what_hangs_is_excused_also_after_its_row_was_locked_for_a_while() {
 fn a_claim_nobody_was_told_of_explains_an_attempt_and_no_second_delivery() {
     let (history, event) = (History::new(), event());
     history.committed(&event);
-    let lost = || history.fault(Fault::on("one", FaultKind::ClaimLost).of([event.id()]));
+    let lost = || history.fault(Fault::on("one", FaultKind::Untold).of([event.id()]));
     lost();
     history.deliver("two", &event, 2, true);
     history.stands(event.id(), Status::Done, 1);
