@@ -24,6 +24,10 @@ impl Deadline {
         self.monotonic <= Instant::now() + duration || self.wall <= SystemTime::now() + duration
     }
 
+    pub(crate) fn is_after(&self, other: &Self) -> bool {
+        self.monotonic > other.monotonic
+    }
+
     pub(crate) fn is_past(&self) -> bool {
         self.is_within(Duration::ZERO)
     }

@@ -7,7 +7,7 @@ use sendoff_core::{EventId, Lane, limits};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use super::{Deadline, Ticket};
+use super::{Deadline, Looks, Ticket};
 use crate::lock::lock;
 use crate::store::Held;
 
@@ -25,8 +25,12 @@ pub(crate) struct Holds {
     /// After this long in work a run counts as stuck: no longer extended, so that others may have the
     /// row. It is not taken in here again while the run goes on, or one event could have every worker.
     ttl: Option<Duration>,
+    /// Whether somebody releases what is given up.
+    releases: bool,
     /// Some entry or give-up came or went.
     changed: Notify,
+    /// The claims on their way here.
+    pub(crate) looks: Arc<Looks>,
 }
 
 #[derive(Debug, Default)]
@@ -51,6 +55,8 @@ struct Hold {
     admitted: Instant,
     /// None while it waits in its lane.
     started: Option<Instant>,
+    /// Whether it has run, and only its settlement is waited for.
+    over: bool,
 }
 
 /// The answer to somebody who brings an event.
@@ -85,23 +91,36 @@ impl Table {
 
 impl Holds {
     pub(crate) fn new(horizon: Duration, ttl: Option<Duration>) -> Self {
-        Self { table: Mutex::default(), horizon, ttl, changed: Notify::new() }
+        let (table, changed, looks) = (Mutex::default(), Notify::new(), Arc::default());
+        Self { table, horizon, ttl, releases: true, changed, looks }
+    }
+
+    /// For a relay, whose batches put back by themselves what they have no use for: nothing is too
+    /// late, and nothing is kept to be released.
+    pub(crate) fn unreleased() -> Self {
+        Self { releases: false, ..Self::new(Duration::ZERO, None) }
     }
 
     /// Takes an event in, unless it is here already or comes too late.
     pub(crate) fn admit(self: &Arc<Self>, held: Held, until: Deadline, lane: Lane) -> Admission {
-        if until.is_within(self.horizon) {
-            self.give_up(held);
-            return Admission::TooLate;
-        }
         let now = Instant::now();
         let mut table = lock(&self.table);
         table.runs += 1;
         let run = Run(table.runs);
-        let hold = Hold { run, lane, held: Some(held), until, admitted: now, started: None };
+        let (admitted, started, over) = (now, None, false);
+        let hold = Hold { run, lane, held: Some(held), until, admitted, started, over };
         match table.rows.entry(held.id) {
+            Entry::Vacant(_) if self.releases && until.is_within(self.horizon) => {
+                drop(table);
+                self.give_up(held);
+                return Admission::TooLate;
+            }
             Entry::Vacant(vacant) => {
                 vacant.insert(hold);
+            }
+            // Held for certain, and yet visible: it was settled, and only the reply is not here yet.
+            Entry::Occupied(mut here) if !self.releases && !here.get().until.is_past() => {
+                here.insert(hold);
             }
             Entry::Occupied(here) if self.is_stuck(here.get(), now) => {
                 // Nobody here is told to look for it: this node would find it again and again.
@@ -112,7 +131,10 @@ impl Holds {
             }
             Entry::Occupied(mut here) => {
                 let here = here.get_mut();
-                (here.held, here.until) = (Some(held), until);
+                // A row may come late from its commit, when it was claimed here already.
+                if until.is_after(&here.until) {
+                    (here.held, here.until) = (Some(held), until);
+                }
                 return Admission::InFlight;
             }
         }
@@ -132,8 +154,22 @@ impl Holds {
         true
     }
 
+    /// The run is over, and its settlement is waited for, however long: it is not stuck.
+    pub(super) fn end(&self, id: EventId, run: Run) {
+        let mut table = lock(&self.table);
+        if let Some(hold) = table.rows.get_mut(&id).filter(|hold| hold.run == run) {
+            hold.over = true;
+        }
+    }
+
     pub(super) fn held(&self, id: EventId, run: Run) -> Option<Held> {
-        lock(&self.table).rows.get(&id).filter(|hold| hold.run == run).and_then(|hold| hold.held)
+        self.held_until(id, run).map(|(held, _)| held)
+    }
+
+    pub(super) fn held_until(&self, id: EventId, run: Run) -> Option<(Held, Deadline)> {
+        let table = lock(&self.table);
+        let hold = table.rows.get(&id).filter(|hold| hold.run == run)?;
+        hold.held.map(|held| (held, hold.until))
     }
 
     /// Ends a stay, and returns what was still held.
@@ -178,6 +214,9 @@ impl Holds {
 
     /// Held by us, and no lane takes it.
     pub(crate) fn give_up(&self, held: Held) {
+        if !self.releases {
+            return;
+        }
         let mut table = lock(&self.table);
         table.ring = true;
         table.give_up(held);
@@ -198,6 +237,11 @@ impl Holds {
         let unwanted = &mut lock(&self.table).unwanted;
         let count = unwanted.len().min(limit);
         unwanted.drain(..count).collect()
+    }
+
+    /// How many events are here.
+    pub(crate) fn len(&self) -> usize {
+        lock(&self.table).rows.len()
     }
 
     /// Whether nothing is held.
@@ -281,162 +325,11 @@ impl Holds {
 
     fn is_stuck(&self, hold: &Hold, now: Instant) -> bool {
         match (self.ttl, hold.started) {
-            (Some(ttl), Some(started)) => now.duration_since(started) >= ttl,
+            (Some(ttl), Some(started)) if !hold.over => now.duration_since(started) >= ttl,
             _ => false,
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use sendoff_core::{Timestamp, Token};
-
-    use super::*;
-
-    const SECOND: Duration = Duration::from_secs(1);
-
-    fn held(token: i64) -> Held {
-        Held::row(EventId::from_bytes([7; 16]), Token::new(Timestamp::from_micros(token)))
-    }
-
-    fn id() -> EventId {
-        held(0).id
-    }
-
-    /// Holds that are extended in their last two seconds.
-    fn holds(ttl: Option<Duration>) -> Arc<Holds> {
-        Arc::new(Holds::new(2 * SECOND, ttl))
-    }
-
-    fn admit(holds: &Arc<Holds>, token: i64, lasts: Duration) -> Ticket {
-        match holds.admit(held(token), Deadline::after(lasts), Lane::Cold) {
-            Admission::Ticket(ticket) => ticket,
-            refused => panic!("{refused:?}"),
-        }
-    }
-
-    /// Holds D3.
-    #[tokio::test(start_paused = true)]
-    async fn an_event_in_flight_is_not_taken_in_twice_but_its_run_gets_the_newer_hold() {
-        let holds = holds(None);
-        let end = Deadline::after(9 * SECOND);
-        let ticket = admit(&holds, 1, 9 * SECOND);
-        assert!(matches!(holds.admit(held(2), end, Lane::Cold), Admission::InFlight));
-        assert_eq!(ticket.held(), Some(held(2)));
-        ticket.settled(held(2));
-        assert!(holds.take_unwanted(usize::MAX).is_empty(), "what is settled is not given up");
-        assert!(matches!(holds.admit(held(3), end, Lane::Hot), Admission::Ticket(_)));
-    }
-
-    /// A settled row can be due, and be claimed again, before the settlement's reply is here.
-    #[tokio::test(start_paused = true)]
-    async fn a_claim_that_overtakes_the_reply_to_a_settlement_is_given_up() {
-        let holds = holds(None);
-        let ticket = admit(&holds, 1, 9 * SECOND);
-        let claimed = holds.admit(held(2), Deadline::after(9 * SECOND), Lane::Cold);
-        assert!(matches!(claimed, Admission::InFlight));
-        ticket.settled(held(1));
-        assert_eq!(holds.take_unwanted(usize::MAX), [held(2)]);
-    }
-
-    /// Holds D3: others may have it, and this node does not lose a second worker to it.
-    #[tokio::test(start_paused = true)]
-    async fn with_a_ttl_a_stuck_run_is_not_extended_and_its_event_not_taken_in_again() {
-        let holds = holds(Some(5 * SECOND));
-        let stuck = admit(&holds, 1, 6 * SECOND);
-        assert!(stuck.may_start());
-        tokio::time::advance(5 * SECOND).await;
-        assert!(holds.ending().is_empty(), "a stuck run is not extended");
-        let again = holds.admit(held(2), Deadline::after(9 * SECOND), Lane::Cold);
-        assert!(matches!(again, Admission::Stuck));
-        assert_eq!(holds.take_unwanted(usize::MAX), [held(2)]);
-        assert!(!holds.rings(), "it is for others");
-        assert_eq!(stuck.held(), Some(held(1)), "and settles by a token that is over");
-        drop(stuck);
-        assert!(holds.rings());
-        admit(&holds, 3, 9 * SECOND);
-    }
-
-    /// Holds D3: the wait in a lane is not work.
-    #[tokio::test(start_paused = true)]
-    async fn what_has_not_started_is_never_stuck() {
-        let holds = holds(Some(SECOND));
-        let _waits = admit(&holds, 1, 3 * SECOND);
-        tokio::time::advance(2 * SECOND).await;
-        assert_eq!(holds.ending(), [held(1)]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_run_may_not_start_once_its_hold_ran_out() {
-        let holds = holds(None);
-        let ticket = admit(&holds, 1, 3 * SECOND);
-        assert!(ticket.may_start());
-        tokio::time::advance(3 * SECOND).await;
-        assert!(!ticket.may_start());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_ticket_that_is_dropped_gives_its_hold_up() {
-        let holds = holds(None);
-        drop(admit(&holds, 1, 9 * SECOND));
-        assert_eq!(holds.take_unwanted(usize::MAX), [held(1)]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_hold_that_might_run_out_before_it_is_extended_is_given_up() {
-        let holds = holds(None);
-        let soon = Deadline::after(2 * SECOND);
-        assert!(matches!(holds.admit(held(1), soon, Lane::Hot), Admission::TooLate));
-        assert_eq!(holds.take_unwanted(usize::MAX), [held(1)]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_extension_that_was_refused_takes_the_hold_away_but_not_the_run() {
-        let holds = holds(None);
-        let ticket = admit(&holds, 1, 3 * SECOND);
-        tokio::time::advance(2 * SECOND).await;
-        let asked = holds.ending();
-        assert_eq!(asked, [held(1)]);
-        let end = Deadline::after(9 * SECOND);
-        holds.extended(&asked, &[], end);
-        assert_eq!(ticket.held(), None);
-        assert!(matches!(holds.admit(held(5), end, Lane::Cold), Admission::InFlight));
-        holds.extended(&asked, &[], end);
-        assert_eq!(ticket.held(), Some(held(5)), "a late answer about an old hold");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_extension_nobody_waits_for_any_more_is_given_up() {
-        let holds = holds(None);
-        admit(&holds, 1, 3 * SECOND).settled(held(1));
-        holds.extended(&[held(1)], &[held(2)], Deadline::after(9 * SECOND));
-        assert_eq!(holds.take_unwanted(usize::MAX), [held(2)]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn being_alone_waits_for_the_others_but_not_for_one_that_hangs() {
-        let holds = holds(None);
-        let other = EventId::from_bytes([9; 16]);
-        let company = admit(&holds, 1, 90 * SECOND);
-        assert!(!holds.alone(other, SECOND).await, "it waits in its lane");
-        assert!(holds.alone(id(), SECOND).await, "one is no company to itself");
-        assert!(company.may_start());
-        tokio::time::advance(2 * SECOND).await;
-        assert!(holds.alone(other, SECOND).await, "it has been in work for longer than that");
-        let settle = async { company.settled(held(1)) };
-        tokio::join!(biased; holds.gone(id(), 9 * SECOND), settle);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_is_given_up_is_bounded_and_taken_once() {
-        let holds = holds(None);
-        for token in 0..(UNWANTED as i64 + 5) {
-            holds.give_up(held(token));
-        }
-        holds.unwanted().await;
-        assert_eq!(holds.take_unwanted(7).len(), 7);
-        assert_eq!(holds.take_unwanted(usize::MAX).len(), UNWANTED - 7);
-        assert_eq!((holds.take_overflow(), holds.take_overflow()), (5, 0));
-        assert!(holds.take_all().is_empty());
-    }
-}
+mod tests;

@@ -149,6 +149,7 @@ impl Poller {
                 return Ok(Pass::NoRoom);
             }
             let (until, epoch) = (Deadline::after(self.config.hold), self.store.epoch());
+            let _look = self.handover.holds.looks.begin();
             let claimed = self.claim(&ask, Suspects::Skip).await;
             let claimed = claimed.inspect_err(|error| self.asking.failed(&ask, error))?;
             let full = self.asking.answered(&ask, &claimed);
@@ -210,12 +211,14 @@ impl Poller {
         }
         let (until, epoch) = (Deadline::after(self.config.hold), self.store.epoch());
         let ask = self.asking.next_whole().with(Portion::ONE);
+        let look = self.handover.holds.looks.begin();
         let Some(row) = self.claim(&ask, Suspects::Only).await?.pop() else {
             return Ok(false);
         };
         let id = row.id;
         let held = Held::row(id, row.token);
         let admission = self.handover.holds.admit(held, until, Lane::Cold);
+        drop(look);
         let Admission::Ticket(ticket) = admission else { return Ok(false) };
         if self.stop.run_until_cancelled(self.alone(id)).await != Some(true) {
             return Ok(false);

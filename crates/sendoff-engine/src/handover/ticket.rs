@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use sendoff_core::EventId;
 
-use super::{Holds, Run};
+use super::{Deadline, Holds, Run};
 use crate::store::Held;
 
 /// The right to run one event, from its admission to its settlement.
@@ -30,6 +30,16 @@ impl Ticket {
     /// What to settle the run by; `None` if its hold was lost.
     pub(crate) fn held(&self) -> Option<Held> {
         self.holds.held(self.id, self.run)
+    }
+
+    /// The same, with the time until which it is certain.
+    pub(crate) fn held_until(&self) -> Option<(Held, Deadline)> {
+        self.holds.held_until(self.id, self.run)
+    }
+
+    /// The run is over: what is left is to settle it.
+    pub(crate) fn run_is_over(&self) {
+        self.holds.end(self.id, self.run);
     }
 
     /// The run is over and settled by this hold: there is nothing to give up. Unless the poller was

@@ -90,7 +90,7 @@ pub struct BatchReport {
     /// No longer ours: somebody else has them, and nothing was changed.
     pub fenced: usize,
     /// Answered, but not recorded so far: somebody else has the row locked, or the database refuses.
-    /// Tried on until the hold ends, and delivered again where that does not help.
+    /// Tried on while it is locked, and delivered again if another process has the row by then.
     pub unsettled: usize,
 }
 

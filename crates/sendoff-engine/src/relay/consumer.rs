@@ -15,13 +15,12 @@ use super::leases::Leases;
 use super::locked::Locked;
 use super::settling::Terms;
 use crate::config::ConfigError;
-use crate::handover::{Ask, Asking, Deadline, Portion, Turns};
+use crate::handover::{Ask, Asking, Deadline, Holds, Portion, Turns};
 use crate::lock::lock;
 use crate::owner::owner;
 use crate::settle::Refusals;
 use crate::store::{
-    Claim, Claimed, Held, Lock, LockStore, LockedRows, OutboxStore, Outcome, Settlement,
-    StoreError, Suspects,
+    Claim, Claimed, Lock, LockStore, LockedRows, OutboxStore, Outcome, StoreError, Suspects,
 };
 
 /// Everything a relay asks of a store.
@@ -58,6 +57,8 @@ struct Inner {
     follow_up: FollowUp,
     company: Company,
     asking: Arc<Asking>,
+    /// What is in flight by lease, from its claim until its settlement is over.
+    holds: Arc<Holds>,
     /// How long a suspect waits to be alone.
     patience: Duration,
     turns: Mutex<Turns>,
@@ -110,6 +111,7 @@ impl Consumer {
             patience,
             turns: Mutex::new(Turns::new(interval, Instant::now())),
             company: Company::default(),
+            holds: Arc::new(Holds::unreleased()),
             looks: AtomicU32::new(0),
             hidden_until: Mutex::default(),
             store,
@@ -139,7 +141,8 @@ impl Consumer {
                 ClaimMode::Lease => self.0.leased(wide).await?,
             };
             match fetched {
-                // All of its rows are dead before anybody saw them: on to the next ones.
+                // All of its rows are dead before anybody saw them, or in flight already: on to
+                // the next ones.
                 Some(batch) if batch.records.is_empty() => {
                     batch.commit().await?;
                 }
@@ -197,7 +200,7 @@ impl Inner {
                 continue;
             }
             if let Some((rows, claimed)) = found {
-                let locked = |claimed: &[Claimed]| Source::Locked(self.locked_by(rows, claimed));
+                let locked = Source::Locked(self.locked_by(rows, &claimed));
                 return Ok(Some(self.batch(claimed, full, locked, place)));
             }
             match self.left_out(&ask) {
@@ -218,6 +221,7 @@ impl Inner {
         let window = self.config.window.filter(|_| !wide);
         // Counted from before the first of its statements.
         let until = Deadline::after(self.config.hold);
+        let look = self.holds.looks.begin();
         let ask = self.ask(wide);
         let (mut rows, mut full) = self.look(&ask, window).await?;
         if window.is_some() && !full {
@@ -236,11 +240,14 @@ impl Inner {
         {
             (rows, full) = self.look(&wider, None).await?;
         }
-        if rows.is_empty() {
+        let claimed = rows.len();
+        let leases = self.leases(&mut rows, until);
+        drop(look);
+        if claimed == 0 {
             drop(place);
             return if wide || their_turn { Ok(None) } else { self.suspect().await };
         }
-        Ok(Some(self.batch(rows, full, |rows| Source::Leased(self.leases(rows, until)), place)))
+        Ok(Some(self.batch(rows, full, Source::Leased(leases), place)))
     }
 
     /// One event that may kill its process, while nothing else of this consumer is in work. Put back
@@ -248,7 +255,10 @@ impl Inner {
     async fn suspect(&self) -> Result<Option<Batch>, StoreError> {
         let began = Instant::now();
         let until = Deadline::after(self.config.hold);
-        let rows = self.claim(Portion::ONE, None, None, Suspects::Only).await?;
+        let look = self.holds.looks.begin();
+        let mut rows = self.claim(Portion::ONE, None, None, Suspects::Only).await?;
+        let leases = self.leases(&mut rows, until);
+        drop(look);
         let place = match &rows[..] {
             [_] => self.company.alone(self.patience, self.config.hold).await,
             _ => None,
@@ -256,16 +266,13 @@ impl Inner {
         lock(&self.turns).over(began, Instant::now());
         let [row] = &rows[..] else { return Ok(None) };
         let Some(place) = place else {
-            let held = Held::row(row.id, row.token);
-            let outcome = Outcome::Restored { due_at: row.was_due };
-            self.bounded(self.store.settle(&[Settlement { held, outcome }])).await?;
+            leases.settle(BTreeMap::new()).await?;
             self.asking.put_back();
             return Ok(None);
         };
         let (id, attempts) = (row.id, row.attempts);
         warn!(event.id = %id, attempts, "lost with its holder before: comes alone");
-        let leased = |rows: &[Claimed]| Source::Leased(self.leases(rows, until));
-        Ok(Some(self.batch(rows, false, leased, place)))
+        Ok(Some(self.batch(rows, false, Source::Leased(leases), place)))
     }
 
     /// What to ask for. A look beyond a window hides nothing.
@@ -320,8 +327,8 @@ impl Inner {
         self.bounded(self.store.claim(&claim)).await
     }
 
-    fn leases(&self, rows: &[Claimed], until: Deadline) -> Leases {
-        Leases::new(self.store.clone(), self.terms(), rows, until)
+    fn leases(&self, rows: &mut Vec<Claimed>, until: Deadline) -> Leases {
+        Leases::new(self.store.clone(), self.terms(), self.holds.clone(), rows, until)
     }
 
     fn locked_by(&self, rows: Box<dyn LockedRows>, claimed: &[Claimed]) -> Locked {
@@ -334,14 +341,7 @@ impl Inner {
         Terms { hold, limit: self.config.statement_limit(), refusals }
     }
 
-    fn batch(
-        &self,
-        rows: Vec<Claimed>,
-        full: bool,
-        source: impl FnOnce(&[Claimed]) -> Source,
-        place: Place,
-    ) -> Batch {
-        let source = source(&rows);
+    fn batch(&self, rows: Vec<Claimed>, full: bool, source: Source, place: Place) -> Batch {
         let mut records = Vec::with_capacity(rows.len());
         let mut ends = BTreeMap::new();
         for row in rows {

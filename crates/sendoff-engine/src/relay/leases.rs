@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sendoff_core::{EventId, Timestamp};
+use sendoff_core::{EventId, Lane, Timestamp};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
 use tracing::debug;
@@ -11,17 +11,18 @@ use tracing::debug;
 use super::RelayStore;
 use super::beside::beside;
 use super::settling::{Answer, Answers, Settled, Settling, Terms};
-use crate::handover::Deadline;
+use crate::handover::{Admission, Deadline, Holds, Ticket};
 use crate::lock::lock;
 use crate::settle::{Extender, FIRST_PAUSE, Item};
 use crate::store::{Claimed, Held, Outcome, Settlement, StoreError};
 
-/// The holds of one batch: tokens, when their rows were due, and until when they are certain.
+/// The holds of one batch, and when their rows were due.
 ///
 /// Dropped with holds still in it, it gives them up by itself where a runtime is there to do it.
 pub(super) struct Leases {
     store: Arc<dyn RelayStore>,
     terms: Terms,
+    holds: Arc<Holds>,
     table: Mutex<Table>,
     extender: tokio::sync::Mutex<Extender>,
 }
@@ -34,32 +35,39 @@ struct Table {
 }
 
 struct Lease {
-    /// None once the database said that somebody else has the row.
-    held: Option<Held>,
+    ticket: Ticket,
     was_due: Timestamp,
-    until: Deadline,
 }
 
 impl Leases {
+    /// Takes rows in that were claimed. Those that are in flight in another batch already are taken
+    /// out of `rows`: the newer hold serves that batch, and its settlement.
     pub(super) fn new(
         store: Arc<dyn RelayStore>,
         terms: Terms,
-        rows: &[Claimed],
+        holds: Arc<Holds>,
+        rows: &mut Vec<Claimed>,
         until: Deadline,
     ) -> Self {
-        let lease = |row: &Claimed| {
-            let held = Some(Held::row(row.id, row.token));
-            (row.id, Lease { held, was_due: row.was_due, until })
-        };
-        let table = Table { rows: rows.iter().map(lease).collect(), again: None };
+        let mut table = Table::default();
+        rows.retain(|row| {
+            let admission = holds.admit(Held::row(row.id, row.token), until, Lane::Cold);
+            let Admission::Ticket(ticket) = admission else {
+                debug!(event.id = %row.id, "claimed again, and in flight already");
+                return false;
+            };
+            table.rows.insert(row.id, Lease { ticket, was_due: row.was_due });
+            true
+        });
         let (table, extender) = (Mutex::new(table), tokio::sync::Mutex::default());
-        Self { store, terms, table, extender }
+        Self { store, terms, holds, table, extender }
     }
 
     /// Whether the row is certainly ours now (I1).
     pub(super) fn is_held(&self, id: EventId) -> bool {
         let table = lock(&self.table);
-        table.rows.get(&id).is_some_and(|lease| lease.held.is_some() && !lease.until.is_past())
+        let held = table.rows.get(&id).and_then(|lease| lease.ticket.held_until());
+        held.is_some_and(|(_, until)| !until.is_past())
     }
 
     /// Holds everything for longer, and says how many rows were lost to others.
@@ -116,25 +124,18 @@ impl Leases {
     async fn extend_within(&self, left: Duration) -> Result<usize, StoreError> {
         let asked: Vec<Held> = {
             let table = lock(&self.table);
-            let ending = table.rows.values().filter(|lease| lease.until.is_within(left));
-            ending.filter_map(|lease| lease.held).collect()
+            let held = table.rows.values().filter_map(|lease| lease.ticket.held_until());
+            held.filter(|(_, until)| until.is_within(left)).map(|(held, _)| held).collect()
         };
         let Terms { hold, limit, .. } = self.terms;
         let mut extender = self.extender.lock().await;
         let extension = extender.extend(&*self.store, asked, hold, limit).await;
-        let mut table = lock(&self.table);
         let mut lost = 0;
-        for part in extension.decided {
-            let mut tokens: BTreeMap<_, _> =
-                part.held.into_iter().map(|held| (held.id, held)).collect();
-            for asked in part.asked {
-                let here = table.rows.get_mut(&asked.id);
-                let Some(lease) = here.filter(|lease| lease.held == Some(asked)) else { continue };
-                lease.held = tokens.remove(&asked.id);
-                lease.until = part.until;
-                lost += usize::from(lease.held.is_none());
-            }
+        for part in &extension.decided {
+            self.holds.extended(&part.asked, &part.held, part.until);
+            lost += part.asked.len().saturating_sub(part.held.len());
         }
+        let mut table = lock(&self.table);
         let incomplete = extension.busy > 0 || extension.failed.is_some();
         table.again = incomplete.then(|| {
             let twice = table.again.map_or(FIRST_PAUSE, |again| again * 2);
@@ -146,18 +147,26 @@ impl Leases {
     /// Settles each row by its answer, and puts back what has none.
     pub(super) async fn settle(&self, mut answers: Answers) -> Result<Settled, StoreError> {
         let rows = std::mem::take(&mut lock(&self.table).rows);
-        let until = rows.values().map(|lease| lease.until).collect();
+        if rows.values().any(|lease| lease.ticket.held().is_none()) {
+            // Lost to others, unless it was a claim of ours that is not answered yet.
+            let claims = self.holds.looks.over(self.holds.looks.mark());
+            let _ = timeout(self.terms.limit, claims).await;
+        }
         let (mut items, mut fenced) = (Vec::with_capacity(rows.len()), 0);
-        for (id, lease) in rows {
-            let restored = Outcome::Restored { due_at: lease.was_due };
+        let mut until = Vec::with_capacity(rows.len());
+        for (id, Lease { ticket, was_due }) in rows {
+            let restored = Outcome::Restored { due_at: was_due };
             let restored = Answer { outcome: restored, attempt: None };
             let Answer { outcome, attempt } = answers.remove(&id).unwrap_or(restored);
-            match lease.held {
-                Some(held) => items.push(Item::new(held, outcome, attempt, ())),
-                None => fenced += 1,
-            }
+            let Some((held, end)) = ticket.held_until() else {
+                fenced += 1;
+                continue;
+            };
+            until.push(end);
+            items.push(Item::new(held, outcome, attempt, ticket));
         }
-        let settling = Settling::new(self.store.clone(), self.terms, until, items);
+        let (store, holds) = (self.store.clone(), self.holds.clone());
+        let settling = Settling::new(store, self.terms, holds, until, items);
         let mut settled = settling.run().await?;
         settled.fenced += fenced;
         Ok(settled)
@@ -167,9 +176,10 @@ impl Leases {
 impl Leases {
     /// Puts rows back as they were, without waiting for it, and says how many.
     fn restore(&self, rows: impl IntoIterator<Item = Lease>) -> usize {
-        let restore = |lease: Lease| {
-            let outcome = Outcome::Restored { due_at: lease.was_due };
-            lease.held.map(|held| Settlement { held, outcome })
+        let restore = |Lease { ticket, was_due }: Lease| {
+            let held = ticket.held()?;
+            ticket.settled(held);
+            Some(Settlement { held, outcome: Outcome::Restored { due_at: was_due } })
         };
         let batch: Vec<_> = rows.into_iter().filter_map(restore).collect();
         let count = batch.len();

@@ -11,7 +11,7 @@ use super::RelayStore;
 use super::beside::beside;
 use super::leases::Leases;
 use super::settling::{Answer, Answers, Settled, Terms};
-use crate::handover::Deadline;
+use crate::handover::{Deadline, Holds};
 use crate::settle::storable;
 use crate::store::{Claim, Claimed, LockedRows, Outcome, StoreError, Suspects};
 
@@ -112,12 +112,13 @@ impl Locked {
             let until = Deadline::after(self.terms.hold);
             let new = Claim::new(&self.owner, answers.len(), self.terms.hold);
             let claim = Claim { suspects, from: self.oldest, ..new };
-            let claimed = self.bounded(self.store.claim(&claim)).await?;
+            let mut claimed = self.bounded(self.store.claim(&claim)).await?;
             let found: BTreeSet<EventId> = claimed.iter().map(|row| row.id).collect();
             let (ours, rest) =
                 answers.into_iter().partition(|(id, _): &(EventId, _)| found.contains(id));
             answers = rest;
-            let leases = Leases::new(self.store.clone(), self.terms, &claimed, until);
+            let (store, holds) = (self.store.clone(), Arc::new(Holds::unreleased()));
+            let leases = Leases::new(store, self.terms, holds, &mut claimed, until);
             let mut part = leases.settle(ours).await?;
             part.written.retain(|outcome| !outcome.is_given_up());
             settled.add(part);

@@ -2,12 +2,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sendoff_core::{Attempt, EventId};
-use tokio::time::{Instant, sleep_until};
+use sendoff_core::{Attempt, EventId, limits};
+use tokio::time::{Instant, sleep_until, timeout};
 use tracing::debug;
 
 use super::RelayStore;
-use crate::handover::Deadline;
+use crate::handover::{Deadline, Holds, Ticket};
 use crate::settle::{Carry, Fate, Item, Over, Refusals, Waits, put_off, send};
 use crate::store::{Held, Outcome, StoreError};
 
@@ -52,9 +52,10 @@ impl Settled {
 pub(super) struct Settling {
     store: Arc<dyn RelayStore>,
     limit: Duration,
+    holds: Arc<Holds>,
     /// When the holds end.
     until: Vec<Deadline>,
-    carry: Carry<()>,
+    carry: Carry<Ticket>,
     settled: Settled,
     refused: Vec<Held>,
     /// What the database said when it was last unavailable.
@@ -66,7 +67,7 @@ enum End {
     AllOver,
     /// What is left waits for rows of its own, not for the database.
     Waiting,
-    /// The holds have ended.
+    /// The holds have ended, and the database does not answer.
     TooLate,
 }
 
@@ -74,25 +75,29 @@ enum End {
 /// beside whatever comes next.
 const PATIENCE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// Of so many rows answers are kept when the holds have ended, and somebody has the rows locked.
+const KEPT: usize = 10 * limits::BATCH_ROWS;
 
 impl Settling {
     pub(super) fn new(
         store: Arc<dyn RelayStore>,
         terms: Terms,
+        holds: Arc<Holds>,
         until: Vec<Deadline>,
-        items: Vec<Item<()>>,
+        items: Vec<Item<Ticket>>,
     ) -> Self {
         let Terms { hold, limit, refusals } = terms;
         let waits = Waits { row: hold / 40, database: LONGEST_PAUSE };
         let mut carry = Carry::new(waits, refusals);
         carry.add(items, Instant::now());
         let (settled, refused) = (Settled::default(), Vec::new());
-        Self { store, limit, until, carry, settled, refused, failed: None }
+        Self { store, limit, holds, until, carry, settled, refused, failed: None }
     }
 
-    /// Sends until the database has taken everything or the holds are over: a settlement that fails
-    /// is not a failed delivery. Rows that are locked for longer are waited for by a task of their
-    /// own.
+    /// Sends until the database has taken everything, or does not answer until the holds are over: a
+    /// settlement that fails is not a failed delivery. Rows that are locked for longer are waited for
+    /// by a task of their own, beyond their holds: they have run, and if it is this consumer that
+    /// claims them again, they are settled by that claim.
     pub(super) async fn run(mut self) -> Result<Settled, StoreError> {
         let end = self.send(Some(PATIENCE)).await?;
         let left = self.carry.ids().len();
@@ -101,7 +106,7 @@ impl Settling {
             (End::Waiting, _) => {
                 debug!(rows = left, "somebody has rows of this batch locked; it waits for them");
                 let settled = std::mem::take(&mut self.settled);
-                // Bounded by the holds, and nobody waits for it: what it does not reach runs out.
+                // Nobody waits for it: it ends with the locks, or when others have the rows.
                 tokio::spawn(async move {
                     let _ = self.send(None).await;
                 });
@@ -118,7 +123,8 @@ impl Settling {
         while let Some(at) = self.carry.next_at() {
             let now = Instant::now();
             let pause = at.saturating_duration_since(now);
-            if self.until.iter().all(|until| until.is_within(pause)) {
+            let given_up = self.failed.is_some() || self.holds.len() > KEPT;
+            if given_up && self.until.iter().all(|until| until.is_within(pause)) {
                 return Ok(End::TooLate);
             }
             let impatient = patience.is_some_and(|patience| at > now && at > began + patience);
@@ -126,10 +132,13 @@ impl Settling {
                 return Ok(End::Waiting);
             }
             sleep_until(at).await;
-            let batch = self.carry.due(Instant::now());
+            let mut batch = self.carry.due(Instant::now());
+            for item in &mut batch {
+                item.bearer.held().into_iter().for_each(|held| item.go_by(held));
+            }
             let answer = send(&*self.store, &batch, self.limit).await;
             let over = self.carry.answered(batch, answer.as_ref().cloned(), Instant::now());
-            over.into_iter().for_each(|over| self.end(over));
+            self.end_all(over).await;
             match answer {
                 Err(StoreError::Closed) => return Err(StoreError::Closed),
                 Err(StoreError::Refused(_) | StoreError::Busy(_)) | Ok(_) => self.failed = None,
@@ -140,9 +149,28 @@ impl Settling {
         Ok(End::AllOver)
     }
 
-    fn end(&mut self, over: Over<()>) {
-        let Over { item, fate } = over;
-        let settlement = item.settlement;
+    async fn end_all(&mut self, over: Vec<Over<Ticket>>) {
+        let unchanged = |fate| matches!(fate, Fate::Fenced | Fate::InDoubt);
+        if over.iter().any(|over| unchanged(over.fate)) {
+            // A claim of ours may have overtaken it, and not be answered yet.
+            let claims = self.holds.looks.over(self.holds.looks.mark());
+            let _ = timeout(self.limit, claims).await;
+        }
+        for Over { mut item, fate } in over {
+            let newer = item.bearer.held().filter(|held| *held != item.settlement.held);
+            match newer {
+                Some(newer) if unchanged(fate) => {
+                    item.go_by(newer);
+                    self.carry.add(vec![item], Instant::now());
+                }
+                _ => self.end(item, fate),
+            }
+        }
+    }
+
+    fn end(&mut self, item: Item<Ticket>, fate: Fate) {
+        let Item { settlement, bearer, .. } = item;
+        bearer.settled(settlement.held);
         match fate {
             // After a lost reply our own first try may have been carried out.
             Fate::Applied | Fate::InDoubt => self.settled.written.push(settlement.outcome),

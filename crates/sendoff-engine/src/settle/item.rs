@@ -50,6 +50,15 @@ impl<B> Item<B> {
         Self { settlement, bearer, attempt, in_doubt, refusals, pause }
     }
 
+    /// Goes by the hold as it is now: while it waited, its row may have been extended, or have run
+    /// out and been claimed again by this very node, for the run that it settles.
+    pub(crate) fn go_by(&mut self, held: Held) {
+        if self.settlement.held != held {
+            self.settlement.held = held;
+            self.in_doubt = false;
+        }
+    }
+
     pub(crate) fn id(&self) -> EventId {
         self.settlement.held.id
     }

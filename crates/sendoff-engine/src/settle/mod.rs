@@ -8,6 +8,7 @@ mod carry;
 mod extension;
 mod fit;
 mod item;
+mod overtaken;
 mod queue;
 mod refusal;
 mod text;

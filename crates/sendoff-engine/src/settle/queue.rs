@@ -25,6 +25,7 @@ impl Completions {
     /// Hands a completion on. If the writer is gone the hold simply runs out: the event is delivered
     /// again, never lost.
     pub(crate) async fn send(&self, completion: Completion) {
+        completion.ticket.run_is_over();
         let _ = self.0.send(completion).await;
     }
 }

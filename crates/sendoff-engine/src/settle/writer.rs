@@ -5,10 +5,11 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, error, warn};
 
+use super::overtaken::{Known, Overtaken};
 use super::{
     Carry, Completion, Extender, FIRST_PAUSE, Fate, Item, Over, Refusals, Waits, put_off, send,
 };
-use crate::handover::{Handover, Ticket};
+use crate::handover::{Handover, Mark, Ticket};
 use crate::store::{Held, OutboxStore, Outcome};
 
 /// Writes settlements, releases and extensions, one statement after the other.
@@ -23,6 +24,7 @@ pub(crate) struct SettleWriter {
     completions: mpsc::Receiver<Completion>,
     pace: Pace,
     carry: Carry<Option<Ticket>>,
+    overtaken: Overtaken,
     extender: Extender,
     extend_at: Instant,
     /// How soon holds are looked at again after some of them could not be extended.
@@ -75,9 +77,19 @@ impl SettleWriter {
         pace: Pace,
     ) -> Self {
         let carry = Carry::new(pace.waits(), pace.refusals);
-        let (extender, extend_pause) = (Extender::default(), FIRST_PAUSE);
-        let extend_at = Instant::now() + pace.extend_every();
-        Self { store, handover, completions, pace, carry, extender, extend_at, extend_pause }
+        let (overtaken, extender) = (Overtaken::default(), Extender::default());
+        let (extend_at, extend_pause) = (Instant::now() + pace.extend_every(), FIRST_PAUSE);
+        Self {
+            store,
+            handover,
+            completions,
+            pace,
+            carry,
+            overtaken,
+            extender,
+            extend_at,
+            extend_pause,
+        }
     }
 
     /// Runs until every sender of completions is gone, then releases what is still held.
@@ -91,6 +103,7 @@ impl SettleWriter {
             let takes = self.carry.takes_more();
             let again_at = self.carry.next_at();
             let room = self.room();
+            let claims = self.overtaken.claims();
             tokio::select! {
                 biased;
                 // Time first: under endless completions holds must still be extended.
@@ -113,8 +126,10 @@ impl SettleWriter {
                 () = self.handover.holds.unwanted(), if takes => {
                     self.send_new(&mut completed).await;
                 }
+                () = claims_over(&self.handover, claims) => self.settle_overtaken(),
             }
         }
+        self.settle_overtaken();
         let settling = self.carry.ids();
         let mut held = self.handover.holds.take_all();
         held.retain(|held| !settling.contains(&held.id));
@@ -139,15 +154,16 @@ impl SettleWriter {
         }
         let fit = self.carry.fit();
         let mut batch: Vec<Carried> = Vec::with_capacity(completed.len());
-        let mut lost = 0;
-        for Completion { ticket, attempt, outcome } in completed.drain(..) {
+        for completion in completed.drain(..) {
             // The token as it is now: an extension may have changed it since the run began.
-            match ticket.held() {
-                Some(held) => batch.push(Item::new(held, outcome, Some(attempt), Some(ticket))),
-                None => lost += 1,
-            }
+            let Some(held) = completion.ticket.held() else {
+                self.overtaken.lost(completion, &self.handover.holds.looks);
+                continue;
+            };
+            let Completion { ticket, attempt, outcome } = completion;
+            batch.push(Item::new(held, outcome, Some(attempt), Some(ticket)));
         }
-        self.count_fenced(lost);
+        self.settle_overtaken();
         let room = fit.saturating_sub(batch.len());
         batch.extend(self.carry.joining(Instant::now(), room.min(fit / SHARE)));
         let unwanted = self.handover.holds.take_unwanted(fit.saturating_sub(batch.len()));
@@ -179,12 +195,9 @@ impl SettleWriter {
         if Instant::now() >= self.extend_at {
             self.extend().await;
         }
-        // The holds as they are now. While a settlement waited, its row may have been extended, or
-        // have run out and been claimed again by this very node, for the run that it settles.
         for item in &mut batch {
-            if let Some(held) = item.bearer.as_ref().and_then(Ticket::held) {
-                item.settlement.held = held;
-            }
+            let held = item.bearer.as_ref().and_then(Ticket::held);
+            held.into_iter().for_each(|held| item.go_by(held));
         }
         let answer = send(&*self.store, &batch, self.pace.statement_limit).await;
         let ended = self.carry.answered(batch, answer.as_ref().cloned(), Instant::now());
@@ -193,7 +206,14 @@ impl SettleWriter {
 
     async fn finish(&mut self, ended: Vec<Over<Option<Ticket>>>) {
         let (mut fenced, mut refused) = (0, Vec::new());
-        for Over { item, fate } in ended {
+        for over in ended {
+            let over = match over.fate {
+                Fate::Fenced | Fate::InDoubt => {
+                    self.overtaken.fenced(over, &self.handover.holds.looks)
+                }
+                _ => Some(over),
+            };
+            let Some(Over { item, fate }) = over else { continue };
             let held = item.settlement.held;
             match (fate, &item.settlement.outcome) {
                 (Fate::Fenced, _) => fenced += 1,
@@ -213,7 +233,15 @@ impl SettleWriter {
             }
         }
         self.count_fenced(fenced);
+        self.settle_overtaken();
         put_off(&*self.store, refused, self.pace.statement_limit).await;
+    }
+
+    /// Settles by their newer holds what this node claimed again, and counts what others have.
+    fn settle_overtaken(&mut self) {
+        let Known { again, fenced } = self.overtaken.known(&self.handover.holds.looks);
+        self.carry.add(again, Instant::now());
+        self.count_fenced(fenced);
     }
 
     fn count_fenced(&self, count: usize) {
@@ -259,6 +287,13 @@ impl SettleWriter {
 
 fn release(held: Held) -> Carried {
     Item::new(held, Outcome::Released, None, None)
+}
+
+async fn claims_over(handover: &Handover, claims: Option<Mark>) {
+    match claims {
+        Some(claims) => handover.holds.looks.over(claims).await,
+        None => std::future::pending().await,
+    }
 }
 
 async fn until(at: Option<Instant>) {

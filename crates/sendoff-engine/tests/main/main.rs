@@ -12,6 +12,7 @@ mod hung;
 mod journal;
 mod operate;
 mod publish;
+mod reclaimed;
 mod relay;
 mod settle;
 mod shield;
