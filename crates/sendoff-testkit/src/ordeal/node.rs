@@ -32,7 +32,6 @@ pub(super) const SLOW: &str = "slow";
 
 /// Short enough to run out within a test, and long enough for a busy machine.
 pub(super) const HOLD: Duration = Duration::from_secs(4);
-pub(super) const STORE_TIMEOUT: Duration = Duration::from_secs(1);
 pub(super) const POLL: Duration = Duration::from_millis(100);
 
 impl Kind {
@@ -60,7 +59,9 @@ pub(super) fn outbox_config() -> OutboxConfig {
     OutboxConfig {
         hold: hold(),
         hot_grace: hold(),
-        store_timeout: Some(STORE_TIMEOUT.min(hold() / 2)),
+        // The longest that is allowed: a claim that is given up, and carried out all the same, costs
+        // its rows an attempt.
+        store_timeout: Some(hold() / 2),
         max_attempts: 3,
         poll_interval: POLL,
         poll_batch: 20,
@@ -74,7 +75,7 @@ pub(super) fn relay_config(mode: ClaimMode) -> RelayConfig {
         batch: 10,
         workers: 2,
         hold: hold(),
-        store_timeout: Some(STORE_TIMEOUT.min(hold() / 2)),
+        store_timeout: Some(hold() / 2),
         max_attempts: 3,
         poll_interval: POLL,
         ..RelayConfig::default()
