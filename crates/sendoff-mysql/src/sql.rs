@@ -45,11 +45,11 @@ impl Statement {
 }
 
 macro_rules! statements {
-    ($($name:ident),* $(,)?) => {
+    ($($(#[$note:meta])* $name:ident),* $(,)?) => {
         /// Every statement, with the names of one outbox put in.
         #[derive(Debug)]
         pub(crate) struct Sql {
-            $(pub(crate) $name: Statement,)*
+            $($(#[$note])* pub(crate) $name: Statement,)*
         }
 
         impl Sql {
@@ -79,6 +79,11 @@ statements!(
     claimed,
     confirm,
     counts,
+    #[cfg_attr(
+        not(any(feature = "sea-orm", feature = "sqlx")),
+        expect(dead_code, reason = "only these drivers need it")
+    )]
+    end_session,
     extend,
     find,
     fold,

@@ -48,6 +48,12 @@ impl Literal {
         Self(count.to_string())
     }
 
+    /// A session by its number.
+    #[cfg(any(feature = "sea-orm", feature = "sqlx"))]
+    pub(crate) fn session(number: u64) -> Self {
+        Self(number.to_string())
+    }
+
     pub(crate) fn id(id: EventId) -> Self {
         Self::bytes(id.as_bytes())
     }

@@ -14,6 +14,8 @@ mod mysql_async;
 mod sea_orm;
 #[cfg(feature = "sqlx")]
 mod sqlx;
+#[cfg(any(feature = "sea-orm", feature = "sqlx"))]
+mod unfinished;
 
 #[cfg(feature = "sea-orm")]
 pub(crate) use sea_orm::number as sea_orm_number;

@@ -28,6 +28,7 @@ use sendoff_engine::capture::{Capture, WriteError};
 use sendoff_engine::store::{Born, NewRow};
 
 use super::draft::{Draft, DraftRow, Proof, names_our_key, preamble, refused};
+use super::unfinished::Unfinished;
 use crate::store::MysqlStore;
 use crate::wire::{micros, time_text};
 
@@ -79,15 +80,20 @@ async fn insert_one(
     draft: &Draft<'_>,
 ) -> Result<i64, DbErr> {
     tx.execute_unprepared(preamble.trim_end().trim_end_matches(';')).await?;
+    let said = Statement::from_string(DbBackend::MySql, store.sql().inserted.text());
+    let row = tx.query_one_raw(said).await?;
+    let row = row.ok_or_else(|| DbErr::RecordNotFound("the time of the insert".into()))?;
+    let (created_at, session) = (row.try_get_by_index(0)?, row.try_get_by_index(1)?);
     let insert = Statement::from_sql_and_values(
         DbBackend::MySql,
         draft.text_with_marks(store),
         draft.rows.iter().flat_map(values),
     );
-    tx.execute_raw(insert).await?;
-    let said = Statement::from_string(DbBackend::MySql, store.sql().inserted.text());
-    let row = tx.query_one_raw(said).await?;
-    row.ok_or_else(|| DbErr::RecordNotFound("the time of the insert".into()))?.try_get_by_index(0)
+    let unfinished = Unfinished::new(store, session);
+    let answer = tx.execute_raw(insert).await;
+    unfinished.answered();
+    answer?;
+    Ok(created_at)
 }
 
 /// In the order of the statement.

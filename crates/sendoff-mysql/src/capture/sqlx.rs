@@ -3,7 +3,8 @@
 //!
 //! sqlx may log every text it sends, so the values of an event are parameters. What goes before the
 //! insert, the insert and COMMIT are a round trip each. Nothing can run in between, because whoever
-//! commits has the transaction by value and with it the only way to its connection.
+//! commits has the transaction by value and with it the only way to its connection. A write that is
+//! dropped during its insert ends its session (`unfinished.rs`).
 //!
 //! ```no_run
 //! # async fn example(
@@ -29,6 +30,7 @@ use sendoff_engine::store::{Born, NewRow};
 
 use super::draft::{Draft, Proof, UNDO, names_our_key, preamble, refused};
 use super::mysql_async::undoes;
+use super::unfinished::Unfinished;
 use crate::error::code;
 use crate::store::MysqlStore;
 use crate::wire::{micros, time_text};
@@ -271,7 +273,10 @@ async fn send_one(
             .bind(row.headers.as_deref())
             .bind(row.payload);
     }
-    insert.execute(&mut *conn).await?;
+    let unfinished = Unfinished::new(store, session);
+    let answer = insert.execute(&mut *conn).await;
+    unfinished.answered();
+    answer?;
     Ok((created_at, session))
 }
 

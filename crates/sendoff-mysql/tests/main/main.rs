@@ -6,6 +6,8 @@
 
 mod commit;
 mod deadlock;
+#[cfg(all(feature = "sea-orm", feature = "sqlx"))]
+mod dropped;
 mod journal;
 mod killed;
 mod link;
