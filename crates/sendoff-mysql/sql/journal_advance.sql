@@ -2,11 +2,13 @@
 -- Guarantee: a cursor moves only if this owner leads its pair under this epoch and it is where the move
 -- comes from, so that neither an old leader nor a late one undoes what somebody else wrote; a status
 -- that an operator set stays. Index: primary key.
-update json_table(:pairs, '$[*]' columns (topic varchar(128) path '$.t',
-                                          publisher varchar(128) path '$.p',
+-- Texts in the list have their character set, or they would have the database's, whichever that is.
+update json_table(:pairs, '$[*]' columns (topic varchar(128) character set utf8mb4 path '$.t',
+                                          publisher varchar(128) character set utf8mb4 path '$.p',
                                           epoch bigint path '$.e', came_from bigint path '$.f',
                                           goes_to bigint path '$.g', published int path '$.y',
-                                          errors bigint path '$.n', error mediumtext path '$.x',
+                                          errors bigint path '$.n',
+                                          error mediumtext character set utf8mb4 path '$.x',
                                           fails int path '$.z')) w
        straight_join sendoff.journal_cursor c force index (primary)
        on c.topic = w.topic collate /*M!100600 utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */

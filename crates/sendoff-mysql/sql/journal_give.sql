@@ -1,7 +1,8 @@
 -- journal_give: gives pairs up that this owner has under this epoch; others stay as they are. They were
 -- locked before, by journal_hold_cursors. Index: primary key.
-update json_table(:pairs, '$[*]' columns (topic varchar(128) path '$.t',
-                                          publisher varchar(128) path '$.p',
+-- Texts in the list have their character set, or they would have the database's, whichever that is.
+update json_table(:pairs, '$[*]' columns (topic varchar(128) character set utf8mb4 path '$.t',
+                                          publisher varchar(128) character set utf8mb4 path '$.p',
                                           epoch bigint path '$.e')) w
        straight_join sendoff.journal_cursor c force index (primary)
        on c.topic = w.topic collate /*M!100600 utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */

@@ -2,10 +2,12 @@
 -- leads it under this epoch and it is at this position, and which status it will have.
 -- Guarantee: so until the end of the transaction. Index: primary key, by a join that cannot be turned
 -- round.
+-- Texts in the list have their character set, or they would have the database's, whichever that is.
 select w.nth, coalesce(c.leader = :owner and c.epoch = w.epoch and c.last_position = w.came_from, 0),
        case when w.fails = 1 and c.status = 'ACTIVE' then 'FAILED' else c.status end
-  from json_table(:pairs, '$[*]' columns (nth for ordinality, topic varchar(128) path '$.t',
-                                          publisher varchar(128) path '$.p',
+  from json_table(:pairs, '$[*]' columns (nth for ordinality,
+                                          topic varchar(128) character set utf8mb4 path '$.t',
+                                          publisher varchar(128) character set utf8mb4 path '$.p',
                                           epoch bigint path '$.e', came_from bigint path '$.f',
                                           fails int path '$.z')) w
        straight_join sendoff.journal_cursor c force index (primary)

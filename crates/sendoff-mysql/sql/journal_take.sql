@@ -2,9 +2,10 @@
 -- locked before, by journal_hold_cursors.
 -- Guarantee: each time of leading has an epoch of its own, and whoever had the pair before can move
 -- nothing any more. Who is alive is what journal_nodes says. Index: primary key.
-update json_table(:pairs, '$[*]' columns (topic varchar(128) path '$.t',
-                                          publisher varchar(128) path '$.p',
-                                          leader varchar(255) path '$.l',
+-- Texts in the list have their character set, or they would have the database's, whichever that is.
+update json_table(:pairs, '$[*]' columns (topic varchar(128) character set utf8mb4 path '$.t',
+                                          publisher varchar(128) character set utf8mb4 path '$.p',
+                                          leader varchar(255) character set utf8mb4 path '$.l',
                                           epoch bigint path '$.e')) w
        straight_join sendoff.journal_cursor c force index (primary)
        on c.topic = w.topic collate /*M!100600 utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */

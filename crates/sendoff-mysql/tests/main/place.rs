@@ -58,7 +58,9 @@ impl Place {
         let url = format!("{host}/{database}");
         let place = Self { server, url, database };
         let mut conn = connect(&place.server).await;
-        conn.query_drop(format!("create database {}", place.database)).await.unwrap();
+        // Not ours: a text of a statement that has no character set of its own gets the database's.
+        let create = format!("create database {} character set latin1", place.database);
+        conn.query_drop(create).await.unwrap();
         conn.disconnect().await.unwrap();
         place
     }

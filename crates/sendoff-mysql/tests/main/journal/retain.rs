@@ -11,7 +11,7 @@ use super::{
 };
 use crate::place::{MARIADB, MYSQL, Place};
 
-async fn keep_last(journal: &Log, count: u64) -> RetainReport {
+pub(super) async fn keep_last(journal: &Log, count: u64) -> RetainReport {
     let options = RetainOptions { keep_last: Some(count), ..RetainOptions::default() };
     let store = Arc::new(journal.store().clone());
     match JournalMaintainer::new(store, options).unwrap().run_once().await.unwrap() {

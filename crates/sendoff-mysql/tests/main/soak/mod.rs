@@ -1,6 +1,7 @@
 //! Tests with a form of minutes: `cargo xtask soak NAME`.
 
 mod journal_bytes;
+mod journal_outages;
 mod locked_row;
 mod sigstop;
 
