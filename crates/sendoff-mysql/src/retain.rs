@@ -11,9 +11,6 @@ use crate::sql::Statement;
 use crate::store::MysqlStore;
 use crate::wire::Literal;
 
-/// How long a type of which nothing ends any more is counted.
-const REMEMBER: Duration = Duration::from_secs(90 * 24 * 60 * 60);
-
 #[async_trait]
 impl RetainStore for MysqlStore {
     fn keeps(&self) -> Option<Duration> {
@@ -43,7 +40,7 @@ impl RetainStore for MysqlStore {
         self.check_open()?;
         let text = self.sql().fold.with(&[
             ("limit", &Literal::count(limits::BATCH_ROWS)),
-            ("remember", &Literal::span(REMEMBER)),
+            ("remember", &Literal::span(limits::TALLY)),
         ]);
         count(&self.links().upkeep.query(&text).await?)
     }
