@@ -25,18 +25,28 @@ const SETTINGS: &str = "set session autocommit = 1, time_zone = '+00:00', \
 /// After how long the server ends a session that says nothing. It is opened again when it is needed.
 const SESSION_IDLE: Duration = Duration::from_secs(60);
 
-/// What bounds the server's patience with an outbox's sessions, so that no lock of a process that froze
-/// lasts: for whole tables as for rows, for transactions in which nothing is said, and for answers that
-/// nobody takes. Noted rows of a batch are longer than what the server puts together by default.
-fn limits(options: &MysqlOptions, session_idle: Duration) -> String {
-    let seconds = |span: Duration| span.as_secs().max(1);
+/// The same of a session that somebody has until it is lost. MySQL knows no other end for what it has
+/// locked; MariaDB does, and lets it be silent between transactions.
+const LASTING_IDLE: Duration = Duration::from_secs(10 * 60);
+
+/// What bounds the server's patience with our sessions, so that no lock of a process that froze lasts:
+/// for whole tables as for rows, for transactions in which nothing is said, and for answers that nobody
+/// takes. How much silence that is, is noted for whoever changes it for a while. Noted rows of a batch are
+/// longer than what the server puts together by default.
+fn limits(options: &MysqlOptions, session_idle: &str) -> String {
     let (lock, idle) =
         (seconds(options.lock_timeout), seconds(options.idle_in_transaction_timeout));
     format!(
-        "; set session lock_wait_timeout = {lock}, wait_timeout = {}, net_write_timeout = {idle}, \
-         /*M!100600 idle_transaction_timeout = {idle}, */ group_concat_max_len = 67108864",
-        seconds(session_idle)
+        "; set session lock_wait_timeout = {lock}, wait_timeout = {session_idle}, \
+         net_write_timeout = {idle}, /*M!100600 idle_transaction_timeout = {idle}, */ \
+         group_concat_max_len = 67108864; \
+         set @sendoff_silence = /*M!100600 @@session.idle_transaction_timeout */ \
+                                /*!80000 @@session.wait_timeout */"
     )
+}
+
+fn seconds(span: Duration) -> u64 {
+    span.as_secs().max(1)
 }
 
 /// Opens connections, all alike.
@@ -47,19 +57,23 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    pub(crate) fn new(url: &str, options: &MysqlOptions) -> Result<Self, StoreError> {
-        Self::with(url, options, "")
+    /// For sessions that are opened again when they are needed: the server ends what goes silent.
+    pub(crate) fn limited(url: &str, options: &MysqlOptions) -> Result<Self, StoreError> {
+        Self::with(url, options, &limits(options, &seconds(SESSION_IDLE).to_string()))
     }
 
-    /// For an outbox: the server ends what goes silent.
-    pub(crate) fn limited(url: &str, options: &MysqlOptions) -> Result<Self, StoreError> {
-        Self::with(url, options, &limits(options, SESSION_IDLE))
+    /// For sessions that somebody has until they are lost, and who may say nothing for long between
+    /// transactions.
+    pub(crate) fn lasting(url: &str, options: &MysqlOptions) -> Result<Self, StoreError> {
+        let idle = format!("/*M!100600 default */ /*!80000 {} */", seconds(LASTING_IDLE));
+        Self::with(url, options, &limits(options, &idle))
     }
 
     /// For batches of the `locked` claim mode, whose transactions last: also where the server knows no
     /// limit for those, a silent session ends.
     pub(crate) fn for_batches(url: &str, options: &MysqlOptions) -> Result<Self, StoreError> {
-        Self::with(url, options, &limits(options, options.idle_in_transaction_timeout))
+        let idle = seconds(options.idle_in_transaction_timeout);
+        Self::with(url, options, &limits(options, &idle.to_string()))
     }
 
     fn with(url: &str, options: &MysqlOptions, limits: &str) -> Result<Self, StoreError> {
@@ -74,7 +88,7 @@ impl Connector {
             return Err(misconfigured(format!("the URL names no database; {SHAPE}")));
         };
         let tls = secure(&opts, &options.tls)?;
-        let settings = format!("{SETTINGS}{}", options.lock_timeout.as_secs().max(1));
+        let settings = format!("{SETTINGS}{}", seconds(options.lock_timeout));
         let builder = OptsBuilder::from_opts(opts)
             .ssl_opts(tls)
             .prefer_socket(false)
@@ -154,7 +168,7 @@ mod tests {
     use super::*;
 
     fn refusal(url: &str) -> String {
-        match Connector::new(url, &MysqlOptions::default()) {
+        match Connector::limited(url, &MysqlOptions::default()) {
             Err(error) => error.to_string(),
             Ok(_) => panic!("{url} is no such URL"),
         }
@@ -182,7 +196,7 @@ mod tests {
     fn plain_text_stays_on_this_host() {
         let connector = |url, tls| {
             let options = MysqlOptions { tls, ..MysqlOptions::default() };
-            Connector::new(url, &options).map(|connector| connector.opts.ssl_opts().is_some())
+            Connector::limited(url, &options).map(|connector| connector.opts.ssl_opts().is_some())
         };
         assert!(!connector("mysql://app@127.0.0.1/shop", Tls::Auto).unwrap());
         assert!(!connector("mariadb://app@localhost/shop", Tls::Auto).unwrap());

@@ -194,12 +194,12 @@ impl Session<'_> {
         tries: &mut Tries,
     ) -> Result<(), StoreError> {
         tries.0 += 1;
-        let Some(number) = number(&error) else {
+        let Some(number) = number(&error).filter(|number| !spoils_session(*number)) else {
             // A text may be repeated although nobody knows what became of it: a second claim takes
             // other rows, and the first ones come back; what was settled once is settled.
             return if self.stale && tries.0 < TRIES { Ok(()) } else { Err(failed(error)) };
         };
-        if !spoils_session(number) && self.query("rollback").await.is_ok() {
+        if self.query("rollback").await.is_ok() {
             self.keep();
         }
         // Who waited for a lock as long as he may has waited enough.

@@ -96,6 +96,7 @@ statements!(
     journal_all,
     journal_alone,
     journal_appended,
+    journal_asleep,
     journal_awake,
     journal_beat,
     journal_begin,

@@ -54,7 +54,7 @@ pub(super) struct Insert<'a> {
     /// One statement, which answers.
     pub(super) answer: &'a str,
     /// Behind the answer; empty in a transaction of somebody else's.
-    pub(super) end: &'static str,
+    pub(super) end: String,
 }
 
 impl Insert<'_> {
@@ -88,15 +88,11 @@ impl Whose {
     }
 
     /// Behind the last insert.
-    fn end(self) -> &'static str {
+    fn end(self, sql: &Sql) -> String {
         match self {
-            Self::Own => ";\ncommit",
-            Self::Decisions => {
-                // MySQL has one limit for sessions that are silent, in a transaction or out of it.
-                ";\ncommit;\nset session /*!80000 wait_timeout = default */ \
-                 /*M!100600 idle_transaction_timeout = default */"
-            }
-            Self::Callers => "",
+            Self::Own => ";\ncommit".into(),
+            Self::Decisions => format!(";\ncommit;\n{}", sql.journal_asleep.text()),
+            Self::Callers => String::new(),
         }
     }
 }
@@ -187,7 +183,7 @@ impl Appending<'_> {
                 draft,
                 after: self.closing(draft, is_last),
                 answer: sql.journal_appended.text(),
-                end: if is_last { self.whose.end() } else { "" },
+                end: if is_last { self.whose.end(sql) } else { String::new() },
             };
             let failure = match carrier.insert(insert).await {
                 Ok(answer) => {

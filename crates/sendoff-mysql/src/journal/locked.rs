@@ -15,7 +15,7 @@ use super::connections::Lent;
 use super::facts;
 use super::search::{Manner, Rarest, from_last, reading, searches};
 use super::store::{MysqlJournal, Nothing};
-use crate::error::{code, failed, is_lost_race, number};
+use crate::error::{code, failed, is_lost_race, number, spoils_session};
 use crate::link::{last_rows, results};
 use crate::rows;
 use crate::wire::Literal;
@@ -24,9 +24,6 @@ use crate::wire::Literal;
 const SILENCE: i64 = 3;
 /// How often the locks are asked for where a deadlock took them back.
 const TRIES: u32 = 8;
-/// Undoes it, and lets the session be as silent as before.
-const ROLLBACK: &str = "rollback; set session /*!80000 wait_timeout = default */ \
-                        /*M!100600 idle_transaction_timeout = default */";
 
 /// Takes a decision's locks and reads the first page.
 pub(super) async fn lock<'s>(
@@ -49,7 +46,7 @@ pub(super) async fn lock<'s>(
             Err(error) => error,
         };
         match number(&error) {
-            Some(number) => {
+            Some(number) if !spoils_session(number) => {
                 Box::new(transaction).release().await;
                 tries += 1;
                 // Those who append what others decide by may meet crosswise, and the server ends one.
@@ -63,8 +60,8 @@ pub(super) async fn lock<'s>(
                 });
             }
             // What was idle for long may have been ended.
-            None if again => again = false,
-            None => return Err(failed(error).into()),
+            _ if again => again = false,
+            _ => return Err(failed(error).into()),
         }
     }
 }
@@ -157,8 +154,9 @@ impl LockedDecision for Transaction<'_> {
     }
 
     async fn release(mut self: Box<Self>) {
+        let rollback = format!("rollback;\n{}", self.journal.sql().journal_asleep.text());
         // One that cannot be undone is closed, and the server undoes it.
-        if last_rows(&mut self.conn, ROLLBACK).await.is_ok() {
+        if last_rows(&mut self.conn, &rollback).await.is_ok() {
             self.give_back().await;
         }
     }

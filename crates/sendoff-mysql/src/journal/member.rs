@@ -22,7 +22,7 @@ pub(super) struct MysqlMember {
 
 impl MysqlMember {
     pub(super) async fn join(journal: MysqlJournal, card: &NodeCard) -> Result<Self, StoreError> {
-        let session = Some(journal.connector().open().await?);
+        let session = Some(journal.lasting().open().await?);
         let owner = Literal::text(&card.owner);
         let mut member = Self { journal, owner, session };
         let name = Literal::text(&format!("sendoff node {}", EventId::generate()));

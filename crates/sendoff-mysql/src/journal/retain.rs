@@ -4,7 +4,7 @@
 //! that begins below it knows that nothing is missing there. Voids go with the facts between them.
 
 use async_trait::async_trait;
-use mysql_async::{Error, Row};
+use mysql_async::Row;
 use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::PairId;
 use sendoff_core::journal::retain::{Follower, Followers};
@@ -15,10 +15,10 @@ use serde_json::json;
 
 use super::facts::position;
 use super::publish::{list, maybe_name, status};
-use super::store::MysqlJournal;
+use super::store::{MysqlJournal, undo};
 use super::tail;
-use crate::error::misconfigured;
-use crate::link::{Session, Tries};
+use crate::error::{code, misconfigured, number};
+use crate::link::{Link, Tries};
 use crate::rows::{integer, maybe, name, time};
 use crate::wire::{Literal, is_storable};
 
@@ -67,7 +67,7 @@ impl RetainJournalStore for MysqlJournal {
                 after = round.last;
                 purged = PurgedFacts { facts: purged.facts + round.facts, last: round.last };
             }
-            if round.rows == left {
+            if round.more {
                 continue;
             }
             match round.undecided {
@@ -100,6 +100,8 @@ struct Round {
     rows: usize,
     facts: u64,
     last: Position,
+    /// Whether there are more, which had no room.
+    more: bool,
     /// Up to where more could go if it were decided.
     undecided: Option<Position>,
 }
@@ -109,69 +111,57 @@ struct Passed {
     /// Every number up to here is decided.
     decided: Position,
     by_all: Position,
+    /// Facts were let go up to here.
+    gone: Position,
 }
 
 impl Passed {
     fn of(rows: &[Row]) -> Result<Self, StoreError> {
         let row = rows.first().ok_or_else(changed_by_hand)?;
-        Ok(Self { decided: position(row, 0)?, by_all: position(row, 1)? })
+        Ok(Self { decided: position(row, 0)?, by_all: position(row, 1)?, gone: position(row, 2)? })
     }
 }
 
 impl MysqlJournal {
-    /// Deletes the lowest rows, as many as the limit says, in one transaction.
+    /// Deletes the lowest rows, as many as the limit says and one text has room for.
+    ///
+    /// They are found without any lock, and go in one text, which fails where they may not go any more:
+    /// nothing stays locked between two, whatever becomes of this process.
     async fn delete(&self, purge: &PurgeFacts) -> Result<Round, StoreError> {
         self.check_open()?;
         let lent = self.connections().lend().await?;
         let mut tries = Tries::default();
         loop {
+            let passed = lent.link().query(self.sql().journal_passed.text()).await?;
+            let passed = Passed::of(&passed)?;
+            let doomed = self.find(lent.link(), purge, &passed).await?;
+            if doomed.round.rows == 0 {
+                return Ok(doomed.round);
+            }
             let mut session = lent.link().session().await?;
-            match self.delete_in(&mut session, purge).await {
-                Ok(round) => {
+            match session.query(&self.deletion(&doomed, &passed)).await {
+                Ok(_) => {
                     session.keep();
-                    return round;
+                    return Ok(doomed.round);
+                }
+                Err(error) if number(&error) == Some(code::MORE_THAN_ONE_ROW) => {
+                    undo(session).await;
+                    if !tries.again() {
+                        // Somebody else is at it.
+                        return Ok(Round::default());
+                    }
                 }
                 Err(error) => session.failed(error, &mut tries).await?,
             }
         }
     }
 
-    async fn delete_in(
-        &self,
-        session: &mut Session<'_>,
-        purge: &PurgeFacts,
-    ) -> Result<Result<Round, StoreError>, Error> {
-        let sql = self.sql();
-        let (hold, passed) = (sql.journal_purge_hold.text(), sql.journal_passed.text());
-        let passed = session.query(&format!("start transaction;\n{hold};\n{passed}")).await?;
-        let found = match Passed::of(&passed) {
-            Ok(passed) => self.find(session, purge, &passed).await?,
-            Err(error) => Err(error),
-        };
-        let doomed = match found {
-            Ok(doomed) if doomed.round.rows > 0 => doomed,
-            nothing => {
-                session.query("rollback").await?;
-                return Ok(nothing.map(|doomed| doomed.round));
-            }
-        };
-        for tags in doomed.tags.chunks(TAGS_PER_TEXT) {
-            let tags = list(tags.iter().map(|(tag, at)| json!({ "t": tag, "p": at })));
-            session.query(&sql.journal_purge_tags.with(&[("tags", &tags)])).await?;
-        }
-        let positions = list(doomed.positions.iter().map(|at| json!(at)));
-        let last = Literal::position(doomed.round.last);
-        let purge = sql.journal_purge.with(&[("positions", &positions), ("last", &last)]);
-        session.query(&purge).await?;
-        Ok(Ok(doomed.round))
-    }
-
     async fn find(
         &self,
-        session: &mut Session<'_>,
+        link: &Link,
         purge: &PurgeFacts,
         passed: &Passed,
-    ) -> Result<Result<Doomed, StoreError>, Error> {
+    ) -> Result<Doomed, StoreError> {
         let wanted = purge.up_to.min(passed.by_all);
         let text = self.sql().journal_purge_find.with(&[
             ("after", &Literal::position(purge.after)),
@@ -179,9 +169,24 @@ impl MysqlJournal {
             ("before", &before(purge)),
             ("limit", &Literal::count(purge.limit)),
         ]);
-        let rows = session.query(&text).await?;
-        let undecided = (wanted > passed.decided).then_some(wanted);
-        Ok(Doomed::of(&rows, undecided))
+        let mut doomed = Doomed::of(&link.query(&text).await?, purge.limit)?;
+        doomed.round.undecided = (doomed.ends && wanted > passed.decided).then_some(wanted);
+        Ok(doomed)
+    }
+
+    /// One transaction.
+    fn deletion(&self, doomed: &Doomed, passed: &Passed) -> String {
+        let sql = self.sql();
+        let (gone, last) = (Literal::position(passed.gone), Literal::position(doomed.round.last));
+        let tags = list(doomed.tags.iter().map(|(tag, at)| json!({ "t": tag, "p": at })));
+        let positions = list(doomed.positions.iter().map(|at| json!(at)));
+        [
+            "start transaction".to_owned(),
+            sql.journal_purge_hold.with(&[("gone", &gone), ("last", &last)]),
+            sql.journal_purge_tags.with(&[("tags", &tags)]),
+            sql.journal_purge.with(&[("positions", &positions), ("last", &last)]),
+        ]
+        .join(";\n")
     }
 }
 
@@ -192,28 +197,35 @@ struct Doomed {
     positions: Vec<u64>,
     /// Of these tags, at these positions.
     tags: Vec<(String, u64)>,
+    /// Whether there is nothing above them, as far as is decided.
+    ends: bool,
 }
 
 impl Doomed {
-    /// Columns of `journal_purge_find`.
-    fn of(rows: &[Row], undecided: Option<Position>) -> Result<Self, StoreError> {
-        let mut doomed = Self { round: Round { undecided, ..Round::default() }, ..Self::default() };
+    /// Columns of `journal_purge_find`, which was to find so many rows at most.
+    fn of(rows: &[Row], limit: usize) -> Result<Self, StoreError> {
+        let mut doomed = Self::default();
         for row in rows {
             if integer(row, 3)? != 0 {
                 // What is above it is left, whatever is decided.
-                doomed.round.undecided = None;
-                break;
+                return Ok(doomed);
             }
             let at = position(row, 0)?;
             // What cannot be read has no tags that anybody would find it by.
             let tags = maybe(row, 1).and_then(|text| serde_json::from_slice(text).ok());
             let tags: Vec<String> = tags.unwrap_or_default();
+            if doomed.round.rows > 0 && doomed.tags.len() + tags.len() > TAGS_PER_TEXT {
+                doomed.round.more = true;
+                return Ok(doomed);
+            }
             doomed.tags.extend(tags.into_iter().map(|tag| (tag, at.get())));
             doomed.positions.push(at.get());
             doomed.round.rows += 1;
             doomed.round.facts += u64::from(integer(row, 2)? != 0);
             doomed.round.last = at;
         }
+        doomed.round.more = rows.len() >= limit;
+        doomed.ends = !doomed.round.more;
         Ok(doomed)
     }
 }

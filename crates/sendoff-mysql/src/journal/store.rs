@@ -41,6 +41,8 @@ pub struct MysqlJournal(Arc<Shared>);
 
 struct Shared {
     connector: Arc<Connector>,
+    /// For tails and nodes, each of which has a session of its own.
+    lasting: Connector,
     options: JournalOptions,
     names: Names,
     sql: Sql,
@@ -65,12 +67,13 @@ impl MysqlJournal {
     pub async fn connect_with(url: &str, options: JournalOptions) -> Result<Self, StoreError> {
         options.check()?;
         let server = MysqlOptions { lock_timeout: options.patience, ..options.server.clone() };
-        let connector = Arc::new(Connector::new(url, &server)?);
+        let connector = Arc::new(Connector::limited(url, &server)?);
         let names = Names::new(Some(connector.database()), server.prefix.as_ref());
         let journal = Self(Arc::new(Shared {
             sql: Sql::load(&names),
             connections: Connections::new(&connector, options.connections),
             upkeep: Link::new(Arc::clone(&connector)),
+            lasting: Connector::lasting(url, &server)?,
             connector,
             options,
             names,
@@ -122,6 +125,10 @@ impl MysqlJournal {
 
     pub(super) fn connector(&self) -> &Connector {
         &self.0.connector
+    }
+
+    pub(super) fn lasting(&self) -> &Connector {
+        &self.0.lasting
     }
 
     pub(super) fn names(&self) -> &Names {
@@ -334,7 +341,7 @@ impl JournalStore for MysqlJournal {
     }
 }
 
-async fn undo(mut session: Session<'_>) {
+pub(super) async fn undo(mut session: Session<'_>) {
     // One that cannot be undone is closed, and the server undoes it.
     if session.query("rollback").await.is_ok() {
         session.keep();

@@ -198,7 +198,7 @@ enum Reading {
 
 impl Worker {
     async fn open(journal: MysqlJournal) -> Result<Self, StoreError> {
-        let mut conn = journal.connector().open().await?;
+        let mut conn = journal.lasting().open().await?;
         let settings = format!("set session innodb_lock_wait_timeout = {WAIT_SECONDS}");
         let floor = format!("{settings};\n{}", journal.sql().journal_floor.text());
         let floor = last_rows(&mut conn, &floor).await.map_err(failed)?;

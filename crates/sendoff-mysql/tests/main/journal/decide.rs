@@ -13,7 +13,7 @@ use sendoff_testkit::wait::eventually;
 use super::{committed, fact, journal, journal_with, open_append, position, run, tag, tagged};
 use crate::place::{MARIADB, MYSQL, Place};
 
-fn count(
+pub(super) fn count(
     query: Query,
 ) -> Fold<usize, impl FnMut(&mut usize, &Recorded) -> Result<(), BoxError> + Send> {
     fold(query, 0, |count: &mut usize, _: &Recorded| {

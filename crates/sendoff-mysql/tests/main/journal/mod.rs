@@ -12,6 +12,7 @@ mod race;
 pub(crate) mod restart;
 mod retain;
 mod schema;
+mod silent;
 mod suite;
 mod torture;
 
