@@ -110,6 +110,8 @@ enum Command {
         #[arg(long, default_value_t = 2_000_000)]
         done: u64,
     },
+    /// Delivers a backlog beside a transaction that keeps a snapshot open, and without one.
+    Snapshot(scenario::snapshot::Work),
     /// Writes beside a cleanup of many delivered rows, and without one.
     Cleanup {
         /// Delivered rows to delete.
@@ -233,6 +235,7 @@ async fn measure_one(
         Command::Retained { backlog, done } => {
             scenario::retained::run(server, rounds, backlog, done).await
         }
+        Command::Snapshot(work) => scenario::snapshot::run(server, rounds, work).await,
         Command::Cleanup { done, clients, seconds } => {
             let time = Duration::from_secs_f64(seconds);
             scenario::cleanup::run(server, rounds, done, clients, time).await

@@ -35,10 +35,10 @@ impl<K: Copy + PartialEq, T> Tally<K, T> {
         }
     }
 
-    /// One number of each round of a contender; none where it took no part.
-    pub(crate) fn of(&self, contender: K, number: impl Fn(&T) -> f64) -> Vec<f64> {
+    /// A figure of each round of a contender; none where it took no part.
+    pub(crate) fn of<F>(&self, contender: K, figure: impl Fn(&T) -> F) -> Vec<F> {
         let mine = self.series.iter().filter(|(known, _)| *known == contender);
-        mine.flat_map(|(_, values)| values).map(number).collect()
+        mine.flat_map(|(_, values)| values).map(figure).collect()
     }
 }
 

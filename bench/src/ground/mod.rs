@@ -4,7 +4,7 @@ pub(crate) mod mysql;
 pub(crate) mod postgres;
 pub(crate) mod sqlite;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use serde_json::Value;
 
 /// A database of ours alone.
@@ -13,6 +13,13 @@ pub(crate) enum Ground {
     Mysql(mysql::Ground),
     Postgres(postgres::Ground),
     Sqlite(sqlite::Ground),
+}
+
+/// An open transaction that has seen the tables; over when it is dropped.
+#[derive(Debug)]
+pub(crate) enum Snapshot {
+    Mysql(#[expect(dead_code, reason = "kept open")] mysql_async::Conn),
+    Postgres(#[expect(dead_code, reason = "kept open")] tokio_postgres::Client),
 }
 
 /// Rows to make, in the status they are in.
@@ -65,6 +72,16 @@ impl Ground {
             // Rows are changed in place.
             Self::Mysql(_) | Self::Sqlite(_) => Ok(()),
         }
+    }
+
+    /// A transaction of somebody else's that sees the tables as they are now, for as long as it is
+    /// kept: so long the database keeps every version of a row.
+    pub(crate) async fn snapshot(&self) -> Result<Snapshot> {
+        Ok(match self {
+            Self::Mysql(ground) => Snapshot::Mysql(ground.snapshot().await?),
+            Self::Postgres(ground) => Snapshot::Postgres(ground.snapshot().await?),
+            Self::Sqlite(_) => bail!("SQLite changes rows in place, also beside a reader"),
+        })
     }
 
     /// Fails if any row is still owed a delivery: a drain that left some is no measurement.

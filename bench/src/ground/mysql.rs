@@ -75,6 +75,12 @@ impl Ground {
         Ok(conn)
     }
 
+    pub(super) async fn snapshot(&self) -> Result<Conn> {
+        let mut conn = self.connect().await?;
+        conn.query_drop("start transaction with consistent snapshot").await?;
+        Ok(conn)
+    }
+
     pub(super) async fn clear(&self) -> Result<()> {
         let mut conn = self.connect().await?;
         for table in ["outbox_event", "outbox_tally", "bench_order"] {

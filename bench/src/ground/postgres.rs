@@ -67,6 +67,13 @@ impl Ground {
         Ok(client)
     }
 
+    pub(super) async fn snapshot(&self) -> Result<Client> {
+        let client = self.connect().await?;
+        let seen = "begin isolation level repeatable read; select from outbox_event limit 1";
+        client.batch_execute(seen).await?;
+        Ok(client)
+    }
+
     pub(super) async fn clear(&self) -> Result<()> {
         let client = self.connect().await?;
         client.batch_execute("truncate outbox_event, bench_order").await?;

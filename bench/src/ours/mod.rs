@@ -64,10 +64,15 @@ pub(crate) async fn cleanup(ground: &Ground) -> Result<CleanupMaintainer> {
 
 /// Delivers the backlog, and returns how long it took, from the start to the last settlement.
 pub(crate) async fn drain(ground: &Ground, drain: &Drain) -> Result<Duration> {
+    Ok(laps(ground, drain, drain.rows).await?.iter().sum())
+}
+
+/// The same, `lap` by `lap` of so many events.
+pub(crate) async fn laps(ground: &Ground, drain: &Drain, lap: u64) -> Result<Vec<Duration>> {
     match ground {
-        Ground::Postgres(ground) => postgres::drain(ground, drain).await,
-        Ground::Mysql(ground) => mysql::drain(ground, drain).await,
-        Ground::Sqlite(ground) => sqlite::drain(ground, drain).await,
+        Ground::Postgres(ground) => postgres::drain(ground, drain, lap).await,
+        Ground::Mysql(ground) => mysql::drain(ground, drain, lap).await,
+        Ground::Sqlite(ground) => sqlite::drain(ground, drain, lap).await,
     }
 }
 
@@ -81,10 +86,10 @@ fn drain_config(drain: &Drain) -> OutboxConfig {
 }
 
 /// Drains any store.
-async fn drain_store<S: RelayStore>(store: S, drain: &Drain) -> Result<Duration> {
+async fn drain_store<S: RelayStore>(store: S, drain: &Drain, lap: u64) -> Result<Vec<Duration>> {
     let counter = Arc::new(Counter::default());
     if let By::Relay(mode) = drain.by {
-        return relay_store(store, drain, mode, counter).await;
+        return relay_store(store, drain, lap, mode, counter).await;
     }
     let started = Instant::now();
     let outbox = Outbox::builder(store)
@@ -94,17 +99,18 @@ async fn drain_store<S: RelayStore>(store: S, drain: &Drain) -> Result<Duration>
             CountingHandler { counter: counter.clone(), trace: Trace::default() },
         )
         .start()?;
-    counter.reaches(drain.rows).await;
+    let ends = counter.laps(drain.rows, lap).await;
     close(&outbox).await?;
-    Ok(started.elapsed())
+    Ok(times(started, ends))
 }
 
 async fn relay_store(
     store: impl RelayStore,
     drain: &Drain,
+    lap: u64,
     mode: ClaimMode,
     counter: Arc<Counter>,
-) -> Result<Duration> {
+) -> Result<Vec<Duration>> {
     let config = RelayConfig {
         mode,
         batch: drain.batch,
@@ -113,9 +119,17 @@ async fn relay_store(
     };
     let handler = CountingHandler { counter: counter.clone(), trace: Trace::default() };
     let relay = Relay::builder(store).config(config).build(handler)?;
-    let started = Instant::now();
-    relay.run(counter.reaches(drain.rows)).await;
-    Ok(started.elapsed())
+    let (started, mut ends) = (Instant::now(), Vec::new());
+    relay.run(async { ends = counter.laps(drain.rows, lap).await }).await;
+    Ok(times(started, ends))
+}
+
+/// How long each lap took, the last one until now: what is handled must be settled as well.
+fn times(started: Instant, mut ends: Vec<Instant>) -> Vec<Duration> {
+    ends.pop();
+    ends.push(Instant::now());
+    let starts = std::iter::once(started).chain(ends.iter().copied());
+    starts.zip(&ends).map(|(start, end)| *end - start).collect()
 }
 
 /// An outbox with a handler that counts, and what waits for it.
@@ -162,6 +176,17 @@ impl Handler for CountingHandler {
 struct Counter(AtomicU64);
 
 impl Counter {
+    /// When each lap of so many was over, up to the last of `rows`.
+    async fn laps(&self, rows: u64, lap: u64) -> Vec<Instant> {
+        let (mut ends, mut reached) = (Vec::new(), 0);
+        while reached < rows {
+            reached = rows.min(reached + lap.max(1));
+            self.reaches(reached).await;
+            ends.push(Instant::now());
+        }
+        ends
+    }
+
     /// Looks now and then: a handler that wakes somebody for each event would be measured as well.
     async fn reaches(&self, count: u64) {
         while self.0.load(Ordering::Relaxed) < count {

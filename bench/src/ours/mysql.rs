@@ -50,13 +50,13 @@ pub(super) async fn writers(ground: &Ground, way: Way, clients: usize) -> Result
     Ok(writers)
 }
 
-pub(super) async fn drain(ground: &Ground, drain: &Drain) -> Result<Duration> {
+pub(super) async fn drain(ground: &Ground, drain: &Drain, lap: u64) -> Result<Vec<Duration>> {
     let retention = match drain.end {
         End::Keep => Retention::default(),
         End::Delete => Retention::DeleteWhenDone,
     };
     let store = ground.open(retention).await?;
-    let took = drain_store(store.clone(), drain).await?;
+    let took = drain_store(store.clone(), drain, lap).await?;
     store.close().await;
     Ok(took)
 }

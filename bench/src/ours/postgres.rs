@@ -125,13 +125,13 @@ pub(super) async fn hot(ground: &Ground, clients: usize, trace: Trace) -> Result
     Ok(Hot { writers: guarded(ground, &outbox, clients).await?, finish })
 }
 
-pub(super) async fn drain(ground: &Ground, drain: &Drain) -> Result<Duration> {
+pub(super) async fn drain(ground: &Ground, drain: &Drain, lap: u64) -> Result<Vec<Duration>> {
     let retention = match drain.end {
         End::Keep => Retention::default(),
         End::Delete => Retention::DeleteWhenDone,
     };
     let store = ground.open(retention).await?;
-    let took = drain_store(store.clone(), drain).await?;
+    let took = drain_store(store.clone(), drain, lap).await?;
     store.close().await;
     Ok(took)
 }

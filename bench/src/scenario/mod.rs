@@ -9,6 +9,7 @@ pub(crate) mod memory;
 pub(crate) mod publish;
 pub(crate) mod relay_batch;
 pub(crate) mod retained;
+pub(crate) mod snapshot;
 pub(crate) mod write_cost;
 
 use serde_json::Value;

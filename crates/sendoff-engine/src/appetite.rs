@@ -5,8 +5,12 @@ use std::time::Duration;
 /// Fewer bytes than this are asked for by nobody, however slow the line is. One row always comes.
 const LEAST_BYTES: usize = 16 * 1024;
 
-/// How many rows and bytes the next reading may bring: half as many after one that did not come in time,
-/// so that it is not repeated unchanged for ever, and more again after those that came early.
+/// An answer within this part of its time limit would have come in time if it were twice as large,
+/// with as much to spare.
+const EARLY: u32 = 4;
+
+/// How many rows and bytes the next claim or reading may bring: half as many after one that did not come
+/// in time, so that it is not repeated unchanged for ever, and more again after those that came early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Appetite {
     most: Portion,
@@ -38,14 +42,15 @@ impl Appetite {
             return;
         }
         if took > limit / 2 {
-            self.halve();
-        } else if took < limit / 4 {
+            self.timed_out(self.now);
+        } else if took <= limit / EARLY {
+            let twice = self.twice();
             // Only what was made use of says that more would have come in time as well.
             if got.bytes >= self.now.bytes / 2 {
-                self.now.bytes = self.now.bytes.saturating_mul(2).min(self.most.bytes);
+                self.now.bytes = twice.bytes;
             }
             if got.rows >= self.now.rows / 2 {
-                self.now.rows = self.now.rows.saturating_mul(2).min(self.most.rows);
+                self.now.rows = twice.rows;
             }
         }
         // A database may have to look at each row to know its size: not at many more than fit.
@@ -54,14 +59,36 @@ impl Appetite {
         self.now.rows = self.now.rows.min(fit);
     }
 
-    /// No answer came in time.
-    pub(crate) fn timed_out(&mut self) {
-        self.halve();
+    /// All that was asked for came, within `took` of the `limit` it had. Of a database that takes its
+    /// time whatever it is asked for, no less is asked: that would only make it slower.
+    pub(crate) fn filled(&mut self, took: Duration, limit: Duration) {
+        if took <= limit / EARLY {
+            self.now = self.twice();
+        }
     }
 
-    fn halve(&mut self) {
-        self.now.bytes = (self.now.bytes / 2).max(LEAST_BYTES).min(self.now.bytes);
-        self.now.rows = (self.now.rows / 2).max(1);
+    /// No answer came in time to the one who asked for this.
+    pub(crate) fn timed_out(&mut self, asked: Portion) {
+        let half = asked.half();
+        // Of two that asked at once, the second halves nothing a second time.
+        self.now =
+            Portion { rows: self.now.rows.min(half.rows), bytes: self.now.bytes.min(half.bytes) };
+    }
+
+    fn twice(&self) -> Portion {
+        Portion {
+            rows: self.now.rows.saturating_mul(2).min(self.most.rows),
+            bytes: self.now.bytes.saturating_mul(2).min(self.most.bytes),
+        }
+    }
+}
+
+impl Portion {
+    fn half(self) -> Self {
+        Self {
+            rows: (self.rows / 2).max(1),
+            bytes: (self.bytes / 2).max(LEAST_BYTES).min(self.bytes),
+        }
     }
 }
 
@@ -79,16 +106,26 @@ mod tests {
     #[test]
     fn what_does_not_come_in_time_is_asked_for_by_halves_and_never_as_nothing() {
         let mut appetite = Appetite::up_to(MOST);
-        appetite.timed_out();
+        appetite.timed_out(MOST);
         assert_eq!(appetite.portion(), portion(500, 4 << 20));
-        (0..30).for_each(|_| appetite.timed_out());
+        appetite.timed_out(MOST);
+        assert_eq!(
+            appetite.portion(),
+            portion(500, 4 << 20),
+            "asked for before the first was known"
+        );
+        (0..30).for_each(|_| appetite.timed_out(appetite.portion()));
         assert_eq!(appetite.portion(), portion(1, LEAST_BYTES));
+        appetite.filled(LIMIT, LIMIT);
+        assert_eq!(appetite.portion(), portion(1, LEAST_BYTES), "twice as much would be too much");
+        (0..30).for_each(|_| appetite.filled(LIMIT / EARLY, LIMIT));
+        assert_eq!(appetite.portion(), MOST);
     }
 
     #[test]
     fn it_grows_again_by_answers_that_were_early_and_used() {
         let mut appetite = Appetite::up_to(MOST);
-        (0..3).for_each(|_| appetite.timed_out());
+        (0..3).for_each(|_| appetite.timed_out(appetite.portion()));
         let Portion { rows, bytes } = appetite.portion();
         appetite.answered(portion(3, 300), Duration::ZERO, LIMIT);
         assert_eq!(appetite.portion(), portion(rows, bytes), "that was all there is");

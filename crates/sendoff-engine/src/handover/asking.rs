@@ -4,8 +4,8 @@ use std::time::Duration;
 use sendoff_core::Timestamp;
 use tokio::time::Instant;
 
-use super::appetite::{Appetite, Portion};
 use super::floor::Floor;
+use crate::appetite::{Appetite, Portion};
 use crate::lock::lock;
 use crate::store::{Claimed, StoreError};
 
@@ -34,22 +34,29 @@ impl Ask {
 }
 
 impl Asking {
-    /// Asks for `most` at once, with a look from the beginning at least once an interval.
+    /// Asks for `most` at once, with a look from the beginning every so often: after an interval, or
+    /// later where such looks are slow.
     pub(crate) fn new(most: Portion, interval: Duration, limit: Duration) -> Self {
         let floor = Floor::new(interval, Instant::now());
-        Self { state: Mutex::new((Appetite::new(most), floor)), limit }
+        Self { state: Mutex::new((Appetite::up_to(most), floor)), limit }
     }
 
-    /// What to ask for now.
+    /// How much to ask for now.
+    pub(crate) fn portion(&self) -> Portion {
+        lock(&self.state).0.portion()
+    }
+
+    /// What to ask for now, by somebody who does so at once: nobody else looks from the beginning
+    /// meanwhile.
     pub(crate) fn next(&self) -> Ask {
         let began = Instant::now();
-        let state = lock(&self.state);
-        Ask { portion: state.0.portion(), from: state.1.next(began), began }
+        let (appetite, floor) = &mut *lock(&self.state);
+        Ask { portion: appetite.portion(), from: floor.next(began), began }
     }
 
     /// The same, with nothing left out.
     pub(crate) fn next_whole(&self) -> Ask {
-        Ask { from: None, ..self.next() }
+        Ask { portion: self.portion(), from: None, began: Instant::now() }
     }
 
     /// These rows came. Says whether there may be more.
@@ -59,7 +66,7 @@ impl Asking {
         let full = ask.portion.is_filled_by(rows);
         let (appetite, floor) = &mut *lock(&self.state);
         if full {
-            appetite.was_answered(took, self.limit);
+            appetite.filled(took, self.limit);
         }
         floor.came_to(rows.iter().map(|row| row.was_due).max());
         if ask.from.is_none() {
@@ -73,7 +80,7 @@ impl Asking {
         let now = Instant::now();
         let (appetite, floor) = &mut *lock(&self.state);
         if matches!(error, StoreError::Timeout) {
-            appetite.was_too_much(ask.portion);
+            appetite.timed_out(ask.portion);
         }
         if ask.from.is_none() {
             floor.looked_whole(now.saturating_duration_since(ask.began), now);

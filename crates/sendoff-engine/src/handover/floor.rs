@@ -9,14 +9,15 @@ use tokio::time::Instant;
 /// snapshot keeps it from that: every look from the beginning then walks over all that was claimed
 /// since. So a look begins where the last one came to, but for one from the beginning every so often,
 /// which finds what became visible late: a transaction that took long to commit, a row that was
-/// released. Such looks take about a tenth of the time; where they are quick, nearly every one is.
+/// released. Such looks take about a tenth of the time, however long each takes, and one is made at a
+/// time; where they are quick, nearly every one is.
 #[derive(Debug)]
 pub(crate) struct Floor {
     /// The latest due time that the last look with any rows came to.
     seen: Option<Timestamp>,
     /// When the next look from the beginning may be made.
     whole_at: Instant,
-    /// The longest time from one look from the beginning to the next.
+    /// How long nobody else makes one while one is under way, or was given up.
     interval: Duration,
 }
 
@@ -29,8 +30,12 @@ impl Floor {
     }
 
     /// Where a look begins that is made now; `None` is the beginning.
-    pub(crate) fn next(&self, now: Instant) -> Option<Timestamp> {
-        if now >= self.whole_at { None } else { self.seen }
+    pub(crate) fn next(&mut self, now: Instant) -> Option<Timestamp> {
+        if now < self.whole_at {
+            return self.seen;
+        }
+        self.whole_at = now + self.interval;
+        None
     }
 
     /// A look ended, and came to rows due at `latest`, if to any.
@@ -45,7 +50,7 @@ impl Floor {
 
     /// A look from the beginning ended, however it did.
     pub(crate) fn looked_whole(&mut self, took: Duration, now: Instant) {
-        self.whole_at = now + took.saturating_mul(REST).min(self.interval);
+        self.whole_at = now + took.saturating_mul(REST);
     }
 
     /// How long until a look from the beginning may be made.
@@ -61,7 +66,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn slow_looks_from_the_beginning_take_a_tenth_of_the_time_and_come_each_interval_at_least() {
+    fn slow_looks_from_the_beginning_take_a_tenth_of_the_time() {
         let start = Instant::now();
         let mut floor = Floor::new(5 * SECOND, start);
         assert_eq!(floor.next(start), None, "nothing was seen yet");
@@ -73,8 +78,18 @@ mod tests {
         floor.came_to(None);
         assert_eq!(floor.next(start + SECOND / 2), Some(seen), "an empty look came to nothing");
         assert_eq!(floor.next(start + SECOND * 9 / 10), None);
-        floor.looked_whole(60 * SECOND, start);
-        assert_eq!(floor.whole_in(start), 5 * SECOND);
+        floor.looked_whole(2 * SECOND, start);
+        assert_eq!(floor.whole_in(start), 18 * SECOND, "whatever the interval is");
+    }
+
+    #[test]
+    fn one_look_from_the_beginning_is_made_at_a_time() {
+        let start = Instant::now();
+        let mut floor = Floor::new(5 * SECOND, start);
+        floor.came_to(Some(Timestamp::from_micros(7)));
+        assert_eq!(floor.next(start), None);
+        assert!(floor.next(start + SECOND).is_some(), "another is under way");
+        assert_eq!(floor.next(start + 5 * SECOND), None, "it was given up");
     }
 
     #[test]

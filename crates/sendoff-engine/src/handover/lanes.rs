@@ -7,7 +7,8 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 use tracing::info;
 
-use super::{Portion, Ticket};
+use super::Ticket;
+use crate::appetite::Portion;
 use crate::lock::lock;
 use crate::weight::weight;
 

@@ -1,7 +1,6 @@
 //! From a committed row to a worker: the two lanes, and what this node holds.
 
 mod alarm;
-mod appetite;
 mod asking;
 mod confirm;
 mod deadline;
@@ -11,11 +10,11 @@ mod intake;
 mod lanes;
 mod looks;
 mod poller;
+mod portion;
 mod ticket;
 mod turns;
 
 pub(crate) use alarm::Alarm;
-pub(crate) use appetite::Portion;
 pub(crate) use asking::{Ask, Asking};
 pub(crate) use confirm::Confirmer;
 pub(crate) use deadline::Deadline;

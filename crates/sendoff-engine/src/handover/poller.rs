@@ -6,7 +6,8 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, warn};
 
-use super::{Admission, Ask, Asking, Deadline, Handover, Parcel, Portion, Ticket, Turns};
+use super::{Admission, Ask, Asking, Deadline, Handover, Parcel, Ticket, Turns};
+use crate::appetite::Portion;
 use crate::config::{MIB, OutboxConfig};
 use crate::settle::{Completion, Completions};
 use crate::store::{Claim, Claimed, Held, OutboxStore, Outcome, StoreError, Suspects};
@@ -115,7 +116,7 @@ impl Poller {
                 self.suspects_in_turn().await?;
                 turns.over(began, Instant::now());
             } else if pass == Pass::NoRoom {
-                let room = self.handover.lanes.wait_for_cold_room(self.asking.next().portion);
+                let room = self.handover.lanes.wait_for_cold_room(self.asking.portion());
                 let turn = tokio::time::sleep_until(turns.next_at());
                 tokio::select! {
                     biased;
@@ -140,14 +141,15 @@ impl Poller {
     /// One claim, of as much as fits a batch; or two, where the first left something out.
     async fn pass(&self, reach: Reach) -> Result<Pass, StoreError> {
         loop {
+            let portion = self.fitting(self.asking.portion());
+            if !self.handover.lanes.cold_room().covers(portion) {
+                return Ok(Pass::NoRoom);
+            }
             let ask = match reach {
                 Reach::Onward => self.asking.next(),
                 Reach::Whole => self.asking.next_whole(),
             };
-            let ask = ask.with(self.fitting(ask.portion));
-            if !self.handover.lanes.cold_room().covers(ask.portion) {
-                return Ok(Pass::NoRoom);
-            }
+            let ask = ask.with(portion);
             let (until, epoch) = (Deadline::after(self.config.hold), self.store.epoch());
             let _look = self.handover.holds.looks.begin();
             let claimed = self.claim(&ask, Suspects::Skip).await;

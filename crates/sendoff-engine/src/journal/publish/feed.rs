@@ -98,10 +98,11 @@ impl<S: PublishStore> Feed<S> {
 
     /// One look, of as much as comes in time.
     async fn look(&self, reader: &mut TailReader, now: Instant) -> Result<Batch, TailError> {
-        reader.ask_for(lock(&self.appetite).portion());
+        let asked = lock(&self.appetite).portion();
+        reader.ask_for(asked);
         let limit = self.options.statement_limit();
         let Ok(looked) = timeout(limit, reader.look()).await else {
-            lock(&self.appetite).timed_out();
+            lock(&self.appetite).timed_out(asked);
             return Err(StoreError::Timeout.into());
         };
         let batch = looked?;

@@ -174,14 +174,14 @@ impl CatchUp {
         limit: Duration,
     ) -> Result<(Vec<Row>, Position), StoreError> {
         let mut reading = self.0.lock().await;
-        let Portion { rows, bytes } = reading.appetite.portion();
-        let page = Page { after, up_to, limit: rows.min(most), bytes };
+        let asked = reading.appetite.portion();
+        let page = Page { after, up_to, limit: asked.rows.min(most), bytes: asked.bytes };
         // Taken out, so that it is gone where this future is dropped or fails.
         let known = reading.source.take();
         let began = Instant::now();
         let look = timeout(limit, look(store, known, page)).await;
         let Ok(look) = look else {
-            reading.appetite.timed_out();
+            reading.appetite.timed_out(asked);
             return Err(StoreError::Timeout);
         };
         let (source, look) = look?;
