@@ -11,7 +11,7 @@
 //! - [`ordeal`]: what they go through: rows that others lock, processes that are stopped.
 //! - [`thorny`]: values that a driver's encoding could get wrong.
 //! - [`proxy`]: a server's door that can be slammed at a chosen moment.
-//! - [`clock`]: a clock that moves when told; [`wait`]: for what has no signal.
+//! - [`clock`]: a clock that moves when told; [`faketime`]: one for a server. [`wait`]: for what has no signal.
 //!
 //! Promise: the checker is a pure function of the history, and a case of the suite fails only where
 //! the contract in `sendoff_engine::store` is broken.
@@ -21,6 +21,7 @@
 pub mod acceptance;
 pub mod clock;
 pub mod conformance;
+pub mod faketime;
 pub mod history;
 pub mod journal;
 pub mod nodes;

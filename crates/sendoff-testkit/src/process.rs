@@ -39,7 +39,7 @@ impl Node {
         Self::start_under(&[], test, told)
     }
 
-    /// The same, run by another program: `["faketime", "+1h"]`.
+    /// The same, run by another program, which must become it: `["env", "TZ=UTC"]`.
     ///
     /// # Panics
     ///

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::error::Error;
 use super::keeper::Run;
 use super::start::up;
-use super::{Durability, Kind, pgbouncer};
+use super::{Durability, Kind, programs};
 use crate::run::say;
 
 /// What tests are given. Its servers stop when it is dropped.
@@ -38,7 +38,7 @@ impl Servers {
             Err(error) => (None, vec![Err(error)]),
         };
         let mut exports = Vec::new();
-        let mut errors = Vec::from_iter(pgbouncer::install().err());
+        let mut errors = programs::install();
         for outcome in outcomes {
             match outcome {
                 Ok(record) => exports.extend(record.exports),

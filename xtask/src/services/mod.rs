@@ -16,10 +16,10 @@ mod install;
 mod keeper;
 mod limits;
 mod mysql;
-mod pgbouncer;
 mod port;
 mod postgres;
 mod process;
+mod programs;
 mod start;
 mod state;
 

@@ -52,8 +52,13 @@ impl Place {
     }
 
     pub(crate) async fn on(variable: &str) -> Self {
+        Self::at(url_of(variable)).await
+    }
+
+    /// On the server of this URL.
+    pub(crate) async fn at(server: String) -> Self {
         let id = EventId::generate().to_string().replace('-', "");
-        let (server, database) = (url_of(variable), format!("t_{id}"));
+        let database = format!("t_{id}");
         let (host, _) = server.rsplit_once('/').unwrap();
         let url = format!("{host}/{database}");
         let place = Self { server, url, database };

@@ -1,10 +1,12 @@
 //! A server of the test's own, to be killed.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use sendoff_testkit::faketime::ServerClock;
 use tempfile::TempDir;
 
 /// A MariaDB server on loopback, with its data in a temporary folder.
@@ -13,12 +15,30 @@ pub(crate) struct Server {
     folder: TempDir,
     port: u16,
     options: &'static [&'static str],
+    /// Its own, if it does not go by this machine's.
+    clock: Option<ServerClock>,
     child: Option<Child>,
 }
 
 impl Server {
     /// `None` where no server is installed, which is a failure in CI.
     pub(crate) fn start(options: &'static [&'static str]) -> Option<Self> {
+        Self::start_by(options, |_| Some(None))
+    }
+
+    /// With a clock that can be stepped back; `None` also where that cannot be had.
+    pub(crate) fn start_with_clock() -> Option<Self> {
+        Self::start_by(&[], |folder| ServerClock::in_folder(folder).map(Some))
+    }
+
+    pub(crate) fn clock(&self) -> &ServerClock {
+        self.clock.as_ref().unwrap()
+    }
+
+    fn start_by(
+        options: &'static [&'static str],
+        clock: impl FnOnce(&Path) -> Option<Option<ServerClock>>,
+    ) -> Option<Self> {
         let Some((program, install)) = programs() else {
             assert!(std::env::var("CI").is_err(), "no MariaDB server is installed");
             let _ = writeln!(std::io::stderr(), "SKIPPED: no MariaDB server is installed");
@@ -26,7 +46,8 @@ impl Server {
         };
         let folder = TempDir::with_prefix("sendoff-mariadb-").unwrap();
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut server = Self { program, folder, port, options, child: None };
+        let clock = clock(folder.path())?;
+        let mut server = Self { program, folder, port, options, clock, child: None };
         let init = Command::new(install)
             .arg("--no-defaults")
             .arg(format!("--datadir={}", server.data().display()))
@@ -49,7 +70,10 @@ impl Server {
     pub(crate) fn up(&mut self) {
         let deadline = Instant::now() + Duration::from_secs(60);
         let log = std::fs::File::create(self.log()).unwrap();
-        let child = Command::new(&self.program)
+        let runner = self.clock.as_ref().map(ServerClock::runner).unwrap_or_default();
+        let mut line = runner.iter().map(OsString::from).chain([self.program.clone().into()]);
+        let child = Command::new(line.next().unwrap())
+            .args(line)
             .arg("--no-defaults")
             .arg(format!("--datadir={}", self.data().display()))
             .arg(format!("--socket={}", self.folder.path().join("sock").display()))
@@ -80,6 +104,9 @@ impl Server {
         let mut child = self.child.take().unwrap();
         let _ = child.kill();
         let _ = child.wait();
+        if let Some(clock) = &self.clock {
+            clock.forget(child.id());
+        }
     }
 
     fn data(&self) -> PathBuf {

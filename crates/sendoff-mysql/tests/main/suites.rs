@@ -11,22 +11,35 @@ use sendoff_engine::capture::{Begin, Capture, Commit, WriteError};
 use sendoff_engine::store::{Born, NewRow};
 use sendoff_mysql::{Layout, MysqlOptions, MysqlStore, Retention};
 use sendoff_testkit::acceptance::{End, Face, OutboxHarness};
-use sendoff_testkit::conformance::{ForeignLock, StoreHarness, async_trait};
+use sendoff_testkit::conformance::{ClockHarness, ForeignLock, StoreHarness, async_trait};
 use tokio::sync::Mutex;
 
 use crate::place::{MARIADB, MYSQL, Place, refusal};
+use crate::server::Server;
 
 struct Database {
     store: MysqlStore,
     conn: Mutex<Conn>,
     place: Place,
+    /// The server, if it is the test's own; it goes last.
+    server: Option<Server>,
 }
 
 impl Database {
     async fn with(server: &str, options: MysqlOptions) -> Self {
-        let place = Place::on(server).await;
+        Self::at(Place::on(server).await, options).await
+    }
+
+    async fn at(place: Place, options: MysqlOptions) -> Self {
         let store = place.store_with(options).await;
-        Self { store, conn: Mutex::new(place.conn().await), place }
+        Self { store, conn: Mutex::new(place.conn().await), place, server: None }
+    }
+
+    /// On a server with a clock of its own.
+    async fn with_clock() -> Option<Self> {
+        let server = Server::start_with_clock()?;
+        let database = Self::at(Place::at(server.url()).await, MysqlOptions::default()).await;
+        Some(Self { server: Some(server), ..database })
     }
 
     async fn keeping(server: &str) -> Self {
@@ -87,6 +100,13 @@ impl StoreHarness for Database {
     }
 }
 
+#[async_trait]
+impl ClockHarness for Database {
+    async fn step_back(&self, time: Duration) {
+        self.server.as_ref().unwrap().clock().step_back(time);
+    }
+}
+
 /// A row that an operator's open transaction has locked.
 struct Operator(Conn);
 
@@ -127,6 +147,13 @@ mod mariadb {
         use super::*;
 
         sendoff_testkit::store_suite!(Database::partitioned(MARIADB).await);
+    }
+
+    /// Fault 14.
+    mod a_clock_that_steps_back {
+        use super::*;
+
+        sendoff_testkit::clock_suite!(Database::with_clock().await);
     }
 
     mod relaying {

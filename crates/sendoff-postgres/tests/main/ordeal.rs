@@ -38,3 +38,11 @@ async fn a_batch_dropped_at_any_await_is_never_half_done() {
     };
     tokio::join!(case(ClaimMode::Lease), case(ClaimMode::Locked));
 }
+
+/// Fault 14.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_whose_clock_is_off_changes_nothing() {
+    let case =
+        async |kind| ordeal::a_node_whose_clock_is_off_changes_nothing(&nodes().await, kind).await;
+    tokio::join!(case(Kind::Outbox), case(Kind::Held), case(Kind::Locked));
+}

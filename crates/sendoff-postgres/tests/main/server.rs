@@ -1,9 +1,12 @@
 //! A server of the test's own, to be killed.
 
+use std::ffi::OsString;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use sendoff_testkit::faketime::ServerClock;
 use tempfile::TempDir;
 
 /// A PostgreSQL server on loopback, with its data in a temporary folder.
@@ -12,41 +15,70 @@ pub(crate) struct Server {
     settings: Vec<String>,
     folder: TempDir,
     port: u16,
+    /// Its own, if it does not go by this machine's.
+    clock: Option<ServerClock>,
     child: Option<Child>,
 }
 
 impl Server {
-    /// `None` where no server is installed.
+    /// `None` where no server is installed, which is a failure in CI.
     pub(crate) fn start() -> Option<Self> {
         Self::start_with(|_| Vec::new())
     }
 
     /// Like [`start`](Self::start), with settings; files they name can be put into the folder.
     pub(crate) fn start_with(settings: impl Fn(&Path) -> Vec<String>) -> Option<Self> {
-        let programs = programs()?;
+        let mut server = Self::new()?;
+        server.settings = settings(server.folder.path());
+        server.init();
+        Some(server)
+    }
+
+    /// With a clock that can be stepped back; `None` also where that cannot be had.
+    pub(crate) fn start_with_clock() -> Option<Self> {
+        let mut server = Self::new()?;
+        server.clock = Some(ServerClock::in_folder(server.folder.path())?);
+        server.init();
+        Some(server)
+    }
+
+    pub(crate) fn clock(&self) -> &ServerClock {
+        self.clock.as_ref().unwrap()
+    }
+
+    fn new() -> Option<Self> {
+        let Some(programs) = programs() else {
+            assert!(std::env::var("CI").is_err(), "no PostgreSQL server is installed");
+            let _ = writeln!(std::io::stderr(), "SKIPPED: no PostgreSQL server is installed");
+            return None;
+        };
+        Some(Self::of(programs))
+    }
+
+    fn of(programs: PathBuf) -> Self {
         let folder = TempDir::with_prefix("sendoff-pg-").unwrap();
         let port = free_port();
-        let mut server =
-            Self { programs, settings: settings(folder.path()), folder, port, child: None };
-        own(server.folder.path());
-        let data = server.data();
-        let init = server
+        Self { programs, settings: Vec::new(), folder, port, clock: None, child: None }
+    }
+
+    /// Makes its data, and starts it.
+    fn init(&mut self) {
+        own(self.folder.path());
+        let data = self.data();
+        let init = self
             .command("initdb")
             .args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-D"])
             .arg(&data)
             .stdout(Stdio::null())
             .status();
         assert!(init.unwrap().success());
-        server.up();
-        Some(server)
+        self.up();
     }
 
     /// A standby that follows this one, begun with a copy of it.
     pub(crate) fn standby(&self) -> Self {
-        let folder = TempDir::with_prefix("sendoff-pg-").unwrap();
-        own(folder.path());
-        let (programs, port) = (self.programs.clone(), free_port());
-        let mut standby = Self { programs, settings: Vec::new(), folder, port, child: None };
+        let mut standby = Self::of(self.programs.clone());
+        own(standby.folder.path());
         let copied = standby
             .command("pg_basebackup")
             .args(["-h", "127.0.0.1", "-U", "postgres", "-p", &self.port.to_string()])
@@ -89,7 +121,8 @@ impl Server {
 
     fn spawn(&self) -> Child {
         let log = std::fs::File::create(self.folder.path().join("log")).unwrap();
-        self.command("postgres")
+        let runner = self.clock.as_ref().map(ServerClock::runner).unwrap_or_default();
+        self.command_under(&runner, "postgres")
             .arg("-D")
             .arg(self.data())
             .args(["-c", "listen_addresses=127.0.0.1", "-c", &format!("port={}", self.port)])
@@ -115,6 +148,9 @@ impl Server {
         for pid in children.unwrap_or_default().split_whitespace() {
             let _ = Command::new("kill").args(["-9", pid]).stderr(Stdio::null()).status();
         }
+        if let Some(clock) = &self.clock {
+            clock.forget(pid);
+        }
         // Stale by now, and the next start must not take it for the new one.
         let _ = std::fs::remove_file(self.data().join("postmaster.pid"));
     }
@@ -123,14 +159,19 @@ impl Server {
         self.folder.path().join("data")
     }
 
-    /// PostgreSQL refuses to run as root.
     fn command(&self, program: &str) -> Command {
-        let program = self.programs.join(program);
-        if !is_root() {
-            return Command::new(program);
-        }
-        let mut command = Command::new("setpriv");
-        command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "--"]).arg(program);
+        self.command_under(&[], program)
+    }
+
+    /// PostgreSQL refuses to run as root.
+    fn command_under(&self, runner: &[String], program: &str) -> Command {
+        let account = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", "--"];
+        let account = if is_root() { &account[..] } else { &[] };
+        let account = account.iter().map(OsString::from);
+        let program = self.programs.join(program).into_os_string();
+        let mut line = account.chain(runner.iter().map(OsString::from)).chain([program]);
+        let mut command = Command::new(line.next().unwrap());
+        command.args(line);
         command
     }
 }

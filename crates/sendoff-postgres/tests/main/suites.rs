@@ -12,17 +12,20 @@ use sendoff_postgres::{
     Doorbell, Layout, PostgresOptions, PostgresStore, PreparedClient, Retention,
 };
 use sendoff_testkit::acceptance::{End, Face, OutboxHarness};
-use sendoff_testkit::conformance::{ForeignLock, StoreHarness, async_trait};
+use sendoff_testkit::conformance::{ClockHarness, ForeignLock, StoreHarness, async_trait};
 use tokio::sync::Mutex;
 use tokio_postgres::{Client, NoTls};
 
 use crate::place::{NEWER_SERVER, Place, SERVER, refusal};
+use crate::server::Server;
 
 struct Database {
     store: PostgresStore,
     client: Mutex<Client>,
     place: Place,
     partitioned: bool,
+    /// The server, if it is the test's own; it goes last.
+    server: Option<Server>,
 }
 
 impl Database {
@@ -34,7 +37,7 @@ impl Database {
         let options = PostgresOptions { retention, doorbell, ..place.options() };
         let store = place.store_with(options).await;
         let client = Mutex::new(place.client().await);
-        Self { store, client, place, partitioned: false }
+        Self { store, client, place, partitioned: false, server: None }
     }
 
     async fn keeping(server: &str) -> Self {
@@ -46,11 +49,26 @@ impl Database {
         let layout = Layout::Partitioned(Period::Day);
         let store = place.store_with(PostgresOptions { layout, ..place.options() }).await;
         let client = Mutex::new(place.client().await);
-        Self { store, client, place, partitioned: true }
+        Self { store, client, place, partitioned: true, server: None }
     }
 
     async fn deleting(server: &str) -> Self {
         Self::with(server, Retention::DeleteWhenDone, Doorbell::On).await
+    }
+
+    /// On a server with a clock of its own.
+    async fn with_clock() -> Option<Self> {
+        let server = Server::start_with_clock()?;
+        let place = Place::in_schema(server.url(), "public".to_owned());
+        let database = Self::at(place, Retention::default(), Doorbell::On).await;
+        Some(Self { server: Some(server), ..database })
+    }
+}
+
+#[async_trait]
+impl ClockHarness for Database {
+    async fn step_back(&self, time: Duration) {
+        self.server.as_ref().unwrap().clock().step_back(time);
     }
 }
 
@@ -130,6 +148,13 @@ mod deleting_what_is_done {
     use super::*;
 
     sendoff_testkit::store_suite!(Database::deleting(SERVER).await);
+}
+
+/// Fault 14.
+mod a_clock_that_steps_back {
+    use super::*;
+
+    sendoff_testkit::clock_suite!(Database::with_clock().await);
 }
 
 mod relaying {

@@ -11,7 +11,7 @@ use sendoff_engine::{Clock, Outbox};
 use sendoff_sqlite::{Retention, SqliteOptions, SqliteStore};
 use sendoff_testkit::acceptance::{End, Face, OutboxHarness};
 use sendoff_testkit::clock::ManualClock;
-use sendoff_testkit::conformance::{StoreHarness, async_trait};
+use sendoff_testkit::conformance::{ClockHarness, StoreHarness, async_trait};
 use tempfile::TempDir;
 
 struct File {
@@ -66,10 +66,12 @@ impl StoreHarness for File {
     async fn pass(&self, time: Duration) {
         self.clock.advance(time);
     }
+}
 
-    async fn step_back(&self, time: Duration) -> bool {
+#[async_trait]
+impl ClockHarness for File {
+    async fn step_back(&self, time: Duration) {
         self.clock.step_back(time);
-        true
     }
 }
 
@@ -83,6 +85,12 @@ mod deleting_what_is_done {
     use super::*;
 
     sendoff_testkit::store_suite!(File::with(Retention::DeleteWhenDone).await);
+}
+
+mod a_clock_that_steps_back {
+    use super::*;
+
+    sendoff_testkit::clock_suite!(Some(File::with(Retention::default()).await));
 }
 
 mod relaying {

@@ -30,12 +30,6 @@ pub trait StoreHarness: Send + Sync + 'static {
     /// really waits for one that cannot.
     async fn pass(&self, time: Duration);
 
-    /// Steps the store's clock back, where that can be done without harm to others; `false` says
-    /// that it cannot, and the cases about it pass unseen.
-    async fn step_back(&self, _time: Duration) -> bool {
-        false
-    }
-
     /// Locks one row as somebody else's transaction does (an operator's open `update`), held or not;
     /// `None` where rows cannot be locked one by one, and the cases about it pass unseen.
     async fn lock_row(&self, _id: EventId) -> Option<Box<dyn ForeignLock>> {
@@ -53,6 +47,13 @@ pub trait StoreHarness: Send + Sync + 'static {
     fn tick(&self) -> Duration {
         Duration::from_secs(1)
     }
+}
+
+/// A store whose clock can be moved without harm to others.
+#[async_trait]
+pub trait ClockHarness: StoreHarness<Store: Clone> {
+    /// Steps the store's clock back.
+    async fn step_back(&self, time: Duration);
 }
 
 /// A row that somebody else has locked.

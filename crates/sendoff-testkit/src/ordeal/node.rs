@@ -89,8 +89,9 @@ pub async fn play(kind: Kind, store: impl RelayStore) {
     let mode = match kind {
         Kind::Outbox => {
             let builder = Outbox::builder(store).config(outbox_config()).on(EVENT, handler);
-            let _outbox = builder.start().expect("a valid configuration");
+            // Before anything is begun: whoever waits for it listens to the rest.
             say("ready");
+            let _outbox = builder.start().expect("a valid configuration");
             return std::future::pending().await;
         }
         Kind::Held => ClaimMode::Lease,

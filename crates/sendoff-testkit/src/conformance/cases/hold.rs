@@ -1,7 +1,7 @@
-use sendoff_core::{Event, EventId, Token, limits};
+use sendoff_core::{Event, EventId, Token};
 use sendoff_engine::store::{Claim, ClaimStore, Held, Outcome};
 
-use crate::conformance::probe::{HOLD, due, event, hold_of, ids, sorted};
+use crate::conformance::probe::{HOLD, due, hold_of, ids, sorted};
 use crate::conformance::{Probe, StoreHarness};
 
 /// An extension counts from now, gives a new token and makes the old one stale. Holds S5.
@@ -110,45 +110,4 @@ pub async fn rescue_frees_impossible_holds_and_no_delays<H: StoreHarness>(probe:
     assert_eq!(probe.row(ordinary.id).await.due_at, ordinary.by.token().due_at());
     assert!(probe.row(delayed_id).await.due_at > probe.harness().now().await);
     assert_eq!(probe.store().rescue(probe.ticks(100)).await.expect("rescue"), 0);
-}
-
-/// A hold from before the clock stepped back is ahead of all time to come, until it is rescued.
-pub async fn a_hold_from_before_the_clock_stepped_back_is_rescued<H: StoreHarness>(
-    probe: &Probe<H>,
-) {
-    let held = probe.take_one("node").await;
-    if !probe.harness().step_back(probe.ticks(1_000)).await {
-        return;
-    }
-    assert!(probe.claim_all("node").await.is_empty());
-    assert_eq!(probe.store().rescue(probe.ticks(100)).await.expect("rescue"), 1);
-    // Created in what is the future now, it is not too young to be claimed either.
-    let patient = Claim { skip_recent: probe.ticks(1), ..probe.claim_by("node") };
-    assert_eq!(ids(&probe.claim(&patient).await), [held.id]);
-}
-
-/// Rows that nobody holds are rescued too: what was written while the clock was ahead is due when it
-/// would have been, had it been written now.
-pub async fn rows_from_before_the_clock_stepped_back_are_rescued<H: StoreHarness>(
-    probe: &Probe<H>,
-) {
-    let delayed = |ticks| {
-        let builder = Event::builder("late").delay(probe.ticks(ticks)).json_text("{}");
-        builder.build().expect("an event")
-    };
-    let rows = [event(), event(), delayed(5), delayed(5_000)].map(due);
-    let [first, second, soon, late] = [0, 1, 2, 3].map(|at: usize| rows[at].event.id());
-    probe.commit(&rows).await;
-    if !probe.harness().step_back(probe.ticks(1_000)).await {
-        return;
-    }
-    assert!(probe.claim_all("node").await.is_empty());
-    let (rescued, at) = probe.timed(probe.store().rescue(limits::HOLD)).await;
-    assert_eq!(rescued.expect("rescue"), 4);
-    at.assert_has(probe.row(first).await.created_at);
-    at.after(probe.ticks(5_000)).assert_has(probe.row(late).await.due_at);
-    assert_eq!(ids(&probe.claim_all("node").await), [first, second], "in their order");
-    probe.pass(5).await;
-    assert_eq!(ids(&probe.claim_all("node").await), [soon], "after its delay");
-    assert_eq!(probe.store().rescue(limits::HOLD).await.expect("rescue"), 0, "once is enough");
 }

@@ -3,6 +3,7 @@
 mod busy;
 mod bytes;
 mod claim;
+mod clock;
 mod hold;
 mod inspect;
 mod lock;
@@ -14,6 +15,7 @@ mod write;
 pub use busy::*;
 pub use bytes::*;
 pub use claim::*;
+pub use clock::*;
 pub use hold::*;
 pub use inspect::*;
 pub use lock::*;

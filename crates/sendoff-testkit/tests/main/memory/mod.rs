@@ -12,7 +12,7 @@ use sendoff_engine::capture::{Begin, Capture, Commit, CommitError, WriteError};
 use sendoff_engine::memory::{MemoryStore, MemoryTx, RowLock};
 use sendoff_engine::store::{Birth, Born, Claim, ClaimStore, NewRow};
 use sendoff_testkit::clock::ManualClock;
-use sendoff_testkit::conformance::{ForeignLock, StoreHarness, async_trait};
+use sendoff_testkit::conformance::{ClockHarness, ForeignLock, StoreHarness, async_trait};
 
 struct InMemory {
     clock: ManualClock,
@@ -66,13 +66,15 @@ impl StoreHarness for InMemory {
         self.clock.advance(time);
     }
 
-    async fn step_back(&self, time: Duration) -> bool {
-        self.clock.step_back(time);
-        true
-    }
-
     async fn lock_row(&self, id: EventId) -> Option<Box<dyn ForeignLock>> {
         self.store.lock_row(id).map(|lock| Box::new(Locked(lock)) as Box<dyn ForeignLock>)
+    }
+}
+
+#[async_trait]
+impl ClockHarness for InMemory {
+    async fn step_back(&self, time: Duration) {
+        self.clock.step_back(time);
     }
 }
 
@@ -87,6 +89,10 @@ impl ForeignLock for Locked {
 
 mod keeping_what_is_done {
     sendoff_testkit::store_suite!(super::InMemory::keeping());
+}
+
+mod a_clock_that_steps_back {
+    sendoff_testkit::clock_suite!(Some(super::InMemory::keeping()));
 }
 
 mod deleting_what_is_done {
