@@ -32,7 +32,7 @@ pub(super) struct Relay {
 }
 
 /// Rows that were claimed.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Held {
     pub(super) ids: Vec<Uuid>,
     pub(super) tokens: Vec<SystemTime>,
@@ -65,16 +65,32 @@ impl Relay {
         Ok(held)
     }
 
-    /// One statement for all of them.
-    pub(super) async fn settle(&self, Held { ids, tokens }: &Held) -> Result<()> {
-        let (outcomes, attempts) = (vec![DONE; ids.len()], vec![None::<i32>; ids.len()]);
-        let errors = vec![None::<&str>; ids.len()];
-        let all: [&(dyn ToSql + Sync); 5] = [ids, tokens, &outcomes, &attempts, &errors];
-        let settled = match self.statements {
-            Statements::Store => self.client.query(&self.settle, &all).await?.len() as u64,
-            Statements::Plain => self.client.execute(&self.settle, &all[..2]).await?,
-        };
-        ensure!(settled == ids.len() as u64, "{settled} of {} rows were settled", ids.len());
+    /// One statement for all of them; and again for those of which a claim beside it had a lock for a
+    /// moment, which it answers instead of waiting.
+    pub(super) async fn settle(&self, held: &Held) -> Result<()> {
+        let mut left = held.clone();
+        while !left.ids.is_empty() {
+            let count = left.ids.len();
+            let (outcomes, attempts) = (vec![DONE; count], vec![None::<i32>; count]);
+            let errors = vec![None::<&str>; count];
+            let Held { ids, tokens } = &left;
+            let all: [&(dyn ToSql + Sync); 5] = [ids, tokens, &outcomes, &attempts, &errors];
+            if self.statements == Statements::Plain {
+                let settled = self.client.execute(&self.settle, &all[..2]).await?;
+                ensure!(settled == count as u64, "{settled} of {count} rows were settled");
+                return Ok(());
+            }
+            let mut busy = Held::default();
+            let answers = self.client.query(&self.settle, &all).await?;
+            ensure!(answers.len() == count, "{} of {count} rows were settled", answers.len());
+            for answer in answers.iter().filter(|answer| !answer.get::<_, bool>("applied")) {
+                let id = answer.try_get("event_id")?;
+                let token = ids.iter().zip(tokens).find(|(known, _)| **known == id);
+                busy.ids.push(id);
+                busy.tokens.extend(token.map(|(_, token)| *token));
+            }
+            left = busy;
+        }
         Ok(())
     }
 }
