@@ -97,7 +97,11 @@ impl Engine {
             hold: config.hold,
             shortest_hold,
             statement_limit: config.statement_limit(),
-            refusals: Refusals { delay: config.retry_max, max_attempts: config.max_attempts },
+            refusals: Refusals {
+                patience: config.hold,
+                delay: config.retry_max,
+                max_attempts: config.max_attempts,
+            },
         };
         let writer = SettleWriter::new(store.clone(), handover.clone(), completed, pace);
         let writer = Arc::new(tokio::sync::Mutex::new(writer));

@@ -338,7 +338,8 @@ impl Inner {
 
     fn terms(&self) -> Terms {
         let RelayConfig { hold, retry_max, max_attempts, .. } = self.config;
-        let refusals = Refusals { delay: retry_max, max_attempts };
+        // Something else must be written while the batch is held.
+        let refusals = Refusals { patience: hold / 2, delay: retry_max, max_attempts };
         Terms { hold, limit: self.config.statement_limit(), refusals }
     }
 

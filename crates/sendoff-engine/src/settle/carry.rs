@@ -185,7 +185,7 @@ impl<B> Carry<B> {
         let mut ended = Vec::with_capacity(batch.len());
         for mut item in batch {
             if busy.contains(&item.id()) {
-                let at = now + item.wait(self.waits.row);
+                let at = now + item.wait_for_lock(self.waits.row);
                 self.put(vec![item], at, true);
                 continue;
             }
@@ -209,7 +209,8 @@ impl<B> Carry<B> {
         }
         let mut abandoned = Vec::new();
         for mut item in batch {
-            item.refusals += 1;
+            let since = *item.refused.get_or_insert(now);
+            item.refusals = self.refusals.next(item.refusals, now.duration_since(since));
             let (id, refusals) = (item.id(), item.refusals);
             warn!(event.id = %id, refusals, reason, "settlement refused");
             let Item { attempt, settlement, .. } = &item;
@@ -219,7 +220,7 @@ impl<B> Carry<B> {
                     self.put(vec![item], now, false);
                 }
                 AfterRefusal::Again => {
-                    let at = now + item.wait(self.waits.row);
+                    let at = now + item.wait(self.refusals.longest_pause());
                     self.put(vec![item], at, false);
                 }
                 AfterRefusal::Abandon => abandoned.push(item),
@@ -299,7 +300,8 @@ mod tests {
 
     fn carry() -> Carry<()> {
         let waits = Waits { row: 200 * MILLI, database: 1_000 * MILLI };
-        Carry::new(waits, Refusals { delay: MILLI, max_attempts: 3 })
+        let patience = Duration::ZERO;
+        Carry::new(waits, Refusals { patience, delay: MILLI, max_attempts: 3 })
     }
 
     fn items(count: u8) -> Vec<Item<()>> {
@@ -320,7 +322,7 @@ mod tests {
         let (mut carry, mut now) = (carry(), Instant::now());
         let busy = items(1)[0].id();
         let mut batch = items(3);
-        for pause in [50, 100, 200, 200] {
+        for pause in [2, 4, 8, 16, 32, 64, 128, 200, 200] {
             let settled = Settled { busy: vec![busy], ..all(&batch[1..]) };
             let over = carry.answered(batch, Ok(settled), now);
             assert!(over.iter().all(|over| over.fate == Fate::Applied));

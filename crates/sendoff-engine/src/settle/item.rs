@@ -1,11 +1,15 @@
 use std::time::Duration;
 
 use sendoff_core::{Attempt, EventId};
+use tokio::time::Instant;
 
 use super::text::storable;
 use crate::store::{Held, Outcome, Settlement};
 
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// The first pause of a row that is busy: a claim beside its settlement has it locked for a moment,
+/// where it saw the row before it was held.
+const MOMENT: Duration = Duration::from_millis(2);
 
 /// One settlement, with what its bearer needs when it is over.
 #[derive(Debug)]
@@ -17,6 +21,8 @@ pub(crate) struct Item<B> {
     /// Whether it was sent before, and nobody knows what became of it.
     pub(super) in_doubt: bool,
     pub(super) refusals: u32,
+    /// Since when it is refused.
+    pub(super) refused: Option<Instant>,
     /// How long it waited the last time.
     pause: Duration,
 }
@@ -47,7 +53,7 @@ impl<B> Item<B> {
     pub(crate) fn new(held: Held, outcome: Outcome, attempt: Option<Attempt>, bearer: B) -> Self {
         let settlement = Settlement { held, outcome: outcome.with_text(storable) };
         let (in_doubt, refusals, pause) = (false, 0, Duration::ZERO);
-        Self { settlement, bearer, attempt, in_doubt, refusals, pause }
+        Self { settlement, bearer, attempt, in_doubt, refusals, refused: None, pause }
     }
 
     /// Goes by the hold as it is now: while it waited, its row may have been extended, or have run
@@ -65,7 +71,16 @@ impl<B> Item<B> {
 
     /// The next pause: twice the last one, up to `longest`.
     pub(super) fn wait(&mut self, longest: Duration) -> Duration {
-        self.pause = (self.pause * 2).max(FIRST_PAUSE).min(longest);
+        self.pause_from(FIRST_PAUSE, longest)
+    }
+
+    /// The next pause of a row that is busy.
+    pub(super) fn wait_for_lock(&mut self, longest: Duration) -> Duration {
+        self.pause_from(MOMENT, longest)
+    }
+
+    fn pause_from(&mut self, first: Duration, longest: Duration) -> Duration {
+        self.pause = (self.pause * 2).max(first).min(longest);
         self.pause
     }
 }

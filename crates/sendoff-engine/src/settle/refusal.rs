@@ -10,6 +10,9 @@ use crate::store::Outcome;
 /// What a settlement that was refused becomes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Refusals {
+    /// How long the same is tried again before anything else is written: a constraint or a trigger may
+    /// be on its way out, and what was delivered is not delivered again for it.
+    pub(crate) patience: Duration,
     /// The delay before an event runs again whose success could not be recorded.
     pub(crate) delay: Duration,
     pub(crate) max_attempts: u32,
@@ -20,7 +23,7 @@ pub(crate) struct Refusals {
 pub(crate) enum AfterRefusal {
     /// Send this instead, now.
     Instead(Outcome),
-    /// Send it again after a pause: a constraint or a trigger may be on its way out.
+    /// Send it again after a pause.
     Again,
     /// Nothing we could write is taken.
     Abandon,
@@ -31,6 +34,17 @@ const INSTEAD: u32 = 4;
 const ABANDON: u32 = 7;
 
 impl Refusals {
+    /// The number of the next refusal, when the first was so long ago.
+    pub(crate) fn next(&self, number: u32, since: Duration) -> u32 {
+        let next = number.saturating_add(1);
+        if since < self.patience { next.min(INSTEAD - 1) } else { next }
+    }
+
+    /// The longest pause between two of them.
+    pub(crate) fn longest_pause(&self) -> Duration {
+        self.patience / 8
+    }
+
     /// After the refusal with this number, from 1, for this `reason`: first the same in plain
     /// characters, then again, then as a failed attempt that counts, so that an event whose end
     /// cannot be recorded is not delivered for ever. `attempt` is none where nothing ran.
@@ -67,7 +81,19 @@ impl Refusals {
 mod tests {
     use super::*;
 
-    const RULES: Refusals = Refusals { delay: Duration::from_secs(60), max_attempts: 3 };
+    const RULES: Refusals = Refusals {
+        patience: Duration::from_secs(30),
+        delay: Duration::from_secs(60),
+        max_attempts: 3,
+    };
+
+    #[test]
+    fn while_there_is_patience_nothing_else_is_written() {
+        let (early, late) = (Duration::from_secs(29), Duration::from_secs(30));
+        let numbers: Vec<_> = [0, 1, 2, 3].map(|number| RULES.next(number, early)).into();
+        assert_eq!(numbers, [1, 2, 3, 3]);
+        assert_eq!((RULES.next(3, late), RULES.next(4, late)), (4, 5));
+    }
 
     #[test]
     fn a_refused_settlement_is_cleaned_then_counted_then_abandoned() {

@@ -10,7 +10,7 @@ use sendoff_engine::capture::WriteError;
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::relay::{BatchReport, ClaimMode, Consumer, Relay, RelayConfig, RelayCounters};
 use sendoff_engine::store::{Outcome, Row, StoreError};
-use sendoff_testkit::wait::eventually;
+use sendoff_testkit::wait::{eventually, within};
 
 use tokio::time::Instant;
 
@@ -161,7 +161,7 @@ async fn a_success_that_cannot_be_recorded_is_counted_and_ends() {
             counted.fetch_add(1, Ordering::Relaxed);
             async { Ok(()) }
         });
-        let end = eventually("its end", async || statuses(&store, Status::Dead) == 1);
+        let end = within(180 * second, "its end", async || statuses(&store, Status::Dead) == 1);
         relay.unwrap().run(end).await;
         assert_eq!(statuses(&store, Status::Done), 4);
         assert_eq!(runs.load(Ordering::Relaxed), 4 + 3, "{mode:?}");

@@ -10,13 +10,16 @@ use crate::error::{code, explained};
 use crate::store::MysqlStore;
 use crate::wire::{Literal, is_storable};
 
-/// Bytes of payload and headers in one statement, of which each makes two digits. Servers refuse a
+/// Bytes of values in one statement, of which each makes two digits. Servers refuse a
 /// packet of more than 4 MiB, 16 MiB or 64 MiB, as they are set.
 const BYTES_PER_STATEMENT: usize = 3 * 512 * 1024;
 
 /// The same of a write that must be one statement, whatever is in it. As digits it is below the 16 MiB that
 /// MariaDB takes unless told otherwise; MySQL takes 64 MiB.
 const BYTES_PER_WRITE: usize = 7 * 1024 * 1024;
+
+/// What a row takes besides its texts: its id, its times, and what stands between values.
+const BYTES_PER_ROW: usize = 128;
 
 /// The rows of one statement.
 #[derive(Default)]
@@ -46,7 +49,7 @@ impl<'a> Draft<'a> {
         let mut drafts: Vec<Self> = Vec::new();
         for row in rows {
             let row = DraftRow::new(row)?;
-            let bytes = row.payload.len() + row.headers.as_ref().map_or(0, String::len);
+            let bytes = row.bytes();
             match drafts.last_mut() {
                 Some(draft) if draft.has_room_for(bytes) => {
                     draft.bytes += bytes;
@@ -67,7 +70,7 @@ impl<'a> Draft<'a> {
         let mut draft = Self::default();
         for row in rows {
             let row = DraftRow::new(row)?;
-            draft.bytes += row.payload.len() + row.headers.as_ref().map_or(0, String::len);
+            draft.bytes += row.bytes();
             draft.rows.push(row);
         }
         if draft.bytes > BYTES_PER_WRITE {
@@ -110,6 +113,13 @@ impl<'a> Draft<'a> {
 const COLUMNS: usize = 14;
 
 impl<'a> DraftRow<'a> {
+    /// What it adds to a statement.
+    fn bytes(&self) -> usize {
+        let texts = self.names.into_iter().chain([Some(self.content_type), self.locked_by]);
+        let texts: usize = texts.flatten().map(str::len).sum();
+        BYTES_PER_ROW + texts + self.headers.as_ref().map_or(0, String::len) + self.payload.len()
+    }
+
     fn new(row: &'a NewRow) -> Result<Self, WriteError> {
         let event = &row.event;
         if !is_storable(event.occurred_at()) {

@@ -382,3 +382,26 @@ async fn a_closed_store_refuses_everything() {
     assert!(matches!(store.counts().await, Err(StoreError::Closed)));
     assert_eq!(place.rows().await, 0);
 }
+
+/// Everything in a row counts, not its payload alone: the server would end the connection, and with it
+/// the caller's transaction.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_does_not_fit_into_a_packet_is_refused_and_the_transaction_lives() {
+    let place = Place::new().await;
+    let outbox = Outbox::writer_only(place.store().await);
+    let mut conn = place.conn().await;
+    let name = "n".repeat(60);
+    let many = |count| {
+        let event = |_| {
+            let event = Event::builder(name.as_str()).aggregate(&*name, &*name).tenant_id(&*name);
+            event.ordering_key(&*name).bytes(vec![7; 1_800]).build().unwrap()
+        };
+        (0..count).map(event).collect::<Vec<_>>()
+    };
+    let mut tx = conn.start_transaction(TxOpts::default()).await.unwrap();
+    let refused = outbox.write_all(&mut tx, many(4_000)).await.unwrap_err();
+    assert!(matches!(refused, WriteError::TooLarge { .. }), "{refused:?}");
+    drop(outbox.write_all(&mut tx, many(3_000)).await.unwrap());
+    tx.commit().await.unwrap();
+    assert_eq!(place.rows().await, 3_000);
+}

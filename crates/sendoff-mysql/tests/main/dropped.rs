@@ -25,7 +25,7 @@ fn moments() -> impl Iterator<Item = Duration> {
 async fn sqlx_alone_waits_for_ever_after_it_was_dropped_while_it_prepared() {
     let place = Place::new().await;
     let marks = format!("select 0 in ({}0)", "?,".repeat(10_000));
-    for micros in (0..40).map(|n| 250 * n) {
+    for micros in (0..200).map(|n| 250 * n) {
         let mut conn = MySqlConnection::connect(&place.url).await.unwrap();
         let mut query = ::sqlx::query(AssertSqlSafe(marks.clone())).persistent(false);
         for _ in 0..10_000 {
