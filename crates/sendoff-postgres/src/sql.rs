@@ -86,6 +86,9 @@ statements!(
         TIMESTAMPTZ_ARRAY, JSONB_ARRAY, BYTEA_ARRAY, UUID_ARRAY, UUID_ARRAY, INT2_ARRAY,
         TEXT_ARRAY, TEXT_ARRAY, INT8
     ],
+    journal_append_held: [
+        INT4_ARRAY, UUID, TEXT, TEXT_ARRAY, TEXT, TIMESTAMPTZ, JSONB, BYTEA, UUID, UUID
+    ],
     journal_append_in: [
         INT4_ARRAY, BOOL_ARRAY, INT4, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY,
         TIMESTAMPTZ_ARRAY, JSONB_ARRAY, BYTEA_ARRAY, UUID_ARRAY, UUID_ARRAY, INT2_ARRAY,
@@ -103,6 +106,7 @@ statements!(
     journal_followers: [],
     journal_give: [TEXT, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY],
     journal_head: [],
+    journal_hold: [INT4_ARRAY, BOOL_ARRAY, INT4, INT4],
     journal_holders: [],
     journal_join: [TEXT, INT4, INTERVAL, INTERVAL, INT8_ARRAY],
     journal_keeper_lock: [],
@@ -120,6 +124,7 @@ statements!(
     journal_ranges: [BOOL],
     journal_read: [INT2_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8],
     journal_read_from_last: [INT2_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8, INT2_ARRAY, TEXT_ARRAY, TEXT_ARRAY],
+    journal_read_tag: [TEXT, TEXT_ARRAY, INT8, INT8, INT8, INT8, TEXT, TEXT_ARRAY],
     journal_register: [TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY],
     journal_schema_known: [],
     journal_schema_version: [],

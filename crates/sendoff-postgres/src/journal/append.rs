@@ -138,6 +138,14 @@ impl<'p> One<'p> {
             &params.causations[0],
         ]
     }
+
+    /// What `journal_append_held` is given: of the keys only those that are not held yet.
+    pub(super) fn beside<'h>(&'h self, missing: &'h Vec<i32>) -> [&'h (dyn ToSql + Sync); 10] {
+        let [_, _, fact @ ..] = self.in_order();
+        let mut params: [&(dyn ToSql + Sync); 10] = [missing; 10];
+        params[1..].copy_from_slice(&fact);
+        params
+    }
 }
 
 /// Outcomes of the function `journal_append`.

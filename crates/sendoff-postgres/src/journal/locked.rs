@@ -18,10 +18,11 @@ use crate::error::failed;
 use crate::link::{Kept, Params as ToServer, Taken};
 use crate::sql::Statement;
 
-/// A process that stops while it decides holds others up for no longer than this. In the transaction and
-/// not in the session, so that it is so behind a pooler as well.
-const BEGIN: &str = "begin isolation level read committed; \
-                     set local idle_in_transaction_session_timeout = '3s'";
+/// A statement behind the locks sees what is committed by then.
+const BEGIN: &str = "begin isolation level read committed";
+
+/// A process that stops while it decides holds others up for no longer than this, in milliseconds.
+const SILENCE: i32 = 3_000;
 
 /// How often the locks are asked for where a deadlock took them back.
 const TRIES: u32 = 8;
@@ -39,8 +40,9 @@ pub(super) async fn lock<'s>(
         tries += 1;
         let lent = journal.connections().lend().await?;
         let session = lent.link().take().await?;
-        let transaction = Transaction { journal, lent, session };
-        let error = match transaction.begin(query, &reading).await {
+        let (held, alone) = columns(&Locks::of_decision(query));
+        let transaction = Transaction { journal, lent, session, held };
+        let error = match transaction.begin(&alone, &reading).await {
             Ok((mark, found)) => {
                 return Ok(Locked { mark, found, transaction: Box::new(transaction) });
             }
@@ -60,6 +62,8 @@ struct Transaction<'s> {
     journal: &'s PostgresJournal,
     lent: Lent<'s>,
     session: Taken,
+    /// Keys of the locks it has.
+    held: Vec<i32>,
 }
 
 impl Transaction<'_> {
@@ -70,18 +74,17 @@ impl Transaction<'_> {
     /// Locks, and in a statement behind them, which sees what is committed by then, reads.
     async fn begin(
         &self,
-        query: &Query,
+        alone: &Vec<bool>,
         reading: &Reading,
     ) -> Result<(Position, Found), StoreError> {
         let (sql, kept) = (self.journal.sql(), self.kept());
         let prepared =
-            self.session.prepare(&[&sql.journal_decide, reading.statement(sql)], kept).await;
+            self.session.prepare(&[&sql.journal_hold, reading.statement(sql)], kept).await;
         prepared.map_err(failed)?;
-        let (keys, alone) = columns(&Locks::of_decision(query));
         let patience = self.journal.options().patience();
         let (begun, mark, rows) = join3(
             self.session.execute(BEGIN),
-            self.session.query(&sql.journal_decide, &[&keys, &alone, &patience], kept),
+            self.session.query(&sql.journal_hold, &[&self.held, alone, &patience, &SILENCE], kept),
             self.rows(reading),
         )
         .await;
@@ -96,13 +99,18 @@ impl Transaction<'_> {
         self.session.query(statement, &reading.in_order(), self.kept()).await
     }
 
-    /// Appends and commits. No row means that an id is there already, and that nothing was changed.
+    /// Appends and commits. No row, or an id that is taken, means that one is there already, and that
+    /// nothing was changed.
     async fn end(&self, append: &Append) -> Result<Vec<Row>, AppendError> {
         // The locks are its condition.
         let append = Append::new(append.facts().to_vec(), None)?;
         let params = Params::new(self.journal, &append)?;
         match One::of(&params) {
-            Some(one) => self.send(&self.journal.sql().journal_append_one, &one.in_order()).await,
+            Some(one) => {
+                let missing = params.keys.iter().filter(|key| !self.held.contains(key));
+                let missing = missing.copied().collect();
+                self.send(&self.journal.sql().journal_append_held, &one.beside(&missing)).await
+            }
             None => self.send(&self.journal.sql().journal_append, &params.in_order()).await,
         }
     }
@@ -139,9 +147,18 @@ impl LockedDecision for Transaction<'_> {
     async fn append(self: Box<Self>, append: &Append) -> Result<Vec<Receipt>, AppendError> {
         let journal = self.journal;
         match self.end(append).await {
-            Ok(rows) => {
+            Ok(rows) if !rows.is_empty() => {
                 self.give_back().await;
-                if rows.is_empty() { journal.append(append).await } else { receipts(append, &rows) }
+                receipts(append, &rows)
+            }
+            Ok(_) => {
+                self.give_back().await;
+                journal.append(append).await
+            }
+            // Perhaps by the same call, whose answer was lost.
+            Err(AppendError::IdTaken) => {
+                self.release().await;
+                journal.append(append).await
             }
             Err(error) => {
                 self.release().await;

@@ -1,7 +1,7 @@
 use futures_util::TryStreamExt;
 use sendoff_core::journal::{Fact, Position, Query, Recorded};
-use sendoff_core::limits;
-use sendoff_engine::journal::{AppendError, fold};
+use sendoff_core::{BoxError, limits};
+use sendoff_engine::journal::{AppendError, Fold, fold};
 use sendoff_postgres::{Doorbell, JournalOptions, PostgresOptions};
 
 use super::{Log, fact, journal, journal_with, options, settled, tag, tagged, tail};
@@ -82,12 +82,19 @@ async fn behind_a_transaction_pooler_it_works_the_same() {
     let server = PostgresOptions { doorbell: Doorbell::Off, ..place.options() };
     let journal = journal_with(&place, JournalOptions { server, ..options(&place) }).await;
     journal.append([fact("a", &["w=1"])]).await.unwrap();
-    let count = fold(tagged("w=1"), 0, |count: &mut u32, _| {
-        *count += 1;
-        Ok(())
-    });
-    let decided = journal.decide(count).await.unwrap();
+    let count = || {
+        fold(tagged("w=1"), 0, |count: &mut u32, _| {
+            *count += 1;
+            Ok(())
+        })
+    };
+    let decided = journal.decide(count()).await.unwrap();
     assert_eq!(decided.model.state, 1);
     journal.append_if([fact("b", &["w=1"])], decided.condition).await.unwrap();
-    assert_eq!(settled(&mut tail(&journal).await).await.0, [1, 2]);
+    let third = |model: Fold<u32, _>| {
+        assert_eq!(model.state, 2);
+        Ok::<_, BoxError>(vec![fact("c", &["w=1"])])
+    };
+    assert_eq!(journal.execute_locked(count, third).await.unwrap().tries, 1);
+    assert_eq!(settled(&mut tail(&journal).await).await.0, [1, 2, 3]);
 }

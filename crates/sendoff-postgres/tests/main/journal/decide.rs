@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use sendoff_core::BoxError;
-use sendoff_core::journal::{Append, Item, Position, Query, Recorded};
+use sendoff_core::journal::{Append, Fact, Item, Position, Query, Recorded};
+use sendoff_core::{BoxError, Event};
 use sendoff_engine::journal::{
     AppendError, DecideError, ExecuteError, JournalStore, Model, Page, fold,
 };
@@ -95,4 +95,60 @@ async fn a_decision_that_falls_silent_under_its_locks_is_ended_by_the_server() {
     let answer = silent.transaction.append(&late).await;
     assert!(matches!(answer, Err(AppendError::Store(_))), "{answer:?}");
     assert_eq!(journal.decide(Count::of(tagged("w=1"))).await.unwrap().model.facts.len(), 2);
+}
+
+/// A fact that is there already is no new one, whoever has its locks; and another under its id is refused.
+#[tokio::test]
+async fn what_is_decided_under_locks_and_was_appended_before_is_known() {
+    let place = Place::new();
+    let journal = journal(&place).await;
+    let known = fact("a", &["w=1"]);
+    journal.append([known.clone()]).await.unwrap();
+    let model = || Count::of(tagged("w=1"));
+
+    let again = |_| Ok::<_, BoxError>(vec![known.clone()]);
+    let done = journal.execute_locked(model, again).await.unwrap();
+    assert_eq!((done.receipts[0].position, done.receipts[0].fresh), (position(1), false));
+
+    let other = Event::builder("b").id(known.id()).bytes("{}");
+    let other = Fact::builder(other).tag("w", "1").build().unwrap();
+    let answer = journal.execute_locked(model, |_| Ok::<_, BoxError>(vec![other.clone()])).await;
+    assert!(matches!(answer, Err(ExecuteError::Append(AppendError::IdTaken))), "{answer:?}");
+    // The keys are free again.
+    let next = |_| Ok::<_, BoxError>(vec![fact("c", &["w=1"])]);
+    let done = journal.execute_locked(model, next).await.unwrap();
+    assert!(done.receipts[0].fresh);
+}
+
+/// A tag's facts are read in another way than what several tags or types mean, and it is the same.
+#[tokio::test]
+async fn facts_with_a_tag_are_the_same_however_they_are_read() {
+    let place = Place::new();
+    let journal = journal(&place).await;
+    for event_type in ["a", "closed", "b", "closed", "a", "b", "c"] {
+        journal.append([fact(event_type, &["w=1"]), fact(event_type, &["w=2"])]).await.unwrap();
+    }
+    let one = || Item::any().tagged(tag("w=1"));
+    let (closing, nowhere) = (one().of_type("closed"), one().of_type("d"));
+    let page = Page { after: Position::START, up_to: Position::END, limit: 100, bytes: 100_000 };
+    let positions = async |query: Query, closing: Option<Query>| {
+        let store = journal.store();
+        let found = match closing {
+            Some(closing) => store.read_from_last(&query, &closing, page).await.unwrap(),
+            None => store.read(&query, page).await.unwrap(),
+        };
+        found.facts.iter().map(|fact| fact.position.get()).collect::<Vec<_>>()
+    };
+    for item in [one(), one().of_type("a"), one().of_type("b").of_type("c")] {
+        for closing in [None, Some(&closing), Some(&nowhere), Some(&one())] {
+            // With another item, which nothing has, it is no longer one tag.
+            let with_other = |item: &Item| {
+                Query::of(item.clone()).or(Query::of(Item::any().tagged(tag("w=none"))))
+            };
+            let by_tag = positions(Query::of(item.clone()), closing.cloned().map(Query::of)).await;
+            let searched = positions(with_other(&item), closing.map(with_other)).await;
+            assert_eq!(by_tag, searched, "{item:?} from {closing:?}");
+        }
+    }
+    assert_eq!(positions(Query::of(one()), Some(Query::of(closing))).await, [7, 9, 11, 13]);
 }
