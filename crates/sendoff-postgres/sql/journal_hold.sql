@@ -5,7 +5,7 @@
 -- silent for longer than `$4` milliseconds. Both are set in the transaction and not in the session, so
 -- that it is so behind a pooler as well. The position is asked for of what the locks were counted by,
 -- and so behind them; not by pg_sequence_last_value, which locks the sequence as an append does.
--- One statement costs the server half of a command for each setting, and of functions within functions.
+-- One statement costs the server less than a command for a setting, and functions within functions.
 -- Index: none.
 select (select case when p.is_called then p.last_value else 0 end
           from sendoff.journal_position p
