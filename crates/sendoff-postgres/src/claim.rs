@@ -14,7 +14,7 @@ use crate::wire::{At, Id, Span};
 impl ClaimStore for PostgresStore {
     async fn claim(&self, claim: &Claim<'_>) -> Result<Vec<Claimed>, StoreError> {
         self.check_open()?;
-        let limit = claim.limit.min(limits::BATCH_ROWS) as i64;
+        let limit = claim.limit.min(limits::BATCH_ROWS);
         if limit == 0 {
             return Ok(Vec::new());
         }

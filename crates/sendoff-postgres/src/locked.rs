@@ -131,7 +131,7 @@ impl Drop for Transaction {
 impl LockStore for PostgresStore {
     async fn lock(&self, lock: &Lock) -> Result<Option<Box<dyn LockedRows>>, StoreError> {
         self.check_open()?;
-        let limit = lock.limit.min(limits::BATCH_ROWS) as i64;
+        let limit = lock.limit.min(limits::BATCH_ROWS);
         if limit == 0 {
             return Ok(None);
         }

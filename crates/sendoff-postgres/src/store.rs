@@ -1,8 +1,8 @@
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sendoff_engine::store::StoreError;
+use sendoff_engine::store::{PassedOver, StoreError};
 
 use crate::bounds::SessionBounds;
 use crate::connect::{Commits, Connector};
@@ -13,7 +13,6 @@ use crate::options::{Doorbell, Layout, PostgresOptions, RelayCommits, Retention}
 use crate::schema;
 use crate::sql::{Sql, Writes};
 use crate::wake::Bell;
-use crate::wire::Id;
 
 /// An outbox in a PostgreSQL database. Cheap to clone.
 ///
@@ -42,8 +41,8 @@ struct Shared {
     locks: Arc<LockSessions>,
     bell: Bell,
     closed: AtomicBool,
-    /// Rows that make statements fail and could not be ended either.
-    passed: Mutex<Vec<Id>>,
+    /// Rows that make statements fail.
+    passed: PassedOver,
 }
 
 /// Apart, so that none waits for another.
@@ -96,7 +95,7 @@ impl PostgresStore {
             links,
             locks: Arc::new(locks),
             closed: AtomicBool::new(false),
-            passed: Mutex::default(),
+            passed: PassedOver::default(),
         }));
         schema::check(&store).await?;
         Ok(store)
@@ -169,8 +168,8 @@ impl PostgresStore {
         &self.0.locks
     }
 
-    pub(crate) fn passed(&self) -> MutexGuard<'_, Vec<Id>> {
-        self.0.passed.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn passed(&self) -> &PassedOver {
+        &self.0.passed
     }
 
     pub(crate) fn bell(&self) -> &Bell {

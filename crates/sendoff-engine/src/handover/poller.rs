@@ -92,7 +92,12 @@ impl Poller {
         let stop = &self.stop;
         let mut turns = Turns::new(self.config.poll_interval, Instant::now());
         while !stop.is_cancelled() {
-            let pass = self.pass(Reach::Onward).await?;
+            let pass = self.pass(Reach::Onward).await;
+            if matches!(pass, Err(StoreError::Refused(_))) {
+                // Rows that refuse are no reason to keep suspects waiting.
+                self.suspects_in_turn().await?;
+            }
+            let pass = pass?;
             if *armed && pass != Pass::Drained {
                 *armed = false;
                 self.bounded(self.store.disarm()).await?;

@@ -14,6 +14,7 @@ mod partition;
 mod retain;
 mod retention;
 mod settle;
+mod sift;
 mod wake;
 
 use std::sync::Arc;
@@ -29,6 +30,7 @@ pub use partition::{Bounds, Created, Dropped, PartitionSession, PartitionStore};
 pub use retain::{Purge, Purged, RetainStore};
 pub use retention::Retention;
 pub use settle::{Extended, Held, Outcome, SettleStore, Settled, Settlement};
+pub use sift::{PassedOver, Sieve, Visible, sift};
 pub use wake::WakeStore;
 
 /// Everything the engine asks of a store.

@@ -8,6 +8,7 @@ use sendoff_engine::{Outbox, OutboxConfig};
 use sendoff_postgres::PostgresStore;
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::eventually;
+use tokio::time::Instant;
 
 use crate::place::{Place, by, claim, due, event, write};
 
@@ -63,23 +64,74 @@ async fn no_stored_value_stops_a_claim() {
     }
 }
 
-/// A trigger refuses one row: whoever claims takes the others, and the one is dead with the reason.
+/// A trigger refuses one row: whoever claims takes the others. When it has been refused for minutes,
+/// the one is dead with the reason.
 #[tokio::test]
-async fn a_row_that_makes_a_claim_fail_is_named_and_dead() {
+async fn a_row_that_makes_claims_fail_for_minutes_is_named_and_dead() {
     let place = Place::new();
     let store = place.store().await;
     let ids = written(&place, &store, 20).await;
-    refuse_updates(&place, ids[13], "new.status <> 3").await;
+    refuse_updates(&place, &ids[13..14], "new.status <> 3").await;
+    let began = Instant::now();
     let mut taken = 0;
     while taken < 19 {
         let more = store.claim(&Claim { limit: 20, ..by("a") }).await.unwrap();
         assert!(!more.is_empty() && more.iter().all(|row| row.id != ids[13]));
         taken += more.len();
     }
-    let dead = store.find(ids[13]).await.unwrap().unwrap();
-    assert_eq!(dead.status, Status::Dead);
-    let reason = dead.last_error.unwrap();
+    let mut found = store.find(ids[13]).await.unwrap().unwrap();
+    while found.status != Status::Dead {
+        assert!(began.elapsed() < Duration::from_secs(3_600), "an hour is enough");
+        later(Duration::from_secs(20)).await;
+        let others = written(&place, &store, 1).await;
+        assert_eq!(claim(&store, "a").await[0].id, others[0]);
+        found = store.find(ids[13]).await.unwrap().unwrap();
+    }
+    assert!(began.elapsed() > Duration::from_secs(240), "not before it was refused for minutes");
+    let reason = found.last_error.unwrap();
     assert!(reason.contains("this row") && reason.contains("not this one"), "{reason}");
+}
+
+/// What refuses for a moment only is delivered soon after, and dead by no means.
+#[tokio::test]
+async fn rows_that_were_refused_for_a_moment_are_claimed_again() {
+    for when in ["true", "new.status <> 3"] {
+        let place = Place::new();
+        let store = place.store().await;
+        let ids = written(&place, &store, 8).await;
+        refuse_updates(&place, &ids[..5], when).await;
+        assert_eq!(claim(&store, "a").await.len(), 3);
+        place.run("drop trigger no on outbox_event").await;
+        later(Duration::from_secs(15)).await;
+        assert_eq!(claim(&store, "a").await.len(), 5, "{when}");
+    }
+}
+
+/// However many rows refuse, those behind them are claimed.
+#[tokio::test]
+async fn however_many_rows_refuse_the_others_are_claimed() {
+    let place = Place::new();
+    let store = place.store().await;
+    let ids = written(&place, &store, 120).await;
+    refuse_updates(&place, &ids[..100], "true").await;
+    let claimed = async || store.claim(&by("a")).await.is_ok_and(|rows| rows.len() == 20);
+    eventually("the others to be claimed", claimed).await;
+}
+
+/// A row that refuses is no reason to keep suspects waiting.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn suspects_run_although_every_other_row_refuses() {
+    let place = Place::new();
+    let (store, inbox) = (place.store().await, Inbox::new());
+    let ids = written(&place, &store, 2).await;
+    let lost = format!("update outbox_event set losses = 1, locked_by = 'gone' {}", row(ids[1]));
+    place.run(&lost).await;
+    refuse_updates(&place, &ids[..1], "true").await;
+    let config = OutboxConfig { poll_interval: Duration::from_millis(50), ..Default::default() };
+    let builder = Outbox::builder(store.clone()).config(config);
+    let outbox = builder.on("order.placed", inbox.clone()).start().unwrap();
+    eventually("the suspect to run", async || !inbox.received().is_empty()).await;
+    outbox.close().await;
 }
 
 /// One that cannot even be ended is passed over.
@@ -88,7 +140,7 @@ async fn a_row_that_can_neither_be_claimed_nor_ended_keeps_no_other_waiting() {
     let place = Place::new();
     let store = place.store().await;
     let ids = written(&place, &store, 5).await;
-    refuse_updates(&place, ids[0], "true").await;
+    refuse_updates(&place, &ids[..1], "true").await;
     let mut taken = 0;
     while taken < 4 {
         taken += claim(&store, "a").await.len();
@@ -104,21 +156,28 @@ async fn a_refusal_of_every_row_ends_no_row() {
     let place = Place::new();
     let store = place.store().await;
     let ids = written(&place, &store, 5).await;
-    for id in &ids {
-        refuse_updates(&place, *id, "new.status <> 3").await;
-    }
+    refuse_updates(&place, &ids, "new.status <> 3").await;
     assert!(store.claim(&by("a")).await.is_err());
     assert_eq!(place.number("select count(*) from outbox_event where status = 0").await, 5);
 }
 
-async fn refuse_updates(place: &Place, id: EventId, when: &str) {
-    let name = id.to_string().replace('-', "");
+/// A trigger that refuses every update of these rows.
+async fn refuse_updates(place: &Place, ids: &[EventId], when: &str) {
+    let ids: Vec<_> = ids.iter().map(|id| format!("'{id}'")).collect();
     place
         .run(&format!(
-            "create function no_{name}() returns trigger language plpgsql as
+            "create function no() returns trigger language plpgsql as
                  $$ begin raise exception 'not this one'; end $$;
-             create trigger no_{name} before update on outbox_event for each row
-                 when (old.event_id = '{id}' and {when}) execute function no_{name}()"
+             create trigger no before update on outbox_event for each row
+                 when (old.event_id in ({}) and {when}) execute function no()",
+            ids.join(", ")
         ))
         .await;
+}
+
+/// So much later, by our own clock.
+async fn later(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
 }
