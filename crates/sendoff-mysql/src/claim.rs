@@ -7,6 +7,7 @@ use sendoff_core::{EventId, Timestamp, limits};
 use sendoff_engine::store::{Claim, ClaimStore, Claimed, Held, RESCUE_SLACK, StoreError, Suspects};
 
 use crate::rows;
+use crate::sift::{Look, Take, Which};
 use crate::store::MysqlStore;
 use crate::wire::Literal;
 
@@ -20,25 +21,17 @@ impl ClaimStore for MysqlStore {
         if limit == 0 {
             return Ok(Vec::new());
         }
-        let look = match claim.suspects {
-            Suspects::Skip => &self.sql().claim,
-            Suspects::Only => &self.sql().claim_suspects,
+        let look = Look {
+            owner: claim.owner,
+            skip_recent: claim.skip_recent,
+            window: claim.window,
+            from: claim.from,
+            which: match claim.suspects {
+                Suspects::Skip => Which::Company,
+                Suspects::Only => Which::Suspects,
+            },
         };
-        let sql = self.sql();
-        let owner = Literal::text(claim.owner);
-        let values = [
-            ("owner", &owner),
-            ("limit", &Literal::count(limit)),
-            ("bytes", &Literal::count(claim.bytes)),
-            // A visible row was due before now: one that is held for later than now has another token.
-            ("hold", &Literal::span(claim.hold.max(Duration::from_micros(1)))),
-            ("skip_recent", &Literal::span(claim.skip_recent)),
-            ("since", &Literal::since(claim.window)),
-            ("from", &Literal::from(claim.from)),
-        ];
-        let (look, hold) = (look.with(&values), sql.hold.with(&values));
-        let text = format!("{look};\n{hold};\ncommit;\n{}", sql.claimed.with(&values));
-        rows::claimed(self.links().claims.query(&text).await?, true)
+        Ok(self.sift(limit, look, claim).await?.unwrap_or_default())
     }
 
     async fn confirm(&self, holds: &[Held]) -> Result<Vec<EventId>, StoreError> {
@@ -67,6 +60,39 @@ impl ClaimStore for MysqlStore {
 
     fn epoch(&self) -> u64 {
         self.lost_links()
+    }
+}
+
+impl Take for Claim<'_> {
+    type Taken = Vec<Claimed>;
+
+    async fn take(
+        &self,
+        store: &MysqlStore,
+        limit: usize,
+        passed: &[EventId],
+    ) -> Result<Option<Vec<Claimed>>, StoreError> {
+        let sql = store.sql();
+        let look = match self.suspects {
+            Suspects::Skip => &sql.claim,
+            Suspects::Only => &sql.claim_suspects,
+        };
+        let owner = Literal::text(self.owner);
+        let values = [
+            ("owner", &owner),
+            ("limit", &Literal::count(limit)),
+            ("bytes", &Literal::count(self.bytes)),
+            // A visible row was due before now: one that is held for later than now has another token.
+            ("hold", &Literal::span(self.hold.max(Duration::from_micros(1)))),
+            ("skip_recent", &Literal::span(self.skip_recent)),
+            ("since", &Literal::since(self.window)),
+            ("from", &Literal::from(self.from)),
+            ("passed", &Literal::other_ids(passed)),
+        ];
+        let (look, hold) = (look.with(&values), sql.hold.with(&values));
+        let text = format!("{look};\n{hold};\ncommit;\n{}", sql.claimed.with(&values));
+        let claimed = rows::claimed(store.links().claims.query(&text).await?, true)?;
+        Ok((!claimed.is_empty()).then_some(claimed))
     }
 }
 

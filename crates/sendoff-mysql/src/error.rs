@@ -103,6 +103,13 @@ fn passes(code: u16) -> bool {
         )
 }
 
+/// Whether one row of many may be the cause: data, constraints, triggers.
+pub(crate) fn is_of_a_row(code: u16, state: &str) -> bool {
+    // Classes of the standard, and numbers that have none of their own: a value that is missing or
+    // wrong, a check, a signal.
+    matches!(state.get(..2), Some("22" | "23" | "45")) || matches!(code, 1364 | 1366 | 1644 | 3819)
+}
+
 /// A transaction lost against another one; it may be tried again at once.
 pub(crate) fn is_lost_race(code: u16) -> bool {
     matches!(code, code::DEADLOCK | code::LOCK_TIMEOUT | 1020)

@@ -51,6 +51,7 @@ mod retain;
 mod rows;
 mod schema;
 mod settle;
+mod sift;
 mod sql;
 mod store;
 mod wake;

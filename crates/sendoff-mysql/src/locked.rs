@@ -15,6 +15,7 @@ use crate::error::{failed, number, spoils_session};
 use crate::link::last_rows;
 use crate::rows;
 use crate::settle::{end_of, longest_error};
+use crate::sift::{Look, Take, Which};
 use crate::store::MysqlStore;
 use crate::wire::{EndRows, Literal};
 
@@ -118,15 +119,36 @@ impl LockStore for MysqlStore {
         if limit == 0 {
             return Ok(None);
         }
-        let look = self.sql().lock_visible.with(&[
+        let look = Look {
+            owner: "",
+            skip_recent: lock.skip_recent,
+            window: lock.window,
+            from: lock.from,
+            which: Which::Any,
+        };
+        self.sift(limit, look, lock).await
+    }
+}
+
+impl Take for Lock {
+    type Taken = Box<dyn LockedRows>;
+
+    async fn take(
+        &self,
+        store: &MysqlStore,
+        limit: usize,
+        passed: &[EventId],
+    ) -> Result<Option<Box<dyn LockedRows>>, StoreError> {
+        let look = store.sql().lock_visible.with(&[
             ("limit", &Literal::count(limit)),
-            ("bytes", &Literal::count(lock.bytes)),
-            ("skip_recent", &Literal::span(lock.skip_recent)),
-            ("since", &Literal::since(lock.window)),
-            ("from", &Literal::from(lock.from)),
+            ("bytes", &Literal::count(self.bytes)),
+            ("skip_recent", &Literal::span(self.skip_recent)),
+            ("since", &Literal::since(self.window)),
+            ("from", &Literal::from(self.from)),
+            ("passed", &Literal::other_ids(passed)),
         ]);
-        let text = format!("{look};\n{}", self.sql().locked.text());
-        let (transaction, found) = self.locks().begin(&text).await?;
+        let text = format!("{look};\n{}", store.sql().locked.text());
+        let (transaction, found) = store.locks().begin(&text).await?;
         if found.is_empty() {
             transaction.end("rollback").await?;
             return Ok(None);
@@ -136,7 +158,7 @@ impl LockStore for MysqlStore {
             .map(|row| Ok((rows::id(row, 0)?, (rows::seq(row)?, rows::event_type(row).to_vec()))))
             .collect::<Result<Keys, StoreError>>()?;
         let rows = rows::claimed(found, false)?;
-        let store = self.clone();
+        let store = store.clone();
         Ok(Some(Box::new(MysqlLocked { store, transaction, rows, keys })))
     }
 }

@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use sendoff_engine::store::StoreError;
+use sendoff_engine::store::{PassedOver, StoreError};
 
 use crate::connect::Connector;
 use crate::link::Link;
@@ -36,6 +36,8 @@ struct Shared {
     lost: Arc<AtomicU64>,
     locks: Arc<LockSessions>,
     closed: AtomicBool,
+    /// Rows that make statements fail.
+    passed: PassedOver,
 }
 
 /// Apart, so that none waits for another.
@@ -83,6 +85,7 @@ impl MysqlStore {
             links,
             lost,
             closed: AtomicBool::new(false),
+            passed: PassedOver::default(),
         }));
         schema::check(&store).await?;
         Ok(store)
@@ -155,6 +158,10 @@ impl MysqlStore {
 
     pub(crate) fn locks(&self) -> &Arc<LockSessions> {
         &self.0.locks
+    }
+
+    pub(crate) fn passed(&self) -> &PassedOver {
+        &self.0.passed
     }
 
     pub(crate) fn options(&self) -> &MysqlOptions {

@@ -70,6 +70,12 @@ impl Literal {
         Self(list)
     }
 
+    /// For `not in (…)`, also if there is none.
+    pub(crate) fn other_ids(ids: &[EventId]) -> Self {
+        // No id is empty; and nothing at all would be no list.
+        if ids.is_empty() { Self::bytes(&[]) } else { Self::ids(ids.iter().copied()) }
+    }
+
     /// For `json_table`, in the order of the ids.
     pub(crate) fn id_list(ids: impl IntoIterator<Item = EventId>) -> Self {
         let mut ids: Vec<_> = ids.into_iter().collect();

@@ -8,6 +8,7 @@ mod commit;
 mod deadlock;
 #[cfg(all(feature = "sea-orm", feature = "sqlx"))]
 mod dropped;
+mod hostile;
 mod journal;
 mod killed;
 mod link;

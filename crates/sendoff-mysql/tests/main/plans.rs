@@ -29,6 +29,7 @@ fn look(file: &str) -> String {
         .replace("into @sendoff_rows", "")
         .replace("@sendoff_rows", "'[[\"00000000000000000000000000000001\", 1]]'")
         .replace("sendoff.", "")
+        .replace(":passed", "x''")
         .replace(":from", "0")
         .replace(":bytes", "1000000")
         .replace(":hold", "1000000")

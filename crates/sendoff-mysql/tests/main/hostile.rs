@@ -1,0 +1,140 @@
+//! Rows that refuse to be updated: none stops a claim.
+
+use std::time::Duration;
+
+use sendoff_core::{EventId, Status};
+use sendoff_engine::store::{Claim, ClaimStore, InspectStore};
+use sendoff_engine::{Outbox, OutboxConfig};
+use sendoff_mysql::MysqlStore;
+use sendoff_testkit::acceptance::Inbox;
+use sendoff_testkit::wait::eventually;
+use tokio::time::Instant;
+
+use crate::place::{MARIADB, MYSQL, Place, by, claim, due, event, write};
+
+async fn written(place: &Place, store: &MysqlStore, rows: usize) -> Vec<EventId> {
+    let rows: Vec<_> = (0..rows).map(|_| due(event())).collect();
+    write(store, &mut place.conn().await, &rows).await;
+    rows.iter().map(|row| row.event.id()).collect()
+}
+
+/// A trigger refuses one row: whoever claims takes the others. When it has been refused for minutes,
+/// the one is dead with the reason.
+#[tokio::test]
+async fn a_row_that_makes_claims_fail_for_minutes_is_named_and_dead() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let store = place.store().await;
+        let ids = written(&place, &store, 20).await;
+        refuse_updates(&place, &ids[13..14], "new.status <> 3").await;
+        let began = Instant::now();
+        let mut taken = 0;
+        while taken < 19 {
+            let more = store.claim(&Claim { limit: 20, ..by("a") }).await.unwrap();
+            assert!(!more.is_empty() && more.iter().all(|row| row.id != ids[13]));
+            taken += more.len();
+        }
+        let mut found = store.find(ids[13]).await.unwrap().unwrap();
+        while found.status != Status::Dead {
+            assert!(began.elapsed() < Duration::from_secs(3_600), "an hour is enough");
+            later(Duration::from_secs(20)).await;
+            let others = written(&place, &store, 1).await;
+            assert_eq!(claim(&store, "a").await[0].id, others[0]);
+            found = store.find(ids[13]).await.unwrap().unwrap();
+        }
+        assert!(
+            began.elapsed() > Duration::from_secs(240),
+            "not before it was refused for minutes"
+        );
+        let reason = found.last_error.unwrap();
+        assert!(reason.contains("this row") && reason.contains("not this one"), "{reason}");
+        assert_eq!(store.counts().await.unwrap().dead, 1);
+    }
+}
+
+/// What refuses for a moment only is delivered soon after, and dead by no means.
+#[tokio::test]
+async fn rows_that_were_refused_for_a_moment_are_claimed_again() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let store = place.store().await;
+        let ids = written(&place, &store, 8).await;
+        refuse_updates(&place, &ids[..5], "true").await;
+        assert_eq!(claim(&store, "a").await.len(), 3);
+        place.run("drop trigger no").await;
+        later(Duration::from_secs(15)).await;
+        assert_eq!(claim(&store, "a").await.len(), 5);
+    }
+}
+
+/// However many rows refuse, those behind them are claimed.
+#[tokio::test]
+async fn however_many_rows_refuse_the_others_are_claimed() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let store = place.store().await;
+        let ids = written(&place, &store, 70).await;
+        refuse_updates(&place, &ids[..50], "true").await;
+        let claimed = async || store.claim(&by("a")).await.is_ok_and(|rows| rows.len() == 20);
+        eventually("the others to be claimed", claimed).await;
+    }
+}
+
+/// A mistake that fails every row ends none of them.
+#[tokio::test]
+async fn a_refusal_of_every_row_ends_no_row() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let store = place.store().await;
+        let ids = written(&place, &store, 5).await;
+        refuse_updates(&place, &ids, "new.status <> 3").await;
+        assert!(store.claim(&by("a")).await.is_err());
+        assert_eq!(place.number("select count(*) from outbox_event where status = 0").await, 5);
+    }
+}
+
+/// A row that refuses is no reason to keep suspects waiting.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn suspects_run_although_every_other_row_refuses() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let (store, inbox) = (place.store().await, Inbox::new());
+        let ids = written(&place, &store, 2).await;
+        let lost = "update outbox_event set losses = 1, locked_by = 'gone' where event_id";
+        place.run(&format!("{lost} = {}", hex(ids[1]))).await;
+        refuse_updates(&place, &ids[..1], "true").await;
+        let config =
+            OutboxConfig { poll_interval: Duration::from_millis(50), ..Default::default() };
+        let builder = Outbox::builder(store.clone()).config(config);
+        let outbox = builder.on("order.placed", inbox.clone()).start().unwrap();
+        eventually("the suspect to run", async || !inbox.received().is_empty()).await;
+        outbox.close().await;
+    }
+}
+
+/// A trigger that refuses every update of these rows.
+async fn refuse_updates(place: &Place, ids: &[EventId], when: &str) {
+    let ids: Vec<_> = ids.iter().map(|id| hex(*id)).collect();
+    place
+        .run(&format!(
+            "create trigger no before update on outbox_event for each row
+             begin
+                 if old.event_id in ({}) and {when} then
+                     signal sqlstate '45000' set message_text = 'not this one';
+                 end if;
+             end",
+            ids.join(", ")
+        ))
+        .await;
+}
+
+fn hex(id: EventId) -> String {
+    format!("x'{}'", id.to_string().replace('-', ""))
+}
+
+/// So much later, by our own clock.
+async fn later(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
+}
