@@ -1,9 +1,10 @@
--- journal_advance: moves cursors that were locked before, by journal_hold_cursors.
+-- journal_advance: moves those cursors that journal_hold_cursors has.
 -- Guarantee: a cursor moves only if this owner leads its pair under this epoch and it is where the move
 -- comes from, so that neither an old leader nor a late one undoes what somebody else wrote; a status
 -- that an operator set stays. Index: primary key.
 -- Texts in the list have their character set, or they would have the database's, whichever that is.
-update json_table(:pairs, '$[*]' columns (topic varchar(128) character set utf8mb4 path '$.t',
+update json_table(:pairs, '$[*]' columns (nth for ordinality,
+                                          topic varchar(128) character set utf8mb4 path '$.t',
                                           publisher varchar(128) character set utf8mb4 path '$.p',
                                           epoch bigint path '$.e', came_from bigint path '$.f',
                                           goes_to bigint path '$.g', published int path '$.y',
@@ -21,4 +22,5 @@ update json_table(:pairs, '$[*]' columns (topic varchar(128) character set utf8m
        c.published_at = case when w.published = 1 then utc_timestamp(6) else c.published_at end,
        c.heartbeat_at = utc_timestamp(6),
        c.updated_at = utc_timestamp(6)
- where c.leader = :owner and c.epoch = w.epoch and c.last_position = w.came_from
+ where find_in_set(w.nth, @sendoff_held)
+   and c.leader = :owner and c.epoch = w.epoch and c.last_position = w.came_from

@@ -1,17 +1,13 @@
--- journal_hold_cursors: locks the cursors of pairs, in their order, and says of each whether this owner
--- leads it under this epoch and it is at this position, and which status it will have.
--- Guarantee: so until the end of the transaction. Index: primary key, by a join that cannot be turned
--- round.
+-- journal_hold_cursors: locks the cursors of pairs, and notes which of them it has, by their numbers in
+-- the list, for the statements that follow in the same text.
+-- Guarantee: theirs until the end of the transaction. A row that somebody else has locked is left out,
+-- and not waited for. Index: primary key, by a join that cannot be turned round.
 -- Texts in the list have their character set, or they would have the database's, whichever that is.
-select w.nth, coalesce(c.leader = :owner and c.epoch = w.epoch and c.last_position = w.came_from, 0),
-       case when w.fails = 1 and c.status = 'ACTIVE' then 'FAILED' else c.status end
+select group_concat(w.nth) into @sendoff_held
   from json_table(:pairs, '$[*]' columns (nth for ordinality,
                                           topic varchar(128) character set utf8mb4 path '$.t',
-                                          publisher varchar(128) character set utf8mb4 path '$.p',
-                                          epoch bigint path '$.e', came_from bigint path '$.f',
-                                          fails int path '$.z')) w
+                                          publisher varchar(128) character set utf8mb4 path '$.p')) w
        straight_join sendoff.journal_cursor c force index (primary)
        on c.topic = w.topic collate /*M!100600 utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */
       and c.publisher = w.publisher collate /*M!100600 utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */
- order by w.nth
-   for update /*!80001 of c */
+   for update /*!80001 of c */ skip locked

@@ -1,11 +1,12 @@
 -- journal_settle_parked: what became of a fact that was set aside and tried again: it is forgotten
 -- where there are no attempts, and due again, or not by itself any more, where there are.
--- Guarantee: only if this owner leads the pair under this epoch, which is locked first; the answer is
--- whether it does. Index: primary keys.
+-- Guarantee: only if this owner leads the pair under this epoch, which is locked first. Answers whether
+-- it was, and whether it seems so: a row that somebody else has locked is not waited for.
+-- Index: primary keys.
 start transaction;
-set @sendoff_led = (select count(*) from sendoff.journal_cursor c force index (primary)
-                     where c.topic = :topic and c.publisher = :publisher and c.leader = :owner
-                       and c.epoch = :epoch lock in share mode);
+select count(*) into @sendoff_led from sendoff.journal_cursor c force index (primary)
+ where c.topic = :topic and c.publisher = :publisher and c.leader = :owner and c.epoch = :epoch
+   for update skip locked;
 delete from sendoff.journal_parked
  where topic = :topic and publisher = :publisher and position = :position
    and @sendoff_led = 1 and :attempts is null;
@@ -14,5 +15,6 @@ update sendoff.journal_parked
        error = :error
  where topic = :topic and publisher = :publisher and position = :position
    and @sendoff_led = 1 and :attempts is not null;
-select cast(@sendoff_led as signed);
+select cast(@sendoff_led as signed), count(*) from sendoff.journal_cursor c
+ where c.topic = :topic and c.publisher = :publisher and c.leader = :owner and c.epoch = :epoch;
 commit

@@ -1,9 +1,10 @@
--- journal_take: takes pairs that stand as they were seen and whose leader is not alive; those were
--- locked before, by journal_hold_cursors.
+-- journal_take: takes pairs that stand as they were seen and whose leader is not alive; of those
+-- that journal_hold_cursors has.
 -- Guarantee: each time of leading has an epoch of its own, and whoever had the pair before can move
 -- nothing any more. Who is alive is what journal_nodes says. Index: primary key.
 -- Texts in the list have their character set, or they would have the database's, whichever that is.
-update json_table(:pairs, '$[*]' columns (topic varchar(128) character set utf8mb4 path '$.t',
+update json_table(:pairs, '$[*]' columns (nth for ordinality,
+                                          topic varchar(128) character set utf8mb4 path '$.t',
                                           publisher varchar(128) character set utf8mb4 path '$.p',
                                           leader varchar(255) character set utf8mb4 path '$.l',
                                           epoch bigint path '$.e')) w
@@ -12,7 +13,8 @@ update json_table(:pairs, '$[*]' columns (topic varchar(128) character set utf8m
       and c.publisher = w.publisher collate /*M!100600 utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */
    set c.leader = :owner, c.epoch = c.epoch + 1, c.heartbeat_at = utc_timestamp(6),
        c.updated_at = utc_timestamp(6)
- where c.epoch = w.epoch and c.leader <=> w.leader collate /*M!100600 utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */
+ where find_in_set(w.nth, @sendoff_held)
+   and c.epoch = w.epoch and c.leader <=> w.leader collate /*M!100600 utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */
    and (c.leader is null or not exists (
         select 1 from sendoff.journal_node n
          where n.owner = c.leader

@@ -115,6 +115,7 @@ statements!(
     journal_free,
     journal_gate,
     journal_give,
+    journal_held_cursors,
     journal_hold_cursors,
     journal_holders,
     journal_hole,

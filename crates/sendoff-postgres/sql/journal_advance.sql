@@ -1,8 +1,9 @@
 -- journal_advance: moves cursors, and sets aside what they leave behind.
 -- Guarantee: a cursor moves only if this owner leads its pair under this epoch and it is where the move
 -- comes from, so that neither an old leader nor a late one undoes what somebody else wrote; a status
--- that an operator set stays. What is set aside is there if and only if its cursor moved. Rows are
--- locked in one order.
+-- that an operator set stays. What is set aside is there if and only if its cursor moved. A row
+-- that somebody has locked is not waited for: without a status it is told of as busy, unless what is
+-- visible of it says already that it is another's, or somewhere else.
 -- Index: primary keys.
 with asked as materialized (
     select * from unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[],
@@ -12,7 +13,7 @@ with asked as materialized (
     select c.topic, c.publisher
       from asked a join sendoff.journal_cursor c on c.topic = a.topic and c.publisher = a.publisher
      order by c.topic, c.publisher
-       for update of c
+       for update of c skip locked
 ), moved as (
     update sendoff.journal_cursor c
        set last_position = a.goes_to,
@@ -37,3 +38,8 @@ with asked as materialized (
        set attempts = excluded.attempts, next_at = excluded.next_at, error = excluded.error
 )
 select topic, publisher, status from moved
+union all
+select a.topic, a.publisher, null
+  from asked a join sendoff.journal_cursor c on c.topic = a.topic and c.publisher = a.publisher
+ where c.leader = $1::text and c.epoch = a.epoch and c.last_position = a.came_from
+   and not exists (select from locked l where l.topic = a.topic and l.publisher = a.publisher)

@@ -1,8 +1,9 @@
 //! Cursors, who leads them, and what was set aside.
 //!
-//! What is written about several pairs is one text: it locks their cursors in one order, compares and
-//! writes, and commits.
+//! What is written about several pairs is one text: it locks those of their cursors that nobody else
+//! has, compares and writes, and commits.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -10,8 +11,8 @@ use mysql_async::Row;
 use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::{CursorStatus, PairId, UnknownCursorStatus};
 use sendoff_engine::journal::publish::{
-    Change, Cursor, Membership, Move, NodeCard, NodeSeen, Parked, ParkedChange, PublishStore,
-    Retried, Seen, Survey, Which,
+    Change, Cursor, Membership, Move, Moved, NodeCard, NodeSeen, Parked, ParkedChange,
+    PublishStore, Retried, Seen, Survey, Which,
 };
 use sendoff_engine::store::StoreError;
 use serde_json::{Value, json};
@@ -67,10 +68,13 @@ impl MysqlJournal {
 #[async_trait]
 impl PublishStore for MysqlJournal {
     async fn register(&self, pairs: &[(PairId, Position)]) -> Result<(), StoreError> {
+        // An insert would wait for a row that is there and that somebody has locked.
+        let there = self.ask(self.sql().journal_cursors.text()).await?;
+        let there: BTreeSet<_> = there.iter().map(pair).collect::<Result<_, _>>()?;
+        let mut pairs: Vec<_> = pairs.iter().filter(|(pair, _)| !there.contains(pair)).collect();
         if pairs.is_empty() {
             return Ok(());
         }
-        let mut pairs: Vec<_> = pairs.iter().collect();
         pairs.sort_unstable();
         let row = |(pair, at): &&(PairId, Position)| {
             [Literal::text(pair.topic()), Literal::text(pair.publisher()), Literal::position(*at)]
@@ -137,32 +141,25 @@ impl PublishStore for MysqlJournal {
         self.transact(&text).await.map(drop)
     }
 
-    async fn advance(
-        &self,
-        owner: &str,
-        moves: &[Move],
-    ) -> Result<Vec<Option<CursorStatus>>, StoreError> {
-        let mut order: Vec<_> = (0..moves.len()).collect();
-        order.sort_unstable_by(|a, b| moves[*a].pair.cmp(&moves[*b].pair));
-        let pairs = order.iter().map(|at| moved(&moves[*at]));
-        let parked: Vec<_> = moves.iter().flat_map(set_aside).collect();
-        let (owner, pairs) = (Literal::text(owner), list(pairs));
+    async fn advance(&self, owner: &str, moves: &[Move]) -> Result<Vec<Moved>, StoreError> {
+        let parked: Vec<_> = (1..).zip(moves).flat_map(set_aside).collect();
+        let (owner, pairs) = (Literal::text(owner), list(moves.iter().map(moved)));
         let values = [("owner", &owner), ("pairs", &pairs)];
         let sql = self.sql();
-        let mut steps = vec![sql.journal_hold_cursors.with(&values)];
+        let mut steps =
+            vec![sql.journal_hold_cursors.with(&values), sql.journal_held_cursors.with(&values)];
         if !parked.is_empty() {
             let parked = list(parked.into_iter());
             steps.push(sql.journal_park.with(&[("owner", &owner), ("parked", &parked)]));
         }
         steps.push(sql.journal_advance.with(&values));
         let results = self.transact(&transaction(&steps)).await?;
-        let mut answers = vec![None; moves.len()];
-        for row in results.first().map_or(&[][..], Vec::as_slice) {
+        let mut answers = vec![Moved::Fenced; moves.len()];
+        for row in results.iter().flatten() {
             let nth = usize::try_from(integer(row, 0)? - 1).unwrap_or(usize::MAX);
-            if let Some(at) = order.get(nth) {
-                let made = integer(row, 1)? == 1;
-                answers[*at] = made.then(|| status(row, 2)).transpose()?;
-            }
+            let Some(answer) = answers.get_mut(nth) else { continue };
+            let held = integer(row, 1)? == 1;
+            *answer = if held { Moved::Made(status(row, 2)?) } else { Moved::Busy };
         }
         Ok(answers)
     }
@@ -200,8 +197,12 @@ impl PublishStore for MysqlJournal {
             ("delay", &delay),
             ("error", &error),
         ]);
-        let led = self.transact(&text).await?.pop().unwrap_or_default();
-        Ok(led.first().map_or(Ok(0), |row| integer(row, 0))? > 0)
+        let answer = self.transact(&text).await?.pop().unwrap_or_default();
+        let Some(row) = answer.first() else { return Ok(false) };
+        match (integer(row, 0)? > 0, integer(row, 1)? > 0) {
+            (false, true) => Err(StoreError::Busy("somebody has locked the pair's cursor".into())),
+            (written, _) => Ok(written),
+        }
     }
 
     async fn change(&self, which: &Which, change: Change) -> Result<u64, StoreError> {
@@ -286,10 +287,12 @@ fn moved(next: &Move) -> Value {
     moved
 }
 
-fn set_aside(next: &Move) -> impl Iterator<Item = Value> {
-    next.parked.iter().map(|park| {
+/// What the nth move sets aside.
+fn set_aside((nth, next): (usize, &Move)) -> impl Iterator<Item = Value> {
+    next.parked.iter().map(move |park| {
         let mut parked = asked(&next.pair, next.epoch);
         parked["f"] = json!(next.from.get());
+        parked["h"] = json!(nth);
         parked["o"] = json!(park.position.get());
         parked["a"] = json!(park.attempts);
         parked["d"] = json!(micros(park.delay));

@@ -108,7 +108,7 @@ impl ClockHarness for Database {
 }
 
 /// A row that an operator's open transaction has locked.
-struct Operator(Conn);
+pub(crate) struct Operator(pub(crate) Conn);
 
 /// Locks it as an open `update` does.
 async fn locked_row(place: &Place, id: EventId) -> Operator {

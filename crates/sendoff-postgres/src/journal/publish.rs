@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::{CursorStatus, PairId, UnknownCursorStatus};
 use sendoff_engine::journal::publish::{
-    Change, Cursor, Membership, Move, NodeCard, NodeSeen, Parked, ParkedChange, PublishStore,
-    Retried, Seen, Survey, Which,
+    Change, Cursor, Membership, Move, Moved, NodeCard, NodeSeen, Parked, ParkedChange,
+    PublishStore, Retried, Seen, Survey, Which,
 };
 use sendoff_engine::store::StoreError;
 use tokio_postgres::Row;
@@ -20,6 +20,9 @@ use crate::link::Params;
 use crate::rows::{get, time};
 use crate::sql::Statement;
 use crate::wire::{At, ErrorText, Span};
+
+/// Why a fact that was set aside could not be settled.
+const LOCKED: &str = "somebody has locked the pair's cursor";
 
 impl PostgresJournal {
     pub(super) async fn ask(
@@ -77,11 +80,7 @@ impl PublishStore for PostgresJournal {
         self.ask(give, &[&owner, &topics, &publishers, &epochs]).await.map(drop)
     }
 
-    async fn advance(
-        &self,
-        owner: &str,
-        moves: &[Move],
-    ) -> Result<Vec<Option<CursorStatus>>, StoreError> {
+    async fn advance(&self, owner: &str, moves: &[Move]) -> Result<Vec<Moved>, StoreError> {
         let (topics, publishers) = names(moves.iter().map(|next| &*next.pair));
         let epochs: Vec<_> = moves.iter().map(|next| next.epoch).collect();
         let from: Vec<_> = moves.iter().map(|next| i64::from(next.from)).collect();
@@ -116,9 +115,13 @@ impl PublishStore for PostgresJournal {
             &why,
         ];
         let rows = self.ask(&self.sql().journal_advance, &params).await?;
-        let stands = |row| Ok((pair(row)?, status(get(row, 2)?)?));
-        let moved: BTreeMap<_, _> = rows.iter().map(stands).collect::<Result<_, StoreError>>()?;
-        Ok(moves.iter().map(|next| moved.get(&*next.pair).copied()).collect())
+        let became = |row| {
+            let stands = get::<Option<&str>>(row, 2)?.map(status).transpose()?;
+            Ok((pair(row)?, stands.map_or(Moved::Busy, Moved::Made)))
+        };
+        let moved: BTreeMap<_, _> = rows.iter().map(became).collect::<Result<_, StoreError>>()?;
+        let of = |next: &Move| moved.get(&*next.pair).copied().unwrap_or(Moved::Fenced);
+        Ok(moves.iter().map(of).collect())
     }
 
     async fn due(&self, owner: &str, each: usize) -> Result<Vec<Parked>, StoreError> {
@@ -146,7 +149,11 @@ impl PublishStore for PostgresJournal {
         let params: Params<'_> =
             &[&owner, &topic, &publisher, &epoch, &position, &attempts, &delay, &error];
         let rows = self.ask(settle, params).await?;
-        Ok(rows.first().map_or(Ok(0), |row| get::<i64>(row, 0))? > 0)
+        let Some(row) = rows.first() else { return Ok(false) };
+        match (get(row, 0)?, get(row, 1)?) {
+            (false, true) => Err(StoreError::Busy(LOCKED.into())),
+            (written, _) => Ok(written),
+        }
     }
 
     async fn change(&self, which: &Which, change: Change) -> Result<u64, StoreError> {

@@ -122,7 +122,7 @@ impl StoreHarness for Database {
 }
 
 /// A transaction that has a row.
-struct Locker(Client);
+pub(crate) struct Locker(pub(crate) Client);
 
 #[async_trait]
 impl ForeignLock for Locker {

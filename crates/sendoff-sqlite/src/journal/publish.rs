@@ -12,8 +12,8 @@ use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::{CursorStatus, PairId};
 use sendoff_core::{Timestamp, limits};
 use sendoff_engine::journal::publish::{
-    Change, Cursor, Membership, Move, NodeCard, NodeSeen, Parked, ParkedChange, PublishStore,
-    Retried, Seen, Survey, Which,
+    Change, Cursor, Membership, Move, Moved, NodeCard, NodeSeen, Parked, ParkedChange,
+    PublishStore, Retried, Seen, Survey, Which,
 };
 use sendoff_engine::store::StoreError;
 
@@ -100,11 +100,7 @@ impl PublishStore for SqliteJournal {
         .await
     }
 
-    async fn advance(
-        &self,
-        owner: &str,
-        moves: &[Move],
-    ) -> Result<Vec<Option<CursorStatus>>, StoreError> {
+    async fn advance(&self, owner: &str, moves: &[Move]) -> Result<Vec<Moved>, StoreError> {
         let (owner, moves) = (owner.to_owned(), moves.to_vec());
         self.note(move |conn, sql, now| {
             moves.iter().map(|next| advance(conn, sql, now, &owner, next)).collect()
@@ -219,7 +215,7 @@ fn advance(
     now: Timestamp,
     owner: &str,
     next: &Move,
-) -> rusqlite::Result<Option<CursorStatus>> {
+) -> rusqlite::Result<Moved> {
     let (topic, publisher) = (next.pair.topic(), next.pair.publisher());
     let params = (
         owner,
@@ -236,7 +232,7 @@ fn advance(
     );
     let mut advance = conn.prepare_cached(&sql.cursor_advance)?;
     let Some(stands) = advance.query_row(params, |row| status(row, 0)).optional()? else {
-        return Ok(None);
+        return Ok(Moved::Fenced);
     };
     let mut park = conn.prepare_cached(&sql.park)?;
     for aside in &next.parked {
@@ -250,7 +246,7 @@ fn advance(
             kept(&aside.error),
         ))?;
     }
-    Ok(Some(stands))
+    Ok(Moved::Made(stands))
 }
 
 fn status(row: &Row<'_>, column: usize) -> rusqlite::Result<CursorStatus> {

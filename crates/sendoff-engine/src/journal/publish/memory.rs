@@ -10,8 +10,8 @@ use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::{CursorStatus, PairId};
 
 use super::store::{
-    Change, Cursor, Membership, Move, NodeCard, NodeSeen, Parked, ParkedChange, PublishStore,
-    Retried, Seen, Survey, Which,
+    Change, Cursor, Membership, Move, Moved, NodeCard, NodeSeen, Parked, ParkedChange,
+    PublishStore, Retried, Seen, Survey, Which,
 };
 use crate::clock::{Clock, TokioClock};
 use crate::journal::memory::MemoryJournal;
@@ -147,18 +147,14 @@ impl PublishStore for MemoryJournal {
         Ok(())
     }
 
-    async fn advance(
-        &self,
-        owner: &str,
-        moves: &[Move],
-    ) -> Result<Vec<Option<CursorStatus>>, StoreError> {
+    async fn advance(&self, owner: &str, moves: &[Move]) -> Result<Vec<Moved>, StoreError> {
         let mut desk = self.desk();
         let now = desk.now();
         let mut made = Vec::new();
         for next in moves {
             let cursor = desk.led(owner, &next.pair, next.epoch);
             let Some(cursor) = cursor.filter(|cursor| cursor.position == next.from) else {
-                made.push(None);
+                made.push(Moved::Fenced);
                 continue;
             };
             cursor.position = next.to;
@@ -172,7 +168,7 @@ impl PublishStore for MemoryJournal {
             if next.fails && cursor.status == CursorStatus::Active {
                 cursor.status = CursorStatus::Failed;
             }
-            made.push(Some(cursor.status));
+            made.push(Moved::Made(cursor.status));
             for park in &next.parked {
                 let parked = Parked {
                     pair: (*next.pair).clone(),

@@ -6,11 +6,11 @@ use std::time::Duration;
 use sendoff_core::journal::publish::{CursorStatus, PairId};
 use sendoff_core::journal::{Position, Topic};
 use tokio::time::Instant;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::options::PairOptions;
 use super::publisher::Publisher;
-use super::store::{Cursor, Move};
+use super::store::{Cursor, Move, Moved};
 use super::tries::Tries;
 
 /// Batches that may be published before their cursor is stored. A database that answers slowly must
@@ -18,6 +18,13 @@ use super::tries::Tries;
 const UNSTORED: u32 = 8;
 /// How long a cursor that passed only what is not for it may be stored late.
 const IDLE_STORE: Duration = Duration::from_secs(5);
+
+/// The first pause of a cursor whose row somebody has locked; each further one is twice as long.
+const BUSY_PAUSE: Duration = Duration::from_millis(10);
+/// The longest, so that the pair soon goes on when the lock is gone.
+const LONGEST_BUSY_PAUSE: Duration = Duration::from_secs(1);
+/// So many times in a row are long: half a second. A node that stops waits no longer.
+const LOCKED_FOR_LONG: u32 = 7;
 
 pub(super) struct Pair {
     pub(super) id: Arc<PairId>,
@@ -71,6 +78,10 @@ pub(super) struct Held {
     /// Batches that are not stored.
     pub(super) unstored: u32,
     pub(super) wrote: Instant,
+    /// How often in a row its row was locked by somebody when it was to be stored.
+    locked: u32,
+    /// When it may be stored again after that.
+    pub(super) store_not_before: Instant,
     /// What is known of it cannot be relied on: nothing begins until it was read again, and what was
     /// under way does not count.
     pub(super) stale: bool,
@@ -93,6 +104,8 @@ impl Held {
             writing: false,
             unstored: 0,
             wrote: now,
+            locked: 0,
+            store_not_before: now,
             stale: false,
             leaving: false,
             giving: false,
@@ -105,6 +118,19 @@ impl Held {
         self.stale = true;
         self.pending = None;
         self.unstored = 0;
+    }
+
+    /// Somebody has locked its row: it is stored later, and nobody else waits for that.
+    fn pause(&mut self, now: Instant) {
+        let factor = 1_u32.checked_shl(self.locked).unwrap_or(u32::MAX);
+        self.store_not_before = now + BUSY_PAUSE.saturating_mul(factor).min(LONGEST_BUSY_PAUSE);
+        self.locked = self.locked.saturating_add(1);
+    }
+
+    /// Whether its row is locked for so long that a node which stops leaves it as it is: who takes it
+    /// publishes again what is not stored.
+    pub(super) fn is_locked_for_long(&self) -> bool {
+        self.locked >= LOCKED_FOR_LONG
     }
 
     /// Whether nothing of it is on its way to the table.
@@ -160,9 +186,9 @@ impl Pair {
     }
 
     /// Takes what is to be stored, from where the cursor is by then.
-    pub(super) fn take_move(&mut self) -> Option<Move> {
+    pub(super) fn take_move(&mut self, now: Instant) -> Option<Move> {
         let held = self.held.as_mut()?;
-        if held.writing {
+        if held.writing || now < held.store_not_before {
             return None;
         }
         let mut next = held.pending.take()?;
@@ -172,13 +198,21 @@ impl Pair {
     }
 
     /// What a write made of a move.
-    pub(super) fn wrote(&mut self, moved: &Move, made: Option<CursorStatus>, now: Instant) {
+    pub(super) fn wrote(&mut self, moved: Move, made: Moved, now: Instant) {
         let Some(held) = self.held.as_mut().filter(|held| held.epoch == moved.epoch) else {
             return;
         };
+        if made == Moved::Busy {
+            held.pause(now);
+            if held.locked == LOCKED_FOR_LONG {
+                warn!(pair = %self.id, "somebody has locked the pair's cursor; trying again");
+            }
+            return self.not_wrote(moved);
+        }
         held.writing = false;
         held.wrote = now;
-        let Some(stands) = made else { return held.doubt() };
+        held.locked = 0;
+        let Moved::Made(stands) = made else { return held.doubt() };
         held.stored = moved.to;
         held.unstored = u32::from(held.pending.is_some());
         if held.status == CursorStatus::Active {
@@ -187,7 +221,8 @@ impl Pair {
         }
     }
 
-    /// A write that nobody knows the end of: it is made again, with what has come since.
+    /// A write that nobody knows the end of, or that was not made: it is made again, with what has come
+    /// since.
     pub(super) fn not_wrote(&mut self, mut moved: Move) {
         let Some(held) = self.held.as_mut().filter(|held| held.epoch == moved.epoch) else {
             return;

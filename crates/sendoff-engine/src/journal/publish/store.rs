@@ -12,7 +12,8 @@ use sendoff_core::journal::publish::{CursorStatus, PairId};
 use crate::journal::store::JournalStore;
 use crate::store::StoreError;
 
-/// Cursors, who leads them, and what was set aside. Times are the database's.
+/// Cursors, who leads them, and what was set aside. Times are the database's. Nothing but an operator's
+/// change waits for a row that somebody has locked (I11).
 #[async_trait]
 pub trait PublishStore: JournalStore {
     /// Makes the cursors that are not there yet. One that is there stays as it is.
@@ -25,27 +26,25 @@ pub trait PublishStore: JournalStore {
     async fn survey(&self) -> Result<Survey, StoreError>;
 
     /// Takes pairs, each only if it still stands as it was seen and whoever had it is not alive. The
-    /// epoch of what was taken is a new one.
+    /// epoch of what was taken is a new one. One whose row somebody has locked is left for another time.
     async fn take(&self, owner: &str, wanted: &[Seen]) -> Result<Vec<Cursor>, StoreError>;
 
-    /// Gives pairs up, each only if this owner has it under this epoch.
+    /// Gives pairs up, each only if this owner has it under this epoch. One whose row somebody has locked
+    /// stays as it is, and is anybody's once this owner is not alive.
     async fn give(&self, owner: &str, pairs: &[(Arc<PairId>, i64)]) -> Result<(), StoreError>;
 
     /// Moves cursors and sets facts aside, in one statement: each move only if this owner has the
-    /// pair under this epoch and its cursor is where it came from. Says of each move that was made which
-    /// status stands there, and nothing of one that was not. A status that an operator set stays.
-    async fn advance(
-        &self,
-        owner: &str,
-        moves: &[Move],
-    ) -> Result<Vec<Option<CursorStatus>>, StoreError>;
+    /// pair under this epoch and its cursor is where it came from. Says of each move what became of it. A
+    /// status that an operator set stays.
+    async fn advance(&self, owner: &str, moves: &[Move]) -> Result<Vec<Moved>, StoreError>;
 
     /// What this owner's active pairs have set aside that is due, the longest due first, and so many of
     /// each pair at most: one whose target is away must not hide the others.
     async fn due(&self, owner: &str, each: usize) -> Result<Vec<Parked>, StoreError>;
 
     /// What became of a fact that was set aside and tried again; only if this owner has the pair
-    /// under this epoch. Says whether it was written.
+    /// under this epoch. Says whether it was written; [`Busy`](StoreError::Busy) where somebody has
+    /// locked the pair's row.
     async fn settle_parked(
         &self,
         owner: &str,
@@ -97,11 +96,7 @@ impl<S: PublishStore + ?Sized> PublishStore for Arc<S> {
         (**self).give(owner, pairs).await
     }
 
-    async fn advance(
-        &self,
-        owner: &str,
-        moves: &[Move],
-    ) -> Result<Vec<Option<CursorStatus>>, StoreError> {
+    async fn advance(&self, owner: &str, moves: &[Move]) -> Result<Vec<Moved>, StoreError> {
         (**self).advance(owner, moves).await
     }
 
@@ -236,6 +231,17 @@ pub struct Move {
     pub fails: bool,
     /// What it leaves behind.
     pub parked: Vec<Park>,
+}
+
+/// What became of a [`Move`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moved {
+    /// The cursor is there, and this status stands with it.
+    Made(CursorStatus),
+    /// The pair is another's, or its cursor is somewhere else.
+    Fenced,
+    /// Somebody has locked the row: nothing is known, and nothing was changed.
+    Busy,
 }
 
 /// A fact to be set aside.

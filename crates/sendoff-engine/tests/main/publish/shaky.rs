@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sendoff_core::journal::publish::{CursorStatus, PairId};
+use sendoff_core::journal::publish::PairId;
 use sendoff_core::journal::{Append, Holder, Position, Query};
 use sendoff_engine::journal::publish::{
-    Change, Cursor, Membership, Move, NodeCard, Parked, ParkedChange, PublishStore, Retried, Seen,
-    Survey, Which,
+    Change, Cursor, Membership, Move, Moved, NodeCard, Parked, ParkedChange, PublishStore, Retried,
+    Seen, Survey, Which,
 };
 use sendoff_engine::journal::{
     AppendError, DecideError, Found, JournalStore, MemoryJournal, Page, Receipt, TailSource,
@@ -120,11 +120,7 @@ impl PublishStore for Shaky {
         self.answer(Call::Give, self.store.give(owner, pairs).await)
     }
 
-    async fn advance(
-        &self,
-        owner: &str,
-        moves: &[Move],
-    ) -> Result<Vec<Option<CursorStatus>>, StoreError> {
+    async fn advance(&self, owner: &str, moves: &[Move]) -> Result<Vec<Moved>, StoreError> {
         self.answer(Call::Advance, self.store.advance(owner, moves).await)
     }
 

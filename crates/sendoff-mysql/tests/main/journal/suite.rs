@@ -3,13 +3,17 @@
 use std::time::Duration;
 
 use mysql_async::TxOpts;
+use mysql_async::prelude::Queryable;
+use sendoff_core::journal::publish::PairId;
 use sendoff_core::journal::{Append, Position};
 use sendoff_engine::journal::{AppendError, AppendIn, Journal, Receipt};
 use sendoff_mysql::MysqlJournal;
+use sendoff_testkit::conformance::ForeignLock;
 use sendoff_testkit::journal::{Ending, JournalHarness, PublishHarness, async_trait};
 
 use super::{Log, committed, journal};
 use crate::place::{MARIADB, MYSQL, Place};
+use crate::suites::Operator;
 
 pub(super) struct OnServer {
     pub(super) journal: Log,
@@ -71,6 +75,17 @@ impl PublishHarness for OnServer {
                  alter table journal_event auto_increment = 1"
             ))
             .await;
+    }
+
+    async fn lock_cursor(&self, pair: &PairId) -> Option<Box<dyn ForeignLock>> {
+        let mut conn = self.place.conn().await;
+        let (topic, publisher) = (pair.topic(), pair.publisher());
+        let lock = format!(
+            "begin; update journal_cursor set status = 'PAUSED'
+              where topic = '{topic}' and publisher = '{publisher}'"
+        );
+        conn.query_drop(lock).await.unwrap();
+        Some(Box::new(Operator(conn)))
     }
 }
 

@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
+use sendoff_core::journal::publish::PairId;
 use sendoff_core::journal::{Append, Position};
 use sendoff_engine::journal::{AppendError, AppendIn, Journal, Receipt};
 use sendoff_postgres::PostgresJournal;
+use sendoff_testkit::conformance::ForeignLock;
 use sendoff_testkit::journal::{Ending, JournalHarness, PublishHarness, async_trait};
 
 use super::{Log, journal, journal_with, partitioned};
 use crate::place::{NEWER_SERVER, Place, SERVER};
+use crate::suites::Locker;
 
 pub(super) struct OnServer {
     pub(super) journal: Log,
@@ -75,6 +78,17 @@ impl PublishHarness for OnServer {
                  select setval('journal_position', {position})"
             ))
             .await;
+    }
+
+    async fn lock_cursor(&self, pair: &PairId) -> Option<Box<dyn ForeignLock>> {
+        let client = self.place.client().await;
+        let (schema, topic, publisher) = (&self.place.schema, pair.topic(), pair.publisher());
+        let lock = format!(
+            "begin; update {schema}.journal_cursor set status = 'PAUSED'
+              where topic = '{topic}' and publisher = '{publisher}'"
+        );
+        client.batch_execute(&lock).await.unwrap();
+        Some(Box::new(Locker(client)))
     }
 }
 

@@ -8,7 +8,7 @@ use sendoff_core::journal::retain::Ranges;
 use sendoff_core::journal::{Position, Query};
 use sendoff_engine::journal::TailOptions;
 use sendoff_engine::journal::publish::{
-    Change, Move, NodeCard, Park, ParkedChange, PublishStore, Seen, Which,
+    Change, Move, Moved, NodeCard, Park, ParkedChange, PublishStore, Seen, Which,
 };
 use sendoff_engine::journal::retain::{JournalMaintainer, RetainOptions, RetainReport, Retained};
 use tokio_util::sync::CancellationToken;
@@ -105,7 +105,8 @@ async fn stay(harness: &impl RetainHarness, pair: &PairId, fails: bool, parked: 
         fails,
         parked: parked.map(park).into_iter().collect(),
     };
-    assert!(store.advance("test", &[next]).await.unwrap()[0].is_some());
+    let moved = store.advance("test", &[next]).await.unwrap();
+    assert!(matches!(moved[..], [Moved::Made(_)]));
     store.give("test", &[(pair, epoch)]).await.unwrap();
     member.leave().await.unwrap();
 }

@@ -1,8 +1,10 @@
 use async_trait::async_trait;
 use sendoff_core::journal::Position;
+use sendoff_core::journal::publish::PairId;
 use sendoff_engine::journal::Journal;
 use sendoff_engine::journal::publish::PublishStore;
 
+use crate::conformance::ForeignLock;
 use crate::journal::JournalHarness;
 
 /// What the suite needs beside a journal: what other processes and operators can do to it.
@@ -17,4 +19,10 @@ pub trait PublishHarness: JournalHarness<Store: PublishStore> {
     /// Forgets whatever came behind a position, as a server does that lost its last commits: facts,
     /// the positions they had, and how far cursors were with them.
     async fn lose_after(&self, position: Position);
+
+    /// Locks a pair's cursor as an operator's open `update` does; `None` where rows cannot be locked one
+    /// by one, and the cases about it pass unseen.
+    async fn lock_cursor(&self, _pair: &PairId) -> Option<Box<dyn ForeignLock>> {
+        None
+    }
 }

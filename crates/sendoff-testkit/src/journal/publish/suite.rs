@@ -24,6 +24,8 @@ macro_rules! publish_suite {
             who_follows_a_dead_node_goes_on_where_the_cursor_is
             an_old_leader_moves_nothing
             what_an_operator_wrote_is_not_written_over
+            a_cursor_that_somebody_has_locked_holds_no_other_up
+            closing_does_not_wait_for_a_cursor_that_somebody_has_locked
             one_leads_all_where_that_is_asked_for
             leadership_errors_and_lag_are_measured_for_each_pair
             pairs_are_paused_and_go_on_where_they_were

@@ -163,6 +163,20 @@ impl<S: PublishStore> Node<S> {
         self.count_leading();
     }
 
+    /// Leaves pairs as they are whose rows somebody has locked for long: who stops does not wait for that.
+    pub(super) fn leave_locked(&mut self) {
+        for pair in &mut self.pairs {
+            let Some(held) = &pair.held else { continue };
+            if held.is_locked_for_long() && !held.writing && !pair.busy {
+                warn!(pair = %pair.id, stored = %held.stored, at = %held.at,
+                      "somebody has locked a cursor: what is not stored will be published again");
+                pair.held = None;
+                self.counts.gave(&pair.id);
+            }
+        }
+        self.count_leading();
+    }
+
     /// Gives up what is to be given up, once nothing of it is under way: whoever takes it begins
     /// exactly where this node ended.
     pub(super) fn give(&mut self, now: Instant) {

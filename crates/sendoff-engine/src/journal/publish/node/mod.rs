@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sendoff_core::journal::publish::{CursorStatus, PairId};
+use sendoff_core::journal::publish::PairId;
 use sendoff_core::journal::{Position, Recorded};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -31,7 +31,7 @@ use super::options::PublishOptions;
 use super::pair::{Held, Pair};
 use super::past::{Page, Past, Wanted};
 use super::statistics::Counts;
-use super::store::{Cursor, Move, NodeCard, Parked, PublishStore, Seen};
+use super::store::{Cursor, Move, Moved, NodeCard, Parked, PublishStore, Seen};
 use super::window::Window;
 use super::work::{Again, CatchUp, Probed, Ran};
 use crate::appetite::Appetite;
@@ -48,7 +48,7 @@ enum Event {
     Read(Wanted, Result<Page, StoreError>),
     Decided(Position, Result<(), StoreError>),
     Retried { pair: usize, tried: Result<Vec<Again>, StoreError> },
-    Wrote { moves: Vec<(usize, Move)>, made: Result<Vec<Option<CursorStatus>>, StoreError> },
+    Wrote { moves: Vec<(usize, Move)>, made: Result<Vec<Moved>, StoreError> },
     Took(Vec<Seen>, Result<Vec<Cursor>, StoreError>),
     Gave(Vec<(usize, i64)>, Result<(), StoreError>),
     Due(Result<Vec<Parked>, StoreError>),
@@ -206,6 +206,9 @@ impl<S: PublishStore> Node<S> {
         }
         self.pairs.iter_mut().for_each(|pair| pair.store_idle(now));
         self.write(now);
+        if self.stopping {
+            self.leave_locked();
+        }
         self.give(now);
         self.schedule_look();
     }
@@ -232,7 +235,9 @@ impl<S: PublishStore> Node<S> {
         if self.feed.is_none() && self.feed_not_before > now {
             wake = wake.min(self.feed_not_before);
         }
-        for not_before in [self.write_not_before, self.give_not_before] {
+        let held = self.pairs.iter().filter_map(|pair| pair.held.as_ref());
+        let paused = held.map(|held| held.store_not_before);
+        for not_before in paused.chain([self.write_not_before, self.give_not_before]) {
             if not_before > now {
                 wake = wake.min(not_before);
             }

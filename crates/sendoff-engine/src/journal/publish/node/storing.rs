@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use sendoff_core::journal::publish::CursorStatus;
 use sendoff_core::{limits, report};
 use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
 use super::{Event, FAILED_PAUSE, Node};
-use crate::journal::publish::store::{Move, PublishStore};
+use crate::journal::publish::store::{Move, Moved, PublishStore};
 use crate::store::StoreError;
 
 impl<S: PublishStore> Node<S> {
@@ -19,7 +18,7 @@ impl<S: PublishStore> Node<S> {
         }
         let numbered = self.pairs.iter_mut().enumerate();
         let moves: Vec<_> = numbered
-            .filter_map(|(at, pair)| Some((at, pair.take_move()?)))
+            .filter_map(|(at, pair)| Some((at, pair.take_move(now)?)))
             .take(limits::BATCH_ROWS)
             .collect();
         if moves.is_empty() {
@@ -38,19 +37,19 @@ impl<S: PublishStore> Node<S> {
     pub(super) fn on_wrote(
         &mut self,
         moves: Vec<(usize, Move)>,
-        made: Result<Vec<Option<CursorStatus>>, StoreError>,
+        made: Result<Vec<Moved>, StoreError>,
         now: Instant,
     ) {
         self.writing = false;
         match made {
             Ok(made) => {
                 for ((at, moved), made) in moves.into_iter().zip(made) {
-                    self.pairs[at].wrote(&moved, made, now);
-                    if made.is_none() {
+                    if made == Moved::Fenced {
                         info!(pair = %moved.pair, from = %moved.from, to = %moved.to,
                               "a cursor was not moved: it is another's, or somewhere else");
                         self.counts.fenced(&moved.pair);
                     }
+                    self.pairs[at].wrote(moved, made, now);
                 }
             }
             Err(error) => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::CursorStatus;
 use sendoff_engine::journal::publish::{
-    Change, Move, NodeCard, Park, PublishStore, Retried, Seen, Which,
+    Change, Move, Moved, NodeCard, Park, PublishStore, Retried, Seen, Which,
 };
 
 use super::{cursor, pair, position};
@@ -13,7 +13,7 @@ use crate::journal::PublishHarness;
 use crate::wait::eventually;
 
 const SECOND: Duration = Duration::from_secs(1);
-const ACTIVE: [Option<CursorStatus>; 1] = [Some(CursorStatus::Active)];
+const ACTIVE: [Moved; 1] = [Moved::Made(CursorStatus::Active)];
 
 fn card(owner: &str, lease: Duration) -> NodeCard {
     let knows = BTreeSet::from([1, -2]);
@@ -69,8 +69,12 @@ pub async fn an_old_leader_moves_nothing(harness: impl PublishHarness) {
     })
     .await;
     assert_eq!((taken[0].epoch, taken[0].position.get()), (2, 5));
-    assert_eq!(store.advance("first", &step(1, 5, 9)).await.unwrap(), [None]);
-    assert_eq!(store.advance("other", &step(2, 4, 9)).await.unwrap(), [None], "not from there");
+    assert_eq!(store.advance("first", &step(1, 5, 9)).await.unwrap(), [Moved::Fenced]);
+    assert_eq!(
+        store.advance("other", &step(2, 4, 9)).await.unwrap(),
+        [Moved::Fenced],
+        "not from there"
+    );
     assert_eq!(cursor(journal, "p").await.position.get(), 5);
     assert_eq!(store.advance("other", &step(2, 5, 6)).await.unwrap(), ACTIVE);
     let moved = cursor(journal, "p").await;
@@ -102,14 +106,14 @@ pub async fn what_an_operator_wrote_is_not_written_over(harness: impl PublishHar
     store.take("first", &seen(None, 0)).await.unwrap();
     store.advance("first", &step(1, 0, 5)).await.unwrap();
     assert_eq!(store.change(&Which::all(), Change::MoveTo(position(3))).await.unwrap(), 1);
-    assert_eq!(store.advance("first", &step(1, 5, 9)).await.unwrap(), [None]);
+    assert_eq!(store.advance("first", &step(1, 5, 9)).await.unwrap(), [Moved::Fenced]);
     assert_eq!(cursor(journal, "p").await.position.get(), 3);
     store.change(&Which::all(), Change::Pause).await.unwrap();
     let mut failing = step(1, 3, 4);
     failing[0].fails = true;
     assert_eq!(
         store.advance("first", &failing).await.unwrap(),
-        [Some(CursorStatus::Paused)],
+        [Moved::Made(CursorStatus::Paused)],
         "what was begun ends"
     );
     let cursor = cursor(journal, "p").await;

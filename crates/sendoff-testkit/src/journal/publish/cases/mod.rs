@@ -3,6 +3,7 @@
 #![allow(clippy::missing_panics_doc, reason = "a case that panics is a journal that failed it")]
 #![allow(clippy::unwrap_used, reason = "a case that cannot unwrap says less, not more")]
 
+mod busy;
 mod fence;
 mod lead;
 mod operate;
@@ -26,6 +27,7 @@ use super::rounds::Rounds;
 use crate::journal::Latch;
 use crate::wait::eventually;
 
+pub use busy::*;
 pub use fence::*;
 pub use lead::*;
 pub use operate::*;
