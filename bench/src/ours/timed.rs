@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_core::EventId;
+use sendoff_core::{EventId, Timestamp};
 use sendoff_engine::capture::{
     Begin, BeginBlocking, BeginError, Commit, CommitBlocking, CommitError,
 };
@@ -132,6 +132,10 @@ impl<S: InspectStore> InspectStore for Timed<S> {
 
     async fn oldest_lag(&self) -> Result<Duration, StoreError> {
         self.store.oldest_lag().await
+    }
+
+    async fn first_due(&self) -> Result<Timestamp, StoreError> {
+        self.store.first_due().await
     }
 }
 

@@ -135,7 +135,7 @@ impl Engine {
             completions,
             config: config.clone(),
             owner,
-            asking: Arc::new(Poller::asking(&config)),
+            asking: Arc::new(Poller::asking(&config, store.clone())),
             suspecting: Arc::default(),
             stop: stop.clone(),
         };

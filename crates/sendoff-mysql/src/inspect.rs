@@ -1,9 +1,11 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_core::{EventId, Status};
+use sendoff_core::{EventId, Status, Timestamp};
 use sendoff_engine::store::{Counts, InspectStore, Row, StoreError, TopicCounts};
 
+use crate::error::failed;
+use crate::link::last_rows;
 use crate::rows;
 use crate::store::MysqlStore;
 use crate::wire::Literal;
@@ -52,7 +54,23 @@ impl InspectStore for MysqlStore {
     async fn oldest_lag(&self) -> Result<Duration, StoreError> {
         self.check_open()?;
         let rows = self.links().upkeep.query(self.sql().oldest_lag.text()).await?;
-        let Some(row) = rows.first() else { return Ok(Duration::ZERO) };
-        Ok(rows::time(row, 0)?.since(rows::time(row, 1)?))
+        let (first_due, now) = first_due(&rows)?;
+        Ok(now.since(first_due))
     }
+
+    async fn first_due(&self) -> Result<Timestamp, StoreError> {
+        self.check_open()?;
+        // Over a connection that nobody waits for.
+        let link = &self.links().upkeep;
+        let mut conn = link.take().await?;
+        let rows = last_rows(&mut conn, self.sql().oldest_lag.text()).await.map_err(failed)?;
+        link.give_back(conn).await;
+        Ok(first_due(&rows)?.0)
+    }
+}
+
+/// What `oldest_lag` answers: when the first pending row is due, or now if that is earlier; and now.
+fn first_due(rows: &[mysql_async::Row]) -> Result<(Timestamp, Timestamp), StoreError> {
+    let row = rows.first().ok_or_else(|| StoreError::Refused("the server gave no time".into()))?;
+    Ok((rows::time(row, 0)?, rows::time(row, 1)?))
 }

@@ -1,9 +1,12 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_core::{EventId, Status};
+use futures_util::future::join3;
+use sendoff_core::{EventId, Status, Timestamp};
 use sendoff_engine::store::{Counts, InspectStore, Row, StoreError, TopicCounts};
 
+use crate::error::failed;
+use crate::link::Kept;
 use crate::rows;
 use crate::store::PostgresStore;
 use crate::wire::Id;
@@ -49,7 +52,33 @@ impl InspectStore for PostgresStore {
     async fn oldest_lag(&self) -> Result<Duration, StoreError> {
         self.check_open()?;
         let rows = self.links().upkeep.query(&self.sql().oldest_lag, &[]).await?;
-        let Some(row) = rows.first() else { return Ok(Duration::ZERO) };
-        Ok(rows::time(row, 0)?.since(rows::time(row, 1)?))
+        let (first_due, now) = first_due(&rows)?;
+        Ok(now.since(first_due))
     }
+
+    async fn first_due(&self) -> Result<Timestamp, StoreError> {
+        self.check_open()?;
+        // Over a session that nobody waits for, and with no limit but the caller's.
+        let (link, sql) = (&self.links().upkeep, self.sql());
+        let kept = Kept::from(self.doorbell());
+        let session = link.take().await?;
+        session.prepare(&[&sql.oldest_lag], kept).await.map_err(failed)?;
+        let (begun, rows, ended) = join3(
+            session.execute("begin; set local statement_timeout = 0"),
+            session.query(&sql.oldest_lag, &[], kept),
+            session.execute("commit"),
+        )
+        .await;
+        begun.map_err(failed)?;
+        let rows = rows.map_err(failed)?;
+        ended.map_err(failed)?;
+        link.give_back(session).await;
+        Ok(first_due(&rows)?.0)
+    }
+}
+
+/// What `oldest_lag` answers: when the first pending row is due, or now if that is earlier; and now.
+fn first_due(rows: &[tokio_postgres::Row]) -> Result<(Timestamp, Timestamp), StoreError> {
+    let row = rows.first().ok_or_else(|| StoreError::Refused("the server gave no time".into()))?;
+    Ok((rows::time(row, 0)?, rows::time(row, 1)?))
 }

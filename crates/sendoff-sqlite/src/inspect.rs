@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::OptionalExtension;
-use sendoff_core::{EventId, Status};
+use sendoff_core::{EventId, Status, Timestamp};
 use sendoff_engine::store::{Counts, InspectStore, Row, StoreError, TopicCounts};
 
 use crate::claim::oldest_due;
@@ -65,5 +65,10 @@ impl InspectStore for SqliteStore {
             Ok(oldest_due(conn, sql)?.map_or(Duration::ZERO, |due_at| now.since(due_at)))
         })
         .await
+    }
+
+    async fn first_due(&self) -> Result<Timestamp, StoreError> {
+        self.read(|conn, sql, now| Ok(oldest_due(conn, sql)?.map_or(now, |due_at| due_at.min(now))))
+            .await
     }
 }

@@ -54,11 +54,11 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 impl Poller {
     /// How a poller of this configuration asks.
-    pub(crate) fn asking(config: &OutboxConfig) -> Asking {
+    pub(crate) fn asking(config: &OutboxConfig, store: Arc<dyn OutboxStore>) -> Asking {
         let rows = config.poll_batch.min(config.cold_capacity);
         // Less than the lane, so that it is filled up while it is worked off.
         let most = Portion { rows, bytes: CLAIM_BYTES.min(config.cold_bytes.div_ceil(4)) };
-        Asking::new(most, config.poll_interval, config.statement_limit())
+        Asking::new(store, most, config.poll_interval, config.statement_limit())
     }
 
     /// Polls until told to stop. A claim that is under way then is finished first, so that its rows
@@ -217,7 +217,7 @@ impl Poller {
             return Ok(false);
         }
         let (until, epoch) = (Deadline::after(self.config.hold), self.store.epoch());
-        let ask = self.asking.next_whole().with(Portion::ONE);
+        let ask = Ask::whole(Portion::ONE);
         let look = self.handover.holds.looks.begin();
         let Some(row) = self.claim(&ask, Suspects::Only).await?.pop() else {
             return Ok(false);

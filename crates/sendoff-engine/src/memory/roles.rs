@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_core::EventId;
+use sendoff_core::{EventId, Timestamp};
 
 use super::store::MemoryStore;
 use crate::store::{
@@ -57,6 +57,10 @@ impl InspectStore for MemoryStore {
 
     async fn oldest_lag(&self) -> Result<Duration, StoreError> {
         Ok(self.with(|table, now| table.oldest_lag(now))?)
+    }
+
+    async fn first_due(&self) -> Result<Timestamp, StoreError> {
+        Ok(self.with(|table, now| table.first_due(now))?)
     }
 }
 

@@ -251,8 +251,12 @@ impl Table {
     }
 
     pub(super) fn oldest_lag(&self, now: Timestamp) -> Duration {
-        // Nothing due gives a first due time after now, and `since` that is zero.
-        self.pending.first_key_value().map_or(Duration::ZERO, |(&(due_at, _), _)| now.since(due_at))
+        now.since(self.first_due(now))
+    }
+
+    /// When the first pending row is due, or now if that is earlier.
+    pub(super) fn first_due(&self, now: Timestamp) -> Timestamp {
+        self.pending.first_key_value().map_or(now, |(&(due_at, _), _)| due_at.min(now))
     }
 
     pub(super) fn purge(&mut self, purge: &Purge, now: Timestamp) -> Purged {

@@ -106,9 +106,9 @@ impl Consumer {
             random: Arc::new(Mutex::new(random)),
         };
         let most = Portion { rows: config.batch, bytes: config.batch_bytes };
-        let interval = config.poll_interval;
+        let (interval, limit) = (config.poll_interval, config.statement_limit());
         Ok(Self(Arc::new(Inner {
-            asking: Arc::new(Asking::new(most, interval, config.statement_limit())),
+            asking: Arc::new(Asking::new(store.clone(), most, interval, limit)),
             patience,
             turns: Mutex::new(Turns::new(interval, Instant::now())),
             company: Company::default(),

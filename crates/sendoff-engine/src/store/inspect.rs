@@ -22,6 +22,13 @@ pub trait InspectStore: Send + Sync + 'static {
 
     /// How long ago the oldest pending row became due, by the database's clock; zero if none is due.
     async fn oldest_lag(&self) -> Result<Duration, StoreError>;
+
+    /// A time before which no pending row is due: when the first of them is, or now if that is earlier,
+    /// or if there is none; by the database's clock.
+    ///
+    /// Asked where a claim could not step in time over what was claimed before. So it may take minutes,
+    /// has no limit of its own, and holds nothing else of the store up.
+    async fn first_due(&self) -> Result<Timestamp, StoreError>;
 }
 
 /// A row as it stands.

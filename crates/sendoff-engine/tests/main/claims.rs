@@ -1,6 +1,7 @@
 //! How much is claimed at once and from where; suspects under load; what a lost link puts in doubt.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sendoff_core::{Delivery, Event, EventId, Status};
 use sendoff_engine::memory::MemoryStore;
@@ -148,23 +149,54 @@ async fn a_row_that_becomes_visible_late_is_found_although_looks_begin_later() {
             assert!(store.walks() <= 6, "{} walks of half a second in twenty", store.walks());
             within(6 * SECOND, "the others", async || all_done(&store.table)).await;
         };
-        match relay {
-            None => {
-                let config = OutboxConfig { poll_interval: 60 * SECOND, ..config() };
-                let outbox = Outbox::builder(store.clone()).config(config);
-                let outbox = outbox.on(EVENT, inbox.clone()).start().unwrap();
-                story.await;
-                outbox.close().await;
-            }
-            Some(mode) => {
-                let poll_interval = 60 * SECOND;
-                let config =
-                    RelayConfig { mode, workers: 1, poll_interval, ..RelayConfig::default() };
-                let relay = Relay::builder(store.clone()).config(config);
-                relay.build(inbox.clone()).unwrap().run(story).await;
-            }
-        }
+        delivering(relay, &store, &inbox, 60 * SECOND, story).await;
         assert_eq!(inbox.received().len(), 2_001);
+    }
+}
+
+/// Delivers beside a story: by an outbox, or by a relay of this mode.
+async fn delivering(
+    relay: Option<ClaimMode>,
+    store: &Flaky,
+    inbox: &Inbox,
+    poll_interval: Duration,
+    story: impl Future<Output = ()>,
+) {
+    match relay {
+        None => {
+            let config = OutboxConfig { poll_interval, ..config() };
+            let outbox = Outbox::builder(store.clone()).config(config);
+            let outbox = outbox.on(EVENT, inbox.clone()).start().unwrap();
+            story.await;
+            outbox.close().await;
+        }
+        Some(mode) => {
+            let config = RelayConfig { mode, workers: 1, poll_interval, ..RelayConfig::default() };
+            let relay = Relay::builder(store.clone()).config(config);
+            relay.build(inbox.clone()).unwrap().run(story).await;
+        }
+    }
+}
+
+/// A node that begins beside an old snapshot finds its way, however much was claimed since.
+#[tokio::test(start_paused = true)]
+async fn walks_too_long_for_a_claim_stop_nobody() {
+    for relay in [None, Some(ClaimMode::Lease), Some(ClaimMode::Locked)] {
+        let (store, inbox) = (Flaky::default(), Inbox::new());
+        store.set_walk(20 * SECOND);
+        fill(&store.table, events(1_000)).await;
+        let story = async {
+            within(45 * SECOND, "the backlog", async || inbox.received().len() == 1_000).await;
+            for _ in 0..30 {
+                let written = Instant::now();
+                let id = fill(&store.table, [event()]).await[0];
+                within(2 * SECOND, "a new one", async || inbox.ids().contains(&id)).await;
+                sleep(SECOND.saturating_sub(written.elapsed())).await;
+            }
+            assert!(store.walks() <= 6, "{} walks from the beginning", store.walks());
+        };
+        delivering(relay, &store, &inbox, SECOND, story).await;
+        assert_eq!(inbox.received().len(), 1_030, "{relay:?}");
     }
 }
 

@@ -287,6 +287,12 @@ impl InspectStore for Flaky {
     async fn oldest_lag(&self) -> Result<Duration, StoreError> {
         self.table.oldest_lag().await
     }
+
+    async fn first_due(&self) -> Result<Timestamp, StoreError> {
+        let walk = self.troubles.walk.load(Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(walk as u64)).await;
+        self.table.first_due().await
+    }
 }
 
 #[async_trait]

@@ -127,6 +127,7 @@ macro_rules! store_suite {
             a_locked_row_is_passed_by_when_others_are_claimed
             counts_tell_the_rows_of_each_status
             the_oldest_lag_counts_from_the_due_time
+            the_first_due_time_hides_nothing
             topics_count_events_by_type_and_status
             counters_of_what_ended_outlive_its_rows
             settlements_of_many_types_never_deadlock

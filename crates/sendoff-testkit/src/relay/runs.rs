@@ -219,20 +219,20 @@ pub async fn holds_are_extended_while_a_handler_runs<H: Relayed>(
     mode: ClaimMode,
 ) {
     let id = probe.commit_due(1).await[0];
-    let hold = Duration::from_millis(300);
-    let builder =
-        || Relay::builder(probe.store().clone()).config(RelayConfig { hold, ..config(mode) });
+    let hold = Duration::from_secs(1);
+    let builder = || Relay::builder(probe.store().clone());
     let began = Arc::new(Notify::new());
     let tell = began.clone();
     let slow = move |_: Delivery| {
         tell.notify_one();
         async {
-            tokio::time::sleep(Duration::from_millis(1_200)).await;
+            tokio::time::sleep(Duration::from_millis(2_200)).await;
             Ok(())
         }
     };
-    let slow = builder().build(slow).unwrap();
-    let rival = builder().build(async |_: Delivery| Ok(())).unwrap();
+    let slow = builder().config(RelayConfig { hold, ..config(mode) }).build(slow).unwrap();
+    // Its own hold is longer, and so are its statements' limits.
+    let rival = builder().config(config(mode)).build(async |_: Delivery| Ok(())).unwrap();
     let work = tokio::spawn(async move { slow.process_once().await });
     began.notified().await;
     while !work.is_finished() {

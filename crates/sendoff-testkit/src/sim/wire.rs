@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_core::EventId;
+use sendoff_core::{EventId, Timestamp};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::{
     Claim, ClaimStore, Claimed, Counts, Extended, Held, InspectStore, Purge, Purged, RetainStore,
@@ -324,6 +324,10 @@ impl InspectStore for Wire {
 
     async fn oldest_lag(&self) -> Result<Duration, StoreError> {
         self.table.oldest_lag().await
+    }
+
+    async fn first_due(&self) -> Result<Timestamp, StoreError> {
+        self.table.first_due().await
     }
 }
 

@@ -44,6 +44,21 @@ pub async fn the_oldest_lag_counts_from_the_due_time<H: StoreHarness>(probe: &Pr
     assert_eq!(lag().await, Duration::ZERO, "all are held");
 }
 
+/// Nothing pending is due before the first due time, and it is never later than now.
+pub async fn the_first_due_time_hides_nothing<H: StoreHarness>(probe: &Probe<H>) {
+    let first_due = || async { probe.store().first_due().await.expect("first due") };
+    let empty = first_due().await;
+    probe.commit_held("writer", HOLD * 2).await;
+    assert!(first_due().await >= empty, "what is held is due later, and now is earlier");
+    let id = probe.commit_due(1).await[0];
+    let row = probe.find(id).await.expect("the row");
+    assert!(row.due_at >= empty);
+    probe.pass(1).await;
+    assert_eq!(first_due().await, row.due_at);
+    probe.claim_all("node").await;
+    assert!(first_due().await > row.due_at, "all are held");
+}
+
 /// An id that was never written is not found.
 pub async fn an_unknown_id_is_not_found<H: StoreHarness>(probe: &Probe<H>) {
     probe.commit_due(1).await;
