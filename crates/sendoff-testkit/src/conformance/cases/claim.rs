@@ -21,13 +21,13 @@ pub async fn a_claim_takes_the_oldest_due_up_to_its_limit<H: StoreHarness>(probe
 /// A row that failed stands where its new due time puts it. Holds S4.
 pub async fn a_retry_is_claimed_in_the_order_of_its_due_time<H: StoreHarness>(probe: &Probe<H>) {
     let first = probe.take_one("node").await;
-    let retry = Outcome::Retry { delay: probe.ticks(2), attempts: 1, error: "no".to_owned() };
+    let retry = Outcome::Retry { delay: probe.ticks(4), attempts: 1, error: "no".to_owned() };
     assert!(probe.settle(first, retry).await);
     probe.pass(1).await;
     let second = probe.take_one("node").await;
     assert_ne!(second.id, first.id, "the first is not due yet");
     assert!(probe.settle(second, Outcome::Released).await);
-    probe.pass(1).await;
+    probe.pass(3).await;
     assert_eq!(ids(&probe.claim_all("node").await), [second.id, first.id]);
 }
 
