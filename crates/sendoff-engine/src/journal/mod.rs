@@ -12,6 +12,7 @@ mod doctor;
 mod error;
 mod execute;
 mod handle;
+mod lending;
 mod locked;
 mod memory;
 mod model;
@@ -25,6 +26,7 @@ mod times;
 pub use error::{AppendError, Conflict, DecideError, ExecuteError, TailError};
 pub use execute::{Decision, Executed};
 pub use handle::Journal;
+pub use lending::{Lending, Lent, Purpose};
 pub use memory::MemoryJournal;
 pub use model::{Decided, Fold, Model, fold};
 pub use store::{

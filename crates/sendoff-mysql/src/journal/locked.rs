@@ -5,7 +5,7 @@ use mysql_async::{Conn, Error, Row};
 use sendoff_core::journal::{Append, Locks, Position, Query};
 use sendoff_core::limits;
 use sendoff_engine::journal::{
-    AppendError, DecideError, Found, Locked, LockedDecision, Page, Receipt,
+    AppendError, DecideError, Found, Locked, LockedDecision, Page, Purpose, Receipt,
 };
 use sendoff_engine::store::StoreError;
 
@@ -35,7 +35,7 @@ pub(super) async fn lock<'s>(
     let page = Page { limit: page.limit.min(limits::BATCH_ROWS), ..page };
     let (mut tries, mut again) = (0, true);
     loop {
-        let lent = journal.connections().lend().await?;
+        let lent = journal.connections().lend(Purpose::Decide).await?;
         let conn = lent.link().take().await?;
         let mut transaction = Transaction { journal, lent, conn };
         let error = match transaction.begin(query, closing, page).await {

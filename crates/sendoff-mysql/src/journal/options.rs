@@ -15,8 +15,10 @@ const PATIENCE: Duration = Duration::from_secs(10 * 60);
 pub struct JournalOptions {
     /// Where it lives, and how it is reached. What concerns an outbox's rows has no meaning here.
     pub server: MysqlOptions,
-    /// Connections for appends, decisions and reads of the journal's own; further ones wait. Each
-    /// tail has one besides.
+    /// Connections for appends, decisions and reads of the journal's own; further ones wait. Decisions,
+    /// which wait for one another's locks, have all but a quarter of them, at least two of which are
+    /// left to appends and reads; appends leave one to reads. So let there be three or more. Besides
+    /// these there are up to two for publishing, and one for each tail and each node.
     pub connections: usize,
     /// How long an append or a decision waits for others that exclude it before it is busy. Whole
     /// seconds, as the servers count.

@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use mysql_async::Row;
 use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::{CursorStatus, PairId, UnknownCursorStatus};
+use sendoff_engine::journal::Purpose;
 use sendoff_engine::journal::publish::{
     Change, Cursor, Membership, Move, Moved, NodeCard, NodeSeen, Parked, ParkedChange,
     PublishStore, Retried, Seen, Survey, Which,
@@ -25,15 +26,15 @@ use crate::rows::{self, integer, maybe, name, time};
 use crate::wire::{Literal, micros};
 
 impl MysqlJournal {
-    pub(super) async fn ask(&self, text: &str) -> Result<Vec<Row>, StoreError> {
+    pub(super) async fn ask(&self, purpose: Purpose, text: &str) -> Result<Vec<Row>, StoreError> {
         self.check_open()?;
-        self.connections().query(text).await
+        self.connections().query(purpose, text).await
     }
 
     /// Runs a text that is a transaction, again where it lost against another, and returns its results.
-    async fn transact(&self, text: &str) -> Result<Vec<Vec<Row>>, StoreError> {
+    async fn transact(&self, purpose: Purpose, text: &str) -> Result<Vec<Vec<Row>>, StoreError> {
         self.check_open()?;
-        let lent = self.connections().lend().await?;
+        let lent = self.connections().lend(purpose).await?;
         let mut tries = Tries::default();
         loop {
             let mut session = lent.link().session().await?;
@@ -48,9 +49,9 @@ impl MysqlJournal {
     }
 
     /// Runs one statement that changes rows, and says how many.
-    async fn write(&self, text: &str) -> Result<u64, StoreError> {
+    async fn write(&self, purpose: Purpose, text: &str) -> Result<u64, StoreError> {
         self.check_open()?;
-        let lent = self.connections().lend().await?;
+        let lent = self.connections().lend(purpose).await?;
         let mut tries = Tries::default();
         loop {
             let mut session = lent.link().session().await?;
@@ -69,7 +70,7 @@ impl MysqlJournal {
 impl PublishStore for MysqlJournal {
     async fn register(&self, pairs: &[(PairId, Position)]) -> Result<(), StoreError> {
         // An insert would wait for a row that is there and that somebody has locked.
-        let there = self.ask(self.sql().journal_cursors.text()).await?;
+        let there = self.ask(Purpose::Publish, self.sql().journal_cursors.text()).await?;
         let there: BTreeSet<_> = there.iter().map(pair).collect::<Result<_, _>>()?;
         let mut pairs: Vec<_> = pairs.iter().filter(|(pair, _)| !there.contains(pair)).collect();
         if pairs.is_empty() {
@@ -82,7 +83,7 @@ impl PublishStore for MysqlJournal {
         let literals: Vec<_> = pairs.iter().map(row).collect();
         let literals = Literal::rows(literals.iter().map(<[Literal; 3]>::as_slice));
         let text = self.sql().journal_register.with(&[("rows", &literals)]);
-        self.write(&text).await.map(drop)
+        self.write(Purpose::Publish, &text).await.map(drop)
     }
 
     async fn join(&self, card: &NodeCard) -> Result<Box<dyn Membership>, StoreError> {
@@ -95,7 +96,7 @@ impl PublishStore for MysqlJournal {
         // pair is to be taken.
         let sql = self.sql();
         let text = format!("{};\n{}", sql.journal_nodes.text(), sql.journal_cursors.text());
-        let mut results = self.transact(&text).await?;
+        let mut results = self.transact(Purpose::Publish, &text).await?;
         let cursors = results.pop().unwrap_or_default();
         let nodes = results.pop().unwrap_or_default();
         let node = |row: &Row| {
@@ -125,7 +126,7 @@ impl PublishStore for MysqlJournal {
             sql.journal_take.with(&values),
             sql.journal_taken.with(&values),
         ]);
-        let taken = self.transact(&text).await?.pop().unwrap_or_default();
+        let taken = self.transact(Purpose::Publish, &text).await?.pop().unwrap_or_default();
         taken.iter().map(cursor).collect()
     }
 
@@ -138,7 +139,7 @@ impl PublishStore for MysqlJournal {
         let sql = self.sql();
         let text =
             transaction(&[sql.journal_hold_cursors.with(&values), sql.journal_give.with(&values)]);
-        self.transact(&text).await.map(drop)
+        self.transact(Purpose::Publish, &text).await.map(drop)
     }
 
     async fn advance(&self, owner: &str, moves: &[Move]) -> Result<Vec<Moved>, StoreError> {
@@ -153,7 +154,7 @@ impl PublishStore for MysqlJournal {
             steps.push(sql.journal_park.with(&[("owner", &owner), ("parked", &parked)]));
         }
         steps.push(sql.journal_advance.with(&values));
-        let results = self.transact(&transaction(&steps)).await?;
+        let results = self.transact(Purpose::Publish, &transaction(&steps)).await?;
         let mut answers = vec![Moved::Fenced; moves.len()];
         for row in results.iter().flatten() {
             let nth = usize::try_from(integer(row, 0)? - 1).unwrap_or(usize::MAX);
@@ -169,7 +170,7 @@ impl PublishStore for MysqlJournal {
             .sql()
             .journal_due
             .with(&[("owner", &Literal::text(owner)), ("each", &Literal::count(each))]);
-        self.ask(&text).await?.iter().map(parked).collect()
+        self.ask(Purpose::Publish, &text).await?.iter().map(parked).collect()
     }
 
     async fn settle_parked(
@@ -197,7 +198,7 @@ impl PublishStore for MysqlJournal {
             ("delay", &delay),
             ("error", &error),
         ]);
-        let answer = self.transact(&text).await?.pop().unwrap_or_default();
+        let answer = self.transact(Purpose::Publish, &text).await?.pop().unwrap_or_default();
         let Some(row) = answer.first() else { return Ok(false) };
         match (integer(row, 0)? > 0, integer(row, 1)? > 0) {
             (false, true) => Err(StoreError::Busy("somebody has locked the pair's cursor".into())),
@@ -219,7 +220,7 @@ impl PublishStore for MysqlJournal {
             ("change", &Literal::number(change)),
             ("to", &to.map_or_else(Literal::null, Literal::position)),
         ]);
-        let meant = self.transact(&text).await?.pop().unwrap_or_default();
+        let meant = self.transact(Purpose::Append, &text).await?.pop().unwrap_or_default();
         let meant = meant.first().map_or(Ok(0), |row| integer(row, 0))?;
         Ok(u64::try_from(meant).unwrap_or_default())
     }
@@ -239,7 +240,7 @@ impl PublishStore for MysqlJournal {
             ("after_position", &position.map_or_else(Literal::null, Literal::position)),
             ("limit", &Literal::count(limit)),
         ]);
-        self.ask(&text).await?.iter().map(self::parked).collect()
+        self.ask(Purpose::Read, &text).await?.iter().map(self::parked).collect()
     }
 
     async fn change_parked(
@@ -257,7 +258,7 @@ impl PublishStore for MysqlJournal {
             ("publisher", &Literal::maybe_text(which.publisher.as_deref())),
             ("position", &position.map_or_else(Literal::null, Literal::position)),
         ]);
-        self.write(&text).await
+        self.write(Purpose::Append, &text).await
     }
 }
 

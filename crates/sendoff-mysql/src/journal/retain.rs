@@ -9,6 +9,7 @@ use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::PairId;
 use sendoff_core::journal::retain::{Follower, Followers};
 use sendoff_core::limits;
+use sendoff_engine::journal::Purpose;
 use sendoff_engine::journal::retain::{Keeping, PurgeFacts, PurgedFacts, RetainJournalStore};
 use sendoff_engine::store::StoreError;
 use serde_json::json;
@@ -28,7 +29,7 @@ const TAGS_PER_TEXT: usize = 2_000;
 #[async_trait]
 impl RetainJournalStore for MysqlJournal {
     async fn followers(&self) -> Result<Followers, StoreError> {
-        let rows = self.ask(self.sql().journal_followers.text()).await?;
+        let rows = self.ask(Purpose::Read, self.sql().journal_followers.text()).await?;
         let first = rows.first().ok_or_else(changed_by_hand)?;
         let (now, head) = (time(first, 0)?, position(first, 1)?);
         let (mut cursors, mut parked) = (Vec::new(), Vec::new());
@@ -79,7 +80,7 @@ impl RetainJournalStore for MysqlJournal {
     }
 
     async fn purgeable_facts(&self, purge: &PurgeFacts) -> Result<u64, StoreError> {
-        let passed = self.ask(self.sql().journal_passed.text()).await?;
+        let passed = self.ask(Purpose::Read, self.sql().journal_passed.text()).await?;
         let Passed { by_all, .. } = Passed::of(&passed)?;
         let text = self.sql().journal_purgeable.with(&[
             ("after", &Literal::position(purge.after)),
@@ -87,7 +88,7 @@ impl RetainJournalStore for MysqlJournal {
             ("before", &before(purge)),
             ("limit", &Literal::count(purge.limit)),
         ]);
-        let found = self.ask(&text).await?;
+        let found = self.ask(Purpose::Read, &text).await?;
         let found = found.first().map_or(Ok(0), |row| integer(row, 0))?;
         Ok(u64::try_from(found).unwrap_or(0))
     }
@@ -129,7 +130,7 @@ impl MysqlJournal {
     /// nothing stays locked between two, whatever becomes of this process.
     async fn delete(&self, purge: &PurgeFacts) -> Result<Round, StoreError> {
         self.check_open()?;
-        let lent = self.connections().lend().await?;
+        let lent = self.connections().lend(Purpose::Append).await?;
         let mut tries = Tries::default();
         loop {
             let passed = lent.link().query(self.sql().journal_passed.text()).await?;

@@ -7,7 +7,7 @@ use sendoff_core::journal::doctor::{ForgetfulSetting, StricterDefault, Vitals};
 use sendoff_core::journal::{Append, Holder, HolderId, Locks, Position, Query};
 use sendoff_core::limits;
 use sendoff_engine::journal::{
-    AppendError, DecideError, Found, JournalStore, Locked, Page, Receipt, TailSource,
+    AppendError, DecideError, Found, JournalStore, Locked, Page, Purpose, Receipt, TailSource,
 };
 use sendoff_engine::store::StoreError;
 
@@ -159,7 +159,7 @@ impl MysqlJournal {
             return Ok(Rarest::default());
         };
         let mut least: Vec<(i64, usize)> = Vec::with_capacity(tags.len());
-        for row in self.connections().query(text.as_str()).await? {
+        for row in self.connections().query(Purpose::Read, text.as_str()).await? {
             let nth = usize::try_from(rows::integer(&row, 0)?).unwrap_or(usize::MAX);
             least.push((rows::integer(&row, 1)?, nth));
         }
@@ -178,7 +178,7 @@ impl MysqlJournal {
 impl JournalStore for MysqlJournal {
     async fn append(&self, facts: &Append) -> Result<Vec<Receipt>, AppendError> {
         self.check_open()?;
-        let lent = self.connections().lend().await?;
+        let lent = self.connections().lend(Purpose::of(facts)).await?;
         let mut tries = Tries::default();
         loop {
             let mut session = lent.link().session().await?;
@@ -205,7 +205,7 @@ impl JournalStore for MysqlJournal {
     async fn mark(&self, query: &Query) -> Result<Position, DecideError> {
         self.check_open()?;
         let text = append::mark(self.sql(), &Locks::of_decision(query));
-        let lent = self.connections().lend().await?;
+        let lent = self.connections().lend(Purpose::Decide).await?;
         let mut tries = Tries::default();
         loop {
             let mut session = lent.link().session().await?;
@@ -244,7 +244,8 @@ impl JournalStore for MysqlJournal {
         let page = Page { limit: page.limit.min(limits::BATCH_ROWS), ..page };
         let rarest = self.rarest(query, page).await?;
         let found = searches(self.sql(), query, page, Manner::Looking, &rarest);
-        let rows = self.connections().query(&reading(self.sql(), &found, page)).await?;
+        let rows =
+            self.connections().query(Purpose::Read, &reading(self.sql(), &found, page)).await?;
         facts::found(rows, page)
     }
 
@@ -260,7 +261,7 @@ impl JournalStore for MysqlJournal {
         let Some(text) = from_last(self.sql(), query, closing, page, &rarest) else {
             return self.read(query, page).await;
         };
-        facts::found(self.connections().query(&text).await?, page)
+        facts::found(self.connections().query(Purpose::Read, &text).await?, page)
     }
 
     async fn lock(
@@ -275,7 +276,7 @@ impl JournalStore for MysqlJournal {
 
     async fn head(&self) -> Result<Position, StoreError> {
         self.check_open()?;
-        let rows = self.connections().query(self.sql().journal_mark.text()).await?;
+        let rows = self.connections().query(Purpose::Read, self.sql().journal_mark.text()).await?;
         rows.first().map_or(Ok(Position::START), |row| facts::position(row, 0))
     }
 

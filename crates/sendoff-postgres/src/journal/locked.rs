@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use futures_util::future::{join, join3};
 use sendoff_core::journal::{Append, Locks, Position, Query};
 use sendoff_engine::journal::{
-    AppendError, DecideError, Found, JournalStore, Locked, LockedDecision, Page, Receipt,
+    AppendError, DecideError, Found, JournalStore, Locked, LockedDecision, Page, Purpose, Receipt,
 };
 use sendoff_engine::store::StoreError;
 use tokio_postgres::{Error, Row};
@@ -38,7 +38,7 @@ pub(super) async fn lock<'s>(
     let mut tries = 0;
     loop {
         tries += 1;
-        let lent = journal.connections().lend().await?;
+        let lent = journal.connections().lend(Purpose::Decide).await?;
         let session = lent.link().take().await?;
         let (held, alone) = columns(&Locks::of_decision(query));
         let transaction = Transaction { journal, lent, session, held };

@@ -1,6 +1,7 @@
 //! A node that publishes, on a session of its own.
 
 use async_trait::async_trait;
+use sendoff_engine::journal::Purpose;
 use sendoff_engine::journal::publish::{Membership, NodeCard};
 use sendoff_engine::store::StoreError;
 use tokio_postgres::Row;
@@ -69,7 +70,7 @@ impl PostgresMember {
     ) -> Result<Vec<Row>, StoreError> {
         match &self.session {
             Some(opened) => query_unnamed(&opened.client, statement, params).await.map_err(failed),
-            None => self.journal.connections().query(statement, params).await,
+            None => self.journal.connections().query(Purpose::Publish, statement, params).await,
         }
     }
 }

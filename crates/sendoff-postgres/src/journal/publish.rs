@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::{CursorStatus, PairId, UnknownCursorStatus};
+use sendoff_engine::journal::Purpose;
 use sendoff_engine::journal::publish::{
     Change, Cursor, Membership, Move, Moved, NodeCard, NodeSeen, Parked, ParkedChange,
     PublishStore, Retried, Seen, Survey, Which,
@@ -27,11 +28,12 @@ const LOCKED: &str = "somebody has locked the pair's cursor";
 impl PostgresJournal {
     pub(super) async fn ask(
         &self,
+        purpose: Purpose,
         statement: &Statement,
         params: Params<'_>,
     ) -> Result<Vec<Row>, StoreError> {
         self.check_open()?;
-        self.connections().query(statement, params).await
+        self.connections().query(purpose, statement, params).await
     }
 }
 
@@ -41,7 +43,7 @@ impl PublishStore for PostgresJournal {
         let (topics, publishers) = names(pairs.iter().map(|(pair, _)| pair));
         let positions: Vec<_> = pairs.iter().map(|(_, position)| i64::from(*position)).collect();
         let register = &self.sql().journal_register;
-        self.ask(register, &[&topics, &publishers, &positions]).await.map(drop)
+        self.ask(Purpose::Publish, register, &[&topics, &publishers, &positions]).await.map(drop)
     }
 
     async fn join(&self, card: &NodeCard) -> Result<Box<dyn Membership>, StoreError> {
@@ -52,8 +54,8 @@ impl PublishStore for PostgresJournal {
     async fn survey(&self) -> Result<Survey, StoreError> {
         // Nodes first: who led a pair by then and is not among them is found to be alive when the
         // pair is to be taken.
-        let nodes = self.ask(&self.sql().journal_nodes, &[]).await?;
-        let cursors = self.ask(&self.sql().journal_cursors, &[]).await?;
+        let nodes = self.ask(Purpose::Publish, &self.sql().journal_nodes, &[]).await?;
+        let cursors = self.ask(Purpose::Publish, &self.sql().journal_cursors, &[]).await?;
         let node = |row| {
             let knows: Vec<i64> = get(row, 1)?;
             Ok(NodeSeen { owner: get(row, 0)?, knows: knows.into_iter().collect() })
@@ -69,7 +71,9 @@ impl PublishStore for PostgresJournal {
         let leaders: Vec<_> = wanted.iter().map(|seen| seen.leader.as_deref()).collect();
         let epochs: Vec<_> = wanted.iter().map(|seen| seen.epoch).collect();
         let take = &self.sql().journal_take;
-        let rows = self.ask(take, &[&owner, &topics, &publishers, &leaders, &epochs]).await?;
+        let rows = self
+            .ask(Purpose::Publish, take, &[&owner, &topics, &publishers, &leaders, &epochs])
+            .await?;
         rows.iter().map(cursor).collect()
     }
 
@@ -77,7 +81,7 @@ impl PublishStore for PostgresJournal {
         let (topics, publishers) = names(pairs.iter().map(|(pair, _)| &**pair));
         let epochs: Vec<_> = pairs.iter().map(|(_, epoch)| *epoch).collect();
         let give = &self.sql().journal_give;
-        self.ask(give, &[&owner, &topics, &publishers, &epochs]).await.map(drop)
+        self.ask(Purpose::Publish, give, &[&owner, &topics, &publishers, &epochs]).await.map(drop)
     }
 
     async fn advance(&self, owner: &str, moves: &[Move]) -> Result<Vec<Moved>, StoreError> {
@@ -114,7 +118,7 @@ impl PublishStore for PostgresJournal {
             &delays,
             &why,
         ];
-        let rows = self.ask(&self.sql().journal_advance, &params).await?;
+        let rows = self.ask(Purpose::Publish, &self.sql().journal_advance, &params).await?;
         let became = |row| {
             let stands = get::<Option<&str>>(row, 2)?.map(status).transpose()?;
             Ok((pair(row)?, stands.map_or(Moved::Busy, Moved::Made)))
@@ -126,7 +130,7 @@ impl PublishStore for PostgresJournal {
 
     async fn due(&self, owner: &str, each: usize) -> Result<Vec<Parked>, StoreError> {
         let most = i64::try_from(each).unwrap_or(i64::MAX);
-        let rows = self.ask(&self.sql().journal_due, &[&owner, &most]).await?;
+        let rows = self.ask(Purpose::Publish, &self.sql().journal_due, &[&owner, &most]).await?;
         rows.iter().map(parked).collect()
     }
 
@@ -148,7 +152,7 @@ impl PublishStore for PostgresJournal {
         let settle = &self.sql().journal_settle_parked;
         let params: Params<'_> =
             &[&owner, &topic, &publisher, &epoch, &position, &attempts, &delay, &error];
-        let rows = self.ask(settle, params).await?;
+        let rows = self.ask(Purpose::Publish, settle, params).await?;
         let Some(row) = rows.first() else { return Ok(false) };
         match (get(row, 0)?, get(row, 1)?) {
             (false, true) => Err(StoreError::Busy(LOCKED.into())),
@@ -164,7 +168,9 @@ impl PublishStore for PostgresJournal {
             Change::MoveTo(position) => ("MOVE", Some(i64::from(position))),
         };
         let change = &self.sql().journal_change;
-        let rows = self.ask(change, &[&which.topic, &which.publisher, &word, &to]).await?;
+        let rows = self
+            .ask(Purpose::Append, change, &[&which.topic, &which.publisher, &word, &to])
+            .await?;
         Ok(rows.len() as u64)
     }
 
@@ -179,7 +185,7 @@ impl PublishStore for PostgresJournal {
         let most = i64::try_from(limit).unwrap_or(i64::MAX);
         let params: Params<'_> =
             &[&which.topic, &which.publisher, &topic, &publisher, &position, &most];
-        let rows = self.ask(&self.sql().journal_parked_list, params).await?;
+        let rows = self.ask(Purpose::Read, &self.sql().journal_parked_list, params).await?;
         rows.iter().map(parked).collect()
     }
 
@@ -194,7 +200,9 @@ impl PublishStore for PostgresJournal {
             ParkedChange::Discard => &self.sql().journal_parked_discard,
         };
         let position = position.map(i64::from);
-        let rows = self.ask(statement, &[&which.topic, &which.publisher, &position]).await?;
+        let rows = self
+            .ask(Purpose::Append, statement, &[&which.topic, &which.publisher, &position])
+            .await?;
         Ok(rows.len() as u64)
     }
 }

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use sendoff_engine::journal::Purpose;
 use sendoff_engine::journal::retain::{JournalMaintainer, RetainOptions};
 use sendoff_engine::store::StoreError;
 use tokio_postgres::{Client, Row};
@@ -49,7 +50,7 @@ fn versions(journal: &PostgresJournal) -> Versions<'_> {
 
 impl Ask for Connections {
     async fn ask(&self, statement: &Statement) -> Result<Vec<Row>, StoreError> {
-        self.query(statement, &[]).await
+        self.query(Purpose::Read, statement, &[]).await
     }
 }
 

@@ -7,7 +7,7 @@ use sendoff_core::Timestamp;
 use sendoff_core::journal::doctor::{StricterDefault, Vitals};
 use sendoff_core::journal::{Append, Holder, HolderId, Locks, Position, Query};
 use sendoff_engine::journal::{
-    AppendError, DecideError, Found, JournalStore, Locked, Page, Receipt, TailSource,
+    AppendError, DecideError, Found, JournalStore, Locked, Page, Purpose, Receipt, TailSource,
 };
 use sendoff_engine::store::StoreError;
 
@@ -136,7 +136,8 @@ impl PostgresJournal {
     async fn reading(&self, reading: &Reading) -> Result<Found, StoreError> {
         self.check_open()?;
         let statement = reading.statement(self.sql());
-        reading.found(self.connections().query(statement, &reading.in_order()).await?)
+        let rows = self.connections().query(Purpose::Read, statement, &reading.in_order()).await?;
+        reading.found(rows)
     }
 }
 
@@ -145,16 +146,18 @@ impl JournalStore for PostgresJournal {
     async fn append(&self, append: &Append) -> Result<Vec<Receipt>, AppendError> {
         self.check_open()?;
         let params = Params::new(self, append)?;
+        let purpose = Purpose::of(append);
         if let Some(one) = One::of(&params) {
             let statement = &self.sql().journal_append_one;
-            let rows = self.connections().query(statement, &one.in_order()).await;
+            let rows = self.connections().query(purpose, statement, &one.in_order()).await;
             let rows = rows.map_err(refused)?;
             if !rows.is_empty() {
                 return receipts(append, &rows);
             }
             // The id is there already, and the function tells with what.
         }
-        let rows = self.connections().query(&self.sql().journal_append, &params.in_order()).await;
+        let append_all = &self.sql().journal_append;
+        let rows = self.connections().query(purpose, append_all, &params.in_order()).await;
         receipts(append, &rows.map_err(refused)?)
     }
 
@@ -164,7 +167,7 @@ impl JournalStore for PostgresJournal {
         let patience = self.options().patience();
         let rows = self
             .connections()
-            .query(&self.sql().journal_decide, &[&keys, &alone, &patience])
+            .query(Purpose::Decide, &self.sql().journal_decide, &[&keys, &alone, &patience])
             .await
             .map_err(|error| {
                 if is_busy(&error) { DecideError::Busy(error.into()) } else { error.into() }
@@ -198,13 +201,13 @@ impl JournalStore for PostgresJournal {
 
     async fn head(&self) -> Result<Position, StoreError> {
         self.check_open()?;
-        let rows = self.connections().query(&self.sql().journal_head, &[]).await?;
+        let rows = self.connections().query(Purpose::Read, &self.sql().journal_head, &[]).await?;
         rows.first().map_or(Ok(Position::START), |row| facts::position(row, 0))
     }
 
     async fn holders(&self) -> Result<Vec<Holder>, StoreError> {
         self.check_open()?;
-        let rows = self.connections().query(&self.sql().journal_who, &[]).await?;
+        let rows = self.connections().query(Purpose::Read, &self.sql().journal_who, &[]).await?;
         let holder = |row| {
             Ok(Holder {
                 id: HolderId::new(get::<String>(row, 0)?),
@@ -219,7 +222,7 @@ impl JournalStore for PostgresJournal {
 
     async fn vitals(&self) -> Result<Vitals, StoreError> {
         self.check_open()?;
-        let rows = self.connections().query(&self.sql().journal_vitals, &[]).await?;
+        let rows = self.connections().query(Purpose::Read, &self.sql().journal_vitals, &[]).await?;
         let row = rows.first().ok_or_else(|| StoreError::Refused(Nothing.into()))?;
         let (whose, levels): (Vec<String>, Vec<String>) = (get(row, 1)?, get(row, 2)?);
         let stricter = whose.into_iter().zip(levels);
@@ -231,7 +234,8 @@ impl JournalStore for PostgresJournal {
     async fn doing(&self, holder: &Holder) -> Result<Option<String>, StoreError> {
         self.check_open()?;
         let Some(pid) = holder.pid else { return Ok(None) };
-        let rows = self.connections().query(&self.sql().journal_doing, &[&pid]).await?;
+        let rows =
+            self.connections().query(Purpose::Read, &self.sql().journal_doing, &[&pid]).await?;
         rows.first().map_or(Ok(None), |row| get(row, 0))
     }
 

@@ -11,6 +11,7 @@ mod order;
 mod pace;
 mod poison;
 mod progress;
+mod waiting;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +36,7 @@ pub use order::*;
 pub use pace::*;
 pub use poison::*;
 pub use progress::*;
+pub use waiting::*;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
