@@ -1,9 +1,12 @@
 -- lock_visible: the visible rows, locked until the end of the transaction, oldest due first; `locked`
 -- reads them.
 -- Guarantee: two transactions never get the same row, and nothing is written; a holder who vanished
--- is told of. Rows beyond :bytes stay locked and are not told of, until the transaction ends.
+-- is told of. Rows beyond :bytes stay locked and are not told of, until the transaction ends. The table
+-- of counters, which the settlement will write, is asked for first, so that nothing is delivered that
+-- could not be settled because somebody keeps writers out of it; reading rows for update asks for theirs.
 -- Index: outbox_event_due.
 start transaction;
+select 1 from sendoff.outbox_tally_delta where false for update;
 select json_arrayagg(json_array(hex(c.event_id), c.seq, cast(c.due_at as char), c.lost)), utc_timestamp(6)
   into @sendoff_rows, @sendoff_at
   from (select c.event_id, c.seq, c.due_at, c.lost, c.bytes,

@@ -84,13 +84,15 @@ impl Transaction {
         self.session()?.query(statement, params, kept).await.map_err(failed)
     }
 
-    /// Begins, and sends the first statement along: one round trip.
+    /// Begins with the locks of its tables, and sends the first statement along: one round trip.
     async fn begin(
         &self,
+        tables: &Statement,
         statement: &Statement,
         params: Params<'_>,
     ) -> Result<Vec<tokio_postgres::Row>, StoreError> {
         let begin = self.sessions.connector.bounds().begin();
+        let begin = format!("{begin}; {}", tables.text);
         let begin = self.session()?.execute(&begin);
         let (begun, rows) = join(begin, self.query(statement, params)).await;
         begun.map_err(failed)?;
@@ -160,7 +162,7 @@ impl Take for Lock {
         let bytes = i64::try_from(self.bytes).unwrap_or(i64::MAX);
         let params: Params<'_> =
             &[&limit, &Span(self.skip_recent), &window, &bytes, &from, &passed];
-        let found = transaction.begin(&store.sql().lock, params).await?;
+        let found = transaction.begin(&store.sql().lock_tables, &store.sql().lock, params).await?;
         if found.is_empty() {
             transaction.end("rollback").await?;
             return Ok(None);

@@ -134,6 +134,7 @@ statements!(
     journal_vitals: [],
     journal_who: [],
     lock: [INT8, INTERVAL, INTERVAL, INT8, TIMESTAMPTZ, UUID_ARRAY],
+    lock_tables: [],
     oldest_lag: [],
     partition_layout: [],
     partition_list: [],

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use sendoff_core::partition::Period;
 use sendoff_engine::store::{
     ClaimStore, Held, Lock, LockStore, Outcome, Retention, SettleStore, Settlement, StoreError,
 };
-use sendoff_postgres::{Doorbell, PostgresOptions, PostgresStore};
+use sendoff_postgres::{Doorbell, Layout, PostgresOptions, PostgresStore};
 use sendoff_testkit::wait::within;
 use tokio::time::timeout;
 use tokio_postgres::Client;
@@ -111,6 +112,39 @@ async fn a_row_that_a_foreign_key_keeps_is_claimed() {
     write(&store, &mut client, &[due(event())]).await;
     let _keeper = open(&place, "select from outbox_event for key share").await;
     assert_eq!(claim(&store, "a").await.len(), 1);
+}
+
+/// Somebody keeps writers out, as whoever builds an index does: what could not be settled is not taken, or
+/// it would be delivered again and again for as long as that lasts.
+#[tokio::test]
+async fn nothing_is_taken_under_locks_while_it_could_not_be_settled() {
+    for layout in [Layout::Flat, Layout::Partitioned(Period::Day)] {
+        for doorbell in [Doorbell::On, Doorbell::Off] {
+            let place = Place::new();
+            let options = PostgresOptions { layout, doorbell, ..place.options() };
+            let (store, mut client) = (place.store_with(options).await, place.client().await);
+            write(&store, &mut client, &[due(event())]).await;
+            let mut tables = vec!["outbox_event".to_owned(), "outbox_tally_delta".to_owned()];
+            tables.extend(partition_of_a_row(&place).await);
+            for table in tables {
+                let locker = open(&place, &format!("lock table only {table} in share mode")).await;
+                let taken = timeout(PROMPT, store.lock(&Lock::new(10))).await.unwrap();
+                assert!(matches!(taken, Err(StoreError::Busy(_))), "{table} {layout:?}");
+                locker.batch_execute("rollback").await.unwrap();
+            }
+            let mut locked = store.lock(&Lock::new(10)).await.unwrap().unwrap();
+            let id = locked.take()[0].id;
+            locked.commit(&[(id, Outcome::Done)]).await.unwrap();
+        }
+    }
+}
+
+/// Where a row is, if the table is in partitions.
+async fn partition_of_a_row(place: &Place) -> Option<String> {
+    let client = place.client().await;
+    let text = format!("select tableoid::regclass::text from {}.outbox_event", place.schema);
+    let table: String = client.query_one(&text, &[]).await.unwrap().get(0);
+    Some(table).filter(|table| !table.ends_with("outbox_event"))
 }
 
 /// Somebody changes the table: whoever needs it is told so, long before he gives up by himself.
