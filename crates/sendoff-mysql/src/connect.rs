@@ -31,14 +31,16 @@ const LASTING_IDLE: Duration = Duration::from_secs(10 * 60);
 
 /// What bounds the server's patience with our sessions, so that no lock of a process that froze lasts:
 /// for whole tables as for rows, for transactions in which nothing is said, and for answers that nobody
-/// takes. How much silence that is, is noted for whoever changes it for a while. Noted rows of a batch are
-/// longer than what the server puts together by default.
+/// takes. How much silence that is, is noted for whoever changes it for a while. What an administrator allows
+/// transactions that read, or that write, would be shorter or longer. Noted rows of a batch are longer than
+/// what the server puts together by default.
 fn limits(options: &MysqlOptions, session_idle: &str) -> String {
     let (lock, idle) =
         (seconds(options.lock_timeout), seconds(options.idle_in_transaction_timeout));
     format!(
         "; set session lock_wait_timeout = {lock}, wait_timeout = {session_idle}, \
-         net_write_timeout = {idle}, /*M!100600 idle_transaction_timeout = {idle}, */ \
+         net_write_timeout = {idle}, /*M!100600 idle_transaction_timeout = {idle}, \
+         idle_readonly_transaction_timeout = 0, idle_write_transaction_timeout = 0, */ \
          group_concat_max_len = 67108864; \
          set @sendoff_silence = /*M!100600 @@session.idle_transaction_timeout */ \
                                 /*!80000 @@session.wait_timeout */"

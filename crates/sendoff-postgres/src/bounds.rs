@@ -15,6 +15,12 @@ const LOCK_WAIT: Duration = Duration::from_secs(1);
 const KEEPALIVE: &str = " -c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 \
                          -c tcp_keepalives_count=3 -c tcp_user_timeout=30000";
 
+/// What an administrator allows every transaction at most is not for one whose handlers run: it would be
+/// ended with them, and they would run again for ever. Silence ends it, as our own limit says. Servers
+/// before version 17 have no such limit, and would not know its name.
+const NO_LIMIT_OF_ALL: &str = "; select pg_catalog.set_config('transaction_timeout', '0', true) \
+                               where pg_catalog.current_setting('transaction_timeout', true) <> '0'";
+
 /// Limits that the server keeps for us.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SessionBounds {
@@ -56,13 +62,13 @@ impl SessionBounds {
         options
     }
 
-    /// As the text that begins a transaction, for sessions that are not ours to configure.
+    /// As the text that begins a transaction that lasts, for sessions that are not ours to configure as well.
     pub(crate) fn begin(&self) -> String {
         let mut text = "begin isolation level read committed".to_owned();
         for (name, value) in self.settings() {
             let _ = write!(text, "; set local {name} = {value}");
         }
-        text
+        text + NO_LIMIT_OF_ALL
     }
 
     /// In milliseconds, as the server counts them; 0 is none.

@@ -14,6 +14,7 @@ use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::eventually;
 
 use crate::place::{MARIADB, MYSQL, Place, claim, due, event, hold_of, settle_one, write};
+use crate::server::Server;
 
 /// Far longer than a statement takes.
 const PROMPT: Duration = Duration::from_secs(10);
@@ -206,6 +207,27 @@ async fn a_locked_batch_whose_settlement_is_refused_leaves_everything_as_it_was(
         again.commit(&outcomes).await.unwrap();
         assert_eq!(store.counts().await.unwrap().done, 2);
     }
+}
+
+/// What an administrator allows transactions that read, or write, ends no batch whose handlers run, or they
+/// would run again for ever. Our own limit does, if the process falls silent.
+#[tokio::test]
+async fn a_limit_for_idle_transactions_of_the_server_ends_no_batch() {
+    let limits = &["--idle-readonly-transaction-timeout=1", "--idle-write-transaction-timeout=1"];
+    let Some(server) = Server::start(limits) else { return };
+    let place = Place::at(server.url()).await;
+    let store = place.store().await;
+    write(&store, &mut place.conn().await, &[due(event())]).await;
+    let mut batch = store.lock(&Lock::new(1)).await.unwrap().unwrap();
+    let id = batch.take()[0].id;
+    let mut another = place.conn().await;
+    another.query_drop("begin; select * from outbox_tally").await.unwrap();
+    let there =
+        format!("select count(*) from information_schema.processlist where id = {}", another.id());
+    let ended = async || place.number(&there).await == 0;
+    eventually("the limit to end another's", ended).await;
+    batch.keep_awake().await.unwrap();
+    batch.commit(&[(id, Outcome::Done)]).await.unwrap();
 }
 
 /// Batches say that they are alive as often as the limit that was chosen demands, and not as often as

@@ -11,7 +11,7 @@ use sendoff_testkit::wait::within;
 use tokio::time::timeout;
 use tokio_postgres::Client;
 
-use crate::place::{Place, by, claim, due, event, hold_of, write};
+use crate::place::{NEWER_SERVER, Place, by, claim, connect, due, event, hold_of, write};
 
 /// Far longer than a statement takes, and shorter than any lock of these tests lasts.
 const PROMPT: Duration = Duration::from_secs(10);
@@ -178,6 +178,31 @@ async fn a_locked_batch_whose_outcomes_are_refused_leaves_its_rows_to_the_next()
         assert_eq!(batch.take().len(), 2, "nothing was written");
         batch.commit(&[(rows[0].id, Outcome::Done), (rows[1].id, retry(1))]).await.unwrap();
         assert_eq!(place.number("select sum(status) from outbox_event").await, 3);
+    }
+}
+
+/// What an administrator allows every transaction at most ends no batch whose handlers run, or they would
+/// run again for ever. Silence does, as ever.
+#[tokio::test]
+async fn a_limit_for_every_transaction_ends_no_batch() {
+    for doorbell in [Doorbell::On, Doorbell::Off] {
+        let place = Place::on(NEWER_SERVER);
+        let version = "select current_setting('server_version_num')::bigint";
+        if place.number(version).await < 170_000 {
+            return;
+        }
+        write(&place.store().await, &mut place.client().await, &[due(event())]).await;
+        let and = if place.url.contains('?') { '&' } else { '?' };
+        let limited = format!("{}{and}options=-c%20transaction_timeout%3D1000", place.url);
+        let options = PostgresOptions { doorbell, ..place.options() };
+        let store = PostgresStore::connect_with(&limited, options).await.unwrap();
+        let mut batch = store.lock(&Lock::new(1)).await.unwrap().unwrap();
+        let id = batch.take()[0].id;
+        let another = connect(&limited).await.unwrap();
+        another.batch_execute("begin").await.unwrap();
+        within(PLENTY, "the limit to end another's", async || another.is_closed()).await;
+        batch.keep_awake().await.unwrap();
+        batch.commit(&[(id, Outcome::Done)]).await.unwrap();
     }
 }
 

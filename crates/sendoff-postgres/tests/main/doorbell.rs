@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use futures_util::future::poll_fn;
 use sendoff_core::Event;
+use sendoff_engine::capture::Capture;
 use sendoff_engine::store::{Birth, NewRow, WakeStore};
 use sendoff_engine::{Outbox, OutboxConfig};
 use sendoff_postgres::{Doorbell, PostgresOptions, PostgresStore};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::eventually;
 use tokio::sync::mpsc;
-use tokio_postgres::{AsyncMessage, NoTls};
+use tokio_postgres::{AsyncMessage, Client, NoTls};
 
+use crate::journal::Gid;
 use crate::place::{Place, due, event, write};
 
 const AN_HOUR: Duration = Duration::from_secs(60 * 60);
@@ -172,4 +174,44 @@ async fn with_the_doorbell_off_the_relay_polls_and_nobody_rings() {
     inbox.has(1).await;
     assert!(rings.try_recv().is_err());
     relay.close().await;
+}
+
+/// PostgreSQL prepares no transaction that notifies. Whoever rang for a relay that sleeps is told so; without
+/// the doorbell nobody rings, whoever sleeps.
+#[tokio::test]
+async fn a_transaction_that_rings_cannot_be_prepared_and_one_without_doorbell_can() {
+    let place = Place::new();
+    let store = place.store().await;
+    let silent =
+        place.store_with(PostgresOptions { doorbell: Doorbell::Off, ..place.options() }).await;
+    let mut client = place.client().await;
+    client.batch_execute(&format!("set search_path = {}", place.schema)).await.unwrap();
+    let emit = async |client: &Client| {
+        client.batch_execute("begin; select sendoff_emit('t', '1')").await.unwrap();
+    };
+    let gid = Gid::new(&place);
+    // Nobody sleeps.
+    assert!(!silent.arm().await.unwrap());
+    emit(&client).await;
+    gid.prepare(&client).await;
+    gid.commit(&client).await;
+
+    assert!(store.arm().await.unwrap());
+    emit(&client).await;
+    let refused = client.batch_execute("prepare transaction 'refused'").await.unwrap_err();
+    assert_eq!(
+        refused.as_db_error().unwrap().message(),
+        "cannot PREPARE a transaction that has executed LISTEN, UNLISTEN, or NOTIFY"
+    );
+    client.batch_execute("rollback; begin").await.unwrap();
+    silent.insert(&mut client, &[due(event())]).await.unwrap();
+    gid.prepare(&client).await;
+    gid.commit(&client).await;
+
+    // As a relay that is no more left it.
+    client.batch_execute("select setval('outbox_bell', 1)").await.unwrap();
+    emit(&client).await;
+    gid.prepare(&client).await;
+    gid.commit(&client).await;
+    assert_eq!(place.rows().await, 3);
 }
