@@ -227,6 +227,11 @@ impl Poller {
         let admission = self.handover.holds.admit(held, until, Lane::Cold);
         drop(look);
         let Admission::Ticket(ticket) = admission else { return Ok(false) };
+        if !row.can_run(self.config.max_attempts) {
+            // It ends now. Given back, it would be claimed as one that nobody was lost with, and run.
+            self.hand_over(row, ticket, epoch).await;
+            return Ok(true);
+        }
         if self.stop.run_until_cancelled(self.alone(id)).await != Some(true) {
             return Ok(false);
         }

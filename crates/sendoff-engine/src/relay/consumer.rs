@@ -261,7 +261,11 @@ impl Inner {
         let leases = self.leases(&mut rows, until);
         drop(look);
         let place = match &rows[..] {
-            [_] => self.company.alone(self.patience, self.config.hold).await,
+            [row] if row.can_run(self.config.max_attempts) => {
+                self.company.alone(self.patience, self.config.hold).await
+            }
+            // It ends now. Given back, it would be claimed as one that nobody was lost with, and run.
+            [_] => Some(self.company.join(Duration::ZERO).await),
             _ => None,
         };
         lock(&self.turns).over(began, Instant::now());

@@ -136,4 +136,9 @@ impl Claimed {
     pub fn attempt(&self) -> Attempt {
         if self.lost { Attempt::after_loss(self.attempts) } else { Attempt::next(self.attempts) }
     }
+
+    /// Whether it will be run: it can be read, and holders who vanished have not used its attempts up.
+    pub(crate) fn can_run(&self, max_attempts: u32) -> bool {
+        self.event.is_ok() && !self.attempt().is_exhausted(max_attempts)
+    }
 }

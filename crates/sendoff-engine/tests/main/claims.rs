@@ -6,7 +6,7 @@ use std::time::Duration;
 use sendoff_core::{Delivery, Event, EventId, Status};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::relay::{ClaimMode, Relay, RelayConfig};
-use sendoff_engine::store::{Claim, ClaimStore, Lock, LockStore};
+use sendoff_engine::store::{Claim, ClaimStore, Lock, LockStore, Suspects};
 use sendoff_engine::{Counters, Handler, Outbox, OutboxConfig};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::clock::ManualClock;
@@ -14,7 +14,7 @@ use sendoff_testkit::wait::{eventually, within};
 use tokio::time::{Instant, sleep};
 
 use super::flaky::Flaky;
-use super::{EVENT, SECOND, commit, config, event};
+use super::{EVENT, SECOND, commit, config, event, row};
 
 const KIB: usize = 1024;
 
@@ -171,7 +171,7 @@ async fn delivering(
             outbox.close().await;
         }
         Some(mode) => {
-            let config = RelayConfig { mode, workers: 1, poll_interval, ..RelayConfig::default() };
+            let config = RelayConfig { mode, workers: 2, poll_interval, ..RelayConfig::default() };
             let relay = Relay::builder(store.clone()).config(config);
             relay.build(inbox.clone()).unwrap().run(story).await;
         }
@@ -193,7 +193,7 @@ async fn walks_too_long_for_a_claim_stop_nobody() {
                 within(2 * SECOND, "a new one", async || inbox.ids().contains(&id)).await;
                 sleep(SECOND.saturating_sub(written.elapsed())).await;
             }
-            assert!(store.walks() <= 6, "{} walks from the beginning", store.walks());
+            assert!(store.walks() <= 12, "{} walks from the beginning", store.walks());
         };
         delivering(relay, &store, &inbox, SECOND, story).await;
         assert_eq!(inbox.received().len(), 1_030, "{relay:?}");
@@ -209,6 +209,32 @@ fn slow(inbox: &Inbox) -> impl Handler + Clone {
             sleep(SECOND).await;
             inbox.handle(delivery).await
         }
+    }
+}
+
+/// Whoever vanished with it for the last time is counted, also where it could not run alone now.
+#[tokio::test(start_paused = true)]
+async fn a_suspect_without_attempts_ends_although_others_never_leave() {
+    for relay in [None, Some(ClaimMode::Lease)] {
+        let (store, inbox) = (Flaky::default(), Inbox::stepping());
+        let last = fill(&store.table, [event()]).await[0];
+        for number in 0..=OutboxConfig::default().max_attempts {
+            let owner = number.to_string();
+            let suspects = if number < 2 { Suspects::Skip } else { Suspects::Only };
+            let claim = Claim { suspects, ..Claim::new(&owner, 1, SECOND) };
+            assert_eq!(store.table.claim(&claim).await.unwrap().len(), 1);
+            sleep(2 * SECOND).await;
+        }
+        fill(&store.table, events(10)).await;
+        let story = async {
+            let dead = async || row(&store.table, last).status == Status::Dead;
+            within(20 * SECOND, "its end", dead).await;
+            inbox.allow(20);
+            within(60 * SECOND, "the others", async || inbox.received().len() == 10).await;
+        };
+        delivering(relay, &store, &inbox, SECOND, story).await;
+        assert!(!inbox.ids().contains(&last), "{relay:?}");
+        assert_eq!(row(&store.table, last).attempts, OutboxConfig::default().max_attempts);
     }
 }
 
