@@ -33,8 +33,10 @@ impl Attempt {
     }
 
     /// Whether so many processes vanished with this event that it may not run again.
+    ///
+    /// Also where the one who counted the last of them gave it back, or never knew that he had it.
     pub const fn is_exhausted(self, max_attempts: u32) -> bool {
-        self.counted && self.number > max_attempts
+        self.uncounted() > max_attempts
     }
 }
 
@@ -159,6 +161,8 @@ mod tests {
     fn an_event_that_was_lost_too_often_may_not_run_again() {
         assert!(!Attempt::after_loss(3).is_exhausted(3));
         assert!(Attempt::after_loss(4).is_exhausted(3));
+        assert!(!Attempt::next(3).is_exhausted(3), "its last holder was counted, and gave it back");
+        assert!(Attempt::next(4).is_exhausted(3));
     }
 
     #[test]

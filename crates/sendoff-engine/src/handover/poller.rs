@@ -228,7 +228,7 @@ impl Poller {
         drop(look);
         let Admission::Ticket(ticket) = admission else { return Ok(false) };
         if !row.can_run(self.config.max_attempts) {
-            // It ends now. Given back, it would be claimed as one that nobody was lost with, and run.
+            // It ends, and need not be alone for that.
             self.hand_over(row, ticket, epoch).await;
             return Ok(true);
         }
@@ -295,7 +295,7 @@ impl Poller {
             }
         };
         if attempt.is_exhausted(max_attempts) {
-            let error = format!("its holder vanished {max_attempts} times");
+            let error = format!("its {max_attempts} attempts are used up by holders who vanished");
             let outcome = Outcome::Dead { attempts: max_attempts, error };
             return self.completions.send(Completion { ticket, attempt, outcome }).await;
         }

@@ -264,7 +264,7 @@ impl Inner {
             [row] if row.can_run(self.config.max_attempts) => {
                 self.company.alone(self.patience, self.config.hold).await
             }
-            // It ends now. Given back, it would be claimed as one that nobody was lost with, and run.
+            // It ends, and need not be alone for that.
             [_] => Some(self.company.join(Duration::ZERO).await),
             _ => None,
         };
@@ -383,7 +383,7 @@ impl Inner {
             Outcome::Dead { attempts: attempt.uncounted(), error }
         })?;
         if attempt.is_exhausted(max_attempts) {
-            let error = format!("its holder vanished {max_attempts} times");
+            let error = format!("its {max_attempts} attempts are used up by holders who vanished");
             return Err(Outcome::Dead { attempts: max_attempts, error });
         }
         let (created_at, lane) = (row.created_at, Lane::Cold);
