@@ -87,7 +87,8 @@ statements!(
         TEXT_ARRAY, TEXT_ARRAY, INT8
     ],
     journal_append_held: [
-        INT4_ARRAY, UUID, TEXT, TEXT_ARRAY, TEXT, TIMESTAMPTZ, JSONB, BYTEA, UUID, UUID
+        INT4_ARRAY, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TIMESTAMPTZ_ARRAY, JSONB_ARRAY,
+        BYTEA_ARRAY, UUID_ARRAY, UUID_ARRAY
     ],
     journal_append_in: [
         INT4_ARRAY, BOOL_ARRAY, INT4, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY,
@@ -96,6 +97,9 @@ statements!(
     ],
     journal_append_one: [
         INT4_ARRAY, INT4, UUID, TEXT, TEXT_ARRAY, TEXT, TIMESTAMPTZ, JSONB, BYTEA, UUID, UUID
+    ],
+    journal_append_tagged: [
+        INT4, UUID, TEXT, TEXT, TEXT, TIMESTAMPTZ, JSONB, BYTEA, UUID, UUID
     ],
     journal_beat: [TEXT],
     journal_change: [TEXT, TEXT, TEXT, INT8],
@@ -107,6 +111,7 @@ statements!(
     journal_give: [TEXT, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY],
     journal_head: [],
     journal_hold: [INT4_ARRAY, BOOL_ARRAY, INT4, INT4],
+    journal_hold_two: [INT4, BOOL, INT4, BOOL, INT4, INT4],
     journal_holders: [],
     journal_join: [TEXT, INT4, INTERVAL, INTERVAL, INT8_ARRAY],
     journal_keeper_lock: [],
@@ -123,8 +128,9 @@ statements!(
     journal_purgeable: [INT8, INT8, TIMESTAMPTZ, INT8],
     journal_ranges: [BOOL],
     journal_read: [INT2_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8],
+    journal_read_book: [TEXT, TEXT_ARRAY, INT8, INT8, INT8, INT8, TEXT_ARRAY],
     journal_read_from_last: [INT2_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8, INT2_ARRAY, TEXT_ARRAY, TEXT_ARRAY],
-    journal_read_tag: [TEXT, TEXT_ARRAY, INT8, INT8, INT8, INT8, TEXT, TEXT_ARRAY],
+    journal_read_tag: [TEXT, TEXT_ARRAY, INT8, INT8, INT8, INT8],
     journal_register: [TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY],
     journal_schema_known: [],
     journal_schema_version: [],

@@ -116,10 +116,11 @@ impl<S: JournalStore> Journal<S> {
             let turn = self.turn().lock().await;
             return Ok((self.decide(model).await?, Turn::Here(turn)));
         };
-        let Locked { mark, mut found, mut transaction } = locked;
+        let Locked { mut mark, mut found, mut transaction } = locked;
         loop {
             for fact in &found.facts {
                 apply(&mut model, fact)?;
+                mark = mark.max(fact.position);
             }
             let Some(after) = pages.turned(&found) else { break };
             found = transaction.read(&query, pages.page(after)).await?;

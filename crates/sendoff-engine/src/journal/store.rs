@@ -134,7 +134,7 @@ impl<S: JournalStore + ?Sized> JournalStore for Arc<S> {
 
 /// A decision whose keys are locked, and what was read first.
 pub struct Locked<'s> {
-    /// As [`JournalStore::mark`] answers.
+    /// A position up to which the pages miss nothing. What they find raises it.
     pub mark: Position,
     /// The first page of what the query means.
     pub found: Found,

@@ -1,7 +1,7 @@
 //! An append on its way to the server, and what the server makes of it.
 
 use sendoff_core::BoxError;
-use sendoff_core::journal::{Append, Fact, Position};
+use sendoff_core::journal::{Append, Condition, Fact, Locks, Position};
 use sendoff_engine::journal::{AppendError, Conflict, Receipt};
 use sendoff_engine::store::StoreError;
 use tokio_postgres::error::SqlState;
@@ -39,14 +39,24 @@ pub(super) struct Params<'a> {
 
 impl<'a> Params<'a> {
     pub(super) fn new(journal: &PostgresJournal, append: &'a Append) -> Result<Self, AppendError> {
-        let (keys, alone) = columns(&append.locks());
-        let search = append.condition().map(|condition| Search::of(&condition.query));
+        Self::under(journal, append.facts(), append.condition())
+    }
+
+    /// Of facts whose condition, if they have one, is another than the append says.
+    pub(super) fn under(
+        journal: &PostgresJournal,
+        facts: &'a [Fact],
+        condition: Option<&Condition>,
+    ) -> Result<Self, AppendError> {
+        let query = condition.map(|condition| &condition.query);
+        let (keys, alone) = columns(&Locks::of_append(facts, query));
+        let search = query.map(Search::of);
         let (kinds, kind_tags, kind_types) = match search {
             Some(Search { kinds, tags, types }) => (Some(kinds), Some(tags), Some(types)),
             None => (None, None, None),
         };
         let mut params = Self {
-            facts: append.facts(),
+            facts,
             keys,
             alone,
             patience: journal.options().patience(),
@@ -62,9 +72,9 @@ impl<'a> Params<'a> {
             kinds,
             kind_tags,
             kind_types,
-            after: append.condition().map_or(0, |condition| condition.after.into()),
+            after: condition.map_or(0, |condition| condition.after.into()),
         };
-        for fact in append.facts() {
+        for fact in facts {
             let event = fact.event();
             let occurred_at = At(event.occurred_at());
             // A refusal by the server would abort the transaction.
@@ -137,14 +147,6 @@ impl<'p> One<'p> {
             &params.correlations[0],
             &params.causations[0],
         ]
-    }
-
-    /// What `journal_append_held` is given: of the keys only those that are not held yet.
-    pub(super) fn beside<'h>(&'h self, missing: &'h Vec<i32>) -> [&'h (dyn ToSql + Sync); 10] {
-        let [_, _, fact @ ..] = self.in_order();
-        let mut params: [&(dyn ToSql + Sync); 10] = [missing; 10];
-        params[1..].copy_from_slice(&fact);
-        params
     }
 }
 

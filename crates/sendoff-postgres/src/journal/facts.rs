@@ -33,6 +33,11 @@ pub(super) fn fits(row: &Row, first: usize) -> Result<bool, StoreError> {
     get(row, first + column::FITS)
 }
 
+/// The type of a fact, which is looked at before the fact is taken in.
+pub(super) fn event_type(row: &Row, first: usize) -> Result<&str, StoreError> {
+    get(row, first + column::EVENT_TYPE)
+}
+
 pub(super) fn position(row: &Row, column: usize) -> Result<Position, StoreError> {
     let number: i64 = get(row, column)?;
     Position::try_from(number).map_err(|invalid| StoreError::Refused(invalid.into()))

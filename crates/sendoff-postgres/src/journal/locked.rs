@@ -7,15 +7,17 @@ use sendoff_engine::journal::{
     AppendError, DecideError, Found, JournalStore, Locked, LockedDecision, Page, Purpose, Receipt,
 };
 use sendoff_engine::store::StoreError;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 
-use super::append::{One, Params, is_busy, is_deadlock, receipts, refused};
+use super::append::{is_busy, is_deadlock, receipts, refused};
 use super::connections::Lent;
-use super::facts;
+use super::held::Held;
 use super::reading::Reading;
 use super::store::{Nothing, PostgresJournal, columns};
 use crate::error::failed;
-use crate::link::{Kept, Params as ToServer, Taken};
+use crate::link::{Kept, Taken};
 use crate::sql::Statement;
 
 /// A statement behind the locks sees what is committed by then.
@@ -43,7 +45,9 @@ pub(super) async fn lock<'s>(
         let (held, alone) = columns(&Locks::of_decision(query));
         let transaction = Transaction { journal, lent, session, held };
         let error = match transaction.begin(&alone, &reading).await {
-            Ok((mark, found)) => {
+            Ok(found) => {
+                // Whatever the locks exclude and is there was found, or comes in a further page.
+                let mark = found.facts.last().map_or(Position::START, |last| last.position);
                 return Ok(Locked { mark, found, transaction: Box::new(transaction) });
             }
             Err(error) => error,
@@ -72,61 +76,66 @@ impl Transaction<'_> {
     }
 
     /// Locks, and in a statement behind them, which sees what is committed by then, reads.
-    async fn begin(
-        &self,
-        alone: &Vec<bool>,
-        reading: &Reading,
-    ) -> Result<(Position, Found), StoreError> {
+    async fn begin(&self, alone: &Vec<bool>, reading: &Reading<'_>) -> Result<Found, StoreError> {
         let (sql, kept) = (self.journal.sql(), self.kept());
-        let prepared =
-            self.session.prepare(&[&sql.journal_hold, reading.statement(sql)], kept).await;
-        prepared.map_err(failed)?;
         let patience = self.journal.options().patience();
-        let (begun, mark, rows) = join3(
+        let (hold, params) = self.hold(alone, &patience);
+        let prepared = self.session.prepare(&[hold, reading.statement(sql)], kept).await;
+        prepared.map_err(failed)?;
+        let (begun, held, rows) = join3(
             self.session.execute(BEGIN),
-            self.session.query(&sql.journal_hold, &[&self.held, alone, &patience, &SILENCE], kept),
+            self.session.query(hold, &params, kept),
             self.rows(reading),
         )
         .await;
         begun.map_err(failed)?;
-        let mark = mark.map_err(failed)?;
-        let mark = mark.first().ok_or_else(|| StoreError::Refused(Nothing.into()))?;
-        Ok((facts::position(mark, 0)?, reading.found(rows.map_err(failed)?)?))
+        held.map_err(failed)?;
+        self.found(reading, &rows.map_err(failed)?).await
     }
 
-    async fn rows(&self, reading: &Reading) -> Result<Vec<Row>, Error> {
+    /// The statement that takes the locks, and what it is given.
+    fn hold<'p>(
+        &'p self,
+        alone: &'p Vec<bool>,
+        patience: &'p i32,
+    ) -> (&'p Statement, Vec<&'p (dyn ToSql + Sync)>) {
+        let sql = self.journal.sql();
+        match (&self.held[..], &alone[..]) {
+            ([first, second], [first_alone, second_alone]) => (
+                &sql.journal_hold_two,
+                vec![first, first_alone, second, second_alone, patience, &SILENCE],
+            ),
+            _ => (&sql.journal_hold, vec![&self.held, alone, patience, &SILENCE]),
+        }
+    }
+
+    async fn rows(&self, reading: &Reading<'_>) -> Result<Vec<Row>, Error> {
         let statement = reading.statement(self.journal.sql());
         self.session.query(statement, &reading.in_order(), self.kept()).await
+    }
+
+    async fn found(&self, reading: &Reading<'_>, rows: &[Row]) -> Result<Found, StoreError> {
+        if let Some(found) = reading.found(rows)? {
+            return Ok(found);
+        }
+        let thorough = reading.thorough();
+        let found = thorough.found(&self.rows(&thorough).await.map_err(failed)?)?;
+        found.ok_or_else(|| StoreError::Refused(Nothing.into()))
     }
 
     /// Appends and commits. No row, or an id that is taken, means that one is there already, and that
     /// nothing was changed.
     async fn end(&self, append: &Append) -> Result<Vec<Row>, AppendError> {
-        // The locks are its condition.
-        let append = Append::new(append.facts().to_vec(), None)?;
-        let params = Params::new(self.journal, &append)?;
-        match One::of(&params) {
-            Some(one) => {
-                let missing = params.keys.iter().filter(|key| !self.held.contains(key));
-                let missing = missing.copied().collect();
-                self.send(&self.journal.sql().journal_append_held, &one.beside(&missing)).await
-            }
-            None => self.send(&self.journal.sql().journal_append, &params.in_order()).await,
-        }
-    }
-
-    async fn send(
-        &self,
-        statement: &Statement,
-        params: ToServer<'_>,
-    ) -> Result<Vec<Row>, AppendError> {
-        let kept = self.kept();
-        let driver = |error| refused(failed(error));
-        self.session.prepare(&[statement], kept).await.map_err(driver)?;
-        let (rows, committed) =
-            join(self.session.query(statement, params, kept), self.session.execute("commit")).await;
-        let rows = rows.map_err(driver)?;
-        committed.map_err(driver)?;
+        let held = Held::new(self.journal, append.facts(), &self.held)?;
+        let (statement, kept) = (held.statement(self.journal.sql()), self.kept());
+        self.session.prepare(&[statement], kept).await.map_err(not_appended)?;
+        let (rows, committed) = join(
+            self.session.query(statement, &held.in_order(), kept),
+            self.session.execute("commit"),
+        )
+        .await;
+        let rows = rows.map_err(not_appended)?;
+        committed.map_err(not_appended)?;
         Ok(rows)
     }
 
@@ -141,7 +150,7 @@ impl Transaction<'_> {
 impl LockedDecision for Transaction<'_> {
     async fn read(&mut self, query: &Query, page: Page) -> Result<Found, StoreError> {
         let reading = Reading::of(query, None, page);
-        reading.found(self.rows(&reading).await.map_err(failed)?)
+        self.found(&reading, &self.rows(&reading).await.map_err(failed)?).await
     }
 
     async fn append(self: Box<Self>, append: &Append) -> Result<Vec<Receipt>, AppendError> {
@@ -172,5 +181,13 @@ impl LockedDecision for Transaction<'_> {
         if self.session.execute("rollback").await.is_ok() {
             self.give_back().await;
         }
+    }
+}
+
+/// What a failure of the statement means, which divides by zero where some ids are there already.
+fn not_appended(error: Error) -> AppendError {
+    match error.code() {
+        Some(&SqlState::DIVISION_BY_ZERO) => AppendError::IdTaken,
+        _ => refused(failed(error)),
     }
 }

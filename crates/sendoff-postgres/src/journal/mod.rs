@@ -7,6 +7,7 @@ mod append;
 mod capture;
 mod connections;
 mod facts;
+mod held;
 mod locked;
 mod member;
 mod options;

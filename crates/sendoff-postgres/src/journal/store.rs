@@ -133,11 +133,18 @@ impl PostgresJournal {
         &self.0.sql
     }
 
-    async fn reading(&self, reading: &Reading) -> Result<Found, StoreError> {
+    async fn reading(&self, reading: Reading<'_>) -> Result<Found, StoreError> {
         self.check_open()?;
-        let statement = reading.statement(self.sql());
-        let rows = self.connections().query(Purpose::Read, statement, &reading.in_order()).await?;
-        reading.found(rows)
+        let read = async |reading: &Reading<'_>| {
+            let statement = reading.statement(self.sql());
+            self.connections().query(Purpose::Read, statement, &reading.in_order()).await
+        };
+        if let Some(found) = reading.found(&read(&reading).await?)? {
+            return Ok(found);
+        }
+        let thorough = reading.thorough();
+        let found = thorough.found(&read(&thorough).await?)?;
+        found.ok_or_else(|| StoreError::Refused(Nothing.into()))
     }
 }
 
@@ -177,7 +184,7 @@ impl JournalStore for PostgresJournal {
     }
 
     async fn read(&self, query: &Query, page: Page) -> Result<Found, StoreError> {
-        self.reading(&Reading::of(query, None, page)).await
+        self.reading(Reading::of(query, None, page)).await
     }
 
     async fn read_from_last(
@@ -186,7 +193,7 @@ impl JournalStore for PostgresJournal {
         closing: &Query,
         page: Page,
     ) -> Result<Found, StoreError> {
-        self.reading(&Reading::of(query, Some(closing), page)).await
+        self.reading(Reading::of(query, Some(closing), page)).await
     }
 
     async fn lock(

@@ -5,10 +5,10 @@ use sendoff_core::{BoxError, Event};
 use sendoff_engine::journal::{
     AppendError, DecideError, ExecuteError, JournalStore, Model, Page, fold,
 };
-use sendoff_postgres::JournalOptions;
+use sendoff_postgres::{JournalLayout, JournalOptions};
 use sendoff_testkit::wait::eventually;
 
-use super::{fact, journal, journal_with, options, position, tag, tagged};
+use super::{fact, journal, journal_in, journal_with, options, position, ranges, tag, tagged};
 use crate::place::Place;
 
 struct Count {
@@ -120,35 +120,89 @@ async fn what_is_decided_under_locks_and_was_appended_before_is_known() {
     assert!(done.receipts[0].fresh);
 }
 
-/// A tag's facts are read in another way than what several tags or types mean, and it is the same.
+/// Several at once are, too; and where only some are there, none of the others is appended.
+#[tokio::test]
+async fn of_several_facts_decided_under_locks_all_are_appended_or_none() {
+    for layout in [JournalLayout::Flat, JournalLayout::Partitioned(ranges(1_000))] {
+        let place = Place::new();
+        let journal = journal_in(&place, layout).await;
+        let model = || Count::of(tagged("w=1"));
+        let decided = async |facts: Vec<Fact>| {
+            journal.execute_locked(model, |_| Ok::<_, BoxError>(facts.clone())).await
+        };
+        let two = vec![fact("a", &["w=1", "v=1"]), fact("b", &["w=2"])];
+        let done = decided(two.clone()).await.unwrap();
+        assert!(done.receipts.iter().all(|receipt| receipt.fresh));
+        assert!(done.receipts[0].position < done.receipts[1].position);
+        let again = decided(two.clone()).await.unwrap();
+        assert!(again.receipts.iter().all(|receipt| !receipt.fresh));
+        assert_eq!(again.receipts[1].position, done.receipts[1].position);
+
+        let mixed = decided(vec![fact("c", &["w=1"]), two[0].clone()]).await;
+        let taken = matches!(mixed, Err(ExecuteError::Append(AppendError::IdTaken)));
+        assert!(taken, "{layout:?}: {mixed:?}");
+        assert_eq!(place.number("select count(*) from journal_event").await, 2, "{layout:?}");
+        assert_eq!(place.number("select count(*) from journal_tag").await, 3, "{layout:?}");
+        assert!(decided(vec![fact("d", &["w=1"])]).await.unwrap().receipts[0].fresh);
+    }
+}
+
+/// A tag's facts are read in another way than what several tags or types mean, and it is the same, also
+/// where it takes several pages, and where a fact is larger than its share of one.
 #[tokio::test]
 async fn facts_with_a_tag_are_the_same_however_they_are_read() {
     let place = Place::new();
     let journal = journal(&place).await;
-    for event_type in ["a", "closed", "b", "closed", "a", "b", "c"] {
-        journal.append([fact(event_type, &["w=1"]), fact(event_type, &["w=2"])]).await.unwrap();
+    for (event_type, bytes) in
+        [("a", 2), ("closed", 2), ("b", 2), ("closed", 90), ("a", 2), ("b", 700), ("c", 2)]
+    {
+        let large = |tag: &str| {
+            let payload = format!("\"{}\"", "x".repeat(bytes));
+            Fact::builder((event_type, &*payload)).tags([tag.parse().unwrap()]).build().unwrap()
+        };
+        journal.append([large("w=1"), large("w=2")]).await.unwrap();
     }
     let one = || Item::any().tagged(tag("w=1"));
-    let (closing, nowhere) = (one().of_type("closed"), one().of_type("d"));
-    let page = Page { after: Position::START, up_to: Position::END, limit: 100, bytes: 100_000 };
-    let positions = async |query: Query, closing: Option<Query>| {
+    let positions = async |query: Query, closing: Option<Query>, mut page: Page| {
         let store = journal.store();
-        let found = match closing {
+        let mut found = match closing {
             Some(closing) => store.read_from_last(&query, &closing, page).await.unwrap(),
             None => store.read(&query, page).await.unwrap(),
         };
-        found.facts.iter().map(|fact| fact.position.get()).collect::<Vec<_>>()
-    };
-    for item in [one(), one().of_type("a"), one().of_type("b").of_type("c")] {
-        for closing in [None, Some(&closing), Some(&nowhere), Some(&one())] {
-            // With another item, which nothing has, it is no longer one tag.
-            let with_other = |item: &Item| {
-                Query::of(item.clone()).or(Query::of(Item::any().tagged(tag("w=none"))))
-            };
-            let by_tag = positions(Query::of(item.clone()), closing.cloned().map(Query::of)).await;
-            let searched = positions(with_other(&item), closing.map(with_other)).await;
-            assert_eq!(by_tag, searched, "{item:?} from {closing:?}");
+        let mut positions = Vec::new();
+        loop {
+            positions.extend(found.facts.iter().map(|fact| fact.position.get()));
+            if !found.more {
+                return positions;
+            }
+            page.after = found.facts.last().expect("a page brings something").position;
+            found = store.read(&query, page).await.unwrap();
         }
+    };
+    let closings = [
+        None,
+        Some(one().of_type("closed")),
+        Some(one().of_type("closed").of_type("b")),
+        Some(one().of_type("d")),
+        Some(one()),
+        Some(Item::any().tagged(tag("w=2")).of_type("closed")),
+    ];
+    for (limit, bytes) in [(100, 100_000), (100, 9_000), (3, 300), (1, 1)] {
+        let page = Page { after: Position::START, up_to: Position::END, limit, bytes };
+        for item in [one(), one().of_type("a").of_type("closed"), one().of_type("b").of_type("c")] {
+            for closing in &closings {
+                // With another item, which nothing has, it is no longer one tag.
+                let with_other = |item: &Item| {
+                    Query::of(item.clone()).or(Query::of(Item::any().tagged(tag("w=none"))))
+                };
+                let by_tag = (Query::of(item.clone()), closing.clone().map(Query::of));
+                let by_tag = positions(by_tag.0, by_tag.1, page).await;
+                let searched = (with_other(&item), closing.as_ref().map(with_other));
+                let searched = positions(searched.0, searched.1, page).await;
+                assert_eq!(by_tag, searched, "{item:?} from {closing:?} in {page:?}");
+            }
+        }
+        let closing = closings[1].clone().map(Query::of);
+        assert_eq!(positions(Query::of(one()), closing, page).await, [7, 9, 11, 13]);
     }
-    assert_eq!(positions(Query::of(one()), Some(Query::of(closing))).await, [7, 9, 11, 13]);
 }

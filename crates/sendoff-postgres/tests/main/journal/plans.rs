@@ -157,3 +157,31 @@ async fn a_read_is_found_by_its_rarest_tag() {
         assert!(rows.unwrap_or(0) <= 100, "{line}\n{shown}");
     }
 }
+
+/// However long a tag's history is, what came before its last closing is not looked at.
+#[tokio::test]
+async fn a_book_is_read_back_to_where_it_was_closed() {
+    let place = Place::new();
+    let _journal = journal(&place).await;
+    place.run(CROWD).await;
+    place.run("update journal_event set event_type = 'closed' where position = 9993").await;
+    let client = place.client().await;
+    client.batch_execute(&format!("set search_path = {}", place.schema)).await.unwrap();
+    let settings = "set plan_cache_mode = force_generic_plan; set enable_seqscan = off;
+        set enable_bitmapscan = off; set enable_hashjoin = off; set enable_mergejoin = off";
+    client.batch_execute(settings).await.unwrap();
+    let statement = include_str!("../../../sql/journal_read_book.sql").replace("sendoff.", "");
+    client.batch_execute(&format!("prepare r as {statement}")).await.unwrap();
+    let explain = "explain (analyze, costs off, timing off)
+        execute r('all=1', null, 0, 10000, 100, 1000, '{closed}')";
+    let plan = explained(&client, explain).await;
+    let shown = plan.join("\n");
+    assert!(!shown.contains("Seq Scan"), "{shown}");
+    assert!(plan[0].contains("actual rows=8"), "{shown}");
+    for line in &plan {
+        let rows = line.split_once("actual rows=").and_then(|(_, rest)| {
+            rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u64>().ok()
+        });
+        assert!(rows.unwrap_or(0) <= 8, "{line}\n{shown}");
+    }
+}

@@ -1,0 +1,96 @@
+//! An append of what was decided under locks, which are its condition: only keys that are missing are
+//! taken, and nothing is checked.
+
+use sendoff_core::journal::Fact;
+use sendoff_engine::journal::AppendError;
+use tokio_postgres::types::ToSql;
+
+use super::append::Params;
+use super::store::PostgresJournal;
+use crate::sql::{Sql, Statement};
+
+pub(super) struct Held<'a> {
+    params: Params<'a>,
+    manner: Manner<'a>,
+}
+
+/// What it takes.
+enum Manner<'a> {
+    /// One fact with one tag, and at most one key.
+    Tagged { tag: &'a str, key: Option<i32> },
+    /// Facts, and keys.
+    Facts { keys: Vec<i32> },
+    /// The journal alone, which the function takes.
+    Alone,
+}
+
+impl<'a> Held<'a> {
+    /// By whoever has the locks of the keys `held`.
+    pub(super) fn new(
+        journal: &PostgresJournal,
+        facts: &'a [Fact],
+        held: &[i32],
+    ) -> Result<Self, AppendError> {
+        let params = Params::under(journal, facts, None)?;
+        let manner = if params.alone.contains(&true) {
+            Manner::Alone
+        } else {
+            let keys: Vec<_> =
+                params.keys.iter().copied().filter(|key| !held.contains(key)).collect();
+            match (tag(facts), &keys[..]) {
+                (Some(tag), []) => Manner::Tagged { tag, key: None },
+                (Some(tag), [key]) => Manner::Tagged { tag, key: Some(*key) },
+                _ => Manner::Facts { keys },
+            }
+        };
+        Ok(Self { params, manner })
+    }
+
+    pub(super) fn statement<'s>(&self, sql: &'s Sql) -> &'s Statement {
+        match self.manner {
+            Manner::Tagged { .. } => &sql.journal_append_tagged,
+            Manner::Facts { .. } => &sql.journal_append_held,
+            Manner::Alone => &sql.journal_append,
+        }
+    }
+
+    /// As the statement numbers them.
+    pub(super) fn in_order(&self) -> Vec<&(dyn ToSql + Sync)> {
+        let params = &self.params;
+        match &self.manner {
+            Manner::Tagged { tag, key } => vec![
+                key,
+                &params.ids[0],
+                &params.types[0],
+                tag,
+                &params.content_types[0],
+                &params.occurred[0],
+                &params.headers[0],
+                &params.payloads[0],
+                &params.correlations[0],
+                &params.causations[0],
+            ],
+            Manner::Facts { keys } => vec![
+                keys,
+                &params.ids,
+                &params.types,
+                &params.tags,
+                &params.content_types,
+                &params.occurred,
+                &params.headers,
+                &params.payloads,
+                &params.correlations,
+                &params.causations,
+            ],
+            Manner::Alone => params.in_order().to_vec(),
+        }
+    }
+}
+
+/// The one tag of one fact.
+fn tag(facts: &[Fact]) -> Option<&str> {
+    let [fact] = facts else { return None };
+    let mut tags = fact.tags().iter();
+    let (Some(tag), None) = (tags.next(), tags.next()) else { return None };
+    Some(tag.as_str())
+}
