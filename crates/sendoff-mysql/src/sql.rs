@@ -132,6 +132,7 @@ statements!(
     journal_mark,
     journal_node_lock,
     journal_nodes,
+    journal_nodes_free,
     journal_owned,
     journal_park,
     journal_parked_discard,

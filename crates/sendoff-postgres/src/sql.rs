@@ -121,6 +121,7 @@ statements!(
     journal_leaving: [],
     journal_node_lock: [INT4],
     journal_nodes: [],
+    journal_nodes_free: [TEXT_ARRAY],
     journal_parked_discard: [TEXT, TEXT, INT8],
     journal_parked_list: [TEXT, TEXT, TEXT, TEXT, INT8, INT8],
     journal_parked_retry: [TEXT, TEXT, INT8],

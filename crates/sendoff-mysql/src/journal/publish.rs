@@ -48,6 +48,23 @@ impl MysqlJournal {
         }
     }
 
+    /// Which of the nodes that `journal_nodes` found are dead although their session is there: their
+    /// lease ran out, and nobody has locked their row and keeps them from saying that they are alive.
+    async fn silent_for_no_reason(&self, nodes: &[Row]) -> Result<Vec<String>, StoreError> {
+        let mut silent = Vec::new();
+        for row in nodes {
+            if integer(row, 2)? == 0 {
+                silent.push(name(row, 0)?);
+            }
+        }
+        if silent.is_empty() {
+            return Ok(silent);
+        }
+        let owners = Literal::texts(silent.iter().map(String::as_str));
+        let text = self.sql().journal_nodes_free.with(&[("owners", &owners)]);
+        self.ask(Purpose::Publish, &text).await?.iter().map(|row| name(row, 0)).collect()
+    }
+
     /// Runs one statement that changes rows, and says how many.
     async fn write(&self, purpose: Purpose, text: &str) -> Result<u64, StoreError> {
         self.check_open()?;
@@ -104,10 +121,10 @@ impl PublishStore for MysqlJournal {
             let knows = knows.map_err(|error| StoreError::Refused(error.into()))?;
             Ok(NodeSeen { owner: name(row, 0)?, knows })
         };
-        Ok(Survey {
-            nodes: nodes.iter().map(node).collect::<Result<_, StoreError>>()?,
-            cursors: cursors.iter().map(cursor).collect::<Result<_, _>>()?,
-        })
+        let dead = self.silent_for_no_reason(&nodes).await?;
+        let mut nodes = nodes.iter().map(node).collect::<Result<Vec<NodeSeen>, StoreError>>()?;
+        nodes.retain(|node| !dead.contains(&node.owner));
+        Ok(Survey { nodes, cursors: cursors.iter().map(cursor).collect::<Result<_, _>>()? })
     }
 
     async fn take(&self, owner: &str, wanted: &[Seen]) -> Result<Vec<Cursor>, StoreError> {

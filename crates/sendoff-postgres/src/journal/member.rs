@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use sendoff_engine::journal::Purpose;
-use sendoff_engine::journal::publish::{Membership, NodeCard};
+use sendoff_engine::journal::publish::{Beat, Membership, NodeCard};
 use sendoff_engine::store::StoreError;
 use tokio_postgres::Row;
 
@@ -18,12 +18,17 @@ use crate::wire::Span;
 /// thousands of millions of times.
 const LOCK_TRIES: usize = 8;
 
+/// Why a node that has no session cannot prove that it is alive.
+const LOCKED: &str = "somebody has locked this node's row in the table of nodes";
+
 pub(super) struct PostgresMember {
     journal: PostgresJournal,
     owner: String,
     /// Its session, which holds the lock: a beat that is answered on it proves that it is held. None
     /// behind a pooler, where a session is not one's own.
     session: Option<Opened>,
+    /// Whether others see the lock, and so that the session is there.
+    is_seen: bool,
 }
 
 impl PostgresMember {
@@ -38,8 +43,10 @@ impl PostgresMember {
                 Some(opened.map_err(|error| StoreError::Unavailable(error.into()))?)
             }
         };
-        let member = Self { journal, owner: card.owner.to_string(), session };
+        let owner = card.owner.to_string();
+        let mut member = Self { journal, owner, session, is_seen: false };
         let lock = member.lock().await?;
+        member.is_seen = lock.is_some();
         let knows: Vec<i64> = card.knows.iter().copied().collect();
         let (renew, lease) = (Span(card.renew), Span(card.lease));
         let join = &member.journal.sql().journal_join;
@@ -77,10 +84,17 @@ impl PostgresMember {
 
 #[async_trait]
 impl Membership for PostgresMember {
-    async fn beat(&mut self) -> Result<(), StoreError> {
+    async fn beat(&mut self) -> Result<Beat, StoreError> {
         self.journal.check_open()?;
         let rows = self.query(&self.journal.sql().journal_beat, &[&self.owner]).await?;
-        if rows.is_empty() { Err(StoreError::Unavailable(Forgotten.into())) } else { Ok(()) }
+        let Some(row) = rows.first() else {
+            return Err(StoreError::Unavailable(Forgotten.into()));
+        };
+        match get(row, 0)? {
+            true => Ok(Beat::Written),
+            false if self.is_seen => Ok(Beat::Locked),
+            false => Err(StoreError::Busy(LOCKED.into())),
+        }
     }
 
     async fn leave(self: Box<Self>) -> Result<(), StoreError> {

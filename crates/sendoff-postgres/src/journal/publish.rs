@@ -35,6 +35,22 @@ impl PostgresJournal {
         self.check_open()?;
         self.connections().query(purpose, statement, params).await
     }
+
+    /// Which of the nodes that `journal_nodes` found are dead although their session is there: their
+    /// lease ran out, and nobody has locked their row and keeps them from saying that they are alive.
+    async fn silent_for_no_reason(&self, nodes: &[Row]) -> Result<Vec<String>, StoreError> {
+        let mut silent = Vec::new();
+        for row in nodes {
+            if !get::<bool>(row, 2)? {
+                silent.push(get::<String>(row, 0)?);
+            }
+        }
+        if silent.is_empty() {
+            return Ok(silent);
+        }
+        let free = self.ask(Purpose::Publish, &self.sql().journal_nodes_free, &[&silent]).await?;
+        free.iter().map(|row| get(row, 0)).collect()
+    }
 }
 
 #[async_trait]
@@ -55,15 +71,15 @@ impl PublishStore for PostgresJournal {
         // Nodes first: who led a pair by then and is not among them is found to be alive when the
         // pair is to be taken.
         let nodes = self.ask(Purpose::Publish, &self.sql().journal_nodes, &[]).await?;
+        let dead = self.silent_for_no_reason(&nodes).await?;
         let cursors = self.ask(Purpose::Publish, &self.sql().journal_cursors, &[]).await?;
         let node = |row| {
             let knows: Vec<i64> = get(row, 1)?;
             Ok(NodeSeen { owner: get(row, 0)?, knows: knows.into_iter().collect() })
         };
-        Ok(Survey {
-            nodes: nodes.iter().map(node).collect::<Result<_, StoreError>>()?,
-            cursors: cursors.iter().map(cursor).collect::<Result<_, _>>()?,
-        })
+        let mut nodes = nodes.iter().map(node).collect::<Result<Vec<NodeSeen>, StoreError>>()?;
+        nodes.retain(|node| !dead.contains(&node.owner));
+        Ok(Survey { nodes, cursors: cursors.iter().map(cursor).collect::<Result<_, _>>()? })
     }
 
     async fn take(&self, owner: &str, wanted: &[Seen]) -> Result<Vec<Cursor>, StoreError> {

@@ -12,7 +12,7 @@ use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::{CursorStatus, PairId};
 use sendoff_core::{Timestamp, limits};
 use sendoff_engine::journal::publish::{
-    Change, Cursor, Membership, Move, Moved, NodeCard, NodeSeen, Parked, ParkedChange,
+    Beat, Change, Cursor, Membership, Move, Moved, NodeCard, NodeSeen, Parked, ParkedChange,
     PublishStore, Retried, Seen, Survey, Which,
 };
 use sendoff_engine::store::StoreError;
@@ -262,12 +262,15 @@ struct SqliteMember {
 
 #[async_trait]
 impl Membership for SqliteMember {
-    async fn beat(&mut self) -> Result<(), StoreError> {
+    async fn beat(&mut self) -> Result<Beat, StoreError> {
         let owner = Arc::clone(&self.owner);
         let known = self.journal.note(move |conn, sql, now| {
             conn.prepare_cached(&sql.node_beat)?.execute((&*owner, now.as_micros()))
         });
-        if known.await? == 0 { Err(StoreError::Unavailable(Forgotten.into())) } else { Ok(()) }
+        if known.await? == 0 {
+            return Err(StoreError::Unavailable(Forgotten.into()));
+        }
+        Ok(Beat::Written)
     }
 
     async fn leave(self: Box<Self>) -> Result<(), StoreError> {

@@ -11,14 +11,19 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::options::PublishOptions;
-use super::store::{Membership, NodeCard, PublishStore, Survey};
+use super::store::{Beat, Membership, NodeCard, PublishStore, Survey};
 use crate::journal::handle::Journal;
 use crate::store::StoreError;
+
+/// By how much sooner the next round is, while somebody has locked the node's row.
+const SOONER: u32 = 10;
 
 /// What a round brought.
 #[derive(Debug)]
 pub(super) struct Round {
-    /// When the beat was sent; from then on others count.
+    /// What became of the beat.
+    beat: Beat,
+    /// When it was sent; from then on others count.
     pub(super) beat_sent: Instant,
     /// When the survey was sent.
     pub(super) survey_sent: Instant,
@@ -49,7 +54,7 @@ impl<S: PublishStore> Member<S> {
         let mut joined = false;
         let mut operated = self.journal.operated().subscribe();
         loop {
-            let next = Instant::now() + self.options.renew;
+            let began = Instant::now();
             // What is changed from here on may not be in what this round sees.
             operated.mark_unchanged();
             let round = tokio::select! {
@@ -57,8 +62,14 @@ impl<S: PublishStore> Member<S> {
                 () = self.stop.cancelled() => break,
                 round = self.round(&mut membership, &mut joined) => round,
             };
+            let mut pause = self.options.renew;
             match round {
                 Ok(round) => {
+                    if round.beat == Beat::Locked {
+                        // Others may think that it is dead from when the row is free until it is written.
+                        pause /= SOONER;
+                        debug!("somebody has locked this node's row in the table of nodes");
+                    }
                     if self.tell.send(round).await.is_err() {
                         break;
                     }
@@ -74,7 +85,7 @@ impl<S: PublishStore> Member<S> {
                 biased;
                 () = self.stop.cancelled() => break,
                 _ = operated.changed() => {}
-                () = sleep_until(next) => {}
+                () = sleep_until(began + pause) => {}
             }
         }
         if let Some(membership) = membership {
@@ -90,24 +101,25 @@ impl<S: PublishStore> Member<S> {
     ) -> Result<Round, StoreError> {
         let store = self.journal.store();
         let beat_sent = Instant::now();
-        match membership {
+        let beat = match membership {
             None => {
                 *membership = Some(self.bounded(store.join(&self.card)).await?);
                 *joined = true;
+                Beat::Written
             }
             Some(known) => {
                 // It must be answered before others may think that this node is gone.
                 let answer = timeout(self.options.lease / 2, known.beat()).await;
-                answer.unwrap_or(Err(StoreError::Timeout))?;
+                answer.unwrap_or(Err(StoreError::Timeout))?
             }
-        }
+        };
         let survey_sent = Instant::now();
         let survey = self.bounded(store.survey()).await?;
         // Asked after the survey: if that is from after a loss, this is too.
         let read_to = self.read_to.load(Ordering::Acquire);
         let head = self.bounded(store.head()).await?;
         let went_back = head.get() < read_to;
-        Ok(Round { beat_sent, survey_sent, joined: *joined, survey, head, went_back })
+        Ok(Round { beat, beat_sent, survey_sent, joined: *joined, survey, head, went_back })
     }
 
     async fn bounded<T>(

@@ -10,7 +10,7 @@ use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::{CursorStatus, PairId};
 
 use super::store::{
-    Change, Cursor, Membership, Move, Moved, NodeCard, NodeSeen, Parked, ParkedChange,
+    Beat, Change, Cursor, Membership, Move, Moved, NodeCard, NodeSeen, Parked, ParkedChange,
     PublishStore, Retried, Seen, Survey, Which,
 };
 use crate::clock::{Clock, TokioClock};
@@ -293,12 +293,12 @@ struct MemoryMember {
 
 #[async_trait]
 impl Membership for MemoryMember {
-    async fn beat(&mut self) -> Result<(), StoreError> {
+    async fn beat(&mut self) -> Result<Beat, StoreError> {
         let mut desk = self.journal.desk();
         let now = desk.now();
         let node = desk.nodes.get_mut(&self.number).ok_or(StoreError::Closed)?;
         node.beat_at = now;
-        Ok(())
+        Ok(Beat::Written)
     }
 
     async fn leave(self: Box<Self>) -> Result<(), StoreError> {

@@ -40,6 +40,6 @@ pub use publisher::{FnPublisher, HandlerPublisher, Publisher, Stopped};
 pub use service::{PublishConfigError, Publishing, PublishingBuilder};
 pub use statistics::Statistics;
 pub use store::{
-    Change, Cursor, Membership, Move, Moved, NodeCard, NodeSeen, Park, Parked, ParkedChange,
+    Beat, Change, Cursor, Membership, Move, Moved, NodeCard, NodeSeen, Park, Parked, ParkedChange,
     PublishStore, Retried, Seen, Survey, Which,
 };

@@ -140,11 +140,22 @@ impl<S: PublishStore + ?Sized> PublishStore for Arc<S> {
 /// A node's place among the nodes.
 #[async_trait]
 pub trait Membership: Send + 'static {
-    /// Says that the node is alive. An error is the end of this membership: join again.
-    async fn beat(&mut self) -> Result<(), StoreError>;
+    /// Says that the node is alive, and waits for nobody who has locked what it would write. An error is
+    /// the end of this membership: join again.
+    async fn beat(&mut self) -> Result<Beat, StoreError>;
 
     /// Says goodbye, so that nobody has to wait for anything.
     async fn leave(self: Box<Self>) -> Result<(), StoreError>;
+}
+
+/// What became of a beat. Either way the node is alive for all others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beat {
+    /// It is written, and good for a lease.
+    Written,
+    /// Somebody has locked the node's row. For as long as that lasts a node counts as alive while its
+    /// session is there; afterwards it had better beat soon.
+    Locked,
 }
 
 /// How a node presents itself.

@@ -77,6 +77,12 @@ impl PublishHarness for OnServer {
             .await;
     }
 
+    async fn lock_nodes(&self) -> Option<Box<dyn ForeignLock>> {
+        let mut conn = self.place.conn().await;
+        conn.query_drop("begin; select * from journal_node for update").await.unwrap();
+        Some(Box::new(Operator(conn)))
+    }
+
     async fn lock_cursor(&self, pair: &PairId) -> Option<Box<dyn ForeignLock>> {
         let mut conn = self.place.conn().await;
         let (topic, publisher) = (pair.topic(), pair.publisher());

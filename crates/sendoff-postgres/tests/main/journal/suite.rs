@@ -80,6 +80,13 @@ impl PublishHarness for OnServer {
             .await;
     }
 
+    async fn lock_nodes(&self) -> Option<Box<dyn ForeignLock>> {
+        let client = self.place.client().await;
+        let lock = format!("begin; select from {}.journal_node for update", self.place.schema);
+        client.batch_execute(&lock).await.unwrap();
+        Some(Box::new(Locker(client)))
+    }
+
     async fn lock_cursor(&self, pair: &PairId) -> Option<Box<dyn ForeignLock>> {
         let client = self.place.client().await;
         let (schema, topic, publisher) = (&self.place.schema, pair.topic(), pair.publisher());

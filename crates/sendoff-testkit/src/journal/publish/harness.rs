@@ -20,6 +20,11 @@ pub trait PublishHarness: JournalHarness<Store: PublishStore> {
     /// the positions they had, and how far cursors were with them.
     async fn lose_after(&self, position: Position);
 
+    /// Locks every node's row as an operator's open `select … for update` does; `None` as below.
+    async fn lock_nodes(&self) -> Option<Box<dyn ForeignLock>> {
+        None
+    }
+
     /// Locks a pair's cursor as an operator's open `update` does; `None` where rows cannot be locked one
     /// by one, and the cases about it pass unseen.
     async fn lock_cursor(&self, _pair: &PairId) -> Option<Box<dyn ForeignLock>> {

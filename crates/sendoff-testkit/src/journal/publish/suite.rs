@@ -26,6 +26,7 @@ macro_rules! publish_suite {
             what_an_operator_wrote_is_not_written_over
             a_cursor_that_somebody_has_locked_holds_no_other_up
             closing_does_not_wait_for_a_cursor_that_somebody_has_locked
+            nodes_that_somebody_has_locked_go_on
             those_who_wait_for_one_key_leave_room_for_all_others
             one_leads_all_where_that_is_asked_for
             leadership_errors_and_lag_are_measured_for_each_pair
