@@ -10,7 +10,7 @@ use sendoff_engine::capture::{
     Begin, BeginBlocking, BeginError, Commit, CommitBlocking, CommitError,
 };
 use sendoff_engine::store::{
-    Born, Claim, ClaimStore, Claimed, Counts, Extended, Held, InspectStore, NewRow, Purge, Purged,
+    Born, Claim, ClaimStore, Claims, Counts, Extended, Held, InspectStore, NewRow, Purge, Purged,
     RetainStore, Row, SettleStore, Settled, Settlement, StoreError, TopicCounts, WakeStore,
 };
 
@@ -77,7 +77,7 @@ impl<Tx, S: CommitBlocking<Tx>> CommitBlocking<Tx> for Timed<S> {
 
 #[async_trait]
 impl<S: ClaimStore> ClaimStore for Timed<S> {
-    async fn claim(&self, claim: &Claim<'_>) -> Result<Vec<Claimed>, StoreError> {
+    async fn claim(&self, claim: &Claim<'_>) -> Result<Claims, StoreError> {
         self.store.claim(claim).await
     }
 

@@ -4,7 +4,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use mysql_async::Row;
 use sendoff_core::{EventId, Timestamp, limits};
-use sendoff_engine::store::{Claim, ClaimStore, Claimed, Held, RESCUE_SLACK, StoreError, Suspects};
+use sendoff_engine::store::{
+    Claim, ClaimStore, Claimed, Claims, Held, RESCUE_SLACK, Sifted, StoreError, Suspects,
+};
 
 use crate::rows;
 use crate::sift::{Look, Take, Which};
@@ -15,11 +17,11 @@ use crate::wire::Literal;
 impl ClaimStore for MysqlStore {
     /// One round trip, and nothing is locked any more while the rows are sent: whoever freezes keeps
     /// nobody else from anything.
-    async fn claim(&self, claim: &Claim<'_>) -> Result<Vec<Claimed>, StoreError> {
+    async fn claim(&self, claim: &Claim<'_>) -> Result<Claims, StoreError> {
         self.check_open()?;
         let limit = claim.limit.min(limits::BATCH_ROWS);
         if limit == 0 {
-            return Ok(Vec::new());
+            return Ok(Claims::default());
         }
         let look = Look {
             owner: claim.owner,
@@ -31,7 +33,8 @@ impl ClaimStore for MysqlStore {
                 Suspects::Only => Which::Suspects,
             },
         };
-        Ok(self.sift(limit, look, claim).await?.unwrap_or_default())
+        let sifted = self.sift(limit, look, claim).await?;
+        Ok(sifted.map_or_else(Claims::default, |Sifted { taken: rows, cut }| Claims { rows, cut }))
     }
 
     async fn confirm(&self, holds: &[Held]) -> Result<Vec<EventId>, StoreError> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use mysql_async::{Conn, Row};
 use sendoff_core::{EventId, limits};
-use sendoff_engine::store::{Claimed, Lock, LockStore, LockedRows, Outcome, StoreError};
+use sendoff_engine::store::{Claimed, Lock, LockStore, LockedRows, Outcome, Sifted, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::connect::Connector;
@@ -126,19 +126,20 @@ impl LockStore for MysqlStore {
             from: lock.from,
             which: Which::Any,
         };
-        self.sift(limit, look, lock).await
+        let sifted = self.sift(limit, look, lock).await?;
+        Ok(sifted.map(|Sifted { taken, cut }| Box::new(MysqlLocked { cut, ..taken }) as _))
     }
 }
 
 impl Take for Lock {
-    type Taken = Box<dyn LockedRows>;
+    type Taken = MysqlLocked;
 
     async fn take(
         &self,
         store: &MysqlStore,
         limit: usize,
         passed: &[EventId],
-    ) -> Result<Option<Box<dyn LockedRows>>, StoreError> {
+    ) -> Result<Option<MysqlLocked>, StoreError> {
         let look = store.sql().lock_visible.with(&[
             ("limit", &Literal::count(limit)),
             ("bytes", &Literal::count(self.bytes)),
@@ -159,24 +160,29 @@ impl Take for Lock {
             .collect::<Result<Keys, StoreError>>()?;
         let rows = rows::claimed(found, false)?;
         let store = store.clone();
-        Ok(Some(Box::new(MysqlLocked { store, transaction, rows, keys })))
+        Ok(Some(MysqlLocked { store, transaction, rows, keys, cut: false }))
     }
 }
 
 /// What identifies each row beside its id, and its type.
 type Keys = HashMap<EventId, (i64, Vec<u8>)>;
 
-struct MysqlLocked {
+pub(crate) struct MysqlLocked {
     store: MysqlStore,
     transaction: Transaction,
     rows: Vec<Claimed>,
     keys: Keys,
+    cut: bool,
 }
 
 #[async_trait]
 impl LockedRows for MysqlLocked {
     fn take(&mut self) -> Vec<Claimed> {
         std::mem::take(&mut self.rows)
+    }
+
+    fn is_cut(&self) -> bool {
+        self.cut
     }
 
     fn is_open(&self) -> bool {

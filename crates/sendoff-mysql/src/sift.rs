@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mysql_async::Error;
 use sendoff_core::{BoxError, EventId, Timestamp};
-use sendoff_engine::store::{self, Outcome, Sieve, StoreError, Visible};
+use sendoff_engine::store::{self, Outcome, Sieve, Sifted, StoreError, Visible};
 
 use crate::error::is_of_a_row;
 use crate::rows;
@@ -57,7 +57,7 @@ impl MysqlStore {
         most: usize,
         look: Look<'_>,
         statement: &T,
-    ) -> Result<Option<T::Taken>, StoreError> {
+    ) -> Result<Option<Sifted<T::Taken>>, StoreError> {
         store::sift(&Taking { store: self, look, statement }, self.passed(), most).await
     }
 }

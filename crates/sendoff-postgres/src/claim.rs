@@ -2,7 +2,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sendoff_core::{EventId, limits};
-use sendoff_engine::store::{Claim, ClaimStore, Claimed, Held, RESCUE_SLACK, StoreError, Suspects};
+use sendoff_engine::store::{
+    Claim, ClaimStore, Claimed, Claims, Held, RESCUE_SLACK, Sifted, StoreError, Suspects,
+};
 
 use crate::link::Params;
 use crate::rows::{self, Placed};
@@ -12,11 +14,11 @@ use crate::wire::{At, Id, Span};
 
 #[async_trait]
 impl ClaimStore for PostgresStore {
-    async fn claim(&self, claim: &Claim<'_>) -> Result<Vec<Claimed>, StoreError> {
+    async fn claim(&self, claim: &Claim<'_>) -> Result<Claims, StoreError> {
         self.check_open()?;
         let limit = claim.limit.min(limits::BATCH_ROWS);
         if limit == 0 {
-            return Ok(Vec::new());
+            return Ok(Claims::default());
         }
         let look = Look {
             owner: claim.owner,
@@ -28,7 +30,8 @@ impl ClaimStore for PostgresStore {
                 Suspects::Only => Which::Suspects,
             },
         };
-        Ok(self.sift(limit, look, claim).await?.unwrap_or_default())
+        let sifted = self.sift(limit, look, claim).await?;
+        Ok(sifted.map_or_else(Claims::default, |Sifted { taken: rows, cut }| Claims { rows, cut }))
     }
 
     async fn confirm(&self, holds: &[Held]) -> Result<Vec<EventId>, StoreError> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::join;
 use sendoff_core::{EventId, limits};
-use sendoff_engine::store::{Claimed, Lock, LockStore, LockedRows, Outcome, StoreError};
+use sendoff_engine::store::{Claimed, Lock, LockStore, LockedRows, Outcome, Sifted, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::connect::Connector;
@@ -144,19 +144,20 @@ impl LockStore for PostgresStore {
             from: lock.from,
             which: Which::Any,
         };
-        self.sift(limit, look, lock).await
+        let sifted = self.sift(limit, look, lock).await?;
+        Ok(sifted.map(|Sifted { taken, cut }| Box::new(PostgresLocked { cut, ..taken }) as _))
     }
 }
 
 impl Take for Lock {
-    type Taken = Box<dyn LockedRows>;
+    type Taken = PostgresLocked;
 
     async fn take(
         &self,
         store: &PostgresStore,
         limit: i64,
         passed: &[Id],
-    ) -> Result<Option<Box<dyn LockedRows>>, StoreError> {
+    ) -> Result<Option<PostgresLocked>, StoreError> {
         let transaction = store.locks().open().await?;
         let (window, from) = (self.window.map(Span), self.from.map(At));
         let bytes = i64::try_from(self.bytes).unwrap_or(i64::MAX);
@@ -172,20 +173,25 @@ impl Take for Lock {
             .map(|row| rows::claimed(row).map(|placed| placed.claimed))
             .collect::<Result<_, _>>()?;
         let store = store.clone();
-        Ok(Some(Box::new(PostgresLocked { store, transaction, rows })))
+        Ok(Some(PostgresLocked { store, transaction, rows, cut: false }))
     }
 }
 
-struct PostgresLocked {
+pub(crate) struct PostgresLocked {
     store: PostgresStore,
     transaction: Transaction,
     rows: Vec<Claimed>,
+    cut: bool,
 }
 
 #[async_trait]
 impl LockedRows for PostgresLocked {
     fn take(&mut self) -> Vec<Claimed> {
         std::mem::take(&mut self.rows)
+    }
+
+    fn is_cut(&self) -> bool {
+        self.cut
     }
 
     fn is_open(&self) -> bool {

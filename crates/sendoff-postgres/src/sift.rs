@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sendoff_core::{BoxError, EventId, Timestamp};
-use sendoff_engine::store::{self, Sieve, StoreError, Visible};
+use sendoff_engine::store::{self, Sieve, Sifted, StoreError, Visible};
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
@@ -58,7 +58,7 @@ impl PostgresStore {
         most: usize,
         look: Look<'_>,
         statement: &T,
-    ) -> Result<Option<T::Taken>, StoreError> {
+    ) -> Result<Option<Sifted<T::Taken>>, StoreError> {
         store::sift(&Taking { store: self, look, statement }, self.passed(), most).await
     }
 }

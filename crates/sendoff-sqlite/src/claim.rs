@@ -3,7 +3,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction};
 use sendoff_core::{EventId, Timestamp, Token, limits, report};
-use sendoff_engine::store::{Claim, ClaimStore, Claimed, Held, RESCUE_SLACK, StoreError, Suspects};
+use sendoff_engine::store::{
+    Claim, ClaimStore, Claimed, Claims, Held, RESCUE_SLACK, StoreError, Suspects,
+};
 use tracing::error;
 
 use crate::rows::{self, Visible};
@@ -12,7 +14,7 @@ use crate::store::{SqliteStore, due, in_transaction};
 
 #[async_trait]
 impl ClaimStore for SqliteStore {
-    async fn claim(&self, claim: &Claim<'_>) -> Result<Vec<Claimed>, StoreError> {
+    async fn claim(&self, claim: &Claim<'_>) -> Result<Claims, StoreError> {
         let Claim { owner, limit, bytes, hold, skip_recent, window, from, suspects } = *claim;
         let wanted = Wanted {
             owner: owner.to_owned(),
@@ -24,15 +26,15 @@ impl ClaimStore for SqliteStore {
             from,
             suspects,
         };
-        self.on_thread(move |conn, sql, clock| {
+        let claimed = self.on_thread(move |conn, sql, clock| {
             // An idle poll takes no lock: it must not wait for, or delay, the application's writes.
             if wanted.limit == 0 || oldest_due(conn, sql)?.is_none_or(|due_at| due_at > clock.now())
             {
                 return Ok(Vec::new());
             }
             in_transaction(conn, sql, clock, |tx, sql, now| take(tx, sql, now, &wanted))
-        })
-        .await
+        });
+        claimed.await.map(Claims::from)
     }
 
     async fn confirm(&self, holds: &[Held]) -> Result<Vec<EventId>, StoreError> {

@@ -10,7 +10,7 @@ use super::{Admission, Ask, Asking, Deadline, Handover, Parcel, Ticket, Turns};
 use crate::appetite::Portion;
 use crate::config::{MIB, OutboxConfig};
 use crate::settle::{Completion, Completions};
-use crate::store::{Claim, Claimed, Held, OutboxStore, Outcome, StoreError, Suspects};
+use crate::store::{Claim, Claimed, Claims, Held, OutboxStore, Outcome, StoreError, Suspects};
 
 /// Claims visible rows into the cold lane: the way of every event that did not take the hot one.
 #[derive(Clone)]
@@ -159,8 +159,8 @@ impl Poller {
             let _look = self.handover.holds.looks.begin();
             let claimed = self.claim(&ask, Suspects::Skip).await;
             let claimed = claimed.inspect_err(|error| self.asking.failed(&ask, error))?;
-            let full = self.asking.answered(&ask, &claimed);
-            for row in claimed {
+            let full = self.asking.answered(&ask, &claimed.rows) || claimed.cut;
+            for row in claimed.rows {
                 self.take_in(row, until, epoch).await;
             }
             if full {
@@ -219,7 +219,7 @@ impl Poller {
         let (until, epoch) = (Deadline::after(self.config.hold), self.store.epoch());
         let ask = Ask::whole(Portion::ONE);
         let look = self.handover.holds.looks.begin();
-        let Some(row) = self.claim(&ask, Suspects::Only).await?.pop() else {
+        let Some(row) = self.claim(&ask, Suspects::Only).await?.rows.pop() else {
             return Ok(false);
         };
         let id = row.id;
@@ -255,7 +255,7 @@ impl Poller {
         holds.alone(id, patience).await
     }
 
-    async fn claim(&self, ask: &Ask, suspects: Suspects) -> Result<Vec<Claimed>, StoreError> {
+    async fn claim(&self, ask: &Ask, suspects: Suspects) -> Result<Claims, StoreError> {
         let claim = Claim {
             bytes: ask.portion.bytes,
             from: ask.from,

@@ -7,14 +7,14 @@ use sendoff_core::{EventId, Timestamp};
 
 use super::store::MemoryStore;
 use crate::store::{
-    Claim, ClaimStore, Claimed, Counts, Extended, Held, InspectStore, Purge, Purged, RetainStore,
+    Claim, ClaimStore, Claims, Counts, Extended, Held, InspectStore, Purge, Purged, RetainStore,
     Row, SettleStore, Settled, Settlement, StoreError, TopicCounts, WakeStore,
 };
 
 #[async_trait]
 impl ClaimStore for MemoryStore {
-    async fn claim(&self, claim: &Claim<'_>) -> Result<Vec<Claimed>, StoreError> {
-        Ok(self.with(|table, now| table.claim(claim, now))?)
+    async fn claim(&self, claim: &Claim<'_>) -> Result<Claims, StoreError> {
+        Ok(self.with(|table, now| table.claim(claim, now))?.into())
     }
 
     async fn confirm(&self, holds: &[Held]) -> Result<Vec<EventId>, StoreError> {

@@ -154,7 +154,7 @@ async fn no_two_holds_of_a_row_share_a_token_though_the_clock_stands_still() {
     store.commit(store.transaction().unwrap(), &[new_row("a")]).await.unwrap();
     let mut seen = Vec::new();
     for owner in ["one", "two", "one", "two"] {
-        let row = &store.claim(&claim(owner)).await.unwrap()[0];
+        let row = &store.claim(&claim(owner)).await.unwrap().rows[0];
         let mut held = Held::row(row.id, row.token);
         seen.push(held.by.token());
         for _ in 0..3 {
@@ -175,14 +175,14 @@ async fn a_token_differs_from_the_due_time_it_replaces() {
     store.commit(store.transaction().unwrap(), &[new_row("a")]).await.unwrap();
     let due_at = store.rows()[0].due_at;
     let no_hold = Claim { hold: Duration::ZERO, ..claim("n") };
-    assert_ne!(store.claim(&no_hold).await.unwrap()[0].token.due_at(), due_at);
+    assert_ne!(store.claim(&no_hold).await.unwrap().rows[0].token.due_at(), due_at);
 }
 
 #[tokio::test]
 async fn a_settlement_sent_twice_finds_nothing_even_if_the_retry_is_due_when_the_hold_ended() {
     let store = timeless();
     store.commit(store.transaction().unwrap(), &[new_row("a")]).await.unwrap();
-    let row = &store.claim(&claim("n")).await.unwrap()[0];
+    let row = &store.claim(&claim("n")).await.unwrap().rows[0];
     let held = Held::row(row.id, row.token);
     let outcome = Outcome::Retry { delay: HOLD, attempts: 1, error: String::new() };
     let batch = [Settlement { held, outcome }];
@@ -197,7 +197,7 @@ async fn a_spoiled_row_is_claimed_as_undecodable_and_can_be_settled() {
     let id = row.event.id();
     store.commit(store.transaction().unwrap(), &[row]).await.unwrap();
     assert!(store.spoil(id));
-    let claimed = store.claim(&claim("n")).await.unwrap().remove(0);
+    let claimed = store.claim(&claim("n")).await.unwrap().rows.remove(0);
     assert!(claimed.event.is_err());
     assert!(matches!(store.find(id).await, Err(StoreError::Refused(_))));
     let outcome = Outcome::Dead { attempts: 1, error: "no event".to_owned() };

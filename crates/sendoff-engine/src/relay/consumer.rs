@@ -21,7 +21,7 @@ use crate::lock::lock;
 use crate::owner::owner;
 use crate::settle::Refusals;
 use crate::store::{
-    Claim, Claimed, Lock, LockStore, LockedRows, OutboxStore, Outcome, StoreError, Suspects,
+    Claim, Claimed, Claims, Lock, LockStore, LockedRows, OutboxStore, Outcome, StoreError, Suspects,
 };
 
 /// Everything a relay asks of a store.
@@ -190,7 +190,8 @@ impl Inner {
             let found = self.bounded(self.store.lock(&lock)).await;
             let found = found.inspect_err(|error| self.asking.failed(&ask, error))?.map(taken);
             let claimed = found.as_ref().map_or(&[][..], |(_, claimed)| claimed);
-            let full = self.asking.answered(&ask, claimed);
+            let cut = found.as_ref().is_some_and(|(rows, _)| rows.is_cut());
+            let full = self.asking.answered(&ask, claimed) || cut;
             if window.is_some() && !full {
                 // A look with a window that is not full hides nothing: look again without it. A
                 // second transaction beside the first would be another connection.
@@ -257,7 +258,7 @@ impl Inner {
         let began = Instant::now();
         let until = Deadline::after(self.config.hold);
         let look = self.holds.looks.begin();
-        let mut rows = self.claim(Portion::ONE, None, None, Suspects::Only).await?;
+        let mut rows = self.claim(Portion::ONE, None, None, Suspects::Only).await?.rows;
         let leases = self.leases(&mut rows, until);
         drop(look);
         let place = match &rows[..] {
@@ -307,8 +308,8 @@ impl Inner {
         window: Option<Duration>,
     ) -> Result<(Vec<Claimed>, bool), StoreError> {
         match self.claim(ask.portion, ask.from, window, Suspects::Skip).await {
-            Ok(rows) => {
-                let full = self.asking.answered(ask, &rows);
+            Ok(Claims { rows, cut }) => {
+                let full = self.asking.answered(ask, &rows) || cut;
                 Ok((rows, full))
             }
             Err(error) => {
@@ -324,7 +325,7 @@ impl Inner {
         from: Option<Timestamp>,
         window: Option<Duration>,
         suspects: Suspects,
-    ) -> Result<Vec<Claimed>, StoreError> {
+    ) -> Result<Claims, StoreError> {
         let RelayConfig { hold, skip_recent, .. } = self.config;
         let Portion { rows, bytes } = portion;
         let new = Claim::new(&self.owner, rows, hold);

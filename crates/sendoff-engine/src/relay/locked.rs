@@ -112,7 +112,7 @@ impl Locked {
             let until = Deadline::after(self.terms.hold);
             let new = Claim::new(&self.owner, answers.len(), self.terms.hold);
             let claim = Claim { suspects, from: self.oldest, ..new };
-            let mut claimed = self.bounded(self.store.claim(&claim)).await?;
+            let mut claimed = self.bounded(self.store.claim(&claim)).await?.rows;
             let found: BTreeSet<EventId> = claimed.iter().map(|row| row.id).collect();
             let (ours, rest) =
                 answers.into_iter().partition(|(id, _): &(EventId, _)| found.contains(id));

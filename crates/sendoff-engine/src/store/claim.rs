@@ -13,7 +13,7 @@ pub trait ClaimStore: Send + Sync + 'static {
     /// Two claims never return the same row while its hold lasts. A visible row whose `locked_by` is
     /// set to somebody else was lost by a holder who vanished: its `attempts` and its `losses` go up
     /// by one, in the same statement, and [`Claimed::lost`] says so.
-    async fn claim(&self, claim: &Claim<'_>) -> Result<Vec<Claimed>, StoreError>;
+    async fn claim(&self, claim: &Claim<'_>) -> Result<Claims, StoreError>;
 
     /// Which of these rows exist, committed, pending and still held by that very token.
     ///
@@ -107,6 +107,22 @@ pub enum Suspects {
     Skip,
     /// Suspects only.
     Only,
+}
+
+/// What a claim took.
+#[derive(Debug, Default)]
+pub struct Claims {
+    /// The rows, oldest due first.
+    pub rows: Vec<Claimed>,
+    /// Whether fewer were taken than could be, because one of them made the statement fail: there may be
+    /// more, however few these are.
+    pub cut: bool,
+}
+
+impl From<Vec<Claimed>> for Claims {
+    fn from(rows: Vec<Claimed>) -> Self {
+        Self { rows, cut: false }
+    }
 }
 
 /// A claimed row.

@@ -53,6 +53,11 @@ pub trait LockedRows: Send {
     /// stores it.
     fn take(&mut self) -> Vec<Claimed>;
 
+    /// As [`Claims::cut`](super::Claims::cut).
+    fn is_cut(&self) -> bool {
+        false
+    }
+
     /// Whether the transaction is still there, as far as this side knows without asking. Where its
     /// connection is known to be lost, so are the locks, and nothing may be delivered any more.
     fn is_open(&self) -> bool {

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use sendoff_core::{Event, Timestamp, Token};
 
-pub use claim::{Claim, ClaimStore, Claimed, RESCUE_SLACK, Suspects};
+pub use claim::{Claim, ClaimStore, Claimed, Claims, RESCUE_SLACK, Suspects};
 pub use error::StoreError;
 pub use inspect::{Counts, InspectStore, Row, TopicCounts};
 pub use lock::{Lock, LockStore, LockedRows};
@@ -30,7 +30,7 @@ pub use partition::{Bounds, Created, Dropped, PartitionSession, PartitionStore};
 pub use retain::{Purge, Purged, RetainStore};
 pub use retention::Retention;
 pub use settle::{Extended, Held, Outcome, SettleStore, Settled, Settlement};
-pub use sift::{PassedOver, Sieve, Visible, sift};
+pub use sift::{PassedOver, Sieve, Sifted, Visible, sift};
 pub use wake::WakeStore;
 
 /// Everything the engine asks of a store.

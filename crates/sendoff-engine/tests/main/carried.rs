@@ -37,7 +37,7 @@ fn start(store: &Flaky, inbox: &Inbox, config: OutboxConfig) -> (Outbox<Flaky>, 
 
 /// Panics if anything is visible: somebody else would have it then.
 async fn assert_all_held(store: &Flaky) {
-    let stolen = store.table.claim(&Claim::new("thief", 10, SECOND)).await.unwrap();
+    let stolen = store.table.claim(&Claim::new("thief", 10, SECOND)).await.unwrap().rows;
     assert!(stolen.is_empty(), "held all along");
 }
 

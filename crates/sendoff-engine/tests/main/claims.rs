@@ -41,7 +41,7 @@ fn events(count: usize) -> Vec<Event> {
 async fn suspect(store: &MemoryStore) -> EventId {
     let id = fill(store, [event()]).await[0];
     for owner in ["first", "second"] {
-        assert_eq!(store.claim(&Claim::new(owner, 1, SECOND)).await.unwrap().len(), 1);
+        assert_eq!(store.claim(&Claim::new(owner, 1, SECOND)).await.unwrap().rows.len(), 1);
         sleep(2 * SECOND).await;
     }
     id
@@ -49,6 +49,29 @@ async fn suspect(store: &MemoryStore) -> EventId {
 
 fn all_done(store: &MemoryStore) -> bool {
     store.rows().iter().all(|row| row.status == Status::Done)
+}
+
+/// A claim that a row which refuses has cut short is no reason to wait: there is more.
+#[tokio::test(start_paused = true)]
+async fn what_is_cut_short_is_gone_on_with_at_once() {
+    let (store, inbox) = (Flaky::default(), Inbox::new());
+    fill(&store.table, events(20)).await;
+    store.set_cut(3);
+    let config = OutboxConfig { poll_interval: 60 * SECOND, ..config() };
+    let outbox = Outbox::builder(store.clone()).config(config).on(EVENT, inbox.clone()).start();
+    let outbox = outbox.unwrap();
+    within(5 * SECOND, "all of them", async || inbox.received().len() == 20).await;
+    outbox.close().await;
+    for mode in [ClaimMode::Lease, ClaimMode::Locked] {
+        let (store, inbox) = (Flaky::default(), Inbox::new());
+        fill(&store.table, events(20)).await;
+        store.set_cut(3);
+        let poll_interval = 60 * SECOND;
+        let config = RelayConfig { mode, workers: 1, poll_interval, ..RelayConfig::default() };
+        let relay = Relay::builder(store.clone()).config(config).build(inbox.clone()).unwrap();
+        let done = async || all_done(&store.table);
+        relay.run(within(5 * SECOND, "all of them", done)).await;
+    }
 }
 
 /// A claim that cannot come over the line in time is not repeated unchanged for ever.
@@ -222,7 +245,7 @@ async fn a_suspect_without_attempts_ends_although_others_never_leave() {
             let owner = number.to_string();
             let suspects = if number < 2 { Suspects::Skip } else { Suspects::Only };
             let claim = Claim { suspects, ..Claim::new(&owner, 1, SECOND) };
-            assert_eq!(store.table.claim(&claim).await.unwrap().len(), 1);
+            assert_eq!(store.table.claim(&claim).await.unwrap().rows.len(), 1);
             sleep(2 * SECOND).await;
         }
         fill(&store.table, events(10)).await;

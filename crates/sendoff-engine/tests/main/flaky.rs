@@ -8,9 +8,9 @@ use sendoff_core::{EventId, Timestamp};
 use sendoff_engine::capture::{Capture, WriteError};
 use sendoff_engine::memory::{MemoryStore, MemoryTx};
 use sendoff_engine::store::{
-    Born, Claim, ClaimStore, Claimed, Counts, Extended, Held, InspectStore, Lock, LockStore,
-    LockedRows, NewRow, Outcome, Purge, Purged, RetainStore, Row, SettleStore, Settled, Settlement,
-    StoreError, Suspects, TopicCounts, WakeStore,
+    Born, Claim, ClaimStore, Claimed, Claims, Counts, Extended, Held, InspectStore, Lock,
+    LockStore, LockedRows, NewRow, Outcome, Purge, Purged, RetainStore, Row, SettleStore, Settled,
+    Settlement, StoreError, Suspects, TopicCounts, WakeStore,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -39,6 +39,8 @@ struct Troubles {
     /// Milliseconds that a claim from the beginning takes.
     walk: AtomicUsize,
     walks: AtomicUsize,
+    /// Rows a claim takes at most, if not zero.
+    cut: AtomicUsize,
     epoch: AtomicU64,
     has_bell: AtomicBool,
     bell: Notify,
@@ -78,6 +80,19 @@ impl Flaky {
     /// Rows come over a line of so many bytes a second.
     pub(crate) fn set_line(&self, bytes: usize) {
         self.troubles.line.store(bytes, Ordering::SeqCst);
+    }
+
+    /// Claims and locks take no more than so many rows, because of one behind them that refuses.
+    pub(crate) fn set_cut(&self, rows: usize) {
+        self.troubles.cut.store(rows, Ordering::SeqCst);
+    }
+
+    /// How many of so many rows are taken, and whether that is fewer than there may be.
+    fn cut(&self, limit: usize, there: usize) -> (usize, bool) {
+        match self.troubles.cut.load(Ordering::SeqCst) {
+            0 => (limit, false),
+            most => (limit.min(most), there > most),
+        }
     }
 
     /// Claims from the beginning walk over what is dead for so long.
@@ -215,7 +230,7 @@ impl Capture<MemoryTx> for Flaky {
 
 #[async_trait]
 impl ClaimStore for Flaky {
-    async fn claim(&self, claim: &Claim<'_>) -> Result<Vec<Claimed>, StoreError> {
+    async fn claim(&self, claim: &Claim<'_>) -> Result<Claims, StoreError> {
         self.step("claim");
         self.check_up()?;
         strike(&self.troubles.claims)?;
@@ -223,9 +238,11 @@ impl ClaimStore for Flaky {
         if claim.suspects == Suspects::Skip {
             self.walk(claim.from).await;
         }
-        let mut claimed = self.table.claim(claim).await?;
-        claimed.retain(|row| !self.troubles.gone.lock().unwrap().contains(&row.id));
-        self.transfer(&claimed).await;
+        let (limit, cut) = self.cut(claim.limit, self.table.pending().len());
+        let mut claimed = self.table.claim(&Claim { limit, ..*claim }).await?;
+        claimed.cut = cut;
+        claimed.rows.retain(|row| !self.troubles.gone.lock().unwrap().contains(&row.id));
+        self.transfer(&claimed.rows).await;
         Ok(claimed)
     }
 
@@ -312,11 +329,13 @@ impl LockStore for Flaky {
         self.check_up()?;
         strike(&self.troubles.claims)?;
         self.walk(lock.from).await;
-        let Some(mut rows) = self.table.lock(lock).await? else { return Ok(None) };
+        let (limit, cut) = self.cut(lock.limit, self.table.pending().len());
+        let lock = Lock { limit, ..*lock };
+        let Some(mut rows) = self.table.lock(&lock).await? else { return Ok(None) };
         let taken = rows.take();
         self.transfer(&taken).await;
         let heard = Arc::new(Mutex::new(Instant::now()));
-        Ok(Some(Box::new(FlakyLocked { store: self.clone(), rows, taken, heard })))
+        Ok(Some(Box::new(FlakyLocked { store: self.clone(), rows, taken, heard, cut })))
     }
 }
 
@@ -326,6 +345,7 @@ struct FlakyLocked {
     rows: Box<dyn LockedRows>,
     taken: Vec<Claimed>,
     heard: Arc<Mutex<Instant>>,
+    cut: bool,
 }
 
 impl FlakyLocked {
@@ -345,6 +365,10 @@ impl FlakyLocked {
 impl LockedRows for FlakyLocked {
     fn take(&mut self) -> Vec<Claimed> {
         std::mem::take(&mut self.taken)
+    }
+
+    fn is_cut(&self) -> bool {
+        self.cut
     }
 
     fn idle_limit(&self) -> Option<Duration> {

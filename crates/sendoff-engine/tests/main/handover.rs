@@ -40,7 +40,7 @@ async fn one_poll_takes_suspects_too() {
     fill(&store, 3).await;
     for owner in ["first", "second"] {
         let claim = Claim::new(owner, 3, SECOND);
-        assert_eq!(store.claim(&claim).await.unwrap().len(), 3);
+        assert_eq!(store.claim(&claim).await.unwrap().rows.len(), 3);
         tokio::time::sleep(2 * SECOND).await;
     }
     let config = OutboxConfig { poller_enabled: false, ..config() };

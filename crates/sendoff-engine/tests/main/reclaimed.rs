@@ -126,7 +126,7 @@ async fn a_settlement_that_somebody_else_fenced_is_over_although_claims_go_on() 
     story.inbox.allow(1);
     sleep(LONG).await;
     drop(lock);
-    let stolen = story.store.table.claim(&Claim::new("thief", 10, LONG)).await.unwrap();
+    let stolen = story.store.table.claim(&Claim::new("thief", 10, LONG)).await.unwrap().rows;
     assert_eq!(stolen.len(), 1);
     within(2 * SECOND, "the fence", async || story.counters.values().fenced == 1).await;
     story.inbox.allow(1);

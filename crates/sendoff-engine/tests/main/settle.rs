@@ -87,7 +87,7 @@ async fn a_zombie_is_fenced_and_counted() {
     let id = commit(&outbox, &event()).await;
     tokio::time::sleep(12 * SECOND).await;
     let claim = Claim::new("thief", 1, 60 * SECOND);
-    let stolen = store.claim(&claim).await.unwrap();
+    let stolen = store.claim(&claim).await.unwrap().rows;
     assert!(stolen[0].lost && stolen[0].id == id);
     inbox.allow(1);
     eventually("the fence", async || counters.values().fenced == 1).await;

@@ -30,7 +30,7 @@ fn claim(owner: &str, suspects: Suspects) -> Claim<'_> {
 /// Every row there is has been held by two nodes that vanished.
 async fn lose_twice(store: &MemoryStore) {
     for owner in ["first", "second"] {
-        assert!(!store.claim(&claim(owner, Suspects::Skip)).await.unwrap().is_empty());
+        assert!(!store.claim(&claim(owner, Suspects::Skip)).await.unwrap().rows.is_empty());
         sleep(2 * SECOND).await;
     }
 }
@@ -236,7 +236,7 @@ async fn retries_lost_in_a_crash_are_recovered_at_full_speed() {
     within(60 * SECOND, "all to fail once", failed).await;
     first.close().await;
     sleep(120 * SECOND).await;
-    assert_eq!(store.claim(&claim("vanished", Suspects::Skip)).await.unwrap().len(), 500);
+    assert_eq!(store.claim(&claim("vanished", Suspects::Skip)).await.unwrap().rows.len(), 500);
     sleep(2 * SECOND).await;
 
     let inbox = Inbox::new();

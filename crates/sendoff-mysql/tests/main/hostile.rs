@@ -30,7 +30,7 @@ async fn a_row_that_makes_claims_fail_for_minutes_is_named_and_dead() {
         let began = Instant::now();
         let mut taken = 0;
         while taken < 19 {
-            let more = store.claim(&Claim { limit: 20, ..by("a") }).await.unwrap();
+            let more = store.claim(&Claim { limit: 20, ..by("a") }).await.unwrap().rows;
             assert!(!more.is_empty() && more.iter().all(|row| row.id != ids[13]));
             taken += more.len();
         }
@@ -75,7 +75,8 @@ async fn however_many_rows_refuse_the_others_are_claimed() {
         let store = place.store().await;
         let ids = written(&place, &store, 70).await;
         refuse_updates(&place, &ids[..50], "true").await;
-        let claimed = async || store.claim(&by("a")).await.is_ok_and(|rows| rows.len() == 20);
+        let claimed =
+            async || store.claim(&by("a")).await.is_ok_and(|claims| claims.rows.len() == 20);
         eventually("the others to be claimed", claimed).await;
     }
 }

@@ -80,7 +80,7 @@ async fn outboxes_in_one_process_do_not_meet() {
     let (one, two) = (Place::new().await, Place::new().await);
     let (first, second) = (one.store().await, two.store().await);
     write(&first, &mut one.conn().await, &[due(event())]).await;
-    assert!(second.claim(&by("a")).await.unwrap().is_empty());
+    assert!(second.claim(&by("a")).await.unwrap().rows.is_empty());
     let claim = Claim { limit: 10, ..by("a") };
-    assert_eq!(first.claim(&claim).await.unwrap().len(), 1);
+    assert_eq!(first.claim(&claim).await.unwrap().rows.len(), 1);
 }

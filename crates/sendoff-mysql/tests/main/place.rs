@@ -168,7 +168,7 @@ pub(crate) async fn write(store: &MysqlStore, conn: &mut Conn, rows: &[NewRow]) 
 }
 
 pub(crate) async fn claim(store: &MysqlStore, owner: &str) -> Vec<Claimed> {
-    store.claim(&by(owner)).await.unwrap()
+    store.claim(&by(owner)).await.unwrap().rows
 }
 
 pub(crate) async fn settle_one(store: &MysqlStore, held: Held, outcome: Outcome) -> bool {

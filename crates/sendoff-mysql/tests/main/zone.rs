@@ -44,7 +44,7 @@ async fn a_retry_is_due_at_its_deadline(url: &str, store: &MysqlStore) {
     let mut found = None;
     eventually("the retry to be due", async || {
         let looked = now(url).await;
-        match store.claim(&by("a")).await.unwrap().pop() {
+        match store.claim(&by("a")).await.unwrap().rows.pop() {
             Some(row) => found = Some(row),
             None => last_empty = looked,
         }

@@ -74,9 +74,9 @@ async fn outboxes_in_one_process_do_not_meet() {
     let (one, two) = (Place::new(), Place::new());
     let (first, second) = (one.store().await, two.store().await);
     write(&first, &mut one.client().await, &[due(event())]).await;
-    assert!(second.claim(&by("a")).await.unwrap().is_empty());
+    assert!(second.claim(&by("a")).await.unwrap().rows.is_empty());
     let claim = Claim { limit: 10, ..by("a") };
-    assert_eq!(first.claim(&claim).await.unwrap().len(), 1);
+    assert_eq!(first.claim(&claim).await.unwrap().rows.len(), 1);
 }
 
 /// What we add to a transaction must not make it fail where it would not have failed without us.

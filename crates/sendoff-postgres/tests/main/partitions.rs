@@ -355,7 +355,7 @@ async fn rows_of_the_tail_move_into_the_partition_that_is_made_for_them() {
 
 async fn store_claim(store: &PostgresStore, limit: usize) -> Vec<sendoff_engine::store::Claimed> {
     use sendoff_engine::store::{Claim, ClaimStore};
-    store.claim(&Claim { limit, ..crate::place::by("holder") }).await.unwrap()
+    store.claim(&Claim { limit, ..crate::place::by("holder") }).await.unwrap().rows
 }
 
 /// Holds L6: a maintainer that stood still is made up for, and what is older than the retention is

@@ -174,7 +174,7 @@ pub(crate) async fn write(
 }
 
 pub(crate) async fn claim(store: &PostgresStore, owner: &str) -> Vec<Claimed> {
-    store.claim(&by(owner)).await.unwrap()
+    store.claim(&by(owner)).await.unwrap().rows
 }
 
 pub(crate) async fn settle_one(store: &PostgresStore, held: Held, outcome: Outcome) -> bool {

@@ -188,7 +188,7 @@ async fn purging_keeps_up_and_touches_only_what_is_done() {
     let counts = store.counts().await.unwrap();
     assert_eq!((counts.new, counts.done, counts.retry, counts.dead), (2_500, 0, 2_500, 2_500));
     let claim = sendoff_engine::store::Claim { limit: 10, ..by("a") };
-    assert_eq!(store.claim(&claim).await.unwrap().len(), 10);
+    assert_eq!(store.claim(&claim).await.unwrap().rows.len(), 10);
 }
 
 /// A database that cannot store every character refuses such an error by itself, and for good: it is

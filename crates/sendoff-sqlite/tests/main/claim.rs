@@ -13,8 +13,8 @@ async fn two_claimers_never_get_the_same_row_while_it_is_held() {
     let other = outbox.again().await;
     outbox.write(&[due(), due(), due()]);
     let two = Claim { limit: 2, ..by("a") };
-    let first = outbox.store.claim(&two).await.unwrap();
-    let second = other.claim(&by("b")).await.unwrap();
+    let first = outbox.store.claim(&two).await.unwrap().rows;
+    let second = other.claim(&by("b")).await.unwrap().rows;
     assert_eq!((first.len(), second.len()), (2, 1));
     assert!(first.iter().all(|claimed| claimed.id != second[0].id));
     assert!(outbox.claim("a").await.is_empty());
@@ -54,11 +54,11 @@ async fn young_and_delayed_rows_are_left_alone() {
     let later = Event::builder("later").delay(Duration::from_secs(5)).bytes("x").build().unwrap();
     outbox.write(&[due(), NewRow { event: later, birth: Birth::Due }]);
     let settled = Claim { skip_recent: Duration::from_secs(1), ..by("a") };
-    assert!(outbox.store.claim(&settled).await.unwrap().is_empty());
+    assert!(outbox.store.claim(&settled).await.unwrap().rows.is_empty());
     outbox.clock.advance(Duration::from_secs(1));
-    assert_eq!(outbox.store.claim(&settled).await.unwrap().len(), 1);
+    assert_eq!(outbox.store.claim(&settled).await.unwrap().rows.len(), 1);
     outbox.clock.advance(Duration::from_secs(4));
-    assert_eq!(outbox.store.claim(&settled).await.unwrap().len(), 1);
+    assert_eq!(outbox.store.claim(&settled).await.unwrap().rows.len(), 1);
 }
 
 /// Holds S4.
@@ -73,10 +73,10 @@ async fn a_claim_takes_the_oldest_due_and_no_more_than_its_limit() {
     outbox.write(&rows);
     outbox.clock.advance(Duration::from_secs(9));
     let three = Claim { limit: 3, ..by("a") };
-    let claimed = outbox.store.claim(&three).await.unwrap();
+    let claimed = outbox.store.claim(&three).await.unwrap().rows;
     let order: Vec<_> = claimed.iter().map(|claimed| claimed.id).collect();
     assert_eq!(order, [1, 3, 2].map(|at: usize| rows[at].event.id()));
-    assert!(outbox.store.claim(&Claim { limit: 0, ..by("a") }).await.unwrap().is_empty());
+    assert!(outbox.store.claim(&Claim { limit: 0, ..by("a") }).await.unwrap().rows.is_empty());
 }
 
 #[tokio::test]
@@ -93,8 +93,8 @@ async fn suspects_are_claimed_apart() {
     assert_eq!(outbox.claim_one("c").await.id, innocent);
     // To its own holder it is none.
     let own = Claim { suspects: Suspects::Only, ..by("b") };
-    assert!(outbox.store.claim(&own).await.unwrap().is_empty());
-    let found = outbox.store.claim(&only).await.unwrap();
+    assert!(outbox.store.claim(&own).await.unwrap().rows.is_empty());
+    let found = outbox.store.claim(&only).await.unwrap().rows;
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].id, found[0].attempts, found[0].lost), (suspect, 2, true));
 }
@@ -111,7 +111,7 @@ async fn claims_of_several_stores_at_once_share_the_rows_out() {
             let mut mine = Vec::new();
             loop {
                 let claim = Claim { limit: 7, ..by(owner) };
-                let claimed = store.claim(&claim).await.unwrap();
+                let claimed = store.claim(&claim).await.unwrap().rows;
                 if claimed.is_empty() {
                     return mine;
                 }
@@ -240,7 +240,7 @@ async fn counts_beyond_their_bound_stop_no_claim() {
     let other = outbox.write_due();
     assert_eq!(outbox.claim_one("b").await.id, other);
     let suspects = Claim { suspects: Suspects::Only, ..by("b") };
-    let claimed = outbox.store.claim(&suspects).await.unwrap();
+    let claimed = outbox.store.claim(&suspects).await.unwrap().rows;
     assert_eq!((claimed.len(), claimed[0].id, claimed[0].attempts), (1, worn, u32::MAX));
     assert!(outbox.settle(held(&claimed[0]), Outcome::Released).await);
 }
@@ -274,7 +274,7 @@ async fn a_new_token_differs_from_the_one_it_replaces() {
     outbox.clock.advance(HOLD);
     // A hold of no length would end exactly when the last one did.
     let none = Claim { hold: Duration::ZERO, ..by("b") };
-    let second = outbox.store.claim(&none).await.unwrap().remove(0);
+    let second = outbox.store.claim(&none).await.unwrap().rows.remove(0);
     assert_eq!(
         second.token.due_at(),
         first.token.due_at().saturating_add(Duration::from_micros(1))

@@ -81,7 +81,7 @@ impl Outbox {
     }
 
     pub(crate) async fn claim(&self, owner: &str) -> Vec<Claimed> {
-        self.store.claim(&by(owner)).await.unwrap()
+        self.store.claim(&by(owner)).await.unwrap().rows
     }
 
     pub(crate) async fn claim_one(&self, owner: &str) -> Claimed {

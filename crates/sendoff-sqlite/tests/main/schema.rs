@@ -73,8 +73,8 @@ async fn outboxes_with_different_prefixes_live_side_by_side() {
     billing.commit_blocking(tx, &[due()]).unwrap();
     assert_eq!(billing.counts().await.unwrap().new, 1);
     assert_eq!(plain.counts().await.unwrap().new, 0);
-    assert!(plain.claim(&by("a")).await.unwrap().is_empty());
-    assert_eq!(billing.claim(&by("a")).await.unwrap().len(), 1);
+    assert!(plain.claim(&by("a")).await.unwrap().rows.is_empty());
+    assert_eq!(billing.claim(&by("a")).await.unwrap().rows.len(), 1);
 
     // SQLite's names have no case, and neither have ours.
     let shouting = SqliteStore::open_with(&path, prefixed("BILLING_")).await.unwrap();

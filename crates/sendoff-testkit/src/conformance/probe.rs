@@ -74,7 +74,7 @@ impl<H: StoreHarness> Probe<H> {
     }
 
     pub(crate) async fn claim(&self, claim: &Claim<'_>) -> Vec<Claimed> {
-        self.store().claim(claim).await.expect("claim")
+        self.store().claim(claim).await.expect("claim").rows
     }
 
     /// Everything visible but suspects.

@@ -8,8 +8,9 @@ use async_trait::async_trait;
 use sendoff_core::{EventId, Timestamp};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::{
-    Claim, ClaimStore, Claimed, Counts, Extended, Held, InspectStore, Purge, Purged, RetainStore,
-    Row, SettleStore, Settled, Settlement, StoreError, Suspects, TopicCounts, WakeStore,
+    Claim, ClaimStore, Claimed, Claims, Counts, Extended, Held, InspectStore, Purge, Purged,
+    RetainStore, Row, SettleStore, Settled, Settlement, StoreError, Suspects, TopicCounts,
+    WakeStore,
 };
 use tokio::time::sleep;
 
@@ -235,7 +236,7 @@ impl Wire {
         {
             return Ok(Vec::new());
         }
-        let claimed = self.table.claim(claim).await?;
+        let claimed = self.table.claim(claim).await?.rows;
         if self.bug == Some(Bug::LocksOverARoundTrip) && !claimed.is_empty() {
             let locks = claimed.iter().filter_map(|row| self.table.lock_row(row.id));
             let _locks = Kept::new(&self.gate, locks.collect::<Vec<_>>());
@@ -250,7 +251,7 @@ impl Wire {
 
 #[async_trait]
 impl ClaimStore for Wire {
-    async fn claim(&self, claim: &Claim<'_>) -> Result<Vec<Claimed>, StoreError> {
+    async fn claim(&self, claim: &Claim<'_>) -> Result<Claims, StoreError> {
         let owner = claim.owner.to_owned();
         let Claim { limit, bytes, hold, skip_recent, window, from, suspects, .. } = *claim;
         let claimed = self.send(Vec::new(), move |wire| {
@@ -265,7 +266,7 @@ impl ClaimStore for Wire {
         });
         let (untold, rows) = claimed.await?;
         untold.told();
-        Ok(rows)
+        Ok(rows.into())
     }
 
     async fn confirm(&self, holds: &[Held]) -> Result<Vec<EventId>, StoreError> {

@@ -46,6 +46,15 @@ pub trait Sieve: Sync {
     fn is_of_a_row(refusal: &BoxError) -> bool;
 }
 
+/// What was taken.
+#[derive(Debug)]
+pub struct Sifted<T> {
+    /// The rows.
+    pub taken: T,
+    /// Whether fewer were asked for than there may be, because of a row among the others that refuses.
+    pub cut: bool,
+}
+
 /// A row that can be claimed.
 #[derive(Debug, Clone, Copy)]
 pub struct Visible {
@@ -65,6 +74,9 @@ struct Bad {
 /// passed over for a while, by this claim and by the next ones. One that was refused again and again
 /// for minutes, while others were had without it, is dead.
 ///
+/// Where fewer were taken than asked for, it says so: who takes that for all there is would leave the rest
+/// for later.
+///
 /// Only what a single row can be the cause of is looked into, and nothing is ended unless another row
 /// went through the same statement: a mistake that fails them all must not end them all.
 ///
@@ -74,7 +86,7 @@ pub async fn sift<S: Sieve>(
     sieve: &S,
     memory: &PassedOver,
     most: usize,
-) -> Result<Option<S::Taken>, StoreError> {
+) -> Result<Option<Sifted<S::Taken>>, StoreError> {
     let began = Instant::now();
     let mut passed = memory.ids(began);
     let mut bad = Vec::new();
@@ -87,11 +99,12 @@ pub async fn sift<S: Sieve>(
                     memory.others_pass();
                     end_hopeless(sieve, memory, bad, began).await;
                 }
-                return Ok(Some(taken));
+                return Ok(Some(Sifted { taken, cut: limit < most }));
             }
             // Nothing else is kept waiting, and nothing proves that it is the row's fault.
             Ok(None) if !bad.is_empty() => return Err(unproved(&bad)),
-            other => return other,
+            Ok(None) => return Ok(None),
+            Err(error) => return Err(error),
         };
         if limit > 1 {
             limit /= 2;

@@ -77,8 +77,8 @@ async fn each_claim_goes_on_behind_what_the_last_one_found() {
         let answer = sift(&table, &memory, 100).await;
         assert!(began.elapsed() < 2 * PATIENCE, "no claim takes long");
         looked_for += began.elapsed();
-        if let Ok(Some(taken)) = answer {
-            break taken;
+        if let Ok(Some(sifted)) = answer {
+            break sifted.taken;
         }
     };
     assert_eq!(taken.len(), 100);
@@ -93,7 +93,7 @@ async fn what_refuses_is_tried_again_ever_more_rarely_and_ends_after_minutes() {
     while lock(&table.dead).is_empty() {
         table.add(1);
         let before = memory.ids(Instant::now()).len();
-        assert_eq!(sift(&table, &memory, 100).await.unwrap().unwrap().len(), 1);
+        assert_eq!(sift(&table, &memory, 100).await.unwrap().unwrap().taken.len(), 1);
         if before == 0 {
             tries.push(began.elapsed().as_secs());
         }
@@ -113,7 +113,7 @@ async fn while_everything_is_refused_nothing_ends_and_nothing_waits_for_long() {
     let mut taken = 0;
     for _ in 0..10 {
         advance(Duration::from_secs(1)).await;
-        taken += sift(&table, &memory, 100).await.unwrap().map_or(0, |rows| rows.len());
+        taken += sift(&table, &memory, 100).await.unwrap().map_or(0, |rows| rows.taken.len());
     }
     assert_eq!(taken, 5);
     assert!(lock(&table.dead).is_empty());
@@ -127,4 +127,20 @@ async fn where_only_rows_that_refuse_are_left_they_are_named_once_in_a_while() {
     let text = report(&error);
     assert!(text.contains(&first) && text.contains("and 2 more"), "{text}");
     assert!(sift(&table, &memory, 100).await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_cut_short_by_a_row_that_refuses_is_said_to_be() {
+    let (table, memory) = (Table::with(400, 0, Duration::ZERO), PassedOver::default());
+    let refusing = lock(&table.rows)[60];
+    lock(&table.refusing).insert(refusing);
+    let first = sift(&table, &memory, 100).await.unwrap().unwrap();
+    assert_eq!((first.taken.len(), first.cut), (50, true));
+    let second = sift(&table, &memory, 100).await.unwrap().unwrap();
+    assert_eq!((second.taken.len(), second.cut), (6, true));
+    while lock(&table.rows).first() != Some(&refusing) {
+        assert!(sift(&table, &memory, 100).await.unwrap().unwrap().cut);
+    }
+    let last = sift(&table, &memory, 100).await.unwrap().unwrap();
+    assert_eq!((last.taken.len(), last.cut), (100, false), "it is passed over");
 }

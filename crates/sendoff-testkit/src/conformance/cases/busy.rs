@@ -83,7 +83,7 @@ pub async fn a_locked_row_is_passed_by_when_others_are_claimed<H: StoreHarness>(
     let written = probe.commit_due(3).await;
     let Some(lock) = probe.harness().lock_row(written[0]).await else { return };
     let claim = probe.claim_by("node");
-    let claimed = promptly(probe.store().claim(&claim)).await;
+    let claimed = promptly(probe.store().claim(&claim)).await.rows;
     let ids: Vec<_> = claimed.iter().map(|row| row.id).collect();
     assert_eq!(ids, written[1..]);
     lock.release().await;

@@ -107,9 +107,9 @@ async fn by_default_the_store_follows_paused_time() {
     let tx = store.begin(&store).await.unwrap();
     store.commit(tx, &[NewRow { event, birth: Birth::Due }]).await.unwrap();
     let claim = Claim::new("node", 1, delay);
-    assert!(store.claim(&claim).await.unwrap().is_empty());
+    assert!(store.claim(&claim).await.unwrap().rows.is_empty());
     tokio::time::advance(delay).await;
-    assert_eq!(store.claim(&claim).await.unwrap().len(), 1);
+    assert_eq!(store.claim(&claim).await.unwrap().rows.len(), 1);
 }
 
 mod relaying {

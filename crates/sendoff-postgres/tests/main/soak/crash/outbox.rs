@@ -80,7 +80,7 @@ async fn an_attempt_counted_for_a_vanished_holder_is_there_after_a_crash() {
         place.run("update outbox_event set locked_by = 'gone', due_at = now()").await;
         stop_writing_the_log(&connect(&server.url()).await.unwrap()).await;
         let claim = Claim { suspects, ..by("a") };
-        let claimed = store.claim(&claim).await.unwrap();
+        let claimed = store.claim(&claim).await.unwrap().rows;
         assert!(claimed[0].lost);
         server.kill();
         server.up();
