@@ -19,8 +19,8 @@ const KEPT_FOR_READS: usize = 1;
 /// What a connection is lent for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// A node's own: being alive, taking pairs, storing how far they are. On connections apart from all
-    /// others.
+    /// A node's own: being alive, taking pairs, storing how far they are, where the journal ends. On
+    /// connections apart from all others.
     Publish,
     /// Waits for nobody. May have every connection.
     Read,

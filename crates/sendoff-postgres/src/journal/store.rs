@@ -208,7 +208,9 @@ impl JournalStore for PostgresJournal {
 
     async fn head(&self) -> Result<Position, StoreError> {
         self.check_open()?;
-        let rows = self.connections().query(Purpose::Read, &self.sql().journal_head, &[]).await?;
+        // Nodes ask for it with every round.
+        let head = &self.sql().journal_head;
+        let rows = self.connections().query(Purpose::Publish, head, &[]).await?;
         rows.first().map_or(Ok(Position::START), |row| facts::position(row, 0))
     }
 

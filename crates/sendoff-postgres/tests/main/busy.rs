@@ -130,6 +130,12 @@ async fn nothing_is_taken_under_locks_while_it_could_not_be_settled() {
                 let locker = open(&place, &format!("lock table only {table} in share mode")).await;
                 let taken = timeout(PROMPT, store.lock(&Lock::new(10))).await.unwrap();
                 assert!(matches!(taken, Err(StoreError::Busy(_))), "{table} {layout:?}");
+                // A claim writes, and is kept out like everybody; without the session's limit, for as long
+                // as it is waited for.
+                if table.contains("outbox_event") && doorbell == Doorbell::On {
+                    let claimed = timeout(PROMPT, store.claim(&by("a"))).await.unwrap();
+                    assert!(matches!(claimed, Err(StoreError::Busy(_))), "{table} {layout:?}");
+                }
                 locker.batch_execute("rollback").await.unwrap();
             }
             let mut locked = store.lock(&Lock::new(10)).await.unwrap().unwrap();

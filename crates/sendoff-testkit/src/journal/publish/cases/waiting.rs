@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::{node, numbers, stored};
+use crate::journal::cases::found;
 use crate::journal::{Latch, PublishHarness};
 
 /// More than a journal has connections, by a long way.
@@ -36,8 +37,8 @@ pub async fn those_who_wait_for_one_key_leave_room_for_all_others(harness: impl 
         for round in 1..=5 {
             let appending = timeout(SOON, journal.append([moved("cold")]));
             appending.await.expect("others append meanwhile").unwrap();
-            let reading = timeout(SOON, journal.head());
-            reading.await.expect("others read meanwhile").unwrap();
+            let reading = timeout(SOON, found(journal, wallet("cold")));
+            assert_eq!(reading.await.expect("others read meanwhile").len() as u64, round);
             let publishing = timeout(SOON, stored(journal, "all", 1 + round));
             publishing.await.expect("what they append is published meanwhile");
         }
