@@ -384,7 +384,7 @@ impl Worker {
 
     /// Up to where a gap was closed before; none where it was not, or is too short for that.
     async fn closed(&mut self, gap: Gap) -> Result<Option<Position>, StoreError> {
-        if is_short(gap) {
+        if !may_be_closed(gap) {
             return Ok(None);
         }
         hole::end(&mut self.conn, self.journal.sql(), gap).await
@@ -562,6 +562,11 @@ impl Gaps {
 /// Whether it is filled rather than closed.
 fn is_short((first, last): Gap) -> bool {
     last.since(first) < VOIDS as u64
+}
+
+/// Whether closing a gap may have left this one: all of it but its last number, which becomes a void.
+fn may_be_closed((first, last): Gap) -> bool {
+    last.since(first) + 1 >= VOIDS as u64
 }
 
 /// Whether a gap was not just decided in vain.

@@ -252,6 +252,30 @@ async fn a_rolled_back_run_of_any_length_is_passed_in_one_step() {
     }
 }
 
+/// Holds J6: also where a run is hardly longer, or hardly shorter, than what is filled number by number.
+#[tokio::test]
+async fn a_run_of_any_length_is_passed_without_an_error() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let journal = journal(&place).await;
+        let mut reader = tail(&journal).await;
+        let (mut passed, mut all, mut last) = (Vec::new(), Vec::new(), 0);
+        for length in [1, 999, 1_000, 1_001, 1_002, 2_001] {
+            last += length + 1;
+            place.run(&format!("alter table journal_event auto_increment = {last}")).await;
+            journal.append([fact("a", &[])]).await.unwrap();
+            all.push(last);
+            passed.extend(settled(&mut reader).await.0);
+            assert_eq!(passed, all, "behind {length} numbers");
+            let mut from_now = journal.tail_from_now(QUICK).await.unwrap();
+            while from_now.at() < position(last) {
+                from_now.look().await.unwrap();
+            }
+            assert_eq!(settled(&mut tail(&journal).await).await.0, all);
+        }
+    }
+}
+
 /// Holds J6: who has a number in the middle of such a run is waited for, be it prepared.
 #[tokio::test]
 async fn an_open_append_in_a_long_rolled_back_run_is_waited_for() {
