@@ -26,10 +26,7 @@ impl Tag {
     pub fn new(key: impl Into<String>, value: impl AsRef<str>) -> Result<Self, Invalid> {
         let (mut text, value) = (key.into(), value.as_ref());
         check_key(&text)?;
-        if value.is_empty() {
-            return Err(Invalid::EmptyTag { part: "value" });
-        }
-        name::check("tag value", value, limits::TAG_VALUE_CHARS)?;
+        check_value(value)?;
         let key_bytes = text.len();
         text.push('=');
         text.push_str(value);
@@ -63,12 +60,22 @@ pub(super) fn check_key(key: &str) -> Result<(), Invalid> {
     Ok(name::check("tag key", key, limits::TAG_KEY_CHARS)?)
 }
 
+fn check_value(value: &str) -> Result<(), Invalid> {
+    if value.is_empty() {
+        return Err(Invalid::EmptyTag { part: "value" });
+    }
+    Ok(name::check("tag value", value, limits::TAG_VALUE_CHARS)?)
+}
+
 impl FromStr for Tag {
     type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Invalid> {
         let (key, value) = text.split_once('=').unwrap_or((text, ""));
-        Self::new(key, value)
+        check_key(key)?;
+        check_value(value)?;
+        // Every fact that is read brings some: they are copied once.
+        Ok(Self { text: text.to_owned(), key_bytes: key.len() })
     }
 }
 

@@ -15,7 +15,7 @@ use super::append::{is_busy, is_deadlock, receipts, refused};
 use super::connections::Lent;
 use super::held::Held;
 use super::reading::Reading;
-use super::store::{Nothing, PostgresJournal, columns};
+use super::store::{PostgresJournal, columns};
 use crate::error::failed;
 use crate::link::{Kept, Taken};
 use crate::sql::Statement;
@@ -36,7 +36,6 @@ pub(super) async fn lock<'s>(
     closing: Option<&Query>,
     page: Page,
 ) -> Result<Locked<'s>, DecideError> {
-    let reading = Reading::of(query, closing, page);
     let mut tries = 0;
     loop {
         tries += 1;
@@ -44,7 +43,8 @@ pub(super) async fn lock<'s>(
         let session = lent.link().take().await?;
         let (held, alone) = columns(&Locks::of_decision(query));
         let transaction = Transaction { journal, lent, session, held };
-        let error = match transaction.begin(&alone, &reading).await {
+        let reading = Reading::of(journal.books(), query, closing, page);
+        let error = match transaction.begin(&alone, reading).await {
             Ok(found) => {
                 // Whatever the locks exclude and is there was found, or comes in a further page.
                 let mark = found.facts.last().map_or(Position::START, |last| last.position);
@@ -76,7 +76,7 @@ impl Transaction<'_> {
     }
 
     /// Locks, and in a statement behind them, which sees what is committed by then, reads.
-    async fn begin(&self, alone: &Vec<bool>, reading: &Reading<'_>) -> Result<Found, StoreError> {
+    async fn begin(&self, alone: &Vec<bool>, reading: Reading<'_>) -> Result<Found, StoreError> {
         let (sql, kept) = (self.journal.sql(), self.kept());
         let patience = self.journal.options().patience();
         let (hold, params) = self.hold(alone, &patience);
@@ -85,12 +85,12 @@ impl Transaction<'_> {
         let (begun, held, rows) = join3(
             self.session.execute(BEGIN),
             self.session.query(hold, &params, kept),
-            self.rows(reading),
+            self.rows(&reading),
         )
         .await;
         begun.map_err(failed)?;
         held.map_err(failed)?;
-        self.found(reading, &rows.map_err(failed)?).await
+        self.found(reading, rows.map_err(failed)?).await
     }
 
     /// The statement that takes the locks, and what it is given.
@@ -114,13 +114,18 @@ impl Transaction<'_> {
         self.session.query(statement, &reading.in_order(), self.kept()).await
     }
 
-    async fn found(&self, reading: &Reading<'_>, rows: &[Row]) -> Result<Found, StoreError> {
-        if let Some(found) = reading.found(rows)? {
-            return Ok(found);
+    async fn found(
+        &self,
+        mut reading: Reading<'_>,
+        mut rows: Vec<Row>,
+    ) -> Result<Found, StoreError> {
+        loop {
+            if let Some(found) = reading.found(&rows)? {
+                return Ok(found);
+            }
+            reading = reading.again();
+            rows = self.rows(&reading).await.map_err(failed)?;
         }
-        let thorough = reading.thorough();
-        let found = thorough.found(&self.rows(&thorough).await.map_err(failed)?)?;
-        found.ok_or_else(|| StoreError::Refused(Nothing.into()))
     }
 
     /// Appends and commits. No row, or an id that is taken, means that one is there already, and that
@@ -149,8 +154,9 @@ impl Transaction<'_> {
 #[async_trait]
 impl LockedDecision for Transaction<'_> {
     async fn read(&mut self, query: &Query, page: Page) -> Result<Found, StoreError> {
-        let reading = Reading::of(query, None, page);
-        self.found(&reading, &self.rows(&reading).await.map_err(failed)?).await
+        let reading = Reading::of(self.journal.books(), query, None, page);
+        let rows = self.rows(&reading).await.map_err(failed)?;
+        self.found(reading, rows).await
     }
 
     async fn append(self: Box<Self>, append: &Append) -> Result<Vec<Receipt>, AppendError> {

@@ -1,24 +1,26 @@
 //! Readings: parameters of `journal_read_tag`, `journal_read_book`, `journal_read` and
 //! `journal_read_from_last`, and what they find.
 
-use sendoff_core::journal::{Item, Query};
+use sendoff_core::journal::{Item, Position, Query, Recorded};
 use sendoff_core::limits;
 use sendoff_engine::journal::{Found, Page};
 use sendoff_engine::store::StoreError;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
+use super::books::{Book, Books};
 use super::facts;
 use super::search::Search;
+use super::store::Nothing;
 use super::tail::count;
 use crate::sql::{Sql, Statement};
 
-/// Facts since the last closing that are looked for backwards. Where there are more, they were read for
-/// nothing.
+/// Facts of a book that are read at once. Where there are more, some may be read for nothing.
 const BOOK_ROWS: usize = 100;
 
 /// A page of what a query means, from the last fact on that another means.
 pub(super) struct Reading<'q> {
+    books: &'q Books,
     query: &'q Query,
     closing: Option<&'q Query>,
     page: Page,
@@ -34,26 +36,47 @@ pub(super) struct Reading<'q> {
 enum Manner {
     /// By one tag, which is what most models are made of.
     Tag(Tagged),
-    /// By one tag, and backwards, down to the last fact of some types.
-    Book { query: Tagged, closing: Vec<String> },
+    /// By one tag, and backwards, down to the last fact that closes.
+    Book(Closed),
+    /// By one tag, from where this process saw the book closed, or from the first fact on if it saw
+    /// that none closes.
+    Since(Closed, i64),
     /// Whatever it is, and however large facts are.
-    Searches { query: Search, closing: Option<Search> },
+    Searches { query: Search, closing: Option<Search>, closed: Option<Closed> },
 }
 
 impl Manner {
-    fn of(query: &Query, closing: Option<&Query>) -> Option<Self> {
-        let query = Tagged::of(query)?;
-        let Some(closing) = closing else { return Some(Self::Tag(query)) };
-        // The facts that close have to be among those that are looked at.
-        let closing = Tagged::of(closing).filter(|closing| closing.tag == query.tag)?;
-        let closing = closing.types?;
-        let types = query.types.as_ref();
-        let all = types.is_none_or(|types| closing.iter().all(|closing| types.contains(closing)));
-        all.then_some(Self::Book { query, closing })
+    fn searches(query: &Query, closing: Option<&Query>, closed: Option<Closed>) -> Self {
+        Self::Searches { query: Search::of(query), closing: closing.map(Search::of), closed }
+    }
+}
+
+/// Facts with a tag, from the last one on of some types.
+struct Closed {
+    query: Tagged,
+    types: Vec<String>,
+    book: Book,
+}
+
+impl Closed {
+    /// None where the facts that close are not among those that are looked at.
+    fn of(query: Tagged, closing: &Query, books: &Books) -> Option<Self> {
+        let Tagged { tag, types } = Tagged::of(closing)?;
+        let types = types.filter(|_| tag == query.tag)?;
+        let among = |all: &Vec<String>| types.iter().all(|closing| all.contains(closing));
+        if !query.types.as_ref().is_none_or(among) {
+            return None;
+        }
+        let book = books.book((&query.tag, &query.types, &types));
+        Some(Self { query, types, book })
     }
 
-    fn searches(query: &Query, closing: Option<&Query>) -> Self {
-        Self::Searches { query: Search::of(query), closing: closing.map(Search::of) }
+    fn closes(&self, event_type: &str) -> bool {
+        self.types.iter().any(|closing| closing == event_type)
+    }
+
+    fn is_closed_by(&self, row: &Row) -> Result<bool, StoreError> {
+        Ok(self.closes(facts::event_type(row, 0)?))
     }
 }
 
@@ -79,36 +102,68 @@ fn types(item: &Item) -> Option<Vec<String>> {
 
 impl<'q> Reading<'q> {
     /// In the cheapest manner there is.
-    pub(super) fn of(query: &'q Query, closing: Option<&'q Query>, page: Page) -> Self {
-        let manner = Manner::of(query, closing);
-        Self::by(manner.unwrap_or_else(|| Manner::searches(query, closing)), query, closing, page)
+    pub(super) fn of(
+        books: &'q Books,
+        query: &'q Query,
+        closing: Option<&'q Query>,
+        page: Page,
+    ) -> Self {
+        let manner = match (Tagged::of(query), closing) {
+            (Some(query), None) => Some(Manner::Tag(query)),
+            (Some(query), Some(closing)) => Closed::of(query, closing, books).map(|closed| {
+                match books.begin(closed.book).filter(|_| page.after == Position::START) {
+                    Some(position) => Manner::Since(closed, position),
+                    None => Manner::Book(closed),
+                }
+            }),
+            (None, _) => None,
+        };
+        let manner = manner.unwrap_or_else(|| Manner::searches(query, closing, None));
+        Self::by(manner, books, query, closing, page)
     }
 
-    /// The same in a manner that always finds it.
-    pub(super) fn thorough(&self) -> Self {
-        let Self { query, closing, page, .. } = *self;
-        Self::by(Manner::searches(query, closing), query, closing, page)
+    /// The same in a manner that finds what this one did not, at last in one that always does.
+    pub(super) fn again(self) -> Self {
+        let Self { books, query, closing, page, manner, .. } = self;
+        let closed = match manner {
+            Manner::Since(closed, _) => {
+                return Self::by(Manner::Book(closed), books, query, closing, page);
+            }
+            Manner::Book(closed) => Some(closed),
+            Manner::Tag(_) | Manner::Searches { .. } => None,
+        };
+        Self::by(Manner::searches(query, closing, closed), books, query, closing, page)
     }
 
-    fn by(manner: Manner, query: &'q Query, closing: Option<&'q Query>, page: Page) -> Self {
+    fn by(
+        manner: Manner,
+        books: &'q Books,
+        query: &'q Query,
+        closing: Option<&'q Query>,
+        page: Page,
+    ) -> Self {
         let most = match manner {
-            Manner::Book { .. } => BOOK_ROWS,
+            Manner::Book(_) | Manner::Since(..) => BOOK_ROWS,
             Manner::Tag(_) | Manner::Searches { .. } => limits::BATCH_ROWS,
         };
         let limit = page.limit.min(most);
         let bytes = match manner {
-            Manner::Tag(_) | Manner::Book { .. } => page.bytes / limit.max(1),
             Manner::Searches { .. } => page.bytes,
+            _ => page.bytes / limit.max(1),
         };
-        let (after, up_to) = (page.after.into(), page.up_to.into());
-        let (limit, bytes) = (count(limit), count(bytes));
-        Self { query, closing, page, manner, after, up_to, limit, bytes }
+        let after: i64 = page.after.into();
+        let after = match manner {
+            Manner::Since(_, position) => after.max(position - 1),
+            _ => after,
+        };
+        let (up_to, limit, bytes) = (page.up_to.into(), count(limit), count(bytes));
+        Self { books, query, closing, page, manner, after, up_to, limit, bytes }
     }
 
     pub(super) fn statement<'s>(&self, sql: &'s Sql) -> &'s Statement {
         match self.manner {
-            Manner::Tag(_) => &sql.journal_read_tag,
-            Manner::Book { .. } => &sql.journal_read_book,
+            Manner::Tag(_) | Manner::Since(..) => &sql.journal_read_tag,
+            Manner::Book(_) => &sql.journal_read_book,
             Manner::Searches { closing: Some(_), .. } => &sql.journal_read_from_last,
             Manner::Searches { closing: None, .. } => &sql.journal_read,
         }
@@ -120,16 +175,17 @@ impl<'q> Reading<'q> {
         let page: [&(dyn ToSql + Sync); 4] = [after, up_to, limit, bytes];
         let mut params: Vec<&(dyn ToSql + Sync)> = Vec::with_capacity(10);
         match manner {
-            Manner::Tag(Tagged { tag, types }) => {
+            Manner::Tag(Tagged { tag, types })
+            | Manner::Since(Closed { query: Tagged { tag, types }, .. }, _) => {
                 params.extend([tag as &(dyn ToSql + Sync), types]);
                 params.extend(page);
             }
-            Manner::Book { query: Tagged { tag, types }, closing } => {
+            Manner::Book(Closed { query: Tagged { tag, types }, types: closing, .. }) => {
                 params.extend([tag as &(dyn ToSql + Sync), types]);
                 params.extend(page);
                 params.push(closing);
             }
-            Manner::Searches { query, closing } => {
+            Manner::Searches { query, closing, .. } => {
                 params.extend([&query.kinds as &(dyn ToSql + Sync), &query.tags, &query.types]);
                 params.extend(page);
                 if let Some(Search { kinds, tags, types }) = closing {
@@ -140,35 +196,86 @@ impl<'q> Reading<'q> {
         params
     }
 
-    /// What the rows say; nothing where only a [thorough](Self::thorough) reading finds it.
+    /// What the rows say; nothing where it takes another reading [again](Self::again).
     pub(super) fn found(&self, rows: &[Row]) -> Result<Option<Found>, StoreError> {
         let full = count(rows.len()) >= self.limit;
-        if let Manner::Book { closing, .. } = &self.manner {
-            return book(rows, full, closing);
-        }
-        let mut found = Found { facts: Vec::with_capacity(rows.len()), more: full };
-        for row in rows {
-            if !facts::fits(row, 0)? {
-                found.more = true;
-                break;
+        match &self.manner {
+            Manner::Tag(_) => page(rows, full),
+            Manner::Book(closed) => {
+                // Nothing closes above: another may be below.
+                if let Some(lowest) = rows.last().filter(|_| full)
+                    && !closed.is_closed_by(lowest)?
+                {
+                    return Ok(None);
+                }
+                self.learn(closed, all(rows.iter().rev(), false)?)
             }
-            found.facts.push(fact(row)?);
+            Manner::Since(closed, position) => {
+                let mut begin = None;
+                for (at, row) in rows.iter().enumerate() {
+                    if closed.is_closed_by(row)? {
+                        begin = Some(at);
+                    }
+                }
+                let begins = match rows.first() {
+                    Some(first) if *position > 0 => closed.is_closed_by(first)?,
+                    None => *position == 0,
+                    // From the first fact on; and none may close behind what was read.
+                    Some(_) => begin.is_some() || !full,
+                };
+                if !begins {
+                    self.books.forget(closed.book);
+                    return Ok(None);
+                }
+                self.learn(closed, all(rows[begin.unwrap_or(0)..].iter(), full)?)
+            }
+            Manner::Searches { closed, .. } => {
+                // Of them the first always fits.
+                let nothing = || StoreError::Refused(Nothing.into());
+                let found = Some(page(rows, full)?.ok_or_else(nothing)?);
+                match closed {
+                    Some(closed) => self.learn(closed, found),
+                    None => Ok(found),
+                }
+            }
         }
-        // The first always fits where all are counted together.
-        Ok((!found.facts.is_empty() || rows.is_empty()).then_some(found))
+    }
+
+    /// Remembers where the book was closed.
+    fn learn(&self, closed: &Closed, found: Option<Found>) -> Result<Option<Found>, StoreError> {
+        let Some(Found { facts, more }) = &found else { return Ok(None) };
+        let closing = facts.iter().rev().find(|fact| closed.closes(fact.event().event_type()));
+        match closing {
+            Some(closing) => self.books.closed(closed.book, closing.position.into()),
+            None if !*more && self.page.after == Position::START => {
+                self.books.closed(closed.book, 0);
+            }
+            None => {}
+        }
+        Ok(found)
     }
 }
 
-/// What the rows of `journal_read_book` say. They are all there is, unless another may be below them.
-fn book(rows: &[Row], full: bool, closing: &[String]) -> Result<Option<Found>, StoreError> {
-    if let Some(first) = rows.last().filter(|_| full) {
-        let event_type = facts::event_type(first, 0)?;
-        if !closing.iter().any(|closing| closing == event_type) {
-            return Ok(None);
+/// The facts that fit; none where not even the first does.
+fn page(rows: &[Row], full: bool) -> Result<Option<Found>, StoreError> {
+    let mut found = Found { facts: Vec::with_capacity(rows.len()), more: full };
+    for row in rows {
+        if !facts::fits(row, 0)? {
+            found.more = true;
+            break;
         }
+        found.facts.push(fact(row)?);
     }
-    let mut found = Found { facts: Vec::with_capacity(rows.len()), more: false };
-    for row in rows.iter().rev() {
+    Ok((!found.facts.is_empty() || rows.is_empty()).then_some(found))
+}
+
+/// All facts; none where one does not fit.
+fn all<'r>(
+    rows: impl ExactSizeIterator<Item = &'r Row>,
+    more: bool,
+) -> Result<Option<Found>, StoreError> {
+    let mut found = Found { facts: Vec::with_capacity(rows.len()), more };
+    for row in rows {
         if !facts::fits(row, 0)? {
             return Ok(None);
         }
@@ -177,6 +284,6 @@ fn book(rows: &[Row], full: bool, closing: &[String]) -> Result<Option<Found>, S
     Ok(Some(found))
 }
 
-fn fact(row: &Row) -> Result<sendoff_core::journal::Recorded, StoreError> {
+fn fact(row: &Row) -> Result<Recorded, StoreError> {
     facts::recorded(row, 0).map_err(|error| StoreError::Refused(error.into()))
 }

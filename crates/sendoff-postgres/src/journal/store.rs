@@ -12,6 +12,7 @@ use sendoff_engine::journal::{
 use sendoff_engine::store::StoreError;
 
 use super::append::{One, Params, is_busy, receipts, refused};
+use super::books::Books;
 use super::connections::Connections;
 use super::facts;
 use super::locked;
@@ -41,6 +42,7 @@ struct Shared {
     names: Names,
     sql: Sql,
     connections: Connections,
+    books: Books,
     closed: AtomicBool,
 }
 
@@ -65,6 +67,7 @@ impl PostgresJournal {
         let journal = Self(Arc::new(Shared {
             sql: Sql::load(&names, Writes::durable(server.durable_events)),
             connections: Connections::new(&connector, kept, options.connections),
+            books: Books::default(),
             connector,
             options,
             names,
@@ -129,22 +132,24 @@ impl PostgresJournal {
         &self.0.options
     }
 
+    pub(super) fn books(&self) -> &Books {
+        &self.0.books
+    }
+
     pub(super) fn sql(&self) -> &Sql {
         &self.0.sql
     }
 
-    async fn reading(&self, reading: Reading<'_>) -> Result<Found, StoreError> {
+    async fn reading(&self, mut reading: Reading<'_>) -> Result<Found, StoreError> {
         self.check_open()?;
-        let read = async |reading: &Reading<'_>| {
-            let statement = reading.statement(self.sql());
-            self.connections().query(Purpose::Read, statement, &reading.in_order()).await
-        };
-        if let Some(found) = reading.found(&read(&reading).await?)? {
-            return Ok(found);
+        loop {
+            let (statement, params) = (reading.statement(self.sql()), reading.in_order());
+            let rows = self.connections().query(Purpose::Read, statement, &params).await?;
+            if let Some(found) = reading.found(&rows)? {
+                return Ok(found);
+            }
+            reading = reading.again();
         }
-        let thorough = reading.thorough();
-        let found = thorough.found(&read(&thorough).await?)?;
-        found.ok_or_else(|| StoreError::Refused(Nothing.into()))
     }
 }
 
@@ -184,7 +189,7 @@ impl JournalStore for PostgresJournal {
     }
 
     async fn read(&self, query: &Query, page: Page) -> Result<Found, StoreError> {
-        self.reading(Reading::of(query, None, page)).await
+        self.reading(Reading::of(self.books(), query, None, page)).await
     }
 
     async fn read_from_last(
@@ -193,7 +198,7 @@ impl JournalStore for PostgresJournal {
         closing: &Query,
         page: Page,
     ) -> Result<Found, StoreError> {
-        self.reading(Reading::of(query, Some(closing), page)).await
+        self.reading(Reading::of(self.books(), query, Some(closing), page)).await
     }
 
     async fn lock(

@@ -8,7 +8,7 @@ use sendoff_engine::journal::{
 use sendoff_postgres::{JournalLayout, JournalOptions};
 use sendoff_testkit::wait::eventually;
 
-use super::{fact, journal, journal_in, journal_with, options, position, ranges, tag, tagged};
+use super::{Log, fact, journal, journal_in, journal_with, options, position, ranges, tag, tagged};
 use crate::place::Place;
 
 struct Count {
@@ -205,4 +205,54 @@ async fn facts_with_a_tag_are_the_same_however_they_are_read() {
         let closing = closings[1].clone().map(Query::of);
         assert_eq!(positions(Query::of(one()), closing, page).await, [7, 9, 11, 13]);
     }
+}
+
+/// A process remembers where it saw a book closed. Whatever became of that since, it finds what one finds
+/// that remembers nothing.
+#[tokio::test]
+async fn where_a_book_was_closed_is_looked_up_anew_once_it_is_not_there() {
+    let place = Place::new();
+    let known = journal(&place).await;
+    let one = || Item::any().tagged(tag("w=1"));
+    let (query, closing) = (Query::of(one()), Query::of(one().of_type("closed")));
+    let page = Page { limit: 1_000, ..Page::first(Position::START, Position::END) };
+    let found = async |journal: &Log| {
+        let found = journal.store().read_from_last(&query, &closing, page).await.unwrap();
+        assert!(!found.more);
+        found.facts.iter().map(|fact| fact.position.get()).collect::<Vec<_>>()
+    };
+    let other = journal(&place).await;
+    let append = async |event_type: &str| {
+        other.append([fact(event_type, &["w=1"])]).await.unwrap();
+    };
+    assert!(found(&known).await.is_empty());
+    append("a").await;
+    assert_eq!(found(&known).await, [1], "as none closed");
+    append("closed").await;
+    append("b").await;
+    assert_eq!(found(&known).await, [2, 3], "closed since");
+    append("c").await;
+    assert_eq!(found(&known).await, [2, 3, 4], "closed before");
+    append("closed").await;
+    append("closed").await;
+    assert_eq!(found(&known).await, [6], "closed twice since");
+    place.run("delete from journal_tag where position = 6").await;
+    place.run("delete from journal_event where position = 6").await;
+    assert_eq!(found(&known).await, [5], "no longer closed there");
+    append("d").await;
+    place.run("delete from journal_tag where position = 5").await;
+    place.run("delete from journal_event where position = 5").await;
+    assert_eq!(found(&known).await, [2, 3, 4, 7]);
+    for _ in 0..120 {
+        append("e").await;
+    }
+    let counted = async |journal: &Log| {
+        let count = fold(query.clone(), 0, |count: &mut u32, _| {
+            *count += 1;
+            Ok(())
+        });
+        journal.decide(count.from_last(closing.clone())).await.unwrap().model.state
+    };
+    assert_eq!((counted(&known).await, counted(&other).await), (124, 124), "page by page");
+    assert_eq!((counted(&known).await, counted(&other).await), (124, 124), "as both remember");
 }
