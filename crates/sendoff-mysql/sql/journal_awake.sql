@@ -1,3 +1,3 @@
--- journal_awake: from now on the server ends this session if it is silent for longer than this within a
--- transaction, because others wait for it. MySQL has such a limit only for whole sessions. Index: none.
-set session /*M!100600 idle_transaction_timeout */ /*!80000 wait_timeout */ = :seconds
+-- journal_awake: from now on the server ends this session if it is silent for longer than this, because
+-- others wait for it. For MySQL, which has no limit for transactions alone. Index: none.
+set session wait_timeout = :seconds

@@ -2,4 +2,4 @@
 -- Guarantee: a statement of its own behind the locks, and a locking read: it sees what is committed,
 -- whatever the transaction saw before. It meets no row of an open append, because those are excluded
 -- by the locks. Index: those of the searches.
-set @sendoff_clash = (select min(f.position) from (:searches) f)
+set @sendoff_clash = :first

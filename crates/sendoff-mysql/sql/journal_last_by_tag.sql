@@ -3,9 +3,6 @@
 (select t.position
    from sendoff.journal_tag t force index (primary)
         straight_join sendoff.journal_event e force index (primary) on e.position = t.position
-  where t.tag = :tag and t.position > :after and t.position <= :up_to
-    and (:types_count = 0 or e.event_type in (:types))
-    and (select count(*) from sendoff.journal_tag o force index (primary)
-          where o.tag in (:others) and o.position = t.position) = :others_count
+  where t.tag = :tag and t.position > :after and t.position <= :up_to :types :others
   order by t.position desc
   limit 1)

@@ -22,6 +22,9 @@ const SETTINGS: &str = "set session autocommit = 1, time_zone = '+00:00', \
                         /*M!100600 in_predicate_conversion_threshold = 0, max_statement_time = 0, */ \
                         innodb_lock_wait_timeout = ";
 
+/// Statements that a session keeps prepared at most: those of decisions, of which there are a few.
+const PREPARED: usize = 32;
+
 /// After how long the server ends a session that says nothing. It is opened again when it is needed.
 const SESSION_IDLE: Duration = Duration::from_secs(60);
 
@@ -34,16 +37,16 @@ const LASTING_IDLE: Duration = Duration::from_secs(10 * 60);
 /// takes. How much silence that is, is noted for whoever changes it for a while. What an administrator allows
 /// transactions that read, or that write, would be shorter or longer. Noted rows of a batch are longer than
 /// what the server puts together by default.
-fn limits(options: &MysqlOptions, session_idle: &str) -> String {
+fn limits(options: &MysqlOptions, session_idle: &str, silence: Duration) -> String {
     let (lock, idle) =
         (seconds(options.lock_timeout), seconds(options.idle_in_transaction_timeout));
+    let silence = seconds(silence).min(idle);
     format!(
         "; set session lock_wait_timeout = {lock}, wait_timeout = {session_idle}, \
-         net_write_timeout = {idle}, /*M!100600 idle_transaction_timeout = {idle}, \
+         net_write_timeout = {idle}, /*M!100600 idle_transaction_timeout = {silence}, \
          idle_readonly_transaction_timeout = 0, idle_write_transaction_timeout = 0, */ \
          group_concat_max_len = 67108864; \
-         set @sendoff_silence = /*M!100600 @@session.idle_transaction_timeout */ \
-                                /*!80000 @@session.wait_timeout */"
+         set @sendoff_silence = @@session.wait_timeout"
     )
 }
 
@@ -61,21 +64,30 @@ pub(crate) struct Connector {
 impl Connector {
     /// For sessions that are opened again when they are needed: the server ends what goes silent.
     pub(crate) fn limited(url: &str, options: &MysqlOptions) -> Result<Self, StoreError> {
-        Self::with(url, options, &limits(options, &seconds(SESSION_IDLE).to_string()))
+        Self::silent(url, options, Duration::MAX)
+    }
+
+    /// The same, where transactions are not to be silent for longer than this. MySQL knows no such limit.
+    pub(crate) fn silent(
+        url: &str,
+        options: &MysqlOptions,
+        silence: Duration,
+    ) -> Result<Self, StoreError> {
+        Self::with(url, options, &limits(options, &seconds(SESSION_IDLE).to_string(), silence))
     }
 
     /// For sessions that somebody has until they are lost, and who may say nothing for long between
     /// transactions.
     pub(crate) fn lasting(url: &str, options: &MysqlOptions) -> Result<Self, StoreError> {
         let idle = format!("/*M!100600 default */ /*!80000 {} */", seconds(LASTING_IDLE));
-        Self::with(url, options, &limits(options, &idle))
+        Self::with(url, options, &limits(options, &idle, Duration::MAX))
     }
 
     /// For batches of the `locked` claim mode, whose transactions last: also where the server knows no
     /// limit for those, a silent session ends.
     pub(crate) fn for_batches(url: &str, options: &MysqlOptions) -> Result<Self, StoreError> {
         let idle = seconds(options.idle_in_transaction_timeout);
-        Self::with(url, options, &limits(options, &idle.to_string()))
+        Self::with(url, options, &limits(options, &idle.to_string(), Duration::MAX))
     }
 
     fn with(url: &str, options: &MysqlOptions, limits: &str) -> Result<Self, StoreError> {
@@ -95,7 +107,7 @@ impl Connector {
             .ssl_opts(tls)
             .prefer_socket(false)
             .tcp_keepalive(Some(KEEPALIVE))
-            .stmt_cache_size(0)
+            .stmt_cache_size(PREPARED)
             .init(vec![format!(
                 "set session transaction isolation level read committed, read write; {settings}{limits}"
             )]);

@@ -12,9 +12,21 @@ pub(crate) mod code {
     pub(crate) const MORE_THAN_ONE_ROW: u16 = 1242;
     /// Of a savepoint too.
     pub(crate) const DOES_NOT_EXIST: u16 = 1305;
+    /// A number that its type cannot keep.
+    pub(crate) const OUT_OF_RANGE: u16 = 1690;
     /// A certification conflict in a replication group.
     pub(crate) const GROUP_CONFLICT: u16 = 3101;
     pub(crate) const NOWAIT: u16 = 3572;
+}
+
+/// Whether the server prepares no such statement: blocks are no syntax of MySQL's, nor known to everybody
+/// who stands between us and a server; and there may be no room for another statement.
+pub(crate) fn is_unpreparable(number: u16) -> bool {
+    const UNKNOWN_COMMAND: u16 = 1047;
+    const SYNTAX: u16 = 1064;
+    const NOT_PREPARED: u16 = 1295;
+    const TOO_MANY_PREPARED: u16 = 1461;
+    matches!(number, UNKNOWN_COMMAND | SYNTAX | NOT_PREPARED | TOO_MANY_PREPARED)
 }
 
 /// By the server's number.

@@ -54,6 +54,7 @@ mod settle;
 mod sift;
 mod sql;
 mod store;
+mod values;
 mod wake;
 mod wire;
 

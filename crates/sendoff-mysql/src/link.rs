@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, DriverError, Error, Row};
+use mysql_async::prelude::{Protocol, Queryable};
+use mysql_async::{Conn, DriverError, Error, Params, QueryResult, Row, Value};
 use sendoff_engine::store::StoreError;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep_until};
 
 use crate::connect::Connector;
-use crate::error::{code, failed, is_lost_race, number, spoils_session};
+use crate::error::{code, failed, is_lost_race, is_unpreparable, number, spoils_session};
 
 /// The pause after a first failure to connect; it doubles up to the longest, which is short beside
 /// any hold: a server that is back must be found before holds run out.
@@ -170,6 +170,17 @@ impl Session<'_> {
         Ok(all)
     }
 
+    /// As [`query`](Self::query), of one statement whose values are apart from it; see [`prepared_rows`].
+    pub(crate) async fn prepared(
+        &mut self,
+        text: &str,
+        values: Vec<Value>,
+    ) -> Result<Option<Vec<Row>>, Error> {
+        let rows = prepared_rows(self.conn.get()?, text, values).await?;
+        self.stale = false;
+        Ok(rows)
+    }
+
     /// Runs a text, and says how many rows its last statement changed.
     pub(crate) async fn change(&mut self, text: &str) -> Result<u64, Error> {
         let conn = self.conn.get()?;
@@ -219,7 +230,27 @@ pub(crate) async fn results<C: Queryable>(
     conn: &mut C,
     text: &str,
 ) -> Result<Vec<Vec<Row>>, Error> {
-    let mut result = conn.query_iter(text).await?;
+    all_rows(conn.query_iter(text).await?).await
+}
+
+/// As [`last_rows`], of one statement whose values are apart from it, and which the server prepares once
+/// for each connection; nothing, and nothing was done, where it does not prepare it.
+pub(crate) async fn prepared_rows<C: Queryable>(
+    conn: &mut C,
+    text: &str,
+    values: Vec<Value>,
+) -> Result<Option<Vec<Row>>, Error> {
+    let statement = match conn.prep(text).await {
+        Ok(statement) => statement,
+        Err(error) if number(&error).is_some_and(is_unpreparable) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let values = if values.is_empty() { Params::Empty } else { Params::Positional(values) };
+    let mut all = all_rows(conn.exec_iter(&statement, values).await?).await?;
+    Ok(Some(all.pop().unwrap_or_default()))
+}
+
+async fn all_rows<P: Protocol>(mut result: QueryResult<'_, '_, P>) -> Result<Vec<Vec<Row>>, Error> {
     let mut all = Vec::new();
     loop {
         let has_rows = !result.columns_ref().is_empty();

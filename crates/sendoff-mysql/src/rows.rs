@@ -9,7 +9,7 @@ use sendoff_core::{
 };
 use sendoff_engine::store::{Claimed, Row as Standing, StoreError};
 
-use crate::wire::{EARLIEST, parse_time};
+use crate::wire::{EARLIEST, time_of};
 
 /// Columns of `claimed`, `locked` and `find`. By number: a name is looked up for every row.
 mod column {
@@ -113,7 +113,7 @@ pub(crate) fn integer(row: &Row, column: usize) -> Result<i64, StoreError> {
 }
 
 pub(crate) fn time(row: &Row, column: usize) -> Result<Timestamp, StoreError> {
-    maybe(row, column).and_then(parse_time).ok_or_else(|| unreadable(column))
+    row.as_ref(column).and_then(time_of).ok_or_else(|| unreadable(column))
 }
 
 /// A text that cannot be NULL.

@@ -10,7 +10,8 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use sendoff_core::journal::Position;
+use mysql_async::Value;
+use sendoff_core::journal::{Mode, Position};
 use sendoff_core::partition::PartitionName;
 use sendoff_core::{EventId, Timestamp, limits};
 
@@ -21,6 +22,11 @@ pub(crate) struct Literal(String);
 impl Literal {
     pub(crate) fn null() -> Self {
         Self("null".into())
+    }
+
+    /// In the place of a value that is apart from the text.
+    pub(crate) fn mark() -> Self {
+        Self("?".into())
     }
 
     pub(crate) fn bytes(bytes: &[u8]) -> Self {
@@ -191,6 +197,32 @@ impl Literal {
     /// Statements of ours, each in parentheses, as one.
     pub(crate) fn union(statements: &[String]) -> Self {
         Self(statements.join("\nunion all\n"))
+    }
+
+    /// What narrows a search to facts of one of these types; nothing where any will do.
+    pub(crate) fn of_types<'t>(types: impl ExactSizeIterator<Item = &'t str>) -> Self {
+        if types.len() == 0 {
+            return Self(String::new());
+        }
+        Self(format!("and e.event_type in ({})", Self::texts(types).0))
+    }
+
+    /// A part of a statement that was made of a file of ours.
+    pub(crate) fn part(text: String) -> Self {
+        Self(text)
+    }
+
+    /// Numbers that statements of ours find, each in parentheses, added up; at least one.
+    pub(crate) fn sum(numbers: &[String]) -> Self {
+        Self(numbers.join("\n + "))
+    }
+
+    /// How an anchor is locked.
+    pub(crate) fn mode(mode: Mode) -> Self {
+        match mode {
+            Mode::Shared => Self::locking(true),
+            Mode::Exclusive => Self("for update".into()),
+        }
     }
 
     /// What makes a search see whatever is committed, and nothing where it is only to look.
@@ -384,9 +416,24 @@ pub(crate) fn parse_time(text: &[u8]) -> Option<Timestamp> {
     if month == 0 || day == 0 {
         return None;
     }
-    let day = days(year, month, day);
     let seconds = number(11, 13)? * 3_600 + number(14, 16)? * 60 + number(17, 19)?;
-    Some(Timestamp::from_micros(day * DAY_MICROS + seconds * 1_000_000 + number(20, 26)?))
+    Some(at((year, month, day), seconds, number(20, 26)?))
+}
+
+/// The same as the server sends it where it was asked with values apart from a text.
+pub(crate) fn time_of(value: &Value) -> Option<Timestamp> {
+    match *value {
+        Value::Bytes(ref text) => parse_time(text),
+        Value::Date(year, month, day, hour, minute, second, micros) if month > 0 && day > 0 => {
+            let seconds = i64::from(hour) * 3_600 + i64::from(minute) * 60 + i64::from(second);
+            Some(at((year.into(), month.into(), day.into()), seconds, micros.into()))
+        }
+        _ => None,
+    }
+}
+
+fn at((year, month, day): (i64, i64, i64), seconds: i64, micros: i64) -> Timestamp {
+    Timestamp::from_micros(days(year, month, day) * DAY_MICROS + seconds * 1_000_000 + micros)
 }
 
 /// Days since 1970-01-01 of a date. Years begin in March here, so that a leap day is the last of its

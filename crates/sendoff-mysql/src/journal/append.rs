@@ -2,21 +2,28 @@
 
 use std::future::Future;
 
+use mysql_async::{Error, Row};
 use sendoff_core::Timestamp;
-use sendoff_core::journal::{Append, Locks, Mode, Position, Slot};
-use sendoff_engine::journal::{AppendError, Conflict, Page, Receipt};
+use sendoff_core::journal::{Append, Locks, Mode, Slot};
+use sendoff_engine::journal::{AppendError, Conflict, Receipt};
 use sendoff_engine::store::StoreError;
 
 use super::draft::Draft;
 use super::facts::to_position;
-use super::search::{Manner, Rarest, searches};
+use super::prepares::Line;
+use super::search::{first, is_common};
 use super::store::MysqlJournal;
 use crate::error::{code, is_lost_race, misconfigured};
 use crate::sql::Sql;
+use crate::values::Values;
 use crate::wire::Literal;
 
 /// Rows of `journal_anchor`.
 const ANCHORS: u16 = 4_096;
+/// What whoever has the whole journal alone has locked; see [`Locks::slots`].
+const ALONE: Slot = Slot { number: 0, mode: Mode::Exclusive };
+/// So many are locked each by itself: that is less work than one search for all of them.
+pub(super) const FEW: usize = 8;
 /// How often an insert is made whose numbers somebody has filled meanwhile. Each time takes new ones.
 const TRIES: u32 = 16;
 
@@ -47,39 +54,74 @@ pub(super) trait Carrier: Send {
 
 /// Facts to be inserted, and the texts around them. What comes first fails where they must not be.
 pub(super) struct Insert<'a> {
-    pub(super) sql: &'a Sql,
-    pub(super) before: String,
     pub(super) draft: &'a Draft<'a>,
-    pub(super) after: String,
     /// One statement, which answers.
     pub(super) answer: &'a str,
-    /// Behind the answer; empty in a transaction of somebody else's.
-    pub(super) end: String,
+    appending: &'a Appending<'a>,
+    is_first: bool,
+    is_last: bool,
 }
 
 impl Insert<'_> {
-    /// All of it, for a driver that keeps what it sends to itself.
-    pub(super) fn text(&self) -> String {
-        let Self { before, after, answer, end, .. } = self;
-        format!("{before}{};\n{after}{answer}{end}", self.draft.text(self.sql))
+    /// Runs all of it, by a driver that keeps what it sends to itself.
+    pub(super) async fn carry(&self, line: &mut impl Line) -> Result<Vec<Row>, Error> {
+        let prepares = self.appending.journal.prepares();
+        prepares.rows(line, self.appending.is_common(), |values| self.text(values)).await
+    }
+
+    fn text(&self, values: &mut Values) -> String {
+        let (before, insert) = (self.before(values), self.draft.text(self.sql(), values));
+        let text = format!("{before}{insert};\n{}{}", self.after(values), self.answer);
+        if self.appending.whose == Whose::Callers { text } else { block(self.sql(), text) }
+    }
+
+    /// Everything that must be so before the first insert.
+    pub(super) fn before(&self, values: &mut Values) -> String {
+        if self.is_first { self.appending.opening(values) } else { String::new() }
+    }
+
+    /// What stands between the insert itself and the answer.
+    pub(super) fn after(&self, values: &mut Values) -> String {
+        let (appending, sql) = (self.appending, self.sql());
+        let mut text = format!("{};\n", appending.first(self.draft));
+        if let Some(tags) = self.draft.tags(sql, values) {
+            text.push_str(&tags);
+            text.push_str(";\n");
+        }
+        if self.is_last {
+            text.push_str(&appending.whose.end(sql));
+        }
+        text
+    }
+
+    pub(super) fn sql(&self) -> &Sql {
+        self.appending.sql
     }
 }
 
 /// Whose the transaction is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Whose {
+pub(super) enum Whose<'a> {
     /// Its own: it begins and commits.
     Own,
     /// The caller's: a savepoint is where it begins.
     Callers,
-    /// A decision's, which has its locks: it commits, and never begins again by itself.
-    Decisions,
+    /// A decision's, which has these locks: it commits, and never begins again by itself.
+    Decisions(Held<'a>),
 }
 
-impl Whose {
+/// What a decision has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Held<'a> {
+    pub(super) slots: &'a [Slot],
+    /// Whether `journal_awake` is to be undone.
+    pub(super) awake: bool,
+}
+
+impl Whose<'_> {
     fn undo(self, sql: &Sql) -> String {
         match self {
-            Self::Own | Self::Decisions => "rollback".into(),
+            Self::Own | Self::Decisions(_) => "rollback".into(),
             Self::Callers => {
                 let over = sql.journal_patience_over.text();
                 format!("{over};\nrollback to savepoint sendoff_append")
@@ -90,10 +132,25 @@ impl Whose {
     /// Behind the last insert.
     fn end(self, sql: &Sql) -> String {
         match self {
-            Self::Own => ";\ncommit".into(),
-            Self::Decisions => format!(";\ncommit;\n{}", sql.journal_asleep.text()),
-            Self::Callers => String::new(),
+            Self::Decisions(held) if held.awake => {
+                format!("commit;\n{};\n", sql.journal_asleep.text())
+            }
+            Self::Own | Self::Decisions(_) => "commit;\n".into(),
+            Self::Callers => format!("{};\n", sql.journal_patience_over.text()),
         }
+    }
+
+    /// The locks of an append that it does not have.
+    pub(super) fn lacks(self, append: &Append) -> Vec<Slot> {
+        let mut slots = slots(&append.locks(), []);
+        if let Self::Decisions(held) = self {
+            let covers = |held: &Slot, slot: &Slot| {
+                // Whoever has the journal alone has everything.
+                *held == ALONE || held.number == slot.number && held.mode >= slot.mode
+            };
+            slots.retain(|slot| !held.slots.iter().any(|held| covers(held, slot)));
+        }
+        slots
     }
 }
 
@@ -101,11 +158,12 @@ impl Whose {
 pub(super) async fn append(
     journal: &MysqlJournal,
     carrier: &mut impl Carrier,
-    whose: Whose,
+    whose: Whose<'_>,
     append: &Append,
 ) -> Result<Vec<Receipt>, AppendError> {
     let drafts = Draft::all(append)?;
-    let appending = Appending { journal, sql: journal.sql(), whose, append, drafts: &drafts };
+    let sql = journal.sql();
+    let mut appending = Appending { journal, sql, whose, append, drafts: &drafts, again: false };
     for _ in 0..TRIES {
         let stop = match appending.insert_all(carrier).await {
             Ok(receipts) => return Ok(receipts),
@@ -122,9 +180,10 @@ pub(super) async fn append(
         if matches!(&why, Ok(why) if is_closed_run(why)) {
             // It is made again whole, its check too, and takes other numbers.
             undone.map_err(refused)?;
-            if whose == Whose::Decisions {
+            if matches!(whose, Whose::Decisions(_)) {
                 return Err(AppendError::Busy(too_often().into()));
             }
+            appending.again = true;
         } else {
             return appending.answer(carrier, stop, why).await;
         }
@@ -154,9 +213,11 @@ enum Stop {
 struct Appending<'a> {
     journal: &'a MysqlJournal,
     sql: &'a Sql,
-    whose: Whose,
+    whose: Whose<'a>,
     append: &'a Append,
     drafts: &'a [Draft<'a>],
+    /// Whether its numbers were closed before, or seemed to be.
+    again: bool,
 }
 
 impl Appending<'_> {
@@ -175,16 +236,11 @@ impl Appending<'_> {
         receipts: &mut Vec<Receipt>,
     ) -> Result<(), Stop> {
         let (sql, draft, is_last) = (self.sql, &self.drafts[at], at + 1 == self.drafts.len());
-        let mut before = if at == 0 { self.opening() } else { String::new() };
+        let mut is_first = at == 0;
         for _ in 0..TRIES {
-            let insert = Insert {
-                sql,
-                before: std::mem::take(&mut before),
-                draft,
-                after: self.closing(draft, is_last),
-                answer: sql.journal_appended.text(),
-                end: if is_last { self.whose.end(sql) } else { String::new() },
-            };
+            let answer = sql.journal_appended.text();
+            let insert = Insert { draft, answer, appending: self, is_first, is_last };
+            is_first = false;
             let failure = match carrier.insert(insert).await {
                 Ok(answer) => {
                     receipts.extend(placed(draft, &answer).map_err(Stop::Failed)?);
@@ -196,7 +252,7 @@ impl Appending<'_> {
                 Some(code::DOES_NOT_EXIST) if at == 0 && self.whose == Whose::Callers => {
                     return Err(Stop::NoTransaction);
                 }
-                Some(code::MORE_THAN_ONE_ROW) => return Err(Stop::Gate),
+                Some(code::OUT_OF_RANGE | code::MORE_THAN_ONE_ROW) => return Err(Stop::Gate),
                 Some(code::DUPLICATE_ENTRY) => {
                     // Either an id is there, or a tail has filled one of the numbers. A message says
                     // which, in any language; the table says it in one.
@@ -213,7 +269,7 @@ impl Appending<'_> {
 
     /// Everything that must be so before the first insert: locks, and in a statement behind them the
     /// check.
-    fn opening(&self) -> String {
+    fn opening(&self, values: &mut Values) -> String {
         let sql = self.sql;
         let condition = self.append.condition();
         let mut text = String::new();
@@ -223,7 +279,7 @@ impl Appending<'_> {
         };
         match self.whose {
             Whose::Own => add("start transaction"),
-            Whose::Decisions => {}
+            Whose::Decisions(_) => {}
             Whose::Callers => {
                 add(sql.journal_savepoint.text());
                 add(&sql.journal_patience.with(&[("seconds", &self.journal.patience())]));
@@ -232,31 +288,42 @@ impl Appending<'_> {
                 }
             }
         }
-        let slots = self.append.locks().slots(ANCHORS);
-        lock(sql, &slots).iter().for_each(|statement| add(statement));
-        if let Some(condition) = condition {
-            let page = Page::first(condition.after, Position::END);
-            let found = searches(sql, &condition.query, page, Manner::Locking, &Rarest::default());
-            add(&sql.journal_clash.with(&[("searches", &found)]));
+        let slots = self.whose.lacks(self.append);
+        if slots.is_empty() {
+            add(sql.journal_now.text());
+            return text;
         }
-        add(&gate(sql, &slots));
-        add(sql.at.text());
+        add(&sql.journal_lock.with(&[("anchors", &anchors(sql, &slots, values))]));
+        if let Some(condition) = condition {
+            let first = first(sql, &condition.query, condition.after, values);
+            add(&sql.journal_clash.with(&[("first", &first)]));
+        }
+        add(&sql.journal_gate.with(&[("count", &Literal::count(slots.len()))]));
         text
     }
 
-    /// What follows an insert.
-    fn closing(&self, draft: &Draft<'_>, is_last: bool) -> String {
-        let rows = Literal::count(draft.rows.len());
-        let mut text = format!("{};\n", self.sql.journal_first.with(&[("rows", &rows)]));
-        if let Some(tags) = draft.tags(self.sql) {
-            text.push_str(&tags);
-            text.push_str(";\n");
+    /// What notes where an insert begins.
+    fn first(&self, draft: &Draft<'_>) -> String {
+        if self.again || self.whose == Whose::Callers {
+            let rows = Literal::count(draft.rows.len());
+            self.sql.journal_first.with(&[("rows", &rows)])
+        } else {
+            self.sql.journal_numbered.text().to_owned()
         }
-        if is_last && self.whose == Whose::Callers {
-            text.push_str(self.sql.journal_patience_over.text());
-            text.push_str(";\n");
-        }
-        text
+    }
+
+    /// Whether there will be others like this one but for their values, in a session of ours.
+    fn is_common(&self) -> bool {
+        let is_known = match self.whose {
+            Whose::Own => {
+                self.append.condition().is_none_or(|condition| is_common(&condition.query))
+            }
+            Whose::Decisions(held) => !held.awake,
+            Whose::Callers => false,
+        };
+        is_known
+            && self.drafts.iter().map(Draft::is_common).eq([true])
+            && self.whose.lacks(self.append).len() <= FEW
     }
 
     /// What a stop means, once everything is undone.
@@ -318,22 +385,36 @@ impl Appending<'_> {
     }
 }
 
-/// Statements that take these locks, one for each run of the same mode.
-fn lock(sql: &Sql, slots: &[Slot]) -> Vec<String> {
-    let mut statements = vec![sql.journal_begin.text().to_owned()];
-    for run in slots.chunk_by(|a, b| a.mode == b.mode) {
-        let statement = match run[0].mode {
-            Mode::Shared => &sql.journal_share,
-            Mode::Exclusive => &sql.journal_alone,
-        };
-        let numbers = Literal::numbers(run.iter().map(|slot| slot.number.into()));
-        statements.push(statement.with(&[("slots", &numbers)]));
+/// The rows that stand for these locks, and others to be shared, in their order.
+pub(super) fn slots(locks: &Locks, shared: impl IntoIterator<Item = u16>) -> Vec<Slot> {
+    let mut slots = locks.slots(ANCHORS);
+    // Whoever has the journal alone needs none.
+    if slots.first() != Some(&ALONE) {
+        for number in shared {
+            if let Err(at) = slots.binary_search_by_key(&number, |slot| slot.number) {
+                slots.insert(at, Slot { number, mode: Mode::Shared });
+            }
+        }
     }
-    statements
+    slots
 }
 
-fn gate(sql: &Sql, slots: &[Slot]) -> String {
-    sql.journal_gate.with(&[("count", &Literal::count(slots.len()))])
+/// What takes these locks, one after the other, and counts them.
+fn anchors(sql: &Sql, slots: &[Slot], values: &mut Values) -> Literal {
+    let mut terms = Vec::new();
+    for run in slots.chunk_by(|a, b| a.mode == b.mode) {
+        let mode = Literal::mode(run[0].mode);
+        let one = |slot: &Slot| {
+            sql.journal_anchor.with(&[("slot", &values.number(slot.number)), ("mode", &mode)])
+        };
+        if run.len() <= FEW {
+            terms.extend(run.iter().map(one));
+        } else {
+            let slots = Literal::numbers(run.iter().map(|slot| slot.number.into()));
+            terms.push(sql.journal_anchors.with(&[("slots", &slots), ("mode", &mode)]));
+        }
+    }
+    Literal::sum(&terms)
 }
 
 /// Why a gate was closed though nothing clashed: if this session counts one by one, by anchors that
@@ -353,37 +434,22 @@ pub(super) fn refused_gate(increment: Option<i64>) -> StoreError {
     misconfigured(reason)
 }
 
-/// Takes a decision's locks and keeps them; answers how many there are of each mode, and then with the
-/// highest position that is visible.
-pub(super) fn hold(sql: &Sql, locks: &Locks) -> (String, usize, usize) {
-    let slots = locks.slots(ANCHORS);
-    let mut text = "start transaction;\n".to_owned();
-    let mut modes = 0;
-    for run in slots.chunk_by(|a, b| a.mode == b.mode) {
-        let statement = match run[0].mode {
-            Mode::Shared => &sql.journal_shared,
-            Mode::Exclusive => &sql.journal_owned,
-        };
-        let numbers = Literal::numbers(run.iter().map(|slot| slot.number.into()));
-        text.push_str(&statement.with(&[("slots", &numbers)]));
-        text.push_str(";\n");
-        modes += 1;
-    }
-    text.push_str(sql.journal_mark.text());
-    (text, modes, slots.len())
+/// Statements that take a decision's locks, and fail where that excludes nobody.
+pub(super) fn hold(sql: &Sql, slots: &[Slot], values: &mut Values) -> String {
+    let (anchors, count) = (anchors(sql, slots, values), Literal::count(slots.len()));
+    let hold = sql.journal_hold.with(&[("anchors", &anchors), ("count", &count)]);
+    format!("start transaction;\n{hold}")
 }
 
 /// Takes a decision's locks, and answers with the highest position that is visible then.
-pub(super) fn mark(sql: &Sql, locks: &Locks) -> String {
-    let slots = locks.slots(ANCHORS);
-    let mut text = "start transaction;\n".to_owned();
-    for statement in lock(sql, &slots).iter().chain([&gate(sql, &slots)]) {
-        text.push_str(statement);
-        text.push_str(";\n");
-    }
-    text.push_str(sql.journal_mark.text());
-    text.push_str(";\ncommit");
-    text
+pub(super) fn mark(sql: &Sql, slots: &[Slot], values: &mut Values) -> String {
+    let hold = hold(sql, slots, values);
+    block(sql, format!("{hold};\n{};\ncommit", sql.journal_mark.text()))
+}
+
+/// Statements of ours as one, where the server can.
+pub(super) fn block(sql: &Sql, statements: String) -> String {
+    sql.journal_block.with(&[("statements", &Literal::part(statements))])
 }
 
 /// Where the facts of a draft are.

@@ -6,10 +6,11 @@ use sendoff_core::journal::Append;
 use sendoff_engine::journal::{AppendError, AppendIn, Receipt};
 
 use super::append::{Carrier, Failure, Insert, Numbers, Whose, append};
+use super::prepares::{Driver, Line};
 use super::store::MysqlJournal;
 use crate::capture::{MysqlConnTransaction, MysqlTransaction};
 use crate::error::{failed, number};
-use crate::link::{Session, last_rows};
+use crate::link::Session;
 use crate::rows;
 
 impl<'c> AppendIn<Transaction<'c>> for MysqlJournal {
@@ -57,19 +58,17 @@ impl<'c> AppendIn<MysqlConnTransaction<'c>> for MysqlJournal {
     }
 }
 
-pub(super) struct Driver<'a, C>(pub(super) &'a mut C);
-
 impl<C: Queryable + Send> Carrier for Driver<'_, C> {
     async fn run(&mut self, text: String) -> Result<(), Failure> {
-        last_rows(self.0, &text).await.map(|_| ()).map_err(failure)
+        self.text(&text).await.map(|_| ()).map_err(failure)
     }
 
     async fn ask(&mut self, text: String) -> Result<Numbers, Failure> {
-        numbers(last_rows(self.0, &text).await)
+        numbers(self.text(&text).await)
     }
 
     async fn insert(&mut self, insert: Insert<'_>) -> Result<Numbers, Failure> {
-        numbers(last_rows(self.0, &insert.text()).await)
+        numbers(insert.carry(self).await)
     }
 }
 
@@ -83,7 +82,7 @@ impl Carrier for Session<'_> {
     }
 
     async fn insert(&mut self, insert: Insert<'_>) -> Result<Numbers, Failure> {
-        numbers(self.query(&insert.text()).await)
+        numbers(insert.carry(self).await)
     }
 }
 

@@ -7,11 +7,16 @@ use sendoff_engine::store::StoreError;
 use sha2::{Digest, Sha256};
 
 use crate::sql::Sql;
+use crate::values::Values;
 use crate::wire::{KnownFacts, Literal, is_storable};
 
 /// Bytes of payload, headers and tags in one text, of which each makes two digits and those of tags
 /// four. Servers refuse a packet of more than 4 MiB, 16 MiB or 64 MiB, as they are set.
 const BYTES_PER_TEXT: usize = 1024 * 1024;
+
+/// What most decisions end in. Of each number of rows and tags there is another text.
+const COMMON_ROWS: usize = 2;
+const COMMON_TAGS: usize = 3;
 
 /// The facts of one insert.
 pub(super) struct Draft<'a> {
@@ -47,9 +52,9 @@ impl<'a> Draft<'a> {
         Ok(drafts)
     }
 
-    /// The insert with its values in it, for a driver that keeps what it sends to itself.
-    pub(super) fn text(&self, sql: &Sql) -> String {
-        let rows: Vec<_> = self.rows.iter().map(DraftRow::literals).collect();
+    /// The insert with its values, for a driver that keeps what it sends to itself.
+    pub(super) fn text(&self, sql: &Sql, values: &mut Values) -> String {
+        let rows: Vec<_> = self.rows.iter().map(|row| row.literals(values)).collect();
         let rows = Literal::rows(rows.iter().map(<[Literal; COLUMNS]>::as_slice));
         sql.journal_insert.with(&[("rows", &rows)])
     }
@@ -61,14 +66,21 @@ impl<'a> Draft<'a> {
     }
 
     /// The tags, to be inserted behind the facts; none where there is none.
-    pub(super) fn tags(&self, sql: &Sql) -> Option<String> {
-        let tags = self.rows.iter().enumerate().flat_map(|(at, row)| {
+    pub(super) fn tags(&self, sql: &Sql, values: &mut Values) -> Option<String> {
+        let mut tags = Vec::new();
+        for (at, row) in self.rows.iter().enumerate() {
             let position = Literal::behind_first(at);
-            row.fact.tags().iter().map(move |tag| [Literal::text(tag.as_str()), position.clone()])
-        });
-        let tags: Vec<_> = tags.collect();
+            let tag = |tag: &Tag| [values.text(tag.as_str()), position.clone()];
+            tags.extend(row.fact.tags().iter().map(tag));
+        }
         let rows = Literal::rows(tags.iter().map(<[Literal; 2]>::as_slice));
         (!tags.is_empty()).then(|| sql.journal_tags.with(&[("rows", &rows)]))
+    }
+
+    /// Whether many drafts are like it but for their values.
+    pub(super) fn is_common(&self) -> bool {
+        self.rows.len() <= COMMON_ROWS
+            && self.rows.iter().all(|row| row.fact.tags().iter().count() <= COMMON_TAGS)
     }
 
     /// Asks which of them are there.
@@ -105,19 +117,19 @@ impl<'a> DraftRow<'a> {
         self.fact.event().payload().len() + headers + 2 * self.tags.len()
     }
 
-    fn literals(&self) -> [Literal; COLUMNS] {
+    fn literals(&self, values: &mut Values) -> [Literal; COLUMNS] {
         let event = self.fact.event();
         [
-            Literal::id(self.fact.id()),
-            Literal::text(event.event_type()),
-            Literal::text(event.content_type()),
-            Literal::time(event.occurred_at()),
+            values.id(self.fact.id()),
+            values.text(event.event_type()),
+            values.text(event.content_type()),
+            values.time(event.occurred_at()),
             Literal::noted_time(),
-            Literal::maybe_id(self.fact.correlation_id()),
-            Literal::maybe_id(self.fact.causation_id()),
-            Literal::text(&self.tags),
-            Literal::maybe_text(self.headers.as_deref()),
-            Literal::bytes(event.payload()),
+            values.maybe_id(self.fact.correlation_id()),
+            values.maybe_id(self.fact.causation_id()),
+            values.text(&self.tags),
+            values.maybe_text(self.headers.as_deref()),
+            values.bytes(event.payload()),
         ]
     }
 

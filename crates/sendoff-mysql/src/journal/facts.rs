@@ -10,7 +10,7 @@ use sendoff_engine::store::StoreError;
 
 use crate::rows::{headers, id, integer, maybe, payload, text, time, undecodable};
 
-/// Columns of `journal_read` and `journal_tail`. By number: a name is looked up for every row.
+/// Columns of `journal_read`, `journal_history` and `journal_tail`. By number: a name is looked up for every row.
 mod column {
     pub(super) const POSITION: usize = 0;
     pub(super) const RECORDED_AT: usize = 1;
@@ -31,18 +31,29 @@ pub(super) fn fits(row: &Row) -> Result<bool, StoreError> {
     Ok(integer(row, column::FITS)? != 0)
 }
 
+/// Whether a row of `journal_history` has all of its headers and its payload.
+pub(super) fn is_whole(row: &Row, header_chars: usize, payload_bytes: usize) -> bool {
+    let size = |column| maybe(row, column).map_or(0, <[u8]>::len);
+    // Where there are fewer bytes there are fewer characters.
+    size(column::HEADERS) <= header_chars && size(column::PAYLOAD) <= payload_bytes
+}
+
 /// What the rows of a page say.
 pub(super) fn found(rows: Vec<Row>, page: Page) -> Result<Found, StoreError> {
     let mut found = Found { facts: Vec::new(), more: rows.len() >= page.limit };
     for row in rows {
         if fits(&row)? {
-            let fact = recorded(row).map_err(|error| StoreError::Refused(error.into()))?;
-            found.facts.push(fact);
+            found.facts.push(decoded(row)?);
         } else {
             found.more = true;
         }
     }
     Ok(found)
+}
+
+/// The fact of a row that must be one.
+pub(super) fn decoded(row: Row) -> Result<Recorded, StoreError> {
+    recorded(row).map_err(|error| StoreError::Refused(error.into()))
 }
 
 pub(super) fn position(row: &Row, column: usize) -> Result<Position, StoreError> {

@@ -1,27 +1,34 @@
 //! Deciding under locks: one transaction of two texts, the second of which ends it.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
-use mysql_async::{Conn, Error, Row};
-use sendoff_core::journal::{Append, Locks, Position, Query};
+use mysql_async::{Conn, Error};
+use sendoff_core::journal::{Append, Locks, Mode, Query, Slot};
 use sendoff_core::limits;
 use sendoff_engine::journal::{
     AppendError, DecideError, Found, Locked, LockedDecision, Page, Purpose, Receipt,
 };
 use sendoff_engine::store::StoreError;
 
-use super::append::{self, Whose, refused_gate};
-use super::capture::Driver;
+use super::append::{self, Held, Whose, refused_gate};
 use super::connections::Lent;
 use super::facts;
+use super::history::History;
+use super::memory::Memory;
+use super::prepares::Driver;
 use super::search::{Manner, Rarest, from_last, reading, searches};
-use super::store::{MysqlJournal, Nothing};
+use super::store::MysqlJournal;
 use crate::error::{code, failed, is_lost_race, number, spoils_session};
-use crate::link::{last_rows, results};
+use crate::link::last_rows;
 use crate::rows;
+use crate::values::Values;
 use crate::wire::Literal;
 
-/// A process that stops while it decides holds others up for no longer than so many seconds.
-const SILENCE: i64 = 3;
+/// A process that stops while it decides holds others up for no longer than this.
+pub(super) const SILENCE: Duration = Duration::from_secs(3);
+/// The first version of MariaDB that there is here; those of MySQL are lower.
+const FIRST_MARIADB: u16 = 10;
 /// How often the locks are asked for where a deadlock took them back.
 const TRIES: u32 = 8;
 
@@ -33,19 +40,25 @@ pub(super) async fn lock<'s>(
     page: Page,
 ) -> Result<Locked<'s>, DecideError> {
     let page = Page { limit: page.limit.min(limits::BATCH_ROWS), ..page };
+    let kind = Memory::kind(query);
+    let slots = append::slots(&Locks::of_decision(query), journal.memory().shared(kind));
     let (mut tries, mut again) = (0, true);
     loop {
         let lent = journal.connections().lend(Purpose::Decide).await?;
         let conn = lent.link().take().await?;
-        let mut transaction = Transaction { journal, lent, conn };
+        let (slots, is_awake) = (slots.clone(), conn.server_version().0 < FIRST_MARIADB);
+        let mut transaction = Transaction { journal, lent, conn, kind, slots, is_awake };
         let error = match transaction.begin(query, closing, page).await {
-            Ok(begun) => {
-                let (mark, found) = begun?;
+            Ok(found) => {
+                let found = found?;
+                // All that is there is read, or will be, and the locks keep the rest away.
+                let mark = found.facts.last().map_or(page.after, |fact| fact.position);
                 return Ok(Locked { mark, found, transaction: Box::new(transaction) });
             }
             Err(error) => error,
         };
         match number(&error) {
+            Some(code::OUT_OF_RANGE) => return Err(transaction.refused().await.into()),
             Some(number) if !spoils_session(number) => {
                 Box::new(transaction).release().await;
                 tries += 1;
@@ -71,10 +84,12 @@ struct Transaction<'s> {
     journal: &'s MysqlJournal,
     lent: Lent<'s>,
     conn: Conn,
+    kind: u64,
+    slots: Vec<Slot>,
+    /// Whether the server has no limit for the silence of transactions alone, so that the session's is
+    /// set for as long as this lasts.
+    is_awake: bool,
 }
-
-/// What a transaction begins with: its mark, and the first page.
-type Begun = Result<(Position, Found), StoreError>;
 
 impl Transaction<'_> {
     /// Locks, and in a statement behind them, which sees what is committed by then, reads.
@@ -83,13 +98,49 @@ impl Transaction<'_> {
         query: &Query,
         closing: Option<&Query>,
         page: Page,
-    ) -> Result<Begun, Error> {
-        let sql = self.journal.sql();
-        let (hold, modes, count) = append::hold(sql, &Locks::of_decision(query));
-        let awake = sql.journal_awake.with(&[("seconds", &Literal::number(SILENCE))]);
-        let read = self.reading(query, closing, page);
-        let answers = results(&mut self.conn, &format!("{awake};\n{hold};\n{read}")).await?;
-        Ok(begun(answers, modes, count, page))
+    ) -> Result<Result<Found, StoreError>, Error> {
+        let (journal, sql) = (self.journal, self.journal.sql());
+        let history = History::of(journal.memory(), query, closing, page);
+        let begun = history.as_ref().and_then(|history| Some((history, history.begin()?)));
+        let rows = match begun {
+            Some((history, begin)) => {
+                let (awake, slots) = (self.awake(), &self.slots);
+                let text = |values: &mut Values| {
+                    let hold = append::hold(sql, slots, values);
+                    let read = history.text(sql, &begin, values);
+                    append::block(sql, format!("{awake}{hold};\n{read}"))
+                };
+                let alike = !self.is_awake && slots.len() <= append::FEW;
+                let rows =
+                    journal.prepares().rows(&mut Driver(&mut self.conn), alike, text).await?;
+                if let Some(found) = history.found(&begin, rows).transpose() {
+                    return Ok(found);
+                }
+                let read = self.reading(query, closing, page);
+                last_rows(&mut self.conn, &read).await?
+            }
+            None => {
+                let hold = append::hold(sql, &self.slots, &mut Values::inside());
+                let read = self.reading(query, closing, page);
+                let text = append::block(sql, format!("{}{hold};\n{read}", self.awake()));
+                last_rows(&mut self.conn, &text).await?
+            }
+        };
+        let found = facts::found(rows, page);
+        if let (Some(history), Ok(found)) = (&history, &found) {
+            history.learn(found);
+        }
+        Ok(found)
+    }
+
+    /// What bounds its silence.
+    fn awake(&self) -> String {
+        if !self.is_awake {
+            return String::new();
+        }
+        let seconds = Literal::count(usize::try_from(SILENCE.as_secs()).unwrap_or_default());
+        let awake = &self.journal.sql().journal_awake;
+        format!("{};\n", awake.with(&[("seconds", &seconds)]))
     }
 
     /// By the first tag of each item: which one is the rarest would be another question.
@@ -101,28 +152,22 @@ impl Transaction<'_> {
         })
     }
 
+    /// Why the gate is closed.
+    async fn refused(mut self) -> StoreError {
+        let why = last_rows(&mut self.conn, self.journal.sql().journal_why.text()).await;
+        let increment = match why {
+            Ok(why) => why.first().and_then(|row| rows::integer(row, 2).ok()),
+            Err(error) => return failed(error),
+        };
+        Box::new(self).release().await;
+        refused_gate(increment)
+    }
+
     /// Gives the connection back, as it was when it was taken.
     async fn give_back(self) {
         let Self { lent, conn, .. } = self;
         lent.link().give_back(conn).await;
     }
-}
-
-/// The answers of the locks, of the mark, and of the reading.
-fn begun(mut answers: Vec<Vec<Row>>, modes: usize, count: usize, page: Page) -> Begun {
-    let first = |rows: &Vec<Row>| -> Result<i64, StoreError> {
-        rows.first().map_or(Ok(0), |row| rows::integer(row, 0))
-    };
-    let found = answers.pop();
-    let (Some(found), [locked @ .., mark]) = (found, &answers[..]) else {
-        return Err(StoreError::Refused(Nothing.into()));
-    };
-    let counted = locked.iter().take(modes).map(first).sum::<Result<i64, _>>()?;
-    if usize::try_from(counted) != Ok(count) {
-        return Err(refused_gate(Some(1)));
-    }
-    let mark = mark.first().ok_or_else(|| StoreError::Refused(Nothing.into()))?;
-    Ok((facts::position(mark, 0)?, facts::found(found, page)?))
 }
 
 #[async_trait]
@@ -137,7 +182,13 @@ impl LockedDecision for Transaction<'_> {
         // The locks are its condition.
         let facts = Append::new(append.facts().to_vec(), None)?;
         let mut driver = Driver(&mut self.conn);
-        let answer = append::append(self.journal, &mut driver, Whose::Decisions, &facts).await;
+        let whose = Whose::Decisions(Held { slots: &self.slots, awake: self.is_awake });
+        let lacks = whose.lacks(&facts);
+        if !lacks.is_empty() {
+            let shared = lacks.iter().filter(|slot| slot.mode == Mode::Shared);
+            self.journal.memory().share(self.kind, shared.map(|slot| slot.number).collect());
+        }
+        let answer = append::append(self.journal, &mut driver, whose, &facts).await;
         match answer {
             Ok(receipts) => {
                 self.give_back().await;
@@ -154,9 +205,12 @@ impl LockedDecision for Transaction<'_> {
     }
 
     async fn release(mut self: Box<Self>) {
-        let rollback = format!("rollback;\n{}", self.journal.sql().journal_asleep.text());
+        let mut text = "rollback".to_owned();
+        if self.is_awake {
+            text = format!("{text};\n{}", self.journal.sql().journal_asleep.text());
+        }
         // One that cannot be undone is closed, and the server undoes it.
-        if last_rows(&mut self.conn, &rollback).await.is_ok() {
+        if last_rows(&mut self.conn, &text).await.is_ok() {
             self.give_back().await;
         }
     }

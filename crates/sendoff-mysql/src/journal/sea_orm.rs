@@ -13,6 +13,7 @@ use super::draft::DraftRow;
 use super::store::MysqlJournal;
 use crate::capture::sea_orm_number;
 use crate::error::foreign;
+use crate::values::Values;
 use crate::wire::time_text;
 
 impl AppendIn<DatabaseTransaction> for MysqlJournal {
@@ -68,7 +69,9 @@ impl Carrier for Driver<'_> {
     }
 
     async fn insert(&mut self, insert: Insert<'_>) -> Result<Numbers, Failure> {
-        let Insert { sql, before, draft, after, answer, .. } = insert;
+        let inside = &mut Values::inside();
+        let (before, after) = (insert.before(inside), insert.after(inside));
+        let (sql, draft, answer) = (insert.sql(), insert.draft, insert.answer);
         if !before.is_empty() {
             self.run(before).await?;
         }

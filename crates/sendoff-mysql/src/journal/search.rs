@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use sendoff_core::journal::{Item, Query, Tag};
+use sendoff_core::journal::{Item, Position, Query, Tag};
 use sendoff_engine::journal::Page;
 
 use crate::sql::{Sql, Statement};
+use crate::values::Values;
 use crate::wire::Literal;
 
 /// How the searches are made.
@@ -28,7 +29,36 @@ pub(super) fn searches(
     manner: Manner,
     rarest: &Rarest,
 ) -> Literal {
-    searches_above(sql, query, Literal::position(page.after), page, manner, rarest)
+    let after = Literal::position(page.after);
+    Literal::union(&searches_above(sql, query, after, page, manner, rarest))
+}
+
+/// Whether it asks for one tag, as most do.
+pub(super) fn is_common(query: &Query) -> bool {
+    matches!(query.items(), [item] if item.tags().len() == 1)
+}
+
+/// The first fact above a position that the query means, whatever is committed.
+pub(super) fn first(sql: &Sql, query: &Query, after: Position, values: &mut Values) -> Literal {
+    if let ([item], true) = (query.items(), is_common(query)) {
+        let tags: Vec<_> = item.tags().map(Tag::as_str).collect();
+        return Literal::part(sql.journal_by_tag.with(&[
+            ("tag", &values.text(tags.first().copied().unwrap_or_default())),
+            ("after", &values.position(after)),
+            ("up_to", &Literal::position(Position::END)),
+            ("types", &Literal::of_types(item.types())),
+            ("others", &Literal::part(String::new())),
+            ("limit", &Literal::count(1)),
+            ("locking", &Literal::locking(true)),
+        ]));
+    }
+    let (page, none) = (Page::first(after, Position::END), Rarest::default());
+    let after = Literal::position(after);
+    let mut texts = searches_above(sql, query, after, page, Manner::Locking, &none);
+    Literal::part(match texts.len() {
+        1 => texts.remove(0),
+        _ => sql.journal_least.with(&[("searches", &Literal::union(&texts))]),
+    })
 }
 
 /// The same above a position that the database notes.
@@ -39,7 +69,7 @@ fn searches_above(
     page: Page,
     manner: Manner,
     rarest: &Rarest,
-) -> Literal {
+) -> Vec<String> {
     let search = Search { sql, after, page, manner };
     let mut texts = Vec::new();
     if query.items().is_empty() {
@@ -56,7 +86,7 @@ fn searches_above(
             texts.push(search.all());
         }
     }
-    Literal::union(&texts)
+    texts
 }
 
 /// Asks how often the tags of items with several are there; none where no item has several.
@@ -98,7 +128,7 @@ pub(super) fn from_last(
     let after = Literal::position(page.after);
     let last = sql.journal_last.with(&[("after", &after), ("searches", &Literal::union(&last))]);
     let found = searches_above(sql, query, Literal::noted_last(), page, Manner::Looking, rarest);
-    Some(format!("{last};\n{}", reading(sql, &found, page)))
+    Some(format!("{last};\n{}", reading(sql, &Literal::union(&found), page)))
 }
 
 /// A text that reads what searches find.
@@ -123,17 +153,25 @@ impl Search<'_> {
     }
 
     fn by_tag_in(&self, statement: &Statement, item: &Item, tag: &Tag) -> String {
-        let others = || item.tags().filter(|other| *other != tag).map(Tag::as_str);
+        let others = item.tags().filter(|other| *other != tag).map(Tag::as_str);
+        let others: Vec<_> = others.collect();
+        let locking = Literal::locking(self.manner == Manner::Locking);
+        let others = match others.len() {
+            0 => String::new(),
+            count => self.sql.journal_others.with(&[
+                ("others", &Literal::texts(others)),
+                ("others_count", &Literal::count(count)),
+                ("locking", &locking),
+            ]),
+        };
         statement.with(&[
             ("tag", &Literal::text(tag.as_str())),
-            ("types_count", &Literal::count(item.types().len())),
-            ("types", &Literal::texts(item.types())),
-            ("others", &Literal::texts(others())),
-            ("others_count", &Literal::count(others().count())),
+            ("types", &Literal::of_types(item.types())),
+            ("others", &Literal::part(others)),
             ("after", &self.after),
             ("up_to", &Literal::position(self.page.up_to)),
             ("limit", &Literal::count(self.page.limit)),
-            ("locking", &Literal::locking(self.manner == Manner::Locking)),
+            ("locking", &locking),
         ])
     }
 

@@ -12,6 +12,7 @@ use super::append::{Carrier, Failure, Insert, Numbers, Whose, append};
 use super::store::MysqlJournal;
 use crate::capture::sqlx_number;
 use crate::error::foreign;
+use crate::values::Values;
 use crate::wire::time_text;
 
 impl<'c> AppendIn<Transaction<'c, MySql>> for MysqlJournal {
@@ -55,7 +56,9 @@ impl Carrier for Driver<'_> {
     }
 
     async fn insert(&mut self, insert: Insert<'_>) -> Result<Numbers, Failure> {
-        let Insert { sql, before, draft, after, answer, end } = insert;
+        let inside = &mut Values::inside();
+        let (before, after) = (insert.before(inside), insert.after(inside));
+        let (sql, draft, answer) = (insert.sql(), insert.draft, insert.answer);
         if !before.is_empty() {
             self.run(before).await?;
         }
@@ -76,7 +79,7 @@ impl Carrier for Driver<'_> {
             query = query.bind(&row.tags).bind(row.headers.as_deref()).bind(&event.payload()[..]);
         }
         query.execute(&mut *self.0).await.map_err(failure)?;
-        self.ask(format!("{after}{answer}{end}")).await
+        self.ask(format!("{after}{answer}")).await
     }
 }
 

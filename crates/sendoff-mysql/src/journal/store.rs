@@ -14,8 +14,11 @@ use sendoff_engine::store::StoreError;
 use super::append::{self, Whose, refused_gate};
 use super::connections::Connections;
 use super::facts;
+use super::history::History;
 use super::locked;
+use super::memory::Memory;
 use super::options::JournalOptions;
+use super::prepares::Prepares;
 use super::schema;
 use super::search::{Manner, Rarest, counts, from_last, reading, searches};
 use super::tail::MysqlTail;
@@ -26,6 +29,7 @@ use crate::names::Names;
 use crate::options::MysqlOptions;
 use crate::rows;
 use crate::sql::Sql;
+use crate::values::Values;
 use crate::wire::Literal;
 
 /// A journal in a MySQL or MariaDB database. Cheap to clone.
@@ -49,6 +53,8 @@ struct Shared {
     connections: Connections,
     /// Apart, so that whoever asks what is the matter does not wait behind it.
     upkeep: Link,
+    memory: Memory,
+    prepares: Prepares,
     closed: AtomicBool,
 }
 
@@ -67,7 +73,7 @@ impl MysqlJournal {
     pub async fn connect_with(url: &str, options: JournalOptions) -> Result<Self, StoreError> {
         options.check()?;
         let server = MysqlOptions { lock_timeout: options.patience, ..options.server.clone() };
-        let connector = Arc::new(Connector::limited(url, &server)?);
+        let connector = Arc::new(Connector::silent(url, &server, locked::SILENCE)?);
         let names = Names::new(Some(connector.database()), server.prefix.as_ref());
         let journal = Self(Arc::new(Shared {
             sql: Sql::load(&names),
@@ -76,7 +82,9 @@ impl MysqlJournal {
             lasting: Connector::lasting(url, &server)?,
             connector,
             options,
+            prepares: Prepares::new(&names),
             names,
+            memory: Memory::default(),
             closed: AtomicBool::new(false),
         }));
         schema::check(&journal).await?;
@@ -147,10 +155,40 @@ impl MysqlJournal {
         &self.0.connections
     }
 
+    pub(super) fn memory(&self) -> &Memory {
+        &self.0.memory
+    }
+
+    pub(super) fn prepares(&self) -> &Prepares {
+        &self.0.prepares
+    }
+
     /// In seconds, as the servers count it.
     pub(super) fn patience(&self) -> Literal {
         let seconds = self.0.options.patience.as_secs();
         Literal::number(i64::try_from(seconds).unwrap_or(i64::MAX))
+    }
+
+    /// What is one tag's, if it can be read at once.
+    async fn read_history(
+        &self,
+        history: Option<&History<'_>>,
+    ) -> Result<Option<Found>, StoreError> {
+        let begun = history.and_then(|history| Some((history, history.begin()?)));
+        let Some((history, begin)) = begun else { return Ok(None) };
+        let text = |values: &mut Values| history.text(self.sql(), &begin, values);
+        let lent = self.connections().lend(Purpose::Read).await?;
+        let mut tries = Tries::default();
+        loop {
+            let mut session = lent.link().session().await?;
+            match self.prepares().rows(&mut session, true, text).await {
+                Ok(rows) => {
+                    session.keep();
+                    return history.found(&begin, rows);
+                }
+                Err(error) => session.failed(error, &mut tries).await?,
+            }
+        }
     }
 
     /// Which tag of each item is the rarest, as far as a hundred of each tell.
@@ -204,12 +242,14 @@ impl JournalStore for MysqlJournal {
 
     async fn mark(&self, query: &Query) -> Result<Position, DecideError> {
         self.check_open()?;
-        let text = append::mark(self.sql(), &Locks::of_decision(query));
+        let slots = append::slots(&Locks::of_decision(query), []);
+        let text = |values: &mut Values| append::mark(self.sql(), &slots, values);
+        let alike = slots.len() <= append::FEW;
         let lent = self.connections().lend(Purpose::Decide).await?;
         let mut tries = Tries::default();
         loop {
             let mut session = lent.link().session().await?;
-            let error = match session.query(&text).await {
+            let error = match self.prepares().rows(&mut session, alike, &text).await {
                 Ok(rows) => {
                     session.keep();
                     let row = rows.first().ok_or_else(|| StoreError::Refused(Nothing.into()))?;
@@ -222,7 +262,7 @@ impl JournalStore for MysqlJournal {
                     undo(session).await;
                     return Err(DecideError::Busy(error.into()));
                 }
-                Some(code::MORE_THAN_ONE_ROW) => {
+                Some(code::OUT_OF_RANGE) => {
                     let why = session.query(self.sql().journal_why.text()).await.map_err(failed)?;
                     let increment = why.first().and_then(|row| rows::integer(row, 2).ok());
                     undo(session).await;
@@ -242,6 +282,10 @@ impl JournalStore for MysqlJournal {
     async fn read(&self, query: &Query, page: Page) -> Result<Found, StoreError> {
         self.check_open()?;
         let page = Page { limit: page.limit.min(limits::BATCH_ROWS), ..page };
+        let history = History::of(self.memory(), query, None, page);
+        if let Some(found) = self.read_history(history.as_ref()).await? {
+            return Ok(found);
+        }
         let rarest = self.rarest(query, page).await?;
         let found = searches(self.sql(), query, page, Manner::Looking, &rarest);
         let rows =
@@ -257,11 +301,19 @@ impl JournalStore for MysqlJournal {
     ) -> Result<Found, StoreError> {
         self.check_open()?;
         let page = Page { limit: page.limit.min(limits::BATCH_ROWS), ..page };
+        let history = History::of(self.memory(), query, Some(closing), page);
+        if let Some(found) = self.read_history(history.as_ref()).await? {
+            return Ok(found);
+        }
         let rarest = self.rarest(query, page).await?;
         let Some(text) = from_last(self.sql(), query, closing, page, &rarest) else {
             return self.read(query, page).await;
         };
-        facts::found(self.connections().query(Purpose::Read, &text).await?, page)
+        let found = facts::found(self.connections().query(Purpose::Read, &text).await?, page)?;
+        if let Some(history) = history {
+            history.learn(&found);
+        }
+        Ok(found)
     }
 
     async fn lock(

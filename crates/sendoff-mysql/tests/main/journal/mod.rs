@@ -1,6 +1,7 @@
 //! The journal on a real server.
 
 mod append;
+mod books;
 mod charset;
 mod decide;
 mod drivers;

@@ -10,7 +10,13 @@ use crate::place::{connect, try_connect};
 use crate::server::Server;
 
 pub(crate) async fn started() -> Option<(Server, String, Log)> {
-    let server = Server::start(&[])?;
+    started_with(&[]).await
+}
+
+pub(crate) async fn started_with(
+    options: &'static [&'static str],
+) -> Option<(Server, String, Log)> {
+    let server = Server::start(options)?;
     run(&mut connect(&server.url()).await, "create database j").await;
     let url = server.url().replace("/mysql", "/j");
     let store = MysqlJournal::connect(&url).await.unwrap();
