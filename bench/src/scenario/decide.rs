@@ -40,6 +40,11 @@ const POSTGRES: [&str; 3] = [
     "insert into journal_event (event_id, event_type, tags, content_type, occurred_at, recorded_at, payload) \
      values ($1, $2, array[$3::text], 'application/json', now(), now(), $4)",
 ];
+/// By hand, too, in place of the last one: with the row by which a fact is found by its tag.
+const POSTGRES_TAGGED: &str = "with new as (insert into journal_event \
+     (event_id, event_type, tags, content_type, occurred_at, recorded_at, payload) \
+     values ($1, $2, array[$3::text], 'application/json', now(), now(), $4) returning position) \
+     insert into journal_tag (tag, position) select $3, position from new";
 const MYSQL: [&str; 3] = [
     "select balance from account where id = ? for update",
     "update account set balance = ? where id = ?",
@@ -52,6 +57,8 @@ const ACCOUNT: &str = "create table account (id bigint primary key, balance bigi
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     ByHand,
+    /// By hand, with a row for the tag.
+    ByHandTagged,
     /// `execute_locked`.
     Locked,
     /// `execute`: who loses tries again.
@@ -90,12 +97,16 @@ pub(crate) async fn run(
     let database = ground.settings().await?;
     let log = open(&ground, clients).await?;
     let shapes = [(clients, 5), (clients, 500), (1, 500)];
-    let contenders: Vec<_> = shapes
-        .into_iter()
-        .flat_map(|(clients, accounts)| {
-            [Way::ByHand, Way::Locked, Way::Trying].map(|way| Deciders { way, clients, accounts })
-        })
-        .collect();
+    let mut measured = vec![(Way::Locked, "locked"), (Way::Trying, "trying")];
+    if matches!(ground, Ground::Postgres(_)) {
+        measured.push((Way::ByHandTagged, "by-hand-tagged"));
+    }
+    let ways: Vec<_> =
+        [Way::ByHand].into_iter().chain(measured.iter().map(|(way, _)| *way)).collect();
+    let mut contenders = Vec::new();
+    for (clients, accounts) in shapes {
+        contenders.extend(ways.iter().map(|&way| Deciders { way, clients, accounts }));
+    }
     let tally = alternate("decide", rounds, &contenders, async |deciders| {
         clear(&ground, &log, deciders.accounts).await?;
         let mut writers = Writers::new();
@@ -109,7 +120,7 @@ pub(crate) async fn run(
     let mut findings = Vec::new();
     for (clients, accounts) in shapes {
         let of = |way| tally.of(Deciders { way, clients, accounts }, |rate: &Rate| rate.0);
-        for (way, name) in [(Way::Locked, "locked"), (Way::Trying, "trying")] {
+        for &(way, name) in &measured {
             findings.push(Finding {
                 scenario: "decide",
                 variant: format!("{name}-clients-{clients}-accounts-{accounts}"),
@@ -128,10 +139,12 @@ pub(crate) async fn run(
 }
 
 async fn open(ground: &Ground, clients: usize) -> Result<Log> {
+    // A journal keeps a quarter of its connections, and two at least, from decisions.
+    let connections = clients + clients.div_ceil(3).max(2);
     Ok(match ground {
         Ground::Postgres(ground) => {
             let options = sendoff_postgres::JournalOptions {
-                connections: clients,
+                connections,
                 ..sendoff_postgres::JournalOptions::default()
             };
             let store = PostgresJournal::connect_with(ground.url(), options).await?;
@@ -141,7 +154,7 @@ async fn open(ground: &Ground, clients: usize) -> Result<Log> {
         }
         Ground::Mysql(ground) => {
             let options = sendoff_mysql::JournalOptions {
-                connections: clients,
+                connections,
                 ..sendoff_mysql::JournalOptions::default()
             };
             let store = MysqlJournal::connect_with(ground.url(), options).await?;
@@ -231,10 +244,12 @@ async fn writer(
 ) -> Result<Box<dyn Writer>> {
     let turn = Turn { next: client as u64 * 7_919, accounts: deciders.accounts };
     Ok(match (deciders.way, ground, log) {
-        (Way::ByHand, Ground::Postgres(ground), _) => {
+        (way @ (Way::ByHand | Way::ByHandTagged), Ground::Postgres(ground), _) => {
             let client = ground.connect().await?;
+            let [lock, update, insert] = POSTGRES;
+            let insert = if way == Way::ByHandTagged { POSTGRES_TAGGED } else { insert };
             let mut statements = Vec::new();
-            for text in POSTGRES {
+            for text in [lock, update, insert] {
                 statements.push(client.prepare(text).await?);
             }
             Box::new(PostgresByHand { client, statements, turn })
