@@ -94,6 +94,23 @@ async fn a_refusal_of_every_row_ends_no_row() {
     }
 }
 
+/// What a row that refuses cuts short is gone on with at once, not an interval later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_is_behind_a_row_that_refuses_does_not_wait_for_the_next_poll() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let (store, inbox) = (place.store().await, Inbox::new());
+        let ids = written(&place, &store, 20).await;
+        refuse_updates(&place, &ids[13..14], "true").await;
+        let poll_interval = Duration::from_secs(60 * 60);
+        let config = OutboxConfig { poll_interval, ..Default::default() };
+        let builder = Outbox::builder(store.clone()).config(config);
+        let outbox = builder.on("order.placed", inbox.clone()).start().unwrap();
+        eventually("all the others", async || inbox.received().len() == 19).await;
+        outbox.close().await;
+    }
+}
+
 /// A row that refuses is no reason to keep suspects waiting.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn suspects_run_although_every_other_row_refuses() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sendoff_core::{EventId, Status};
 use sendoff_engine::store::{Claim, ClaimStore, InspectStore};
 use sendoff_engine::{Outbox, OutboxConfig};
-use sendoff_postgres::PostgresStore;
+use sendoff_postgres::{Doorbell, PostgresOptions, PostgresStore};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::eventually;
 use tokio::time::Instant;
@@ -116,6 +116,23 @@ async fn however_many_rows_refuse_the_others_are_claimed() {
     refuse_updates(&place, &ids[..100], "true").await;
     let claimed = async || store.claim(&by("a")).await.is_ok_and(|claims| claims.rows.len() == 20);
     eventually("the others to be claimed", claimed).await;
+}
+
+/// What a row that refuses cuts short is gone on with at once, not an interval later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_is_behind_a_row_that_refuses_does_not_wait_for_the_next_poll() {
+    let place = Place::new();
+    // Nor for a bell.
+    let options = PostgresOptions { doorbell: Doorbell::Off, ..place.options() };
+    let (store, inbox) = (place.store_with(options).await, Inbox::new());
+    let ids = written(&place, &store, 20).await;
+    refuse_updates(&place, &ids[13..14], "true").await;
+    let poll_interval = Duration::from_secs(60 * 60);
+    let config = OutboxConfig { poll_interval, ..Default::default() };
+    let builder = Outbox::builder(store.clone()).config(config);
+    let outbox = builder.on("order.placed", inbox.clone()).start().unwrap();
+    eventually("all the others", async || inbox.received().len() == 19).await;
+    outbox.close().await;
 }
 
 /// A row that refuses is no reason to keep suspects waiting.
