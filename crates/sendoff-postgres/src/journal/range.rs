@@ -35,6 +35,9 @@ const ARCHIVING: &str = "journal_archiving_";
 /// What it is called in the end.
 const ARCHIVE: &str = "journal_archive_";
 
+/// How long a maintainer may be silent before the server takes it for frozen, and another may work.
+const SILENT_MILLIS: &str = "20000";
+
 pub(super) struct Session {
     journal: PostgresJournal,
     taken: Taken,
@@ -47,7 +50,12 @@ impl Session {
         let session = Self { journal, taken: Taken::of(opened) };
         let lock = &session.journal.sql().journal_keeper_lock;
         let locked = session.query(lock, &[]).await.map_err(failed)?;
-        Ok(get::<bool>(one(&locked)?, 0)?.then_some(session))
+        if !get::<bool>(one(&locked)?, 0)? {
+            return Ok(None);
+        }
+        let idle = &session.journal.sql().partition_idle;
+        session.query(idle, &[&SILENT_MILLIS]).await.map_err(failed)?;
+        Ok(Some(session))
     }
 
     fn client(&self) -> &Client {

@@ -1,5 +1,6 @@
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sendoff_core::journal::Position;
 use sendoff_core::journal::retain::{
@@ -20,6 +21,8 @@ use crate::journal::times::position_before;
 use crate::operate::WhySkipped;
 use crate::store::{Bounds, Created, Dropped, StoreError};
 
+/// A session that keeps partitions may not be silent for long.
+const LONGEST_REST: Duration = Duration::from_secs(5);
 /// How often a busy partition is tried in one pass.
 const TRIES: usize = 3;
 /// Pairs that a line of the log names.
@@ -384,7 +387,7 @@ impl JournalMaintainer {
     /// Lets those go on who waited behind a lock that was not to be had.
     async fn rest(&self, attempt: usize) {
         if attempt > 0 {
-            sleep(self.options.lock_wait).await;
+            sleep(self.options.lock_wait.min(LONGEST_REST)).await;
         }
     }
 

@@ -289,6 +289,21 @@ async fn of_two_maintainers_one_works_and_the_other_says_so() {
     pass(&other, keeping(10, Some(0))).await;
 }
 
+/// A maintainer that froze gives its place up.
+#[tokio::test]
+async fn a_silent_maintainer_keeps_no_other_from_its_work() {
+    let place = Place::new();
+    let journal = journal_with(&place, partitioned(&place, 10)).await;
+    let other = journal_with(&place, options(&place)).await;
+    let frozen = session(&journal).await;
+    within(Duration::from_secs(60), "the place", async || {
+        let second = maintainer(&other, keeping(10, Some(0))).run_once().await.unwrap();
+        second != Retained::Elsewhere
+    })
+    .await;
+    assert!(frozen.release().await.is_err(), "it was ended");
+}
+
 /// An append that is open keeps nobody from making partitions ahead, keeps what it may have written
 /// to, and waits for nobody.
 #[tokio::test]
