@@ -58,13 +58,14 @@ impl InspectStore for PostgresStore {
 
     async fn first_due(&self) -> Result<Timestamp, StoreError> {
         self.check_open()?;
-        // Over a session that nobody waits for, and with no limit but the caller's.
+        // Over a session that nobody waits for, and which may take its time: the server ends it where the
+        // process that asks is gone.
         let (link, sql) = (&self.links().upkeep, self.sql());
         let kept = Kept::from(self.doorbell());
         let session = link.take().await?;
         session.prepare(&[&sql.oldest_lag], kept).await.map_err(failed)?;
         let (begun, rows, ended) = join3(
-            session.execute("begin; set local statement_timeout = 0"),
+            session.execute("begin; set local statement_timeout = '10min'"),
             session.query(&sql.oldest_lag, &[], kept),
             session.execute("commit"),
         )

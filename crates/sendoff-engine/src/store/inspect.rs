@@ -26,8 +26,8 @@ pub trait InspectStore: Send + Sync + 'static {
     /// A time before which no pending row is due: when the first of them is, or now if that is earlier,
     /// or if there is none; by the database's clock.
     ///
-    /// Asked where a claim could not step in time over what was claimed before. So it may take minutes,
-    /// has no limit of its own, and holds nothing else of the store up.
+    /// Asked where a claim could not step in time over what was claimed before. So it may take up to ten
+    /// minutes, and holds nothing else of the store up.
     async fn first_due(&self) -> Result<Timestamp, StoreError>;
 }
 
