@@ -22,6 +22,7 @@ mod owner;
 pub mod relay;
 mod settle;
 pub mod store;
+mod until;
 mod weight;
 
 pub use clock::{Clock, SystemClock, TokioClock};

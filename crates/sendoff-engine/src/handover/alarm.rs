@@ -3,9 +3,10 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use crate::lock::lock;
+use crate::until::until;
 
 /// Times are kept in grains of this many milliseconds, so that a thousand retries are a few rings.
 const GRAIN: u64 = 10;
@@ -49,7 +50,7 @@ impl Alarm {
             let next = self.next().map_or(end, |at| at.min(end));
             tokio::select! {
                 biased;
-                () = sleep_until(next) => break,
+                () = until(next) => break,
                 () = self.changed.notified() => {}
             }
         }

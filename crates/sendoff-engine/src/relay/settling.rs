@@ -3,13 +3,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sendoff_core::{Attempt, EventId, limits};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 use tracing::debug;
 
 use super::RelayStore;
 use crate::handover::{Deadline, Holds, Ticket};
 use crate::settle::{Carry, Fate, Item, Over, Refusals, Waits, put_off, send};
 use crate::store::{Held, Outcome, StoreError};
+use crate::until::until;
 
 /// What holds of a relay live by.
 #[derive(Debug, Clone, Copy)]
@@ -131,7 +132,7 @@ impl Settling {
             if impatient && self.carry.takes_more() {
                 return Ok(End::Waiting);
             }
-            sleep_until(at).await;
+            until(at).await;
             let mut batch = self.carry.due(Instant::now());
             for item in &mut batch {
                 item.bearer.held().into_iter().for_each(|held| item.go_by(held));

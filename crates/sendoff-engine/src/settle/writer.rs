@@ -11,6 +11,7 @@ use super::{
 };
 use crate::handover::{Handover, Mark, Ticket};
 use crate::store::{Held, OutboxStore, Outcome};
+use crate::until::until;
 
 /// Writes settlements, releases and extensions, one statement after the other.
 ///
@@ -108,7 +109,7 @@ impl SettleWriter {
                 biased;
                 // Time first: under endless completions holds must still be extended.
                 () = sleep_until(self.extend_at) => self.extend().await,
-                () = until(again_at) => {
+                () = next(again_at) => {
                     self.send_again().await;
                     // A turn for what is new: what is in trouble must not hold it back.
                     while self.carry.takes_more()
@@ -135,7 +136,7 @@ impl SettleWriter {
         held.retain(|held| !settling.contains(&held.id));
         self.carry.add(held.into_iter().map(release).collect(), Instant::now());
         while let Some(at) = self.carry.next_at() {
-            sleep_until(at).await;
+            until(at).await;
             self.send_again().await;
         }
     }
@@ -296,9 +297,9 @@ async fn claims_over(handover: &Handover, claims: Option<Mark>) {
     }
 }
 
-async fn until(at: Option<Instant>) {
+async fn next(at: Option<Instant>) {
     match at {
-        Some(at) => sleep_until(at).await,
+        Some(at) => until(at).await,
         None => std::future::pending().await,
     }
 }

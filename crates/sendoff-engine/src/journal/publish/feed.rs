@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sendoff_core::journal::Position;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::options::PublishOptions;
 use super::store::PublishStore;
@@ -16,6 +16,7 @@ use crate::journal::store::TailRow;
 use crate::journal::tail::{Batch, Rest, TailOptions, TailReader};
 use crate::lock::lock;
 use crate::store::StoreError;
+use crate::until::until;
 
 /// What the feed tells.
 #[derive(Debug)]
@@ -140,7 +141,7 @@ async fn wanted(look_at: &mut watch::Receiver<Instant>, not_before: Instant) {
             biased;
             changed = look_at.changed() => {
                 if changed.is_err() {
-                    return sleep_until(at).await;
+                    return until(at).await;
                 }
                 let now = Instant::now();
                 if now >= at {
@@ -148,7 +149,7 @@ async fn wanted(look_at: &mut watch::Receiver<Instant>, not_before: Instant) {
                 }
                 owed |= now >= wanted;
             }
-            () = sleep_until(at) => return,
+            () = until(at) => return,
         }
     }
 }
