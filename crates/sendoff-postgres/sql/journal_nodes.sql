@@ -1,7 +1,10 @@
 -- journal_nodes: the nodes that are alive, and those that have been silent for longer than their lease
--- although their session is there; the oldest first.
+-- although their session is there; the oldest first. How long after it came each was heard of last, and how
+-- long ago, in microseconds.
 -- Index: primary key; the table has a row for each node.
-select n.owner, n.knows, sendoff.journal_alive(n.owner)
+select n.owner, n.knows, sendoff.journal_alive(n.owner),
+       (extract(epoch from n.heartbeat_at - n.started_at) * 1000000)::bigint,
+       (extract(epoch from clock_timestamp() - n.heartbeat_at) * 1000000)::bigint
   from sendoff.journal_node n
  where sendoff.journal_alive(n.owner)
     or exists (

@@ -119,7 +119,8 @@ impl PublishStore for MysqlJournal {
         let node = |row: &Row| {
             let knows = serde_json::from_str(&name(row, 1)?);
             let knows = knows.map_err(|error| StoreError::Refused(error.into()))?;
-            Ok(NodeSeen { owner: name(row, 0)?, knows })
+            let (lived, silent) = (integer(row, 3)?, integer(row, 4)?);
+            Ok(NodeSeen::restore(name(row, 0)?, knows, lived, silent))
         };
         let dead = self.silent_for_no_reason(&nodes).await?;
         let mut nodes = nodes.iter().map(node).collect::<Result<Vec<NodeSeen>, StoreError>>()?;

@@ -75,7 +75,8 @@ impl PublishStore for PostgresJournal {
         let cursors = self.ask(Purpose::Publish, &self.sql().journal_cursors, &[]).await?;
         let node = |row| {
             let knows: Vec<i64> = get(row, 1)?;
-            Ok(NodeSeen { owner: get(row, 0)?, knows: knows.into_iter().collect() })
+            let knows = knows.into_iter().collect();
+            Ok(NodeSeen::restore(get(row, 0)?, knows, get(row, 3)?, get(row, 4)?))
         };
         let mut nodes = nodes.iter().map(node).collect::<Result<Vec<NodeSeen>, StoreError>>()?;
         nodes.retain(|node| !dead.contains(&node.owner));

@@ -56,16 +56,12 @@ impl PublishStore for SqliteJournal {
     async fn survey(&self) -> Result<Survey, StoreError> {
         let now = self.now().as_micros();
         self.look(move |conn, sql| {
-            let nodes = all(conn, &sql.nodes, [now], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            let node = |(owner, knows): (String, String)| {
-                let knows = serde_json::from_str(&knows);
-                let knows = knows.map_err(|error| StoreError::Refused(error.into()))?;
-                Ok(NodeSeen { owner, knows })
-            };
-            Ok(Survey {
-                nodes: nodes.into_iter().map(node).collect::<Result<_, StoreError>>()?,
-                cursors: all(conn, &sql.cursors, [], cursor)?,
-            })
+            let nodes = all(conn, &sql.nodes, [now], |row| {
+                let knows: String = row.get(1)?;
+                let knows = serde_json::from_str(&knows).map_err(|error| out_of_range(1, error))?;
+                Ok(NodeSeen::restore(row.get(0)?, knows, row.get(2)?, row.get(3)?))
+            })?;
+            Ok(Survey { nodes, cursors: all(conn, &sql.cursors, [], cursor)? })
         })
         .await
     }

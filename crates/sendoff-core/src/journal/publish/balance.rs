@@ -1,4 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// How pairs are shared between nodes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -10,11 +11,39 @@ pub enum Leadership {
     Global,
 }
 
-/// A node that is alive.
+/// How sure it is that a node works, the surest last. The list of nodes does not say: one that died a
+/// moment ago is in it until its lease has run out, and has nothing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    /// It came and was not heard of again, has missed two renewals, or left a pair to nobody that it
+    /// should have taken.
+    Doubtful,
+    /// It has renewed its lease since it came, and lately.
+    Heard,
+    /// The same, for as long as its death may go unnoticed.
+    Steady,
+}
+
+impl Standing {
+    /// What is known of a node that was heard of last so long after it came, and so long ago.
+    pub fn of(lived: Duration, silent: Duration, renew: Duration, lease: Duration) -> Self {
+        if silent >= renew * 2 || lived < renew / 2 {
+            Self::Doubtful
+        } else if lived < lease {
+            Self::Heard
+        } else {
+            Self::Steady
+        }
+    }
+}
+
+/// A node that is alive, as far as its lease says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     /// The pairs it has publishers for, by their keys.
     pub knows: BTreeSet<i64>,
+    /// How sure it is that it works.
+    pub standing: Standing,
 }
 
 /// A pair, and who has it.
@@ -22,8 +51,28 @@ pub struct Node {
 pub struct Seat {
     /// The pair's key.
     pub key: i64,
-    /// Which of the nodes leads it; none where nobody does who is alive.
-    pub leader: Option<usize>,
+    /// Who leads it.
+    pub lead: Lead,
+}
+
+/// Who leads a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lead {
+    /// Nobody who is alive.
+    Free,
+    /// Nobody, for longer than whoever should take it needs for that.
+    Overdue,
+    /// This one of the nodes.
+    By(usize),
+}
+
+impl Lead {
+    fn leader(self) -> Option<usize> {
+        match self {
+            Self::Free | Self::Overdue => None,
+            Self::By(leader) => Some(leader),
+        }
+    }
 }
 
 /// What one node has to do about it.
@@ -33,6 +82,8 @@ pub struct Plan {
     pub take: Vec<usize>,
     /// Seats to give up, so that somebody else can take them.
     pub give: Vec<usize>,
+    /// Nodes that should have taken what is overdue. Whatever their lease says, they are doubtful.
+    pub late: BTreeSet<usize>,
 }
 
 /// Who should lead what. `nodes` are those alive, the oldest first; `me` is one of them.
@@ -40,34 +91,55 @@ pub struct Plan {
 /// Every node that sees the same decides the same and carries out its own part. As few pairs move as
 /// it takes: one is given up only to a node that would still have fewer. Where nodes see different
 /// things the store's comparisons decide, and the next round mends it.
+///
+/// Pairs go to those of the nodes that are surest to work; whoever crashes at each start never becomes
+/// one of them while another is there. A pair that is overdue is for whoever sees it, so that none
+/// waits for somebody who does not take it.
 pub fn balance(leadership: Leadership, nodes: &[Node], seats: &[Seat], me: usize) -> Plan {
     let assigned = match leadership {
         Leadership::PerPair => evenly(nodes, seats),
-        Leadership::Global => {
-            let first = |seat: &Seat| nodes.iter().position(|node| node.knows.contains(&seat.key));
-            seats.iter().map(first).collect()
-        }
+        Leadership::Global => seats.iter().map(|seat| first(nodes, seat)).collect(),
     };
     let mut plan = Plan::default();
     for (at, (seat, to)) in seats.iter().zip(assigned).enumerate() {
-        match (seat.leader, to) {
-            (None, Some(to)) if to == me => plan.take.push(at),
-            (Some(leader), Some(to)) if leader == me && to != me => plan.give.push(at),
+        match seat.lead {
+            Lead::Free if to == Some(me) => plan.take.push(at),
+            Lead::Overdue if nodes[me].knows.contains(&seat.key) => {
+                plan.take.push(at);
+                plan.late.extend(to.filter(|to| *to != me));
+            }
+            Lead::By(leader) if leader == me && to.is_some_and(|to| to != me) => plan.give.push(at),
             _ => {}
         }
     }
     plan
 }
 
+/// Those that know a pair and are the surest to work, the oldest first.
+fn able(nodes: &[Node], key: i64) -> impl Iterator<Item = usize> {
+    let knowing = (0..nodes.len()).filter(move |&node| nodes[node].knows.contains(&key));
+    let surest = knowing.clone().map(|node| nodes[node].standing).max();
+    knowing.filter(move |&node| Some(nodes[node].standing) == surest)
+}
+
+/// The oldest. Whoever leads makes way only for one that is older and no less sure to work.
+fn first(nodes: &[Node], seat: &Seat) -> Option<usize> {
+    let Some(leader) = seat.lead.leader() else { return able(nodes, seat.key).next() };
+    let better = |node: &usize| {
+        let Node { knows, standing } = &nodes[*node];
+        knows.contains(&seat.key) && *standing >= nodes[leader].standing
+    };
+    Some((0..leader).find(better).unwrap_or(leader))
+}
+
 fn evenly(nodes: &[Node], seats: &[Seat]) -> Vec<Option<usize>> {
-    let mut assigned: Vec<_> = seats.iter().map(|seat| seat.leader).collect();
+    let mut assigned: Vec<_> = seats.iter().map(|seat| seat.lead.leader()).collect();
     let mut load: BTreeMap<usize, usize> = (0..nodes.len()).map(|node| (node, 0)).collect();
     for leader in assigned.iter().flatten() {
         *load.entry(*leader).or_default() += 1;
     }
     let least = |load: &BTreeMap<usize, usize>, key: i64| {
-        let knowing = (0..nodes.len()).filter(|&node| nodes[node].knows.contains(&key));
-        knowing.min_by_key(|node| (load[node], *node))
+        able(nodes, key).min_by_key(|node| (load[node], *node))
     };
     // What nobody has first: it must not wait for anybody to give anything up.
     for (seat, to) in seats.iter().zip(&mut assigned).filter(|(_, to)| to.is_none()) {
@@ -77,7 +149,7 @@ fn evenly(nodes: &[Node], seats: &[Seat]) -> Vec<Option<usize>> {
         }
     }
     for (seat, to) in seats.iter().zip(&mut assigned) {
-        if let (Some(from), Some(other)) = (seat.leader, least(&load, seat.key))
+        if let (Lead::By(from), Some(other)) = (seat.lead, least(&load, seat.key))
             && load[&other] + 1 < load[&from]
         {
             *load.entry(from).or_default() -= 1;
@@ -95,11 +167,20 @@ mod tests {
     use super::*;
 
     fn nodes(count: usize, pairs: i64) -> Vec<Node> {
-        (0..count).map(|_| Node { knows: (0..pairs).collect() }).collect()
+        (0..count).map(|_| node(Standing::Steady, pairs)).collect()
+    }
+
+    fn node(standing: Standing, pairs: i64) -> Node {
+        Node { knows: (0..pairs).collect(), standing }
     }
 
     fn seats(leaders: &[Option<usize>]) -> Vec<Seat> {
-        leaders.iter().zip(0..).map(|(&leader, key)| Seat { key, leader }).collect()
+        let lead = |leader: &Option<usize>| leader.map_or(Lead::Free, Lead::By);
+        leaders.iter().zip(0..).map(|(leader, key)| Seat { key, lead: lead(leader) }).collect()
+    }
+
+    fn led_by(seats: &[Seat], node: usize) -> usize {
+        seats.iter().filter(|seat| seat.lead == Lead::By(node)).count()
     }
 
     /// Every node carries out its part of one round.
@@ -107,8 +188,8 @@ mod tests {
         let mut after = seats.to_vec();
         for me in 0..nodes.len() {
             let plan = balance(leadership, nodes, seats, me);
-            plan.take.iter().for_each(|&at| after[at].leader = Some(me));
-            plan.give.iter().for_each(|&at| after[at].leader = None);
+            plan.take.iter().for_each(|&at| after[at].lead = Lead::By(me));
+            plan.give.iter().for_each(|&at| after[at].lead = Lead::Free);
         }
         after
     }
@@ -122,18 +203,18 @@ mod tests {
         assert_eq!((plan.give.len(), plan.take.len()), (5, 0));
         let shared =
             round(Leadership::PerPair, &nodes, &round(Leadership::PerPair, &nodes, &alone));
-        assert_eq!(shared.iter().filter(|seat| seat.leader == Some(1)).count(), 5);
+        assert_eq!(led_by(&shared, 1), 5);
         assert_eq!(round(Leadership::PerPair, &nodes, &shared), shared, "and stays");
     }
 
     /// In a rolling deploy the old node does not know the new pair.
     #[test]
     fn a_pair_goes_only_to_who_knows_it() {
-        let known = [Node { knows: BTreeSet::from([0]) }, Node { knows: BTreeSet::from([0, 1]) }];
+        let known = [node(Standing::Steady, 1), node(Standing::Heard, 2)];
         let all = seats(&[None, None]);
         let shared = round(Leadership::PerPair, &known, &all);
-        assert_eq!(shared.iter().map(|seat| seat.leader).collect::<Vec<_>>(), [Some(0), Some(1)]);
-        let nobody = [Seat { key: 9, leader: None }];
+        assert_eq!(shared, seats(&[Some(0), Some(1)]));
+        let nobody = [Seat { key: 9, lead: Lead::Free }, Seat { key: 9, lead: Lead::Overdue }];
         assert_eq!(balance(Leadership::PerPair, &known, &nobody, 0), Plan::default());
     }
 
@@ -141,8 +222,77 @@ mod tests {
     fn one_leads_all_while_it_is_there() {
         let nodes = nodes(3, 4);
         let shared = round(Leadership::Global, &nodes, &seats(&[None; 4]));
-        assert!(shared.iter().all(|seat| seat.leader == Some(0)));
+        assert_eq!(led_by(&shared, 0), 4);
         assert_eq!(round(Leadership::Global, &nodes, &shared), shared);
+    }
+
+    /// One that has just begun to be steady and an older one that is not yet, by a beat.
+    #[test]
+    fn who_leads_all_makes_way_for_none_that_is_less_sure_to_work() {
+        let two = [node(Standing::Heard, 2), node(Standing::Steady, 2)];
+        for (all, moves) in [([Some(1); 2], false), ([Some(0); 2], false), ([None; 2], true)] {
+            let after = round(Leadership::Global, &two, &seats(&all));
+            assert_eq!(after != seats(&all), moves, "{all:?}");
+            assert!(!moves || led_by(&after, 1) == 2);
+        }
+        let back = round(Leadership::Global, &nodes(2, 2), &seats(&[Some(1); 2]));
+        assert_eq!(back, seats(&[None; 2]), "the older one is as sure by now");
+    }
+
+    #[test]
+    fn a_node_is_believed_in_when_it_was_heard_of_for_a_lease_and_lately() {
+        let ms = Duration::from_millis;
+        let standing = |lived, silent| Standing::of(ms(lived), ms(silent), ms(500), ms(10_000));
+        assert_eq!(standing(0, 0), Standing::Doubtful, "it came");
+        assert_eq!(standing(500, 0), Standing::Heard);
+        assert_eq!(standing(9_999, 999), Standing::Heard);
+        assert_eq!(standing(10_000, 999), Standing::Steady);
+        assert_eq!(standing(100_000, 1_000), Standing::Doubtful, "two renewals are missing");
+    }
+
+    /// Holds J12: a process that crashes at each start leaves a name in the list for a lease each time.
+    #[test]
+    fn pairs_are_neither_given_to_nor_kept_for_those_that_only_came() {
+        let mut all = nodes(1, 10);
+        all.extend((0..20).map(|_| node(Standing::Doubtful, 10)));
+        for ghost in [Standing::Doubtful, Standing::Heard] {
+            all[20].standing = ghost;
+            let mine = seats(&[Some(0); 10]);
+            assert_eq!(balance(Leadership::PerPair, &all, &mine, 0), Plan::default());
+            let free = balance(Leadership::PerPair, &all, &seats(&[None; 10]), 0);
+            assert_eq!(free.take.len(), 10, "whoever works takes all of them at once");
+        }
+    }
+
+    /// Where nobody has been there for long, whoever was heard of shares; where nobody was, all do.
+    #[test]
+    fn a_young_cluster_shares_at_once() {
+        let young = [Standing::Heard, Standing::Doubtful, Standing::Heard];
+        let young = young.map(|standing| node(standing, 10));
+        let shared = round(Leadership::PerPair, &young, &seats(&[None; 10]));
+        assert_eq!([0, 1, 2].map(|node| led_by(&shared, node)), [5, 0, 5]);
+        let new = [Standing::Doubtful; 2].map(|standing| node(standing, 10));
+        let shared = round(Leadership::PerPair, &new, &seats(&[None; 10]));
+        assert_eq!([0, 1].map(|node| led_by(&shared, node)), [5, 5]);
+    }
+
+    /// Holds J12: whatever the list says of whoever should have taken it.
+    #[test]
+    fn what_is_overdue_is_for_whoever_sees_it_and_who_left_it_is_doubtful() {
+        let mut all = nodes(2, 3);
+        let mut now = seats(&[Some(0), Some(0), None]);
+        now[2].lead = Lead::Overdue;
+        for (leadership, should) in [(Leadership::PerPair, 1), (Leadership::Global, 0)] {
+            for me in 0..2 {
+                let plan = balance(leadership, &all, &now, me);
+                assert_eq!(plan.take, [2]);
+                assert_eq!(plan.late.contains(&should), me != should, "{leadership:?}, {me}");
+                assert!(!plan.late.contains(&(1 - should)));
+            }
+        }
+        all[1].standing = Standing::Doubtful;
+        now[2].lead = Lead::By(0);
+        assert_eq!(balance(Leadership::PerPair, &all, &now, 0), Plan::default(), "it stays");
     }
 
     proptest! {
@@ -157,8 +307,7 @@ mod tests {
             for _ in 0..3 {
                 now = round(Leadership::PerPair, &nodes, &now);
             }
-            let load = |node| now.iter().filter(|seat| seat.leader == Some(node)).count();
-            let loads: Vec<_> = (0..count).map(load).collect();
+            let loads: Vec<_> = (0..count).map(|node| led_by(&now, node)).collect();
             prop_assert_eq!(loads.iter().sum::<usize>(), now.len());
             let (least, most) = (loads.iter().min().unwrap(), loads.iter().max().unwrap());
             prop_assert!(most - least <= 1, "{loads:?}");

@@ -6,7 +6,7 @@ mod idle;
 mod pair;
 mod poison;
 
-pub use balance::{Leadership, Node, Plan, Seat, balance};
+pub use balance::{Lead, Leadership, Node, Plan, Seat, Standing, balance};
 pub use idle::IdleBackoff;
 pub use pair::{CursorStatus, PairId, UnknownCursorStatus};
 pub use poison::{Poison, Run, Step, after_failed_run};

@@ -30,6 +30,7 @@ pub(in crate::journal) struct Desk {
 #[derive(Debug)]
 struct Node {
     card: NodeCard,
+    came_at: Timestamp,
     beat_at: Timestamp,
     /// Whether its session is there.
     session: bool,
@@ -101,10 +102,12 @@ impl PublishStore for MemoryJournal {
     async fn join(&self, card: &NodeCard) -> Result<Box<dyn Membership>, StoreError> {
         let mut desk = self.desk();
         let beat_at = desk.now();
+        let before = desk.nodes.values().find(|node| node.card.owner == card.owner);
+        let came_at = before.map_or(beat_at, |node| node.came_at);
         desk.nodes.retain(|_, node| node.card.owner != card.owner);
         desk.joined += 1;
         let number = desk.joined;
-        desk.nodes.insert(number, Node { card: card.clone(), beat_at, session: true });
+        desk.nodes.insert(number, Node { card: card.clone(), came_at, beat_at, session: true });
         Ok(Box::new(MemoryMember { journal: self.clone(), number }))
     }
 
@@ -115,6 +118,8 @@ impl PublishStore for MemoryJournal {
         let seen = |node: &Node| NodeSeen {
             owner: node.card.owner.to_string(),
             knows: node.card.knows.clone(),
+            lived: node.beat_at.since(node.came_at),
+            silent: now.since(node.beat_at),
         };
         Ok(Survey {
             nodes: alive.map(seen).collect(),

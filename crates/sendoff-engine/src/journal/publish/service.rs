@@ -118,6 +118,7 @@ impl<S: PublishStore> PublishingBuilder<S> {
                 publisher,
                 options,
                 held: None,
+                free: None,
                 busy: false,
                 due: Instant::now(),
                 poll_at: Instant::now(),

@@ -180,13 +180,25 @@ pub struct Survey {
     pub cursors: Vec<Cursor>,
 }
 
-/// A node that is alive.
+/// A node that is alive, as far as its lease says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeSeen {
     /// Its name and incarnation.
     pub owner: String,
     /// The keys of the pairs it knows.
     pub knows: BTreeSet<i64>,
+    /// From when it came until it last said that it is alive, by the store's clock.
+    pub lived: Duration,
+    /// Since then.
+    pub silent: Duration,
+}
+
+impl NodeSeen {
+    /// From what a database answers: times in microseconds, below zero where its clock stepped back.
+    pub fn restore(owner: String, knows: BTreeSet<i64>, lived: i64, silent: i64) -> Self {
+        let time = |micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0));
+        Self { owner, knows, lived: time(lived), silent: time(silent) }
+    }
 }
 
 /// Where a pair is.

@@ -4,6 +4,7 @@
 mod failing;
 mod idle;
 mod lagging;
+mod leading;
 mod lost;
 mod operated;
 mod shaky;

@@ -5,17 +5,18 @@ use std::env;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sendoff_core::journal::{Fact, Recorded, Topic};
 use sendoff_engine::journal::Journal;
 use sendoff_engine::journal::publish::{
-    Change, FnPublisher, NodeCard, PairOptions, PublishOptions, PublishStore, Publishing, Which,
+    Change, FnPublisher, NodeCard, PairOptions, PublishOptions, PublishStore, Publishing,
+    PublishingBuilder, Which,
 };
 use sendoff_engine::store::StoreError;
 use sendoff_sqlite::{SqliteJournal, SqliteOptions};
 use sendoff_testkit::clock::ManualClock;
-use sendoff_testkit::journal::Latch;
+use sendoff_testkit::journal::{Latch, Rounds};
 use sendoff_testkit::wait::eventually;
 use tempfile::TempDir;
 
@@ -150,5 +151,70 @@ async fn a_killed_process_is_replaced_when_its_lease_ran_out() {
     latch.wait_for(1).await;
     assert_eq!(latch.positions(), [6], "it goes on where the other was");
     assert_eq!(node.statistics().failovers, 1);
+    node.close().await;
+}
+
+/// Publishers of a node that has several pairs.
+const NAMES: [&str; 4] = ["p", "q", "r", "s"];
+
+/// Not a test of its own: this program again, as a node that is killed as soon as it came.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doomed() {
+    let Ok(path) = env::var("SENDOFF_TEST_DOOMED") else { return };
+    let journal = Journal::new(SqliteJournal::open(path).await.unwrap());
+    let latches = NAMES.map(Latch::new);
+    let _node = several(&journal, &latches).start().await.unwrap();
+    std::future::pending().await
+}
+
+fn several(
+    journal: &Journal<SqliteJournal>,
+    latches: &[Latch],
+) -> PublishingBuilder<SqliteJournal> {
+    let add = |builder: PublishingBuilder<SqliteJournal>, latch: &Latch| {
+        builder.pair_with(&everything(), latch.publisher(), often())
+    };
+    latches.iter().fold(Publishing::builder(journal).options(options()), add)
+}
+
+/// Holds J12: a process that crashes at each start is in the list of nodes for a lease each time, and
+/// nothing waits for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_crashes_at_each_start_keeps_no_pair_idle() {
+    let file = File::open().await;
+    let (latches, rounds) = (NAMES.map(Latch::new), Rounds::new());
+    let node = several(&file.journal, &latches).metrics(rounds.clone()).start().await.unwrap();
+    eventually("it leads all", async || node.statistics().leading == NAMES.len()).await;
+    let lived = async || file.journal.store().survey().await.unwrap().nodes[0].lived;
+    eventually("it is there for long", async || lived().await >= options().lease).await;
+    let (mut longest, mut known) = (Duration::ZERO, 0);
+    for count in 1..=8 {
+        let mut child = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "journal::publish::doomed"])
+            .env("SENDOFF_TEST_DOOMED", file.folder.path().join("a.db"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        eventually("it came", async || {
+            let came: i64 = {
+                let conn = file.journal.store().connect().unwrap();
+                conn.query_row("select count(*) from journal_node", [], |row| row.get(0)).unwrap()
+            };
+            std::mem::replace(&mut known, came) < came && came > 1
+        })
+        .await;
+        child.kill().unwrap();
+        child.wait().unwrap();
+        file.journal.append([Fact::builder(("moved", "{}"))]).await.unwrap();
+        let began = Instant::now();
+        for latch in &latches {
+            latch.wait_for(count).await;
+        }
+        longest = longest.max(began.elapsed());
+    }
+    let values = rounds.counters.values();
+    let gave: u64 = values.pairs.values().map(|pair| pair.gave).sum();
+    assert_eq!(gave, 0, "the longest wait was {longest:?}");
     node.close().await;
 }

@@ -80,6 +80,8 @@ pub(super) struct Node<S> {
     /// When the last taking ended, however it did.
     took_at: Instant,
     give_not_before: Instant,
+    /// Nodes that left pairs to nobody that they should have taken, and until when that counts.
+    late: BTreeMap<String, Instant>,
     asking: bool,
     ask_not_before: Instant,
     origin: Instant,
@@ -122,6 +124,7 @@ impl<S: PublishStore> Node<S> {
             taking: false,
             took_at: now,
             give_not_before: now,
+            late: BTreeMap::new(),
             asking: false,
             ask_not_before: now,
             origin: now,
