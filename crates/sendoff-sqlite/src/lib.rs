@@ -44,6 +44,7 @@ mod claim;
 mod connect;
 mod durable;
 mod error;
+mod file;
 mod inspect;
 mod journal;
 mod locked;
@@ -54,8 +55,10 @@ mod schema;
 mod settle;
 mod sql;
 mod store;
+mod wal;
 mod writer;
 
+pub use file::FileLost;
 pub use journal::SqliteJournal;
 pub use options::{Retention, SqliteOptions, Synchronous};
 pub use store::SqliteStore;

@@ -40,7 +40,7 @@ impl LockConnection {
         let open = || async {
             let (path, busy_timeout) = (store.path().to_owned(), store.busy_timeout());
             let open = move || connect(&path, Missing::Refuse, busy_timeout, Synchronous::Normal);
-            Writer::start(open).await.map(Arc::new)
+            Writer::start(Arc::clone(store.file()), busy_timeout, open).await.map(Arc::new)
         };
         self.writer.get_or_try_init(open).await
     }

@@ -12,6 +12,7 @@ use sendoff_engine::store::{StoreError, WakeStore};
 use crate::connect::{Missing, connect};
 use crate::durable::Durability;
 use crate::error::failed;
+use crate::file::DatabaseFile;
 use crate::locked::LockConnection;
 use crate::options::{self, Retention, SqliteOptions, Synchronous};
 use crate::schema;
@@ -27,6 +28,7 @@ pub struct SqliteStore(Arc<Shared>);
 
 struct Shared {
     path: PathBuf,
+    file: Arc<DatabaseFile>,
     options: SqliteOptions,
     sql: Arc<Sql>,
     writer: Writer,
@@ -64,9 +66,10 @@ impl SqliteStore {
         options::check_path(&path)?;
         options.check()?;
         let sql = Arc::new(Sql::load(options.prefix.as_ref()));
+        let file = Arc::new(DatabaseFile::at(&path));
         let writer = {
             let (path, sql, busy_timeout) = (path.clone(), Arc::clone(&sql), options.busy_timeout);
-            Writer::start(move || {
+            Writer::start(Arc::clone(&file), busy_timeout, move || {
                 // Claims and settlements lost to a power failure only cause another delivery, so
                 // they need not wait for the disk.
                 if missing == Missing::Refuse {
@@ -80,7 +83,7 @@ impl SqliteStore {
         };
         let (locks, walked) = (LockConnection::new(), AtomicI64::new(0));
         let durability = Durability::new(options.synchronous);
-        Ok(Self(Arc::new(Shared { path, options, sql, writer, locks, walked, durability })))
+        Ok(Self(Arc::new(Shared { path, file, options, sql, writer, locks, walked, durability })))
     }
 
     /// Opens the file a URL names: `sqlite:relative/path` or `sqlite:///absolute/path`.
@@ -137,8 +140,16 @@ impl SqliteStore {
         self.0.writer.close().await;
     }
 
+    /// Whether the store is open, and its file where it was.
     pub(crate) fn check_open(&self) -> Result<(), StoreError> {
-        if self.0.writer.is_closed() { Err(StoreError::Closed) } else { Ok(()) }
+        if self.0.writer.is_closed() {
+            return Err(StoreError::Closed);
+        }
+        Ok(self.0.file.check()?)
+    }
+
+    pub(crate) fn file(&self) -> &Arc<DatabaseFile> {
+        &self.0.file
     }
 
     pub(crate) fn sql(&self) -> &Arc<Sql> {

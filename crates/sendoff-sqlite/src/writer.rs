@@ -3,12 +3,16 @@
 //! SQLite has one writer at a time whatever we do; one thread of ours queues for that lock instead of
 //! many, and an async caller never blocks.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use rusqlite::Connection;
 use sendoff_engine::store::StoreError;
 use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::file::DatabaseFile;
+use crate::wal::Wal;
 
 /// Calls that may wait for the thread; more make their callers wait.
 const QUEUED_CALLS: usize = 256;
@@ -19,21 +23,31 @@ type Call = Box<dyn FnOnce(&mut Connection) + Send>;
 #[derive(Debug)]
 pub(crate) struct Writer {
     calls: Mutex<Option<mpsc::Sender<Call>>>,
+    file: Arc<DatabaseFile>,
     ended: watch::Receiver<()>,
 }
 
 impl Writer {
-    /// Starts the thread, which opens its connection with `open`.
+    /// Starts the thread, which opens its connection to the file with `open`. Between its calls it sees
+    /// to the file's log.
     pub(crate) async fn start(
+        file: Arc<DatabaseFile>,
+        busy_timeout: Duration,
         open: impl FnOnce() -> Result<Connection, StoreError> + Send + 'static,
     ) -> Result<Self, StoreError> {
         let (calls, mut queue) = mpsc::channel::<Call>(QUEUED_CALLS);
         let (ended_guard, ended) = watch::channel(());
         let (ready, opened) = oneshot::channel();
+        let mut wal = Wal::new(file.log(), busy_timeout);
+        let at = Arc::clone(&file);
         let run = move || {
             // Dropped last, so that whoever waits for the end finds the connection closed.
             let _ended = ended_guard;
-            let mut conn = match open() {
+            let opened = open().and_then(|conn| {
+                at.opened()?;
+                Ok(conn)
+            });
+            let mut conn = match opened {
                 Ok(conn) => conn,
                 Err(error) => {
                     let _ = ready.send(Err(error));
@@ -45,6 +59,7 @@ impl Writer {
             }
             while let Some(call) = queue.blocking_recv() {
                 call(&mut conn);
+                wal.tend(&conn);
             }
         };
         thread::Builder::new()
@@ -52,10 +67,10 @@ impl Writer {
             .spawn(run)
             .map_err(|error| StoreError::Unavailable(error.into()))?;
         opened.await.map_err(|_| StoreError::Closed)??;
-        Ok(Self { calls: Mutex::new(Some(calls)), ended })
+        Ok(Self { calls: Mutex::new(Some(calls)), file, ended })
     }
 
-    /// Runs `work` on the connection.
+    /// Runs `work` on the connection, if its file is still where it was.
     ///
     /// Dropping the future takes the call back if it has not begun; one that has begun runs whole.
     pub(crate) async fn call<T: Send + 'static>(
@@ -64,10 +79,12 @@ impl Writer {
     ) -> Result<T, StoreError> {
         let calls = self.calls().ok_or(StoreError::Closed)?;
         let (reply, answer) = oneshot::channel();
+        let file = Arc::clone(&self.file);
         let call: Call = Box::new(move |conn| {
             if !reply.is_closed() {
                 // A caller who left meanwhile learns nothing; the rows say what was done.
-                let _ = reply.send(work(conn));
+                let _ =
+                    reply.send(file.check().map_err(StoreError::from).and_then(|()| work(conn)));
             }
         });
         calls.send(call).await.map_err(|_| StoreError::Closed)?;

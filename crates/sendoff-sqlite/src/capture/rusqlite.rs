@@ -10,6 +10,7 @@ use sendoff_engine::store::{Born, NewRow};
 
 use super::{RELEASE, ROLL_BACK, ROWS_PER_STATEMENT, SAVEPOINT};
 use crate::durable::PRAGMA;
+use crate::file::unwritable;
 use crate::rows::Draft;
 use crate::store::SqliteStore;
 
@@ -145,7 +146,7 @@ fn insert(
     conn: &Connection,
     rows: &[NewRow],
 ) -> Result<Vec<Born>, WriteError> {
-    store.check_open().map_err(|_| WriteError::Closed)?;
+    store.check_open().map_err(unwritable)?;
     check_transaction(conn)?;
     warn_of(store, conn).map_err(refused)?;
     let now = store.now();

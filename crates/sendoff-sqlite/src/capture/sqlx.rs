@@ -11,6 +11,7 @@ use sendoff_engine::store::{Born, NewRow};
 
 use super::ROWS_PER_STATEMENT;
 use crate::durable::PRAGMA;
+use crate::file::unwritable;
 use crate::rows::Draft;
 use crate::store::SqliteStore;
 
@@ -23,7 +24,7 @@ impl<'c> Capture<Transaction<'c, Sqlite>> for SqliteStore {
         tx: &mut Transaction<'c, Sqlite>,
         rows: &[NewRow],
     ) -> Result<Vec<Born>, WriteError> {
-        self.check_open().map_err(|_| WriteError::Closed)?;
+        self.check_open().map_err(unwritable)?;
         check_transaction(tx).await?;
         warn_of(self, tx).await.map_err(refused)?;
         let now = self.now();

@@ -21,6 +21,7 @@ use super::sql::Sql;
 use crate::connect::{Missing, connect};
 use crate::durable::Durability;
 use crate::error::failed;
+use crate::file::DatabaseFile;
 use crate::options::{self, SqliteOptions, Synchronous};
 use crate::schema;
 use crate::writer::Writer;
@@ -34,6 +35,7 @@ pub struct SqliteJournal(Arc<Shared>);
 
 struct Shared {
     path: PathBuf,
+    file: Arc<DatabaseFile>,
     options: SqliteOptions,
     sql: Arc<Sql>,
     /// Appends.
@@ -100,10 +102,14 @@ impl SqliteJournal {
                 Ok(conn)
             }
         };
-        let writer = Writer::start(opened(missing)).await?;
-        let reader = Writer::start(opened(Missing::Refuse)).await?;
+        let file = Arc::new(DatabaseFile::at(&path));
+        let start =
+            |missing| Writer::start(Arc::clone(&file), options.busy_timeout, opened(missing));
+        let writer = start(missing).await?;
+        let reader = start(Missing::Refuse).await?;
         let (desk, durability) = (OnceCell::new(), Durability::new(options.synchronous));
-        Ok(Self(Arc::new(Shared { path, options, sql, writer, reader, desk, durability })))
+        let shared = Shared { path, file, options, sql, writer, reader, desk, durability };
+        Ok(Self(Arc::new(shared)))
     }
 
     /// A connection of the application's own to the same file.
@@ -127,8 +133,12 @@ impl SqliteJournal {
         }
     }
 
+    /// Whether the journal is open, and its file where it was.
     pub(super) fn check_open(&self) -> Result<(), StoreError> {
-        if self.0.writer.is_closed() { Err(StoreError::Closed) } else { Ok(()) }
+        if self.0.writer.is_closed() {
+            return Err(StoreError::Closed);
+        }
+        Ok(self.0.file.check()?)
     }
 
     pub(super) fn sql(&self) -> &Sql {
@@ -167,7 +177,7 @@ impl SqliteJournal {
         let open = || {
             let (path, busy_timeout) = (self.0.path.clone(), self.0.options.busy_timeout);
             let open = move || connect(&path, Missing::Refuse, busy_timeout, Synchronous::Normal);
-            Writer::start(open)
+            Writer::start(Arc::clone(&self.0.file), busy_timeout, open)
         };
         self.0.desk.get_or_try_init(open).await
     }

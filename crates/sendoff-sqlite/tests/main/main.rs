@@ -6,9 +6,11 @@ mod claim;
 mod journal;
 mod open;
 mod outbox;
+mod replaced;
 mod retain;
 mod schema;
 mod settle;
 #[cfg(feature = "sqlx")]
 mod sqlx;
 mod suites;
+mod wal;
