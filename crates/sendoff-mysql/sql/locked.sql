@@ -1,13 +1,20 @@
--- locked: the rows that `lock_visible` locked, in its transaction.
--- Guarantee: they are as they were when they were locked. Index: primary key, forced by a join.
+-- locked: the rows that `lock_visible` noted, locked until the end of the transaction; begins it.
+-- Guarantee: two transactions never get the same row; one that somebody else took meanwhile, or has
+-- locked, is left out. Locks nothing but these rows, by their key: neither an entry of another index nor
+-- any row beside them. Nothing is written; a holder who vanished is told of. The table of counters, which
+-- the settlement will write, is asked for first, so that nothing is delivered that could not be settled
+-- because somebody keeps writers out of it; reading rows for update asks for theirs. Answers how many
+-- were noted, then the rows. Index: primary key, forced by a join.
+start transaction;
+select 1 from sendoff.outbox_tally_delta where false for update;
+select @sendoff_seen;
 select e.event_id, e.event_type, e.aggregate_type, e.aggregate_id, e.tenant_id, e.ordering_key,
        e.content_type, e.occurred_at, e.headers, e.payload,
-       e.attempts, s.was_due, e.created_at, e.due_at, s.lost, cast(@sendoff_at as datetime(6)), e.seq
+       e.attempts, e.due_at, e.created_at, e.due_at, e.locked_by is not null, utc_timestamp(6), e.seq
   from json_table(@sendoff_rows, '$[*]' columns (
-           id      char(32) path '$[0]',
-           seq     bigint   path '$[1]',
-           was_due char(26) path '$[2]',
-           lost    int      path '$[3]')) s
+           id  char(32) path '$[0]',
+           seq bigint   path '$[1]')) s
        straight_join sendoff.outbox_event e force index (primary)
            on e.event_id = unhex(s.id) and e.seq = s.seq
- where e.status in (0, 2)
+ where e.status in (0, 2) and e.due_at <= utc_timestamp(6)
+   for update /*!80001 of e */ skip locked

@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::connect::Connector;
 use crate::error::{failed, number, spoils_session};
-use crate::link::last_rows;
+use crate::link::{Tries, last_rows, results};
 use crate::rows;
 use crate::settle::{end_of, longest_error};
 use crate::sift::{Look, Take, Which};
@@ -32,12 +32,12 @@ impl LockSessions {
     }
 
     /// Begins a transaction with the first text of it; waits until there may be one more.
-    async fn begin(self: &Arc<Self>, text: &str) -> Result<(Transaction, Vec<Row>), StoreError> {
+    async fn begin(self: &Arc<Self>, text: &str) -> Result<(Transaction, Begun), StoreError> {
         let permit = self.permits.clone().acquire_owned().await.map_err(|_| StoreError::Closed)?;
         // The server may have ended those that lay idle; nothing was done on them yet.
         while let Some(mut conn) = self.next_idle() {
-            match last_rows(&mut conn, text).await {
-                Ok(rows) => return Ok((self.transaction(conn, permit), rows)),
+            match results(&mut conn, text).await {
+                Ok(all) => return Ok((self.transaction(conn, permit), Begun::of(all)?)),
                 Err(error) if number(&error).is_some_and(|number| !spoils_session(number)) => {
                     return Err(failed(error));
                 }
@@ -45,8 +45,8 @@ impl LockSessions {
             }
         }
         let mut conn = self.connector.open().await?;
-        let rows = last_rows(&mut conn, text).await.map_err(failed)?;
-        Ok((self.transaction(conn, permit), rows))
+        let all = results(&mut conn, text).await.map_err(failed)?;
+        Ok((self.transaction(conn, permit), Begun::of(all)?))
     }
 
     fn transaction(self: &Arc<Self>, conn: Conn, permit: OwnedSemaphorePermit) -> Transaction {
@@ -67,6 +67,22 @@ impl LockSessions {
     pub(crate) fn close(&self) {
         self.permits.close();
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// What a transaction began with.
+struct Begun {
+    /// How many rows were noted for it.
+    seen: i64,
+    /// Those that it locked.
+    rows: Vec<Row>,
+}
+
+impl Begun {
+    fn of(mut all: Vec<Vec<Row>>) -> Result<Self, StoreError> {
+        let rows = all.pop().unwrap_or_default();
+        let seen = all.pop().unwrap_or_default();
+        Ok(Self { seen: seen.first().map_or(Ok(0), |row| rows::integer(row, 0))?, rows })
     }
 }
 
@@ -126,8 +142,10 @@ impl LockStore for MysqlStore {
             from: lock.from,
             which: Which::Any,
         };
-        let sifted = self.sift(limit, look, lock).await?;
-        Ok(sifted.map(|Sifted { taken, cut }| Box::new(MysqlLocked { cut, ..taken }) as _))
+        let Some(Sifted { taken, cut }) = self.sift(limit, look, lock).await? else {
+            return Ok(None);
+        };
+        Ok(Some(Box::new(MysqlLocked { cut, ..taken })))
     }
 }
 
@@ -149,11 +167,18 @@ impl Take for Lock {
             ("passed", &Literal::other_ids(passed)),
         ]);
         let text = format!("{look};\n{}", store.sql().locked.text());
-        let (transaction, found) = store.locks().begin(&text).await?;
-        if found.is_empty() {
+        let mut tries = Tries::default();
+        let (transaction, found) = loop {
+            let (transaction, Begun { seen, rows }) = store.locks().begin(&text).await?;
+            if !rows.is_empty() {
+                break (transaction, rows);
+            }
             transaction.end("rollback").await?;
-            return Ok(None);
-        }
+            // Others were quicker with all that was seen; there may be more.
+            if seen == 0 || !tries.again() {
+                return Ok(None);
+            }
+        };
         let keys = found
             .iter()
             .map(|row| Ok((rows::id(row, 0)?, (rows::seq(row)?, rows::event_type(row).to_vec()))))

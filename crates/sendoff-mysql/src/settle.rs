@@ -1,4 +1,5 @@
 use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -7,7 +8,7 @@ use sendoff_core::{EventId, Status, Timestamp, Token, limits};
 use sendoff_engine::store::{
     Extended, Held, Outcome, SettleStore, Settled, Settlement, StoreError,
 };
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::claim::Tokens;
 use crate::options::Retention;
@@ -17,6 +18,25 @@ use crate::wire::{End, EndRows, Literal};
 
 /// How long a lock lasts that is soon gone.
 const PASSING: Duration = Duration::from_millis(5);
+
+/// For how long entries of an index are looked at as well, after one was waited for in vain.
+const WARY: Duration = Duration::from_secs(10);
+
+/// Whether somebody has locked entries of an index, and not their rows, which show nothing of it. A session
+/// that reads for update up to a bound has the first entry behind it on MariaDB.
+#[derive(Debug, Default)]
+pub(crate) struct Wary(Mutex<Option<Instant>>);
+
+impl Wary {
+    fn is_on(&self) -> bool {
+        let until = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        until.is_some_and(|until| Instant::now() < until)
+    }
+
+    fn set(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + WARY);
+    }
+}
 
 #[async_trait]
 impl SettleStore for MysqlStore {
@@ -50,10 +70,8 @@ impl SettleStore for MysqlStore {
         for held in holds {
             rows.held(held.id, held.by.token().due_at(), None);
         }
-        let lock = self.sql().lock.with(&[("rows", &rows.literal())]);
         let extend = self.sql().extend.with(&[("hold", &Literal::span(hold))]);
-        let text = format!("{lock};\n{extend};\ncommit;\n{}", self.sql().found.text());
-        let answer = self.links().settlements.query(&text).await?;
+        let answer = self.change_free(&rows, &format!("{extend};\n")).await?;
         let (found, missing) = split(&answer, holds.iter().copied())?;
         // By the database's clock: it said when it locked. It wrote the very same.
         let until = answer.first().map_or(Ok(Timestamp::now()), |row| rows::time(row, 1))?;
@@ -79,14 +97,32 @@ impl MysqlStore {
         for Settlement { held, outcome } in batch {
             rows.held(held.id, held.by.token().due_at(), Some(&end_of(outcome, cut)));
         }
-        let lock = self.sql().lock.with(&[("rows", &rows.literal())]);
         let ends = self.ends_text(batch.iter().map(|settlement| &settlement.outcome));
-        let found = self.sql().found.text();
-        let text = format!("{lock};\n{ends}commit;\n{found}");
-        let answer = self.links().settlements.query(&text).await?;
+        let answer = self.change_free(&rows, &ends).await?;
         let (found, missing) = split(&answer, batch.iter().map(|one| one.held))?;
         let applied = distinct(found.iter().map(|held| held.id));
         Ok(Settled { busy: self.busy(missing, &applied).await?, applied })
+    }
+
+    /// Changes the rows among these that nobody has locked, and answers which. Where something was waited
+    /// for in vain, it leaves out rows whose index entry somebody has, for a while: one such row must
+    /// not keep the others from what becomes of them (I11).
+    async fn change_free(&self, rows: &EndRows, change: &str) -> Result<Vec<Row>, StoreError> {
+        let (sql, rows) = (self.sql(), rows.literal());
+        let change = async |entry: &Literal, too: &Literal| {
+            let lock = sql.lock.with(&[("rows", &rows), ("entry", entry), ("too", too)]);
+            let text = format!("{lock};\n{change}commit;\n{}", sql.found.text());
+            self.links().settlements.query(&text).await
+        };
+        if !self.wary().is_on() {
+            let changed = change(&Literal::nothing(), &Literal::nothing()).await;
+            if !matches!(changed, Err(StoreError::Busy(_))) {
+                return changed;
+            }
+            self.wary().set();
+        }
+        let (entry, too) = (sql.lock_entry.text().to_owned(), ", d".to_owned());
+        change(&Literal::part(entry), &Literal::part(too)).await
     }
 
     /// What writes these outcomes to the rows that were noted, each statement with a semicolon behind it.
@@ -133,7 +169,11 @@ impl MysqlStore {
         let ids = Literal::ids(missing.iter().map(|held| held.id));
         let confirm = self.sql().confirm.with(&[("ids", &ids)]);
         let tokens = Tokens::of(&self.links().settlements.query(&confirm).await?)?;
-        Ok(distinct(missing.iter().filter(|held| tokens.proves(held)).map(|held| held.id)))
+        let busy = distinct(missing.iter().filter(|held| tokens.proves(held)).map(|held| held.id));
+        if !busy.is_empty() && self.wary().is_on() {
+            self.wary().set();
+        }
+        Ok(busy)
     }
 }
 

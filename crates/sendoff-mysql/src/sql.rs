@@ -170,6 +170,7 @@ statements!(
     journal_walk,
     journal_why,
     lock,
+    lock_entry,
     lock_visible,
     locked,
     no_duplicates,

@@ -10,6 +10,7 @@ use crate::locked::LockSessions;
 use crate::names::Names;
 use crate::options::{Layout, MysqlOptions, Retention};
 use crate::schema;
+use crate::settle::Wary;
 use crate::sql::Sql;
 
 /// An outbox in a MySQL or MariaDB database. Cheap to clone.
@@ -38,6 +39,7 @@ struct Shared {
     closed: AtomicBool,
     /// Rows that make statements fail.
     passed: PassedOver,
+    wary: Wary,
 }
 
 /// Apart, so that none waits for another.
@@ -86,6 +88,7 @@ impl MysqlStore {
             lost,
             closed: AtomicBool::new(false),
             passed: PassedOver::default(),
+            wary: Wary::default(),
         }));
         schema::check(&store).await?;
         Ok(store)
@@ -162,6 +165,10 @@ impl MysqlStore {
 
     pub(crate) fn passed(&self) -> &PassedOver {
         &self.0.passed
+    }
+
+    pub(crate) fn wary(&self) -> &Wary {
+        &self.0.wary
     }
 
     pub(crate) fn options(&self) -> &MysqlOptions {

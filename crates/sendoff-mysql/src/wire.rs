@@ -207,6 +207,11 @@ impl Literal {
         Self(format!("and e.event_type in ({})", Self::texts(types).0))
     }
 
+    /// In the place of a part that a statement does without.
+    pub(crate) fn nothing() -> Self {
+        Self(String::new())
+    }
+
     /// A part of a statement that was made of a file of ours.
     pub(crate) fn part(text: String) -> Self {
         Self(text)

@@ -6,14 +6,15 @@ use mysql_async::prelude::Queryable;
 use sendoff_core::partition::Period;
 use sendoff_core::{EventId, Status};
 use sendoff_engine::store::{
-    InspectStore, Lock, LockStore, Outcome, RetainStore, SettleStore, Settlement, StoreError,
+    Claim, ClaimStore, InspectStore, Lock, LockStore, Outcome, RetainStore, SettleStore,
+    Settlement, StoreError,
 };
 use sendoff_engine::{Outbox, OutboxConfig};
 use sendoff_mysql::{Layout, MysqlOptions};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::eventually;
 
-use crate::place::{MARIADB, MYSQL, Place, claim, due, event, hold_of, settle_one, write};
+use crate::place::{MARIADB, MYSQL, Place, by, claim, due, event, hold_of, settle_one, write};
 use crate::server::Server;
 
 /// Far longer than a statement takes.
@@ -146,6 +147,66 @@ async fn nothing_is_taken_under_locks_while_it_could_not_be_settled() {
     }
 }
 
+/// A batch takes fewer rows than it may; the row due next is somebody's hold, who extends and settles it
+/// while the handlers of the batch run, and waits for nothing.
+#[tokio::test]
+async fn a_locked_batch_has_nothing_locked_beside_its_rows() {
+    for (server, layout) in [
+        (MARIADB, Layout::Flat),
+        (MARIADB, Layout::Partitioned(Period::Day)),
+        (MYSQL, Layout::Flat),
+    ] {
+        let place = Place::on(server).await;
+        let lock_timeout = 3 * PROMPT;
+        let options = MysqlOptions { layout, lock_timeout, ..Default::default() };
+        let store = place.store_with(options).await;
+        let rows: Vec<_> = (0..5).map(|_| due(event())).collect();
+        write(&store, &mut place.conn().await, &rows).await;
+        let claimed = store.claim(&Claim { limit: 2, ..by("a") }).await.unwrap().rows;
+        let holds: Vec<_> = claimed.iter().map(hold_of).collect();
+        let mut batch = store.lock(&Lock { bytes: 4, ..Lock::new(10) }).await.unwrap().unwrap();
+        assert_eq!(batch.take().len(), 2, "as many as have four bytes");
+        let beside = async {
+            let extended = store.extend(&holds, Duration::from_secs(60)).await.unwrap();
+            assert_eq!((extended.held.len(), extended.busy.len()), (2, 0));
+            let ends: Vec<_> = extended.held.into_iter().map(done).collect();
+            let settled = store.settle(&ends).await.unwrap();
+            assert_eq!((settled.applied.len(), settled.busy.len()), (2, 0));
+            let mut rest = store.lock(&Lock::new(10)).await.unwrap().expect("what had no room");
+            assert_eq!(rest.take().len(), 1);
+        };
+        tokio::time::timeout(PROMPT, beside).await.expect("nobody waits for the batch");
+    }
+}
+
+/// Somebody has locked an entry of the index by which rows are due, and not its row: what waits for it
+/// is that row alone.
+#[tokio::test]
+async fn an_index_entry_that_somebody_has_locked_delays_its_own_row() {
+    let place = Place::new().await;
+    let lock_timeout = Duration::from_secs(1);
+    let store = place.store_with(MysqlOptions { lock_timeout, ..Default::default() }).await;
+    let rows: Vec<_> = (0..3).map(|_| due(event())).collect();
+    write(&store, &mut place.conn().await, &rows).await;
+    let holds: Vec<_> = claim(&store, "a").await.iter().map(hold_of).collect();
+    let mut somebody = place.conn().await;
+    // MariaDB keeps the lock on the first entry that it was not asked for.
+    let lock = "set session transaction isolation level read committed; begin;
+                select event_id, length(payload) from outbox_event force index (outbox_event_due)
+                 where due_at <= utc_timestamp(6) order by due_at, seq limit 10 for update";
+    somebody.query_drop(lock).await.unwrap();
+    let extended = store.extend(&holds, Duration::from_secs(60)).await.unwrap();
+    assert_eq!((extended.held.len(), extended.busy.len()), (2, 1));
+    let busy = *holds.iter().find(|held| extended.busy.contains(&held.id)).unwrap();
+    let batch: Vec<_> = extended.held.iter().copied().chain([busy]).map(done).collect();
+    let began = std::time::Instant::now();
+    let settled = store.settle(&batch).await.unwrap();
+    assert_eq!((settled.applied.len(), settled.busy), (2, vec![busy.id]));
+    assert!(began.elapsed() < lock_timeout, "it is known by now that somebody has one");
+    somebody.query_drop("rollback").await.unwrap();
+    assert!(settle_one(&store, busy, Outcome::Done).await);
+}
+
 /// A settlement of somebody else that has not ended, and whoever adds counters up, lock nothing that
 /// others need.
 #[tokio::test]
@@ -192,7 +253,9 @@ async fn a_locked_batch_whose_settlement_is_refused_leaves_everything_as_it_was(
         let place = Place::on(server).await;
         let store = place.store().await;
         write(&store, &mut place.conn().await, &[due(event()), due(event())]).await;
-        place.run("alter table outbox_tally_delta add constraint none check (count < 0)").await;
+        place
+            .run("alter table outbox_tally_delta add constraint none check (event_type = '')")
+            .await;
         let mut batch = store.lock(&Lock::new(10)).await.unwrap().unwrap();
         batch.keep_awake().await.unwrap();
         let rows = batch.take();

@@ -40,6 +40,8 @@ fn look(file: &str) -> String {
         .replace(":kind", "1")
         .replace(":since", "timestamp'1000-01-01 00:00:00'")
         .replace(":older_than", "0")
+        .replace(":entry", "")
+        .replace(":too", "")
         .replace(":list", "'[\"00000000000000000000000000000001\"]'")
         .replace(":ids", "x'00000000000000000000000000000001',x'00000000000000000000000000000002'")
 }
