@@ -37,6 +37,7 @@
 mod capture;
 mod claim;
 mod connect;
+mod durable;
 mod error;
 mod inspect;
 mod journal;

@@ -11,6 +11,7 @@ use sendoff_engine::store::{Claimed, Lock, LockStore, LockedRows, Outcome, Sifte
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::connect::Connector;
+use crate::durable;
 use crate::error::{failed, number, spoils_session};
 use crate::link::{Tries, last_rows, results};
 use crate::rows;
@@ -142,9 +143,13 @@ impl LockStore for MysqlStore {
             from: lock.from,
             which: Which::Any,
         };
-        let Some(Sifted { taken, cut }) = self.sift(limit, look, lock).await? else {
+        let Some(Sifted { mut taken, cut }) = self.sift(limit, look, lock).await? else {
             return Ok(None);
         };
+        // In another session, so that what is locked stays so. That the transaction is there behind it
+        // says that the server has not crashed meanwhile.
+        self.links().proofs.query(&durable::outbox(self.sql())).await?;
+        taken.transaction.run("do 0").await?;
         Ok(Some(Box::new(MysqlLocked { cut, ..taken })))
     }
 }

@@ -79,6 +79,7 @@ statements!(
     claimed,
     confirm,
     counts,
+    durable,
     #[cfg_attr(
         not(any(feature = "sea-orm", feature = "sqlx")),
         expect(dead_code, reason = "only these drivers need it")
@@ -110,6 +111,7 @@ statements!(
     journal_cursors,
     journal_doing,
     journal_due,
+    journal_durable,
     journal_first,
     journal_floor,
     journal_floor_up,

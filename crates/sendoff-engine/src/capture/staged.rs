@@ -23,6 +23,9 @@ impl<Id> Staged<Id> {
 
     /// Says that the transaction committed. The database is asked whether that is so, and only then
     /// does anything leave: a commit that was answered with a rollback releases nothing.
+    ///
+    /// After a commit that was not answered, drop the receipt: MySQL and MariaDB show what a crash may still
+    /// take back, and a poller proves more than this does.
     pub fn release(self) {
         if let Some(handover) = self.handover {
             handover.confirm(self.rows);

@@ -28,8 +28,9 @@ use tracing::debug;
 use super::facts;
 use super::hole;
 use super::store::MysqlJournal;
-use crate::error::{code, failed, misconfigured, number};
-use crate::link::{last_rows, results};
+use crate::durable;
+use crate::error::{code, failed, is_lost_race, misconfigured, number};
+use crate::link::{Tries, last_rows, results};
 use crate::rows;
 use crate::wire::Literal;
 
@@ -208,10 +209,30 @@ impl Worker {
     }
 
     async fn look(&mut self, asked: Asked) -> Result<TailLook, StoreError> {
-        match asked.ask {
-            Ask::Rows => self.read(asked.page).await,
+        let look = match asked.ask {
+            Ask::Rows => self.read(asked.page).await?,
             // Only a tail that begins now asks for them: this one leaves no gaps.
-            Ask::HoldersThenRows => self.begin().await,
+            Ask::HoldersThenRows => self.begin().await?,
+        };
+        // Where nothing can be written nothing is passed on.
+        if !look.rows.is_empty() && !look.server.in_recovery {
+            self.make_durable().await?;
+        }
+        Ok(look)
+    }
+
+    /// Whatever was read is there after a crash. In the same session: that it answers says that the
+    /// server has not crashed since the reading.
+    async fn make_durable(&mut self) -> Result<(), StoreError> {
+        let mut tries = Tries::default();
+        loop {
+            let text = durable::journal(self.journal.sql());
+            match last_rows(&mut self.conn, &text).await {
+                Ok(_) => return Ok(()),
+                // Another row will do.
+                Err(error) if number(&error).is_some_and(is_lost_race) && tries.again() => {}
+                Err(error) => return Err(failed(error)),
+            }
         }
     }
 
@@ -513,7 +534,7 @@ impl Worker {
         match last_rows(&mut self.conn, &text).await {
             Ok(_) => self.floor = up_to,
             // Another tail is about to; the next time will do.
-            Err(error) if number(&error).is_some_and(crate::error::is_lost_race) => {}
+            Err(error) if number(&error).is_some_and(is_lost_race) => {}
             Err(error) => return Err(failed(error)),
         }
         Ok(())

@@ -8,6 +8,7 @@ mod commit;
 mod deadlock;
 #[cfg(all(feature = "sea-orm", feature = "sqlx"))]
 mod dropped;
+mod durable;
 mod hostile;
 mod journal;
 mod killed;
