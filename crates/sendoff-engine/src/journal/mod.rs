@@ -8,6 +8,7 @@
 //! Not here: SQL (see the store crates); which locks, and when a gap is one (see
 //! [`sendoff_core::journal`]).
 
+mod books;
 mod doctor;
 mod error;
 mod execute;
@@ -23,6 +24,7 @@ mod store;
 mod tail;
 mod times;
 
+pub use books::{Books, MemoryKey, Remembered};
 pub use error::{AppendError, Conflict, DecideError, ExecuteError, TailError};
 pub use execute::{Decision, Executed};
 pub use handle::Journal;

@@ -208,6 +208,17 @@ impl Page {
     pub fn first(after: Position, up_to: Position) -> Self {
         Self { after, up_to, limit: 1, bytes: limits::READ_BYTES }
     }
+
+    /// What each row may have of it, where sizes are not added up: so many rows cannot be more bytes than
+    /// the page. What does not fit is read as other pages are.
+    pub fn share(&self) -> usize {
+        self.bytes / self.limit.max(1)
+    }
+
+    /// The same with so few rows that each may have so many bytes of it; perhaps with none.
+    pub fn shared_out(self, row_bytes: usize) -> Self {
+        Self { limit: self.limit.min(self.bytes / row_bytes.max(1)), ..self }
+    }
 }
 
 /// What a page had.
@@ -265,4 +276,20 @@ pub struct TailRow {
     pub position: Position,
     /// What.
     pub recorded: Result<Recorded, Undecodable>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_have_their_share_are_never_more_than_a_page() {
+        let page = Page { limit: 100, bytes: 1_000, ..Page::first(Position::START, Position::END) };
+        assert_eq!(page.share(), 10);
+        for (row_bytes, rows) in [(0, 100), (9, 100), (10, 100), (11, 90), (1_000, 1), (1_001, 0)] {
+            let part = page.shared_out(row_bytes);
+            assert_eq!(part.limit, rows, "{row_bytes}");
+            assert!(rows == 0 || part.share() >= row_bytes);
+        }
+    }
 }

@@ -7,11 +7,11 @@
 use mysql_async::Row;
 use sendoff_core::EventId;
 use sendoff_core::journal::{Item, Position, Query, Recorded, Tag};
-use sendoff_engine::journal::{Found, Page};
+use sendoff_engine::journal::{Found, MemoryKey, Page};
 use sendoff_engine::store::StoreError;
 
 use super::facts;
-use super::memory::{Book, Memory};
+use super::memory::Memory;
 use crate::sql::Sql;
 use crate::values::Values;
 use crate::wire::Literal;
@@ -29,7 +29,7 @@ pub(super) struct History<'a> {
     tag: &'a Tag,
     closing: Option<&'a Query>,
     page: Page,
-    key: u64,
+    key: MemoryKey,
 }
 
 /// Where an answer begins.
@@ -49,20 +49,20 @@ impl<'a> History<'a> {
         page: Page,
     ) -> Option<Self> {
         let [item] = query.items() else { return None };
-        let limit = page.limit.min(page.bytes / ROW_BYTES);
+        let page = page.shared_out(ROW_BYTES);
         let tag = item.tags().next().filter(|_| item.tags().len() == 1)?;
-        if page.after != Position::START || limit == 0 {
+        if page.after != Position::START || page.limit == 0 {
             return None;
         }
         let key = Memory::key([Some(query), closing]);
-        Some(Self { memory, item, tag, closing, page: Page { limit, ..page }, key })
+        Some(Self { memory, item, tag, closing, page, key })
     }
 
     /// Where to begin, where that can be found.
     pub(super) fn begin(&self) -> Option<Begin<'a>> {
         let Some(closing) = self.closing else { return Some(Begin::At(None)) };
-        if let Some(book) = self.memory.book(self.key) {
-            return Some(Begin::At(book.closed));
+        if let Some(closed) = self.memory.books.get(self.key) {
+            return Some(Begin::At(closed));
         }
         let [item] = closing.items() else { return None };
         item.tags().eq([self.tag]).then_some(Begin::Last(item))
@@ -117,7 +117,7 @@ impl<'a> History<'a> {
         if begins {
             self.learn(&found);
         } else {
-            self.memory.forget(self.key);
+            self.memory.books.forget(self.key);
         }
         Ok(begins.then_some(found))
     }
@@ -129,11 +129,11 @@ impl<'a> History<'a> {
         }
         if found.more {
             // There may be a later one, which is worth looking for.
-            return self.memory.forget(self.key);
+            return self.memory.books.forget(self.key);
         }
         let last = found.facts.iter().rev().find(|fact| self.closes(fact));
         let closed = last.map(|fact| (fact.position, fact.fact.id()));
-        self.memory.note(Book { key: self.key, closed });
+        self.memory.books.put(self.key, closed);
     }
 
     fn closes(&self, fact: &Recorded) -> bool {

@@ -7,7 +7,7 @@ use mysql_async::{Conn, Error};
 use sendoff_core::journal::{Append, Locks, Mode, Query, Slot};
 use sendoff_core::limits;
 use sendoff_engine::journal::{
-    AppendError, DecideError, Found, Locked, LockedDecision, Page, Purpose, Receipt,
+    AppendError, DecideError, Found, Locked, LockedDecision, MemoryKey, Page, Purpose, Receipt,
 };
 use sendoff_engine::store::StoreError;
 
@@ -84,7 +84,7 @@ struct Transaction<'s> {
     journal: &'s MysqlJournal,
     lent: Lent<'s>,
     conn: Conn,
-    kind: u64,
+    kind: MemoryKey,
     slots: Vec<Slot>,
     /// Whether the server has no limit for the silence of transactions alone, so that the session's is
     /// set for as long as this lasts.

@@ -94,11 +94,16 @@ impl<'a> Params<'a> {
         Ok(params)
     }
 
-    pub(super) fn in_order(&self) -> [&(dyn ToSql + Sync); 16] {
+    pub(super) fn in_order(&self) -> Vec<Param<'_>> {
+        let mut params: Vec<Param<'_>> = vec![&self.keys, &self.alone, &self.patience];
+        params.extend(self.columns());
+        params.extend([&self.kinds as Param<'_>, &self.kind_tags, &self.kind_types, &self.after]);
+        params
+    }
+
+    /// What the facts have, in the order that every statement has it in.
+    pub(super) fn columns(&self) -> [Param<'_>; 9] {
         [
-            &self.keys,
-            &self.alone,
-            &self.patience,
             &self.ids,
             &self.types,
             &self.tags,
@@ -108,13 +113,27 @@ impl<'a> Params<'a> {
             &self.payloads,
             &self.correlations,
             &self.causations,
-            &self.kinds,
-            &self.kind_tags,
-            &self.kind_types,
-            &self.after,
+        ]
+    }
+
+    /// What the first fact has, in the same order; its tags as the statement wants them.
+    pub(super) fn first<'p>(&'p self, tags: Param<'p>) -> [Param<'p>; 9] {
+        [
+            &self.ids[0],
+            &self.types[0],
+            tags,
+            &self.content_types[0],
+            &self.occurred[0],
+            &self.headers[0],
+            &self.payloads[0],
+            &self.correlations[0],
+            &self.causations[0],
         ]
     }
 }
+
+/// A parameter of a statement.
+pub(super) type Param<'p> = &'p (dyn ToSql + Sync);
 
 /// What `journal_append_one` is given, which is all that most appends need.
 pub(super) struct One<'p> {
@@ -132,21 +151,10 @@ impl<'p> One<'p> {
         Some(Self { params, tags: fact.tags().iter().map(|tag| tag.as_str()).collect() })
     }
 
-    pub(super) fn in_order(&self) -> [&(dyn ToSql + Sync); 11] {
-        let params = self.params;
-        [
-            &params.keys,
-            &params.patience,
-            &params.ids[0],
-            &params.types[0],
-            &self.tags,
-            &params.content_types[0],
-            &params.occurred[0],
-            &params.headers[0],
-            &params.payloads[0],
-            &params.correlations[0],
-            &params.causations[0],
-        ]
+    pub(super) fn in_order(&self) -> Vec<Param<'_>> {
+        let mut params: Vec<Param<'_>> = vec![&self.params.keys, &self.params.patience];
+        params.extend(self.params.first(&self.tags));
+        params
     }
 }
 

@@ -3,9 +3,8 @@
 
 use sendoff_core::journal::Fact;
 use sendoff_engine::journal::AppendError;
-use tokio_postgres::types::ToSql;
 
-use super::append::Params;
+use super::append::{Param, Params};
 use super::store::PostgresJournal;
 use crate::sql::{Sql, Statement};
 
@@ -55,35 +54,14 @@ impl<'a> Held<'a> {
     }
 
     /// As the statement numbers them.
-    pub(super) fn in_order(&self) -> Vec<&(dyn ToSql + Sync)> {
+    pub(super) fn in_order(&self) -> Vec<Param<'_>> {
         let params = &self.params;
-        match &self.manner {
-            Manner::Tagged { tag, key } => vec![
-                key,
-                &params.ids[0],
-                &params.types[0],
-                tag,
-                &params.content_types[0],
-                &params.occurred[0],
-                &params.headers[0],
-                &params.payloads[0],
-                &params.correlations[0],
-                &params.causations[0],
-            ],
-            Manner::Facts { keys } => vec![
-                keys,
-                &params.ids,
-                &params.types,
-                &params.tags,
-                &params.content_types,
-                &params.occurred,
-                &params.headers,
-                &params.payloads,
-                &params.correlations,
-                &params.causations,
-            ],
-            Manner::Alone => params.in_order().to_vec(),
-        }
+        let (keys, facts): (Param<'_>, _) = match &self.manner {
+            Manner::Tagged { tag, key } => (key, params.first(tag)),
+            Manner::Facts { keys } => (keys, params.columns()),
+            Manner::Alone => return params.in_order(),
+        };
+        [keys].into_iter().chain(facts).collect()
     }
 }
 

@@ -4,7 +4,6 @@
 //! trip from any driver, each with a snapshot of its own. The tail has a connection of its own.
 
 mod append;
-mod books;
 mod capture;
 mod connections;
 mod facts;

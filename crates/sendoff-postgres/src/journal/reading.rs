@@ -3,12 +3,11 @@
 
 use sendoff_core::journal::{Item, Position, Query, Recorded};
 use sendoff_core::limits;
-use sendoff_engine::journal::{Found, Page};
+use sendoff_engine::journal::{Books, Found, MemoryKey, Page};
 use sendoff_engine::store::StoreError;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::books::{Book, Books};
 use super::facts;
 use super::search::Search;
 use super::store::Nothing;
@@ -55,19 +54,19 @@ impl Manner {
 struct Closed {
     query: Tagged,
     types: Vec<String>,
-    book: Book,
+    book: MemoryKey,
 }
 
 impl Closed {
     /// None where the facts that close are not among those that are looked at.
-    fn of(query: Tagged, closing: &Query, books: &Books) -> Option<Self> {
+    fn of(query: Tagged, closing: &Query) -> Option<Self> {
         let Tagged { tag, types } = Tagged::of(closing)?;
         let types = types.filter(|_| tag == query.tag)?;
         let among = |all: &Vec<String>| types.iter().all(|closing| all.contains(closing));
         if !query.types.as_ref().is_none_or(among) {
             return None;
         }
-        let book = books.book((&query.tag, &query.types, &types));
+        let book = MemoryKey::of((&query.tag, &query.types, &types));
         Some(Self { query, types, book })
     }
 
@@ -110,9 +109,9 @@ impl<'q> Reading<'q> {
     ) -> Self {
         let manner = match (Tagged::of(query), closing) {
             (Some(query), None) => Some(Manner::Tag(query)),
-            (Some(query), Some(closing)) => Closed::of(query, closing, books).map(|closed| {
-                match books.begin(closed.book).filter(|_| page.after == Position::START) {
-                    Some(position) => Manner::Since(closed, position),
+            (Some(query), Some(closing)) => Closed::of(query, closing).map(|closed| {
+                match books.get(closed.book).filter(|_| page.after == Position::START) {
+                    Some(first) => Manner::Since(closed, first.map_or(0, |(at, _)| at.into())),
                     None => Manner::Book(closed),
                 }
             }),
@@ -146,17 +145,17 @@ impl<'q> Reading<'q> {
             Manner::Book(_) | Manner::Since(..) => BOOK_ROWS,
             Manner::Tag(_) | Manner::Searches { .. } => limits::BATCH_ROWS,
         };
-        let limit = page.limit.min(most);
+        let part = Page { limit: page.limit.min(most), ..page };
         let bytes = match manner {
-            Manner::Searches { .. } => page.bytes,
-            _ => page.bytes / limit.max(1),
+            Manner::Searches { .. } => part.bytes,
+            _ => part.share(),
         };
         let after: i64 = page.after.into();
         let after = match manner {
             Manner::Since(_, position) => after.max(position - 1),
             _ => after,
         };
-        let (up_to, limit, bytes) = (page.up_to.into(), count(limit), count(bytes));
+        let (up_to, limit, bytes) = (page.up_to.into(), count(part.limit), count(bytes));
         Self { books, query, closing, page, manner, after, up_to, limit, bytes }
     }
 
@@ -246,9 +245,11 @@ impl<'q> Reading<'q> {
         let Some(Found { facts, more }) = &found else { return Ok(None) };
         let closing = facts.iter().rev().find(|fact| closed.closes(fact.event().event_type()));
         match closing {
-            Some(closing) => self.books.closed(closed.book, closing.position.into()),
+            Some(closing) => {
+                self.books.put(closed.book, Some((closing.position, closing.fact.id())));
+            }
             None if !*more && self.page.after == Position::START => {
-                self.books.closed(closed.book, 0);
+                self.books.put(closed.book, None);
             }
             None => {}
         }

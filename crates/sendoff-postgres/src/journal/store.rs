@@ -7,12 +7,12 @@ use sendoff_core::Timestamp;
 use sendoff_core::journal::doctor::{StricterDefault, Vitals};
 use sendoff_core::journal::{Append, Holder, HolderId, Locks, Position, Query};
 use sendoff_engine::journal::{
-    AppendError, DecideError, Found, JournalStore, Locked, Page, Purpose, Receipt, TailSource,
+    AppendError, Books, DecideError, Found, JournalStore, Locked, Page, Purpose, Receipt,
+    TailSource,
 };
 use sendoff_engine::store::StoreError;
 
 use super::append::{One, Params, is_busy, receipts, refused};
-use super::books::Books;
 use super::connections::Connections;
 use super::facts;
 use super::locked;
