@@ -11,8 +11,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::config::OutboxConfig;
-use crate::dispatch::{Interceptor, Listeners, Restarts, Slots, Watch, Worker, supervise};
-use crate::handover::{Alarm, Bound, Confirmer, Drops, Handover, Holds, LaneDepths, Lanes, Poller};
+use crate::dispatch::{Interceptor, Listeners, Restarts, Watch, Worker, supervise};
+use crate::handover::{
+    Alarm, Bound, Confirmer, Drops, Handover, Holds, LaneDepths, Lanes, Poller, Quota,
+};
 use crate::lock::lock;
 use crate::operate::{Lag, Metrics, Shielded, Upkeep};
 use crate::settle::{Pace, Refusals, SettleWriter, completions};
@@ -80,8 +82,16 @@ impl Engine {
         let shortest_hold = config.shortest_hold();
         let hot = Bound { count: config.hot_capacity, bytes: config.hot_bytes };
         let cold = Bound { count: config.cold_capacity, bytes: config.cold_bytes };
+        let (all, limits) = (Quota { workers: config.workers, hot, cold }, listeners.limits());
+        if config.workers == 1 && limits.len() > 1 {
+            info!(
+                handlers = limits.len(),
+                "one worker for all handlers: one that hangs keeps the others waiting"
+            );
+        }
         let handover = Arc::new(Handover {
-            lanes: Lanes::new(hot, cold),
+            listeners: listeners.clone(),
+            lanes: Lanes::new(all, &limits),
             holds: Arc::new(Holds::new(shortest_hold / 2, config.in_flight_ttl)),
             alarm: Alarm::new(config.poll_interval),
             confirmer: Confirmer::new(hot),
@@ -110,22 +120,18 @@ impl Engine {
             writer.lock().await.run().await;
         });
 
-        let slots = Arc::new(Slots::new(config.workers));
         let mut workers = JoinSet::new();
         let worker = Worker {
             handover: handover.clone(),
-            listeners,
+            listeners: listeners.clone(),
             interceptors,
             retry,
             completions: completions.clone(),
             config: config.clone(),
             random,
-            slots: slots.clone(),
-            number: 0,
         };
-        for number in 0..config.workers {
-            let worker = Worker { number, ..worker.clone() };
-            stages.spawn(&mut workers, "worker", worker, Worker::run);
+        for _ in 0..config.workers {
+            stages.spawn(&mut workers, "worker", worker.clone(), Worker::run);
         }
 
         let mut polling = JoinSet::new();
@@ -136,6 +142,7 @@ impl Engine {
             config: config.clone(),
             owner,
             asking: Arc::new(Poller::asking(&config, store.clone())),
+            left_out: Arc::default(),
             suspecting: Arc::default(),
             stop: stop.clone(),
         };
@@ -151,7 +158,7 @@ impl Engine {
         });
 
         let mut helpers = JoinSet::new();
-        let watch = Watch { handover: handover.clone(), slots, limit: config.start_within };
+        let watch = Watch { handover: handover.clone(), listeners, limit: config.start_within };
         stages.spawn(&mut helpers, "watch", watch, Watch::run);
         if handover.metrics.enabled() {
             let lag = Lag {

@@ -28,8 +28,8 @@ mod weight;
 pub use clock::{Clock, SystemClock, TokioClock};
 pub use config::{ConfigError, OutboxConfig};
 pub use dispatch::{
-    After, AnyHandler, Before, Blocking, DuplicateListener, Handler, HandlerResult, Interceptor,
-    Listeners, NoListener, blocking,
+    After, AnyHandler, AtMost, Before, Blocking, DuplicateListener, Handler, HandlerResult,
+    Interceptor, Listeners, NoListener, at_most, blocking,
 };
 pub use engine::Closed;
 pub use handover::LaneDepths;

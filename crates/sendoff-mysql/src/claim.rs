@@ -28,6 +28,7 @@ impl ClaimStore for MysqlStore {
             skip_recent: claim.skip_recent,
             window: claim.window,
             from: claim.from,
+            except: claim.except,
             which: match claim.suspects {
                 Suspects::Skip => Which::Company,
                 Suspects::Only => Which::Suspects,
@@ -91,6 +92,7 @@ impl Take for Claim<'_> {
             ("since", &Literal::since(self.window)),
             ("from", &Literal::from(self.from)),
             ("passed", &Literal::other_ids(passed)),
+            ("except", &Literal::other_texts(self.except)),
         ];
         let (look, hold) = (look.with(&values), sql.hold.with(&values));
         let text = format!("{look};\n{hold};\ncommit;\n{}", sql.claimed.with(&values));

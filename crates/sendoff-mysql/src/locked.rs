@@ -141,6 +141,7 @@ impl LockStore for MysqlStore {
             skip_recent: lock.skip_recent,
             window: lock.window,
             from: lock.from,
+            except: &[],
             which: Which::Any,
         };
         let Some(Sifted { mut taken, cut }) = self.sift(limit, look, lock).await? else {

@@ -18,6 +18,8 @@ pub(crate) struct Look<'a> {
     pub(crate) skip_recent: Duration,
     pub(crate) window: Option<Duration>,
     pub(crate) from: Option<Timestamp>,
+    /// No events of these types.
+    pub(crate) except: &'a [&'a str],
     pub(crate) which: Which,
 }
 
@@ -78,6 +80,7 @@ impl<T: Take> Sieve for Taking<'_, T> {
             ("from", &Literal::from(look.from)),
             ("which", &Literal::number(look.which as i64)),
             ("passed", &Literal::other_ids(passed)),
+            ("except", &Literal::other_texts(look.except)),
         ]);
         let found = self.store.links().claims.query(&text).await?;
         let Some(row) = found.first() else { return Ok(None) };

@@ -25,6 +25,7 @@ impl ClaimStore for PostgresStore {
             skip_recent: claim.skip_recent,
             window: claim.window,
             from: claim.from,
+            except: claim.except,
             which: match claim.suspects {
                 Suspects::Skip => Which::Company,
                 Suspects::Only => Which::Suspects,
@@ -73,8 +74,17 @@ impl Take for Claim<'_> {
         let (hold, skip_recent) = (Span(self.hold), Span(self.skip_recent));
         let (window, from) = (self.window.map(Span), self.from.map(At));
         let bytes = i64::try_from(self.bytes).unwrap_or(i64::MAX);
-        let params: Params<'_> =
-            &[&self.owner, &limit, &hold, &skip_recent, &window, &bytes, &from, &passed];
+        let params: Params<'_> = &[
+            &self.owner,
+            &limit,
+            &hold,
+            &skip_recent,
+            &window,
+            &bytes,
+            &from,
+            &passed,
+            &self.except,
+        ];
         let rows = store.links().claims.query(statement, params).await?;
         let mut placed: Vec<Placed> = rows.iter().map(rows::claimed).collect::<Result<_, _>>()?;
         // An UPDATE returns its rows in whichever order it came by them.

@@ -142,6 +142,7 @@ impl LockStore for PostgresStore {
             skip_recent: lock.skip_recent,
             window: lock.window,
             from: lock.from,
+            except: &[],
             which: Which::Any,
         };
         let sifted = self.sift(limit, look, lock).await?;

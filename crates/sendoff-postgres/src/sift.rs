@@ -19,6 +19,8 @@ pub(crate) struct Look<'a> {
     pub(crate) skip_recent: Duration,
     pub(crate) window: Option<Duration>,
     pub(crate) from: Option<Timestamp>,
+    /// No events of these types.
+    pub(crate) except: &'a [&'a str],
     pub(crate) which: Which,
 }
 
@@ -74,7 +76,8 @@ impl<T: Take> Sieve for Taking<'_, T> {
         let (look, passed) = (self.look, wired(passed));
         let (skip_recent, window) = (Span(look.skip_recent), look.window.map(Span));
         let (from, which) = (look.from.map(At), look.which as i16);
-        let params: Params<'_> = &[&look.owner, &skip_recent, &window, &from, &which, &passed];
+        let params: Params<'_> =
+            &[&look.owner, &skip_recent, &window, &from, &which, &passed, &look.except];
         let statement = &self.store.sql().first_visible;
         let found = self.store.links().claims.query(statement, params).await?;
         let Some(row) = found.first() else { return Ok(None) };

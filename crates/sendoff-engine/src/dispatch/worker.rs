@@ -7,10 +7,9 @@ use tracing::{Instrument, debug, error, info_span, warn};
 
 use super::attempt::attempt;
 use super::shield::{discard, error_text, last_words, shielded};
-use super::watch::Slots;
-use super::{Interceptor, Listeners, NoListener};
+use super::{Interceptor, Listeners, NoListener, Route};
 use crate::config::OutboxConfig;
-use crate::handover::{Handover, Parcel};
+use crate::handover::{Drawn, Handover, Parcel};
 use crate::lock::lock;
 use crate::settle::{Completion, Completions};
 use crate::store::Outcome;
@@ -25,9 +24,6 @@ pub(crate) struct Worker {
     pub(crate) completions: Completions,
     pub(crate) config: Arc<OutboxConfig>,
     pub(crate) random: Arc<Mutex<fastrand::Rng>>,
-    pub(crate) slots: Arc<Slots>,
-    /// Which of the workers it is.
-    pub(crate) number: usize,
 }
 
 /// Why a run did not succeed.
@@ -41,7 +37,7 @@ enum Missed {
 impl Worker {
     /// Works until the lanes are closed and empty.
     pub(crate) async fn run(self) {
-        while let Some(parcel) = self.handover.next().await {
+        while let Some(Drawn { parcel, run }) = self.handover.next().await {
             let id = parcel.delivery.id();
             // I1: what waited too long may have become somebody else's.
             if !parcel.ticket.may_start() {
@@ -50,17 +46,15 @@ impl Worker {
             }
             let span =
                 info_span!("deliver", event.id = %id, event.r#type = parcel.delivery.event_type());
-            let outcome = {
-                let _running = self.slots.begin(self.number);
-                self.deliver(&parcel).instrument(span).await
-            };
+            let outcome = self.deliver(&parcel).instrument(span).await;
+            drop(run);
             let Parcel { ticket, attempt, .. } = parcel;
             self.completions.send(Completion { ticket, attempt, outcome }).await;
         }
     }
 
     async fn deliver(&self, parcel: &Parcel) -> Outcome {
-        let result = self.attempt(&parcel.delivery).await;
+        let result = self.attempt(&parcel.delivery, parcel.route).await;
         self.after(&parcel.delivery, result.as_ref().err());
         let Err(missed) = result else {
             self.handover.metrics.succeeded();
@@ -97,15 +91,14 @@ impl Worker {
         after_failure(parcel.attempt, class, &*self.retry, self.config.max_attempts, jitter)
     }
 
-    async fn attempt(&self, delivery: &Delivery) -> Result<(), Missed> {
+    async fn attempt(&self, delivery: &Delivery, route: Route) -> Result<(), Missed> {
         for interceptor in self.interceptors.iter() {
             shielded(|| interceptor.before(delivery)).flatten().map_err(Missed::Failed)?;
         }
-        let (aggregate_type, event_type) = (delivery.aggregate_type(), delivery.event_type());
-        let Some(handler) = self.listeners.find(aggregate_type, event_type) else {
+        let Some(handler) = self.listeners.handler(route) else {
             return Err(Missed::Unroutable(Failure::dead(NoListener {
-                aggregate_type: aggregate_type.to_owned(),
-                event_type: event_type.to_owned(),
+                aggregate_type: delivery.aggregate_type().to_owned(),
+                event_type: delivery.event_type().to_owned(),
             })));
         };
         let run = attempt(handler, delivery.clone(), self.config.handler_timeout);

@@ -6,13 +6,15 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use super::confirm::Doubtful;
-use super::{Admission, Alarm, Confirmer, Deadline, Holds, Lanes, Parcel};
+use super::{Admission, Alarm, Confirmer, Deadline, Drawn, Holds, Lanes, Parcel};
+use crate::dispatch::{Listeners, Route};
 use crate::lock::lock;
 use crate::operate::Metrics;
 use crate::store::{Held, OutboxStore};
 
 /// Where events come in: the lanes, the holds, and the way from a commit into them.
 pub(crate) struct Handover {
+    pub(crate) listeners: Arc<Listeners>,
     pub(crate) lanes: Lanes,
     pub(crate) holds: Arc<Holds>,
     pub(crate) alarm: Alarm,
@@ -61,7 +63,9 @@ impl Handover {
             Delivery { event: row.event, created_at: row.created_at, attempt: 1, lane: Lane::Hot };
         let attempt = Attempt::next(0);
         let epoch = row.epoch;
-        match self.lanes.offer(Parcel { delivery, attempt, ticket, age: Duration::ZERO, epoch }) {
+        let route = self.route(&delivery);
+        let age = Duration::ZERO;
+        match self.lanes.offer(Parcel { delivery, attempt, ticket, route, age, epoch }) {
             Ok(()) => self.metrics.hot_enqueued(),
             // Its ticket is dropped with it, and that gives the hold up.
             Err(_) => self.count_hot_drop(held),
@@ -82,15 +86,20 @@ impl Handover {
     /// The next event to run, or `None` once the lanes are closed and empty. What came in before a
     /// link was lost is confirmed once more first: a commit that the server which answers now never
     /// got must not be delivered. Cancel-safe.
-    pub(crate) async fn next(&self) -> Option<Parcel> {
+    pub(crate) async fn next(&self) -> Option<Drawn<'_>> {
         loop {
-            let parcel = self.lanes.take().await?;
-            if parcel.epoch == self.store.epoch() {
-                return Some(parcel);
+            let drawn = self.lanes.take().await?;
+            if drawn.parcel.epoch == self.store.epoch() {
+                return Some(drawn);
             }
             // One that does not fit is dropped, and its ticket releases it.
-            let _ = self.confirmer.submit(Doubtful::Parcel(parcel));
+            let _ = self.confirmer.submit(Doubtful::Parcel(drawn.parcel));
         }
+    }
+
+    /// Who handles it.
+    pub(super) fn route(&self, delivery: &Delivery) -> Route {
+        self.listeners.route(delivery.aggregate_type(), delivery.event_type())
     }
 
     /// Puts a parcel back into its lane that was confirmed once more.

@@ -47,8 +47,8 @@ pub enum FaultKind {
     /// A row was committed, or its receipt released, when its first hold was over: its node may have
     /// lost it before it had it. Explains a loss that was counted, and no second delivery.
     GraceOver,
-    /// Rows were claimed, or proved to be committed, and their node was not told, so nobody has them
-    /// until the hold is over. Explains a loss that was counted, and no second delivery.
+    /// Rows were claimed, committed, or proved to be committed, and their node was not told, so nobody
+    /// has them until the hold is over. Explains a loss that was counted, and no second delivery.
     Untold,
     /// Anything else.
     Other,

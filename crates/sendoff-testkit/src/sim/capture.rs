@@ -10,6 +10,7 @@ use tokio::time::sleep;
 
 use super::weather::Fate;
 use super::wire::{LinkBroke, Wire};
+use crate::history::FaultKind;
 
 impl Begin<()> for Wire {
     type Tx = MemoryTx;
@@ -44,7 +45,12 @@ impl Commit<MemoryTx> for Wire {
         let answer = match fate {
             // The server rolls back what lost its connection.
             Fate::RequestLost | Fate::Late(_) => unknown(),
-            Fate::ReplyLost => self.table.commit(tx, rows).await.and_then(|_| unknown()),
+            Fate::ReplyLost => {
+                // Born for a node that does not know of them.
+                let ids: Vec<_> = rows.iter().map(|row| row.event.id()).collect();
+                self.misfortune(FaultKind::Untold, &ids);
+                self.table.commit(tx, rows).await.and_then(|_| unknown())
+            }
             Fate::Fine | Fate::Twice => self.table.commit(tx, rows).await,
         };
         sleep(self.weather.latency()).await;
