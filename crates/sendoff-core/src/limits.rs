@@ -64,6 +64,9 @@ pub const APPEND_BYTES: usize = 64 * 1024 * 1024;
 /// Payload and header bytes of one reading of the journal, whatever its rows are: a few times as many
 /// are in memory while it is taken in, and a line that is slow carries them in seconds.
 pub const READ_BYTES: usize = 8 * 1024 * 1024;
+/// How long a decision under locks may take: then the server takes them back, so that a process that
+/// stops while it decides holds nobody up for long.
+pub const DECISION: Duration = Duration::from_secs(3);
 /// Items of a query. Each is looked up by itself.
 pub const QUERY_ITEMS: usize = 256;
 /// Types of one item of a query, and of a topic.

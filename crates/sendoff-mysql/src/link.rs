@@ -30,6 +30,8 @@ pub(crate) struct Link {
 
 struct State {
     conn: Option<Conn>,
+    /// What puts back what was set for one user of the connection.
+    calm: Option<String>,
     pause: Duration,
     not_before: Instant,
     closed: bool,
@@ -42,8 +44,13 @@ impl Link {
 
     /// One whose losses are counted with those of others.
     pub(crate) fn counted(connector: Arc<Connector>, lost: Arc<AtomicU64>) -> Self {
-        let state =
-            State { conn: None, pause: FIRST_PAUSE, not_before: Instant::now(), closed: false };
+        let state = State {
+            conn: None,
+            calm: None,
+            pause: FIRST_PAUSE,
+            not_before: Instant::now(),
+            closed: false,
+        };
         Self { connector, state: Mutex::new(state), lost }
     }
 
@@ -70,7 +77,13 @@ impl Link {
             return Err(StoreError::Closed);
         }
         if let Some(conn) = state.conn.take() {
-            return Ok(self.lend(state, conn, true));
+            let calm = state.calm.take();
+            let mut session = self.lend(state, conn, true);
+            let Some(calm) = calm else { return Ok(session) };
+            if session.query(&calm).await.is_ok() {
+                return Ok(session);
+            }
+            state = session.state;
         }
         sleep_until(state.not_before).await;
         match self.connector.open().await {
@@ -88,7 +101,8 @@ impl Link {
     }
 
     fn lend<'l>(&'l self, state: MutexGuard<'l, State>, conn: Conn, stale: bool) -> Session<'l> {
-        Session { state, conn: Lent { conn: Some(conn), lost: &self.lost }, stale }
+        let conn = Lent { conn: Some(conn), lost: &self.lost };
+        Session { state, conn, stale, calm: None }
     }
 
     /// The connection, for one user alone; what is asked of the link meanwhile opens another. Dropped,
@@ -135,6 +149,8 @@ pub(crate) struct Session<'l> {
     conn: Lent<'l>,
     /// Whether it lay idle, and nothing was answered since: the server may have ended it meanwhile.
     stale: bool,
+    /// What puts back what was set for this user.
+    calm: Option<String>,
 }
 
 /// A connection that is lost unless it is given back.
@@ -188,6 +204,12 @@ impl Session<'_> {
         Ok(conn.affected_rows())
     }
 
+    /// Sets something for this user alone; `calm` puts it back before the next one.
+    pub(crate) async fn set(&mut self, text: &str, calm: &str) -> Result<(), Error> {
+        self.calm = Some(calm.to_owned());
+        self.query(text).await.map(|_| ())
+    }
+
     /// Whether it lay idle and has answered nothing since.
     pub(crate) fn is_stale(&self) -> bool {
         self.stale
@@ -196,6 +218,7 @@ impl Session<'_> {
     /// Everything was answered, and no transaction is open.
     pub(crate) fn keep(mut self) {
         self.state.conn = self.conn.conn.take();
+        self.state.calm = self.calm.take();
     }
 
     /// What failed is undone; `Ok` says that it may be tried again at once.

@@ -19,12 +19,13 @@ const PAGES: usize = 10;
 impl<S: JournalStore> Journal<S> {
     /// Finds out what a tail relies on and who holds it back. Changes nothing.
     pub async fn checkup(&self) -> Result<Checkup, StoreError> {
-        let mut source = self.store().tail().await?;
+        let mut source = self.bounded(self.store().tail()).await?;
         // Behind everything: what the rows are does not matter here.
-        let look = source.look(Ask::Rows, Page::first(Position::END, Position::END)).await?;
+        let look = source.look(Ask::Rows, Page::first(Position::END, Position::END));
+        let look = self.bounded(look).await?;
         let holders = self.holders().await?;
         // Last, so that nothing seems to be from the future.
-        let vitals = self.store().vitals().await?;
+        let vitals = self.bounded(self.store().vitals()).await?;
         let (server, sequence, head) = (look.server, look.sequence, look.head);
         Ok(Checkup { server, sequence, head, vitals, holders, pairs: Vec::new() })
     }
@@ -32,14 +33,14 @@ impl<S: JournalStore> Journal<S> {
     /// What a holder's session was last told to do, where the database knows and this role may know.
     /// The text may hold values: show it only to whoever asks for it.
     pub async fn doing(&self, holder: &Holder) -> Result<Option<String>, StoreError> {
-        self.store().doing(holder).await
+        self.bounded(self.store().doing(holder)).await
     }
 }
 
 impl<S: PublishStore> Publishers<S> {
     /// Finds out how these pairs are, and what [`Journal::checkup`] does. Changes nothing.
     pub async fn checkup(&self, which: &Which) -> Result<Checkup, StoreError> {
-        let survey = self.store().survey().await?;
+        let survey = self.journal().bounded(self.store().survey()).await?;
         let parked = self.count_parked(which).await?;
         // After the cursors: what comes between is lag, never less than none.
         let mut checkup = self.journal().checkup().await?;

@@ -1,5 +1,7 @@
-use sendoff_core::BoxError;
+use std::time::Duration;
+
 use sendoff_core::journal::{Invalid, Position, Unsafe};
+use sendoff_core::{BoxError, limits};
 
 use crate::store::StoreError;
 
@@ -21,8 +23,9 @@ pub enum AppendError {
     /// The condition does not hold.
     #[error(transparent)]
     Conflict(#[from] Conflict),
-    /// Somebody else has an append open that this one excludes, for longer than it was to wait. The
-    /// caller's transaction, where there is one, cannot go on.
+    /// Somebody else has an append open that this one excludes, for longer than it was to wait, or
+    /// others had every connection for as long. The caller's transaction, where there is one, cannot go
+    /// on.
     #[error("another append on the same tags or types is open; try again")]
     Busy(#[source] BoxError),
     /// The caller's transaction cannot see what it would have to check.
@@ -43,6 +46,14 @@ pub enum AppendError {
     Store(#[from] StoreError),
 }
 
+impl AppendError {
+    /// Whether the append may be there all the same: no answer came, or the link was lost on its way.
+    /// Appended again with the same ids it is there once. Anything else is certain: nothing was appended.
+    pub fn is_in_doubt(&self) -> bool {
+        matches!(self, Self::Store(StoreError::Unavailable(_) | StoreError::Timeout))
+    }
+}
+
 /// Why a decision could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -51,7 +62,7 @@ pub enum DecideError {
     #[error(transparent)]
     Invalid(#[from] Invalid),
     /// Somebody has an append open that the decision would have to know, for longer than it was to
-    /// wait.
+    /// wait, or others had every connection for as long.
     #[error("an append that the decision depends on is open; try again")]
     Busy(#[source] BoxError),
     /// The model could not make sense of a fact.
@@ -84,6 +95,20 @@ pub enum ExecuteError<E> {
         #[source]
         last: AppendError,
     },
+    /// The decision took longer than its locks last, and meanwhile others appended what it was made by.
+    /// Nothing was appended, and it is not run again: it would take as long the next time.
+    #[error(
+        "the decision took {took:?}, its locks last for {:?}, and others were quicker",
+        limits::DECISION
+    )]
+    Slow {
+        /// How long.
+        took: Duration,
+        /// What the append ran into: [`Conflict`](AppendError::Conflict) or
+        /// [`Busy`](AppendError::Busy).
+        #[source]
+        last: AppendError,
+    },
     /// What it decides by could not be read. [`Busy`](DecideError::Busy) where others had it locked for
     /// longer than it was to wait.
     #[error("what the command decides by could not be read")]
@@ -91,6 +116,14 @@ pub enum ExecuteError<E> {
     /// What the handler decided could not be appended.
     #[error("the facts could not be appended")]
     Append(#[source] AppendError),
+}
+
+impl<E> ExecuteError<E> {
+    /// Whether the command may be carried out all the same: its append was not answered, also not when
+    /// it was repeated. Anything else is certain: nothing was appended.
+    pub fn is_in_doubt(&self) -> bool {
+        matches!(self, Self::Append(error) if error.is_in_doubt())
+    }
 }
 
 /// Why a tail is over. Positions in memory are worth nothing then: open another from the stored one.

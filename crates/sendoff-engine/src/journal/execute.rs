@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use sendoff_core::journal::{Append, Condition, Fact, IntoFact, Invalid};
 
+use tokio::time::{Instant, timeout_at};
+
 use super::error::{AppendError, ExecuteError};
 use super::handle::Journal;
 use super::store::{JournalStore, Receipt};
@@ -56,7 +58,8 @@ impl<S: JournalStore> Journal<S> {
     /// again, with the journal as it is then; eight times at most. Where commands meet often,
     /// [`execute_locked`](Self::execute_locked) lets them wait for one another instead.
     ///
-    /// An append whose answer was lost is repeated with the same facts, and so is there once.
+    /// An append whose answer was lost is repeated with the same facts, and so is there once. Where that
+    /// is not answered either, the error is [in doubt](ExecuteError::is_in_doubt).
     ///
     /// ```
     /// use sendoff_core::journal::{Fact, Item, Query, Tag};
@@ -115,20 +118,51 @@ impl<S: JournalStore> Journal<S> {
         }
     }
 
-    /// Repeats an append whose end nobody knows.
+    /// Repeats an append whose end nobody knows, until it is known: one time for the append, and another
+    /// to find out.
     pub(super) async fn append_surely(&self, append: &Append) -> Result<Vec<Receipt>, AppendError> {
-        let mut pause = FIRST_PAUSE;
-        for _ in 1..TRIES {
-            match self.append_as(append).await {
-                Err(AppendError::Store(
-                    StoreError::Unavailable(_) | StoreError::Busy(_) | StoreError::Timeout,
-                )) => {
-                    pause = rest(pause).await;
-                }
-                answer => return answer,
+        let until = Instant::now() + self.store().longest_wait() * 2;
+        self.append_until(until, append, false).await
+    }
+
+    /// Finds out what became of an append that was not answered.
+    pub(super) async fn find_out(&self, append: &Append) -> Result<Vec<Receipt>, AppendError> {
+        let until = Instant::now() + self.store().longest_wait();
+        self.append_until(until, append, true).await
+    }
+
+    async fn append_until(
+        &self,
+        until: Instant,
+        append: &Append,
+        mut in_doubt: bool,
+    ) -> Result<Vec<Receipt>, AppendError> {
+        let (mut pause, mut tries) = (FIRST_PAUSE, 0);
+        loop {
+            tries += 1;
+            let late = || Err(StoreError::Timeout.into());
+            let answer = timeout_at(until, self.append_as(append)).await.unwrap_or_else(|_| late());
+            let again = match &answer {
+                Err(AppendError::Store(StoreError::Busy(_))) => true,
+                // Perhaps it waits for itself: the first time may not be over. To decide again now could
+                // be to carry the command out twice.
+                Err(AppendError::Busy(_)) => in_doubt,
+                Err(error) => error.is_in_doubt(),
+                Ok(_) => false,
+            };
+            in_doubt |= answer.as_ref().is_err_and(AppendError::is_in_doubt);
+            if !again {
+                return answer;
             }
+            if tries >= TRIES || Instant::now() >= until {
+                return if in_doubt && !answer.as_ref().is_err_and(AppendError::is_in_doubt) {
+                    late()
+                } else {
+                    answer
+                };
+            }
+            pause = rest(pause).await;
         }
-        self.append_as(append).await
     }
 }
 

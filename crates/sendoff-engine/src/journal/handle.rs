@@ -1,11 +1,13 @@
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::stream::{Stream, TryStreamExt};
 use sendoff_core::journal::{
     Append, Condition, Fact, Holder, IntoFact, Invalid, Position, Query, Recorded, Tail,
 };
 use tokio::sync::{Mutex, Notify, watch};
+use tokio::time::timeout;
 
 use super::error::{AppendError, DecideError};
 use super::model::{Decided, Model};
@@ -15,6 +17,11 @@ use super::tail::{TailOptions, TailReader};
 use crate::store::StoreError;
 
 /// A journal. Cheap to clone.
+///
+/// Every call that waits for the database ends: after the store's
+/// [`longest_wait`](JournalStore::longest_wait) (its `patience` and its `store_timeout`, 15 s by default)
+/// it answers [`Timeout`](StoreError::Timeout). Whether an append is there is not known then
+/// ([`AppendError::is_in_doubt`]): repeated with the same ids it is there once.
 pub struct Journal<S>(Arc<Shared<S>>);
 
 struct Shared<S> {
@@ -69,7 +76,7 @@ impl<S: JournalStore> Journal<S> {
 
     /// Appends what was checked before, in a transaction of its own.
     pub async fn append_as(&self, append: &Append) -> Result<Vec<Receipt>, AppendError> {
-        let receipts = self.0.store.append(append).await?;
+        let receipts = self.bounded(self.0.store.append(append)).await?;
         self.wake();
         Ok(receipts)
     }
@@ -116,6 +123,14 @@ impl<S: JournalStore> Journal<S> {
         self.0.appended.notify_waiters();
     }
 
+    /// Waits for the database no longer than its store says.
+    pub(super) async fn bounded<T, E: From<StoreError>>(
+        &self,
+        call: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        within(self.0.store.longest_wait(), call).await
+    }
+
     /// Whoever decides here by itself, where the store has no locks to decide under.
     pub(super) fn turn(&self) -> &Mutex<()> {
         &self.0.turn
@@ -152,7 +167,7 @@ impl<S: JournalStore> Journal<S> {
     pub async fn decide<M: Model>(&self, mut model: M) -> Result<Decided<M>, DecideError> {
         let query = model.query();
         query.check()?;
-        let mark = self.0.store.mark(&query).await?;
+        let mark = self.bounded(self.0.store.mark(&query)).await?;
         let facts = pages(&self.0.store, query.clone(), model.closing(), Position::START, mark);
         let mut facts = std::pin::pin!(facts);
         while let Some(fact) = facts.try_next().await? {
@@ -176,19 +191,28 @@ impl<S: JournalStore> Journal<S> {
     }
 
     async fn open(&self, tail: Tail, options: TailOptions) -> Result<TailReader, StoreError> {
-        let source = self.0.store.tail().await?;
-        Ok(TailReader::new(source, tail, options, Arc::clone(&self.0.appended)))
+        let source = self.bounded(self.0.store.tail()).await?;
+        let wait = self.0.store.longest_wait();
+        Ok(TailReader::new(source, tail, options, wait, Arc::clone(&self.0.appended)))
     }
 
     /// The highest position that was taken.
     pub async fn head(&self) -> Result<Position, StoreError> {
-        self.0.store.head().await
+        self.bounded(self.0.store.head()).await
     }
 
     /// Whoever may hold a tail back at this moment: transactions that have appended and are not over.
     pub async fn holders(&self) -> Result<Vec<Holder>, StoreError> {
-        self.0.store.holders().await
+        self.bounded(self.0.store.holders()).await
     }
+}
+
+/// Waits so long for an answer of the database.
+pub(super) async fn within<T, E: From<StoreError>>(
+    wait: Duration,
+    call: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    timeout(wait, call).await.unwrap_or_else(|_| Err(StoreError::Timeout.into()))
 }
 
 /// Takes a fact into account.

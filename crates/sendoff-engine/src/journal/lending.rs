@@ -2,9 +2,11 @@
 //! them at most, and makes nobody wait who does not want that lock.
 
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use sendoff_core::journal::Append;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, timeout_at};
 
 use crate::store::StoreError;
 
@@ -39,6 +41,28 @@ impl Purpose {
     }
 }
 
+/// Until when a caller waits for others: first for a connection, then for their locks.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    until: Instant,
+}
+
+impl Patience {
+    /// So long from now on.
+    pub fn of(time: Duration) -> Self {
+        Self { until: Instant::now() + time }
+    }
+
+    /// What is left of it.
+    pub fn left(self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("others had every connection of the journal for too long")]
+struct NoPlace;
+
 /// A journal's connections, each used by one at a time. Where there is only one, all purposes share
 /// it.
 #[derive(Debug)]
@@ -65,8 +89,22 @@ impl<L> Lending<L> {
     /// A connection that nobody uses, until it is dropped. Cancel-safe.
     ///
     /// # Errors
-    /// [`Closed`](StoreError::Closed) once it is.
-    pub async fn lend(&self, purpose: Purpose) -> Result<Lent<'_, L>, StoreError> {
+    /// [`Closed`](StoreError::Closed) once it is. [`Busy`](StoreError::Busy) where an append or a decision
+    /// has no patience left; what waits for nobody's locks waits for as long as its caller does.
+    pub async fn lend(
+        &self,
+        purpose: Purpose,
+        patience: Patience,
+    ) -> Result<Lent<'_, L>, StoreError> {
+        match purpose {
+            Purpose::Publish | Purpose::Read => self.place(purpose).await,
+            Purpose::Append | Purpose::Decide => timeout_at(patience.until, self.place(purpose))
+                .await
+                .unwrap_or_else(|_| Err(StoreError::Busy(NoPlace.into()))),
+        }
+    }
+
+    async fn place(&self, purpose: Purpose) -> Result<Lent<'_, L>, StoreError> {
         let (shelf, limits): (_, &[&Semaphore]) = match purpose {
             Purpose::Publish => (&self.publishing, &[]),
             Purpose::Read => (&self.shared, &[]),
@@ -139,12 +177,18 @@ impl<L> Drop for Lent<'_, L> {
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt;
+    use tokio::task::unconstrained;
 
     use super::*;
 
+    fn long() -> Patience {
+        Patience::of(Duration::from_secs(60))
+    }
+
     /// Borrows for a purpose until one would wait.
     fn all<'l>(lending: &'l Lending<usize>, purpose: Purpose) -> Vec<Lent<'l, usize>> {
-        std::iter::from_fn(|| lending.lend(purpose).now_or_never()).map(Result::unwrap).collect()
+        let next = || unconstrained(lending.lend(purpose, long())).now_or_never();
+        std::iter::from_fn(next).map(Result::unwrap).collect()
     }
 
     fn numbered(count: usize) -> Lending<usize> {
@@ -155,8 +199,8 @@ mod tests {
         })
     }
 
-    #[test]
-    fn decisions_leave_some_to_appends_and_those_one_to_reads() {
+    #[tokio::test]
+    async fn decisions_leave_some_to_appends_and_those_one_to_reads() {
         for (count, decisions, appends) in
             [(1, 1, 0), (2, 1, 0), (3, 1, 1), (4, 2, 1), (8, 6, 1), (16, 12, 3), (1_000, 750, 249)]
         {
@@ -171,13 +215,13 @@ mod tests {
         }
     }
 
-    #[test]
-    fn who_waits_for_its_share_takes_nothing_of_another_s() {
+    #[tokio::test]
+    async fn who_waits_for_its_share_takes_nothing_of_another_s() {
         let lending = numbered(8);
         let mut deciding = all(&lending, Purpose::Decide);
         let waiting: Vec<_> = (0..20)
             .map(|_| {
-                let mut next = Box::pin(lending.lend(Purpose::Decide));
+                let mut next = Box::pin(lending.lend(Purpose::Decide, long()));
                 assert!((&mut next).now_or_never().is_none());
                 next
             })
@@ -187,15 +231,35 @@ mod tests {
         drop(waiting);
         // The one used last is the next to be used.
         let last = *deciding.pop().unwrap().link();
-        assert_eq!(*lending.lend(Purpose::Decide).now_or_never().unwrap().unwrap().link(), last);
+        let next = lending.lend(Purpose::Decide, long()).now_or_never();
+        assert_eq!(*next.unwrap().unwrap().link(), last);
     }
 
-    #[test]
-    fn nothing_is_lent_once_it_is_closed() {
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_a_connection_has_less_patience_for_locks() {
+        let lending = numbered(3);
+        let deciding = all(&lending, Purpose::Decide);
+        let patience = Patience::of(Duration::from_secs(5));
+        let later = async {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            drop(deciding);
+        };
+        let (lent, ()) = tokio::join!(lending.lend(Purpose::Decide, patience), later);
+        assert_eq!(patience.left(), Duration::from_secs(2));
+        // The next one has none left.
+        let busy = lending.lend(Purpose::Decide, patience).await;
+        assert!(matches!(busy, Err(StoreError::Busy(_))), "{busy:?}");
+        assert_eq!(patience.left(), Duration::ZERO);
+        drop(lent);
+        assert!(lending.lend(Purpose::Decide, patience).await.is_ok(), "for nobody need be waited");
+    }
+
+    #[tokio::test]
+    async fn nothing_is_lent_once_it_is_closed() {
         let lending = numbered(3);
         assert_eq!(lending.close().count(), 3 + PUBLISHING);
         for purpose in [Purpose::Publish, Purpose::Read, Purpose::Append, Purpose::Decide] {
-            let lent = lending.lend(purpose).now_or_never().unwrap();
+            let lent = lending.lend(purpose, long()).now_or_never().unwrap();
             assert!(matches!(lent, Err(StoreError::Closed)), "{purpose:?}");
         }
     }

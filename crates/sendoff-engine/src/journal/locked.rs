@@ -1,7 +1,9 @@
 //! Carrying out commands under the locks of what they decide by.
 
 use sendoff_core::journal::{Append, Fact, Position};
+use sendoff_core::limits;
 use tokio::sync::MutexGuard;
+use tokio::time::{Instant, timeout};
 
 use super::error::{AppendError, DecideError, ExecuteError};
 use super::execute::{Executed, FIRST_PAUSE, TRIES, rest};
@@ -9,7 +11,6 @@ use super::handle::{Journal, apply};
 use super::model::{Decided, Model};
 use super::pages::Pages;
 use super::store::{JournalStore, Locked, LockedDecision, Receipt};
-use crate::store::StoreError;
 
 /// What makes it the caller's turn, for as long as it is kept.
 enum Turn<'j> {
@@ -26,7 +27,9 @@ impl<S: JournalStore> Journal<S> {
     ///
     /// The price: even those who only meet by chance wait for one another, for as long as the reading, the
     /// decision and the append take, and so do appends of what the model is made of. The decision is
-    /// no future, so that nothing is awaited in it; let it be short. Let the model be made of all that
+    /// no future, so that nothing is awaited in it; let it be short: after three seconds the server
+    /// takes the locks back. What is decided later is appended only if nobody else was quicker, and is
+    /// [`Slow`](ExecuteError::Slow) otherwise. Let the model be made of all that
     /// is appended to: two of which each appends what the other decides by deadlock, the server ends
     /// one of them, and that one tries again. A process that stops in the middle has its transaction
     /// ended by the server within seconds. SQLite and memory, which have one writer, have no locks to
@@ -64,7 +67,9 @@ impl<S: JournalStore> Journal<S> {
     /// # Errors
     ///
     /// What the decision answers; [`Decide`](ExecuteError::Decide) with
-    /// [`Busy`](DecideError::Busy) when its turn did not come in time.
+    /// [`Busy`](DecideError::Busy) when its turn did not come in time. An append that is not answered is
+    /// repeated with the same facts; where that is not answered either, the error is
+    /// [in doubt](ExecuteError::is_in_doubt).
     pub async fn execute_locked<M, E>(
         &self,
         mut model: impl FnMut() -> M,
@@ -73,13 +78,16 @@ impl<S: JournalStore> Journal<S> {
     where
         M: Model,
     {
-        let mut pause = FIRST_PAUSE;
-        let mut tries = 0;
+        let (mut pause, mut tries) = (FIRST_PAUSE, 0);
+        let tries_until = Instant::now() + self.store().longest_wait();
         loop {
             tries += 1;
             let (decided, turn) = self.locked(model()).await.map_err(ExecuteError::Decide)?;
             let Decided { model, condition } = decided;
-            let append = match decision(model) {
+            let begun = Instant::now();
+            let decides = decision(model);
+            let took = begun.elapsed();
+            let append = match decides {
                 Ok(facts) if facts.is_empty() => Ok(None),
                 Ok(facts) => Append::new(facts, Some(condition))
                     .map(Some)
@@ -88,7 +96,8 @@ impl<S: JournalStore> Journal<S> {
             };
             let Ok(Some(append)) = append else {
                 if let Turn::Locked(transaction) = turn {
-                    transaction.release().await;
+                    // What does not come to its end is dropped, and so are its locks.
+                    let _ = timeout(self.store().longest_wait(), transaction.release()).await;
                 }
                 return append.map(|_| Executed { receipts: Vec::new(), tries });
             };
@@ -96,7 +105,10 @@ impl<S: JournalStore> Journal<S> {
                 Ok(receipts) => return Ok(Executed { receipts, tries }),
                 // A deadlock, or the locks were gone.
                 Err(last @ (AppendError::Conflict(_) | AppendError::Busy(_))) => {
-                    if tries >= TRIES {
+                    if took >= limits::DECISION {
+                        return Err(ExecuteError::Slow { took, last });
+                    }
+                    if tries >= TRIES || Instant::now() >= tries_until {
                         return Err(ExecuteError::Contended { tries, last });
                     }
                 }
@@ -112,8 +124,10 @@ impl<S: JournalStore> Journal<S> {
         query.check()?;
         let mut pages = Pages::up_to(Position::END);
         let (closing, first) = (model.closing(), pages.page(Position::START));
-        let Some(locked) = self.store().lock(&query, closing.as_ref(), first).await? else {
-            let turn = self.turn().lock().await;
+        let lock = self.store().lock(&query, closing.as_ref(), first);
+        let Some(locked) = self.bounded(lock).await? else {
+            let turn = timeout(self.store().longest_wait(), self.turn().lock()).await;
+            let turn = turn.map_err(|late| DecideError::Busy(late.into()))?;
             return Ok((self.decide(model).await?, Turn::Here(turn)));
         };
         let Locked { mut mark, mut found, mut transaction } = locked;
@@ -123,7 +137,7 @@ impl<S: JournalStore> Journal<S> {
                 mark = mark.max(fact.position);
             }
             let Some(after) = pages.turned(&found) else { break };
-            found = transaction.read(&query, pages.page(after)).await?;
+            found = self.bounded(transaction.read(&query, pages.page(after))).await?;
         }
         Ok((Decided { model, condition: query.none_after(mark) }, Turn::Locked(transaction)))
     }
@@ -137,11 +151,9 @@ impl<S: JournalStore> Journal<S> {
             Turn::Locked(transaction) => transaction,
             Turn::Here(_turn) => return self.append_surely(append).await,
         };
-        match transaction.append(append).await {
+        match self.bounded(transaction.append(append)).await {
             // Whether it is there nobody knows. The condition says whether it still may be.
-            Err(AppendError::Store(StoreError::Unavailable(_) | StoreError::Timeout)) => {
-                self.append_surely(append).await
-            }
+            Err(error) if error.is_in_doubt() => self.find_out(append).await,
             answer => {
                 if answer.is_ok() {
                     self.wake();

@@ -28,7 +28,7 @@ pub use books::{Books, MemoryKey, Remembered};
 pub use error::{AppendError, Conflict, DecideError, ExecuteError, TailError};
 pub use execute::{Decision, Executed};
 pub use handle::Journal;
-pub use lending::{Lending, Lent, Purpose};
+pub use lending::{Lending, Lent, Patience, Purpose};
 pub use memory::MemoryJournal;
 pub use model::{Decided, Fold, Model, fold};
 pub use store::{

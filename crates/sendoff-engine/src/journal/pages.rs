@@ -6,6 +6,7 @@ use futures_util::stream::{self, Stream, TryStreamExt};
 use sendoff_core::journal::{Position, Query, Recorded};
 use sendoff_core::limits;
 
+use super::handle::within;
 use super::store::{Found, JournalStore, Page};
 use crate::appetite::{Appetite, Portion};
 use crate::store::StoreError;
@@ -19,6 +20,7 @@ pub(super) fn pages<S: JournalStore>(
     after: Position,
     up_to: Position,
 ) -> impl Stream<Item = Result<Recorded, StoreError>> + Send {
+    let wait = store.longest_wait();
     let next = move |state: (Query, Option<Query>, Option<Position>, Pages)| async move {
         let (query, closing, after, mut pages) = state;
         let Some(after) = after.filter(|after| *after < up_to) else {
@@ -26,8 +28,8 @@ pub(super) fn pages<S: JournalStore>(
         };
         let page = pages.page(after);
         let found = match closing {
-            Some(closing) => store.read_from_last(&query, &closing, page).await?,
-            None => store.read(&query, page).await?,
+            Some(closing) => within(wait, store.read_from_last(&query, &closing, page)).await?,
+            None => within(wait, store.read(&query, page)).await?,
         };
         let after = pages.turned(&found);
         Ok(Some((stream::iter(found.facts.into_iter().map(Ok)), (query, None, after, pages))))

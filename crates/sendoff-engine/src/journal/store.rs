@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use sendoff_core::journal::doctor::Vitals;
@@ -14,9 +15,19 @@ use sendoff_core::{Timestamp, Undecodable, limits};
 use super::error::{AppendError, DecideError};
 use crate::store::StoreError;
 
+/// As long as the stores with a server wait by default.
+const LONGEST_WAIT: Duration = Duration::from_secs(15);
+
 /// A log of facts in a database.
 #[async_trait]
 pub trait JournalStore: Send + Sync + 'static {
+    /// How long a call may wait in all: for a connection, for others, for the answer. A
+    /// [`Journal`](super::Journal) drops it then, and its caller is told
+    /// [`Timeout`](StoreError::Timeout); so a call that is dropped must leave nothing behind.
+    fn longest_wait(&self) -> Duration {
+        LONGEST_WAIT
+    }
+
     /// Appends in a transaction of its own, and returns what became of each fact, in order.
     ///
     /// Carried out again with the same ids and the same content it changes nothing and answers with
@@ -81,6 +92,10 @@ pub trait JournalStore: Send + Sync + 'static {
 /// A journal that is shared, also one whose kind is chosen when the program runs.
 #[async_trait]
 impl<S: JournalStore + ?Sized> JournalStore for Arc<S> {
+    fn longest_wait(&self) -> Duration {
+        (**self).longest_wait()
+    }
+
     async fn append(&self, append: &Append) -> Result<Vec<Receipt>, AppendError> {
         (**self).append(append).await
     }

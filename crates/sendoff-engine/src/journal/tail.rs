@@ -7,6 +7,7 @@ use sendoff_core::limits;
 use tokio::sync::Notify;
 
 use super::error::TailError;
+use super::handle::within;
 use super::store::{Page, TailRow, TailSource, Undecided};
 use crate::appetite::Portion;
 
@@ -43,6 +44,8 @@ pub struct TailReader {
     source: Box<dyn TailSource>,
     tail: Tail,
     options: TailOptions,
+    /// For one look.
+    wait: Duration,
     appended: Arc<Notify>,
 }
 
@@ -84,9 +87,10 @@ impl TailReader {
         source: Box<dyn TailSource>,
         tail: Tail,
         options: TailOptions,
+        wait: Duration,
         appended: Arc<Notify>,
     ) -> Self {
-        Self { source, tail, options, appended }
+        Self { source, tail, options, wait, appended }
     }
 
     /// The next rows, as soon as there are some.
@@ -138,7 +142,7 @@ impl TailReader {
         let limit = if self.tail.wants_rows() { most } else { 1 };
         let bytes = self.options.batch_bytes;
         let page = Page { after: self.tail.at(), up_to: self.tail.up_to(), limit, bytes };
-        let mut look = self.source.look(self.tail.ask(), page).await?;
+        let mut look = within(self.wait, self.source.look(self.tail.ask(), page)).await?;
         let positions: Vec<_> = look.rows.iter().map(|row| row.position).collect();
         let seen = self.tail.take(&Look {
             server: look.server,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use sendoff_core::Timestamp;
 use sendoff_core::journal::{Position, Query};
 
+use super::handle::within;
 use super::store::{JournalStore, Page};
 use crate::store::StoreError;
 
@@ -19,12 +20,13 @@ pub(super) async fn position_before<S: JournalStore + ?Sized>(
     time: Timestamp,
 ) -> Result<Position, StoreError> {
     let time = time.saturating_sub(MARGIN);
-    let (mut low, mut high) = (0, store.head().await?.get());
+    let wait = store.longest_wait();
+    let (mut low, mut high) = (0, within(wait, store.head()).await?.get());
     // Everything up to `low` is older; the first fact behind `high` is not.
     while low < high {
         let middle = low + (high - low) / 2;
         let page = Page::first(place(middle), place(high));
-        let next = store.read(&Query::all(), page).await?;
+        let next = within(wait, store.read(&Query::all(), page)).await?;
         match next.facts.first() {
             Some(fact) if fact.recorded_at < time => low = fact.position.get(),
             _ => high = middle,

@@ -16,6 +16,7 @@ mod reclaimed;
 mod relay;
 mod settle;
 mod shield;
+mod silent;
 mod stuck;
 mod upkeep;
 

@@ -1,7 +1,5 @@
 //! Deciding under locks: one transaction of two texts, the second of which ends it.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use mysql_async::{Conn, Error};
 use sendoff_core::journal::{Append, Locks, Mode, Query, Slot};
@@ -18,15 +16,13 @@ use super::history::History;
 use super::memory::Memory;
 use super::prepares::Driver;
 use super::search::{Manner, Rarest, from_last, reading, searches};
-use super::store::MysqlJournal;
+use super::store::{MysqlJournal, undecided};
 use crate::error::{code, failed, is_lost_race, number, spoils_session};
 use crate::link::last_rows;
 use crate::rows;
 use crate::values::Values;
 use crate::wire::Literal;
 
-/// A process that stops while it decides holds others up for no longer than this.
-pub(super) const SILENCE: Duration = Duration::from_secs(3);
 /// The first version of MariaDB that there is here; those of MySQL are lower.
 const FIRST_MARIADB: u16 = 10;
 /// How often the locks are asked for where a deadlock took them back.
@@ -42,13 +38,22 @@ pub(super) async fn lock<'s>(
     let page = Page { limit: page.limit.min(limits::BATCH_ROWS), ..page };
     let kind = Memory::kind(query);
     let slots = append::slots(&Locks::of_decision(query), journal.memory().shared(kind));
+    let patience = journal.connections().patience();
     let (mut tries, mut again) = (0, true);
     loop {
-        let lent = journal.connections().lend(Purpose::Decide).await?;
+        let lent = journal.connections().lend(Purpose::Decide, patience).await;
+        let lent = lent.map_err(undecided)?;
+        let hurry = journal.connections().hurry(patience);
         let conn = lent.link().take().await?;
         let (slots, is_awake) = (slots.clone(), conn.server_version().0 < FIRST_MARIADB);
-        let mut transaction = Transaction { journal, lent, conn, kind, slots, is_awake };
-        let error = match transaction.begin(query, closing, page).await {
+        let is_hurried = hurry.is_some();
+        let mut transaction =
+            Transaction { journal, lent, conn, kind, slots, is_awake, is_hurried };
+        let begun = match transaction.hurry(hurry).await {
+            Ok(()) => transaction.begin(query, closing, page).await,
+            Err(error) => Err(error),
+        };
+        let error = match begun {
             Ok(found) => {
                 let found = found?;
                 // All that is there is read, or will be, and the locks keep the rest away.
@@ -89,6 +94,8 @@ struct Transaction<'s> {
     /// Whether the server has no limit for the silence of transactions alone, so that the session's is
     /// set for as long as this lasts.
     is_awake: bool,
+    /// Whether it waits for locks for less than the session does by itself.
+    is_hurried: bool,
 }
 
 impl Transaction<'_> {
@@ -138,7 +145,8 @@ impl Transaction<'_> {
         if !self.is_awake {
             return String::new();
         }
-        let seconds = Literal::count(usize::try_from(SILENCE.as_secs()).unwrap_or_default());
+        let seconds =
+            Literal::count(usize::try_from(limits::DECISION.as_secs()).unwrap_or_default());
         let awake = &self.journal.sql().journal_awake;
         format!("{};\n", awake.with(&[("seconds", &seconds)]))
     }
@@ -163,9 +171,20 @@ impl Transaction<'_> {
         refused_gate(increment)
     }
 
+    /// Waits for locks only for as long as there is patience left.
+    async fn hurry(&mut self, left: Option<Literal>) -> Result<(), Error> {
+        let Some(left) = left else { return Ok(()) };
+        let text = self.journal.sql().journal_patience.with(&[("seconds", &left)]);
+        last_rows(&mut self.conn, &text).await.map(|_| ())
+    }
+
     /// Gives the connection back, as it was when it was taken.
     async fn give_back(self) {
-        let Self { lent, conn, .. } = self;
+        let Self { journal, lent, mut conn, is_hurried, .. } = self;
+        let calm = journal.sql().journal_patience_over.text();
+        if is_hurried && last_rows(&mut conn, calm).await.is_err() {
+            return;
+        }
         lent.link().give_back(conn).await;
     }
 }

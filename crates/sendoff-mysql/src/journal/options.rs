@@ -20,15 +20,23 @@ pub struct JournalOptions {
     /// left to appends and reads; appends leave one to reads. So let there be three or more. Besides
     /// these there are up to two for publishing, and one for each tail and each node.
     pub connections: usize,
-    /// How long an append or a decision waits for others that exclude it before it is busy. Whole
-    /// seconds, as the servers count.
+    /// How long an append or a decision waits for others before it is busy: for a connection, and for
+    /// those that exclude it. Whole seconds, as the servers count.
     pub patience: Duration,
+    /// How long the server may take besides. A call that is not answered after both has an error,
+    /// [`Timeout`](StoreError::Timeout), and its connection is thrown away.
+    pub store_timeout: Duration,
 }
 
 impl Default for JournalOptions {
-    /// As an outbox; 8 connections; 5 s of patience.
+    /// As an outbox; 8 connections; 5 s of patience, and 10 s for the server.
     fn default() -> Self {
-        Self { server: MysqlOptions::default(), connections: 8, patience: Duration::from_secs(5) }
+        Self {
+            server: MysqlOptions::default(),
+            connections: 8,
+            patience: Duration::from_secs(5),
+            store_timeout: Duration::from_secs(10),
+        }
     }
 }
 
@@ -48,6 +56,18 @@ impl JournalOptions {
                 self.patience
             )));
         }
+        let least = Duration::from_millis(10);
+        if self.store_timeout < least || self.store_timeout > PATIENCE {
+            return Err(misconfigured(format!(
+                "store_timeout is {:?}; it lies between {least:?} and {PATIENCE:?}",
+                self.store_timeout
+            )));
+        }
         Ok(())
+    }
+
+    /// How long a call waits in all.
+    pub(super) fn longest_wait(&self) -> Duration {
+        self.patience + self.store_timeout
     }
 }

@@ -34,7 +34,7 @@ impl MysqlJournal {
     /// Runs a text that is a transaction, again where it lost against another, and returns its results.
     async fn transact(&self, purpose: Purpose, text: &str) -> Result<Vec<Vec<Row>>, StoreError> {
         self.check_open()?;
-        let lent = self.connections().lend(purpose).await?;
+        let lent = self.connections().lend(purpose, self.connections().patience()).await?;
         let mut tries = Tries::default();
         loop {
             let mut session = lent.link().session().await?;
@@ -68,7 +68,7 @@ impl MysqlJournal {
     /// Runs one statement that changes rows, and says how many.
     async fn write(&self, purpose: Purpose, text: &str) -> Result<u64, StoreError> {
         self.check_open()?;
-        let lent = self.connections().lend(purpose).await?;
+        let lent = self.connections().lend(purpose, self.connections().patience()).await?;
         let mut tries = Tries::default();
         loop {
             let mut session = lent.link().session().await?;

@@ -130,7 +130,7 @@ impl MysqlJournal {
     /// nothing stays locked between two, whatever becomes of this process.
     async fn delete(&self, purge: &PurgeFacts) -> Result<Round, StoreError> {
         self.check_open()?;
-        let lent = self.connections().lend(Purpose::Append).await?;
+        let lent = self.connections().lend(Purpose::Append, self.connections().patience()).await?;
         let mut tries = Tries::default();
         loop {
             let passed = lent.link().query(self.sql().journal_passed.text()).await?;

@@ -1,8 +1,10 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
+use mysql_async::Error;
 use sendoff_core::journal::doctor::{ForgetfulSetting, StricterDefault, Vitals};
 use sendoff_core::journal::{Append, Holder, HolderId, Locks, Position, Query};
 use sendoff_core::limits;
@@ -10,6 +12,7 @@ use sendoff_engine::journal::{
     AppendError, DecideError, Found, JournalStore, Locked, Page, Purpose, Receipt, TailSource,
 };
 use sendoff_engine::store::StoreError;
+use tokio::time::timeout;
 
 use super::append::{self, Whose, refused_gate};
 use super::connections::Connections;
@@ -73,11 +76,11 @@ impl MysqlJournal {
     pub async fn connect_with(url: &str, options: JournalOptions) -> Result<Self, StoreError> {
         options.check()?;
         let server = MysqlOptions { lock_timeout: options.patience, ..options.server.clone() };
-        let connector = Arc::new(Connector::silent(url, &server, locked::SILENCE)?);
+        let connector = Arc::new(Connector::silent(url, &server, limits::DECISION)?);
         let names = Names::new(Some(connector.database()), server.prefix.as_ref());
         let journal = Self(Arc::new(Shared {
             sql: Sql::load(&names),
-            connections: Connections::new(&connector, options.connections),
+            connections: Connections::new(&connector, options.connections, options.patience),
             upkeep: Link::new(Arc::clone(&connector)),
             lasting: Connector::lasting(url, &server)?,
             connector,
@@ -87,7 +90,8 @@ impl MysqlJournal {
             memory: Memory::default(),
             closed: AtomicBool::new(false),
         }));
-        schema::check(&journal).await?;
+        let checked = timeout(journal.longest_wait(), schema::check(&journal)).await;
+        checked.unwrap_or(Err(StoreError::Timeout))?;
         Ok(journal)
     }
 
@@ -169,6 +173,13 @@ impl MysqlJournal {
         Literal::number(i64::try_from(seconds).unwrap_or(i64::MAX))
     }
 
+    /// Has the session wait for locks only for as long as its user has patience left.
+    async fn hurry(&self, session: &mut Session<'_>, left: Option<&Literal>) -> Result<(), Error> {
+        let Some(left) = left else { return Ok(()) };
+        let text = self.sql().journal_patience.with(&[("seconds", left)]);
+        session.set(&text, self.sql().journal_patience_over.text()).await
+    }
+
     /// What is one tag's, if it can be read at once.
     async fn read_history(
         &self,
@@ -177,7 +188,7 @@ impl MysqlJournal {
         let begun = history.and_then(|history| Some((history, history.begin()?)));
         let Some((history, begin)) = begun else { return Ok(None) };
         let text = |values: &mut Values| history.text(self.sql(), &begin, values);
-        let lent = self.connections().lend(Purpose::Read).await?;
+        let lent = self.connections().lend(Purpose::Read, self.connections().patience()).await?;
         let mut tries = Tries::default();
         loop {
             let mut session = lent.link().session().await?;
@@ -214,12 +225,23 @@ impl MysqlJournal {
 
 #[async_trait]
 impl JournalStore for MysqlJournal {
+    fn longest_wait(&self) -> Duration {
+        self.0.options.longest_wait()
+    }
+
     async fn append(&self, facts: &Append) -> Result<Vec<Receipt>, AppendError> {
         self.check_open()?;
-        let lent = self.connections().lend(Purpose::of(facts)).await?;
+        let patience = self.connections().patience();
+        let lent = self.connections().lend(Purpose::of(facts), patience).await;
+        let lent = lent.map_err(no_place)?;
+        let hurry = self.connections().hurry(patience);
         let mut tries = Tries::default();
         loop {
             let mut session = lent.link().session().await?;
+            if let Err(error) = self.hurry(&mut session, hurry.as_ref()).await {
+                session.failed(error, &mut tries).await?;
+                continue;
+            }
             let answer = append::append(self, &mut session, Whose::Own, facts).await;
             match answer {
                 // It is undone, and may be made again: what excluded it, with whom, is over.
@@ -245,10 +267,17 @@ impl JournalStore for MysqlJournal {
         let slots = append::slots(&Locks::of_decision(query), []);
         let text = |values: &mut Values| append::mark(self.sql(), &slots, values);
         let alike = slots.len() <= append::FEW;
-        let lent = self.connections().lend(Purpose::Decide).await?;
+        let patience = self.connections().patience();
+        let lent = self.connections().lend(Purpose::Decide, patience).await;
+        let lent = lent.map_err(undecided)?;
+        let hurry = self.connections().hurry(patience);
         let mut tries = Tries::default();
         loop {
             let mut session = lent.link().session().await?;
+            if let Err(error) = self.hurry(&mut session, hurry.as_ref()).await {
+                session.failed(error, &mut tries).await?;
+                continue;
+            }
             let error = match self.prepares().rows(&mut session, alike, &text).await {
                 Ok(rows) => {
                     session.keep();
@@ -393,6 +422,24 @@ impl JournalStore for MysqlJournal {
     async fn tail(&self) -> Result<Box<dyn TailSource>, StoreError> {
         self.check_open()?;
         Ok(Box::new(MysqlTail::open(self.clone()).await?))
+    }
+}
+
+/// What it means that no connection was to be had.
+fn no_place(error: StoreError) -> AppendError {
+    if matches!(error, StoreError::Busy(_)) {
+        AppendError::Busy(error.into())
+    } else {
+        error.into()
+    }
+}
+
+/// The same for a decision.
+pub(super) fn undecided(error: StoreError) -> DecideError {
+    if matches!(error, StoreError::Busy(_)) {
+        DecideError::Busy(error.into())
+    } else {
+        error.into()
     }
 }
 

@@ -243,7 +243,7 @@ pub(super) fn refused_elsewhere(
 
 /// Whether somebody else had what it needed, for too long or while it had what they needed.
 pub(super) fn is_busy(error: &StoreError) -> bool {
-    code(error).is_some_and(is_busy_code)
+    matches!(error, StoreError::Busy(_)) || code(error).is_some_and(is_busy_code)
 }
 
 /// Whether the server ended it in favour of another.

@@ -1,8 +1,9 @@
 //! The journal's connections.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use sendoff_engine::journal::{Lending, Purpose};
+use sendoff_engine::journal::{Lending, Patience, Purpose};
 use sendoff_engine::store::StoreError;
 use tokio_postgres::Row;
 
@@ -12,11 +13,26 @@ use crate::sql::Statement;
 
 pub(super) type Lent<'c> = sendoff_engine::journal::Lent<'c, Link>;
 
-pub(super) struct Connections(Lending<Link>);
+pub(super) struct Connections {
+    links: Lending<Link>,
+    patience: Duration,
+}
 
 impl Connections {
-    pub(super) fn new(connector: &Arc<Connector>, statements: Kept, count: usize) -> Self {
-        Self(Lending::new(count, || Link::new(Arc::clone(connector), statements)))
+    /// So many, for callers of so much patience.
+    pub(super) fn new(
+        connector: &Arc<Connector>,
+        statements: Kept,
+        count: usize,
+        patience: Duration,
+    ) -> Self {
+        let links = Lending::new(count, || Link::new(Arc::clone(connector), statements));
+        Self { links, patience }
+    }
+
+    /// A caller's, who begins to wait.
+    pub(super) fn patience(&self) -> Patience {
+        Patience::of(self.patience)
     }
 
     /// Runs one statement, which is a transaction of its own, on a connection that nobody uses.
@@ -26,17 +42,22 @@ impl Connections {
         statement: &Statement,
         params: Params<'_>,
     ) -> Result<Vec<Row>, StoreError> {
-        self.lend(purpose).await?.link().query(statement, params).await
+        let lent = self.lend(purpose, self.patience()).await?;
+        lent.link().query(statement, params).await
     }
 
     /// A connection that nobody uses, until it is dropped.
-    pub(super) async fn lend(&self, purpose: Purpose) -> Result<Lent<'_>, StoreError> {
-        self.0.lend(purpose).await
+    pub(super) async fn lend(
+        &self,
+        purpose: Purpose,
+        patience: Patience,
+    ) -> Result<Lent<'_>, StoreError> {
+        self.links.lend(purpose, patience).await
     }
 
     /// Refuses everything from now on.
     pub(super) async fn close(&self) {
-        for link in self.0.close() {
+        for link in self.links.close() {
             link.close().await;
         }
     }

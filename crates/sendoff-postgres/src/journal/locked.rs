@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use futures_util::future::{join, join3};
 use sendoff_core::journal::{Append, Locks, Position, Query};
+use sendoff_core::limits;
 use sendoff_engine::journal::{
     AppendError, DecideError, Found, JournalStore, Locked, LockedDecision, Page, Purpose, Receipt,
 };
@@ -11,20 +12,18 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 
-use super::append::{is_busy, is_deadlock, receipts, refused};
+use super::append::{is_deadlock, receipts, refused};
 use super::connections::Lent;
 use super::held::Held;
+use super::options::milliseconds;
 use super::reading::Reading;
-use super::store::{PostgresJournal, columns};
+use super::store::{PostgresJournal, columns, undecided};
 use crate::error::failed;
 use crate::link::{Kept, Taken};
 use crate::sql::Statement;
 
 /// A statement behind the locks sees what is committed by then.
 const BEGIN: &str = "begin isolation level read committed";
-
-/// A process that stops while it decides holds others up for no longer than this, in milliseconds.
-const SILENCE: i32 = 3_000;
 
 /// How often the locks are asked for where a deadlock took them back.
 const TRIES: u32 = 8;
@@ -36,15 +35,18 @@ pub(super) async fn lock<'s>(
     closing: Option<&Query>,
     page: Page,
 ) -> Result<Locked<'s>, DecideError> {
+    let patience = journal.connections().patience();
     let mut tries = 0;
     loop {
         tries += 1;
-        let lent = journal.connections().lend(Purpose::Decide).await?;
+        let lent = journal.connections().lend(Purpose::Decide, patience).await;
+        let lent = lent.map_err(undecided)?;
+        let left = milliseconds(patience.left());
         let session = lent.link().take().await?;
         let (held, alone) = columns(&Locks::of_decision(query));
         let transaction = Transaction { journal, lent, session, held };
         let reading = Reading::of(journal.books(), query, closing, page);
-        let error = match transaction.begin(&alone, reading).await {
+        let error = match transaction.begin(&alone, left, reading).await {
             Ok(found) => {
                 // Whatever the locks exclude and is there was found, or comes in a further page.
                 let mark = found.facts.last().map_or(Position::START, |last| last.position);
@@ -57,7 +59,7 @@ pub(super) async fn lock<'s>(
         if is_deadlock(&error) && tries < TRIES {
             continue;
         }
-        return Err(if is_busy(&error) { DecideError::Busy(error.into()) } else { error.into() });
+        return Err(undecided(error));
     }
 }
 
@@ -76,10 +78,15 @@ impl Transaction<'_> {
     }
 
     /// Locks, and in a statement behind them, which sees what is committed by then, reads.
-    async fn begin(&self, alone: &Vec<bool>, reading: Reading<'_>) -> Result<Found, StoreError> {
+    async fn begin(
+        &self,
+        alone: &Vec<bool>,
+        patience: i32,
+        reading: Reading<'_>,
+    ) -> Result<Found, StoreError> {
         let (sql, kept) = (self.journal.sql(), self.kept());
-        let patience = self.journal.options().patience();
-        let (hold, params) = self.hold(alone, &patience);
+        let silence = milliseconds(limits::DECISION);
+        let (hold, params) = self.hold(alone, &patience, &silence);
         let prepared = self.session.prepare(&[hold, reading.statement(sql)], kept).await;
         prepared.map_err(failed)?;
         let (begun, held, rows) = join3(
@@ -98,14 +105,15 @@ impl Transaction<'_> {
         &'p self,
         alone: &'p Vec<bool>,
         patience: &'p i32,
+        silence: &'p i32,
     ) -> (&'p Statement, Vec<&'p (dyn ToSql + Sync)>) {
         let sql = self.journal.sql();
         match (&self.held[..], &alone[..]) {
             ([first, second], [first_alone, second_alone]) => (
                 &sql.journal_hold_two,
-                vec![first, first_alone, second, second_alone, patience, &SILENCE],
+                vec![first, first_alone, second, second_alone, patience, silence],
             ),
-            _ => (&sql.journal_hold, vec![&self.held, alone, patience, &SILENCE]),
+            _ => (&sql.journal_hold, vec![&self.held, alone, patience, silence]),
         }
     }
 

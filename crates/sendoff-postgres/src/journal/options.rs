@@ -60,18 +60,23 @@ pub struct JournalOptions {
     /// left to appends and reads; appends leave one to reads. So let there be three or more. Besides
     /// these there are up to two for publishing, and one for each tail and each node.
     pub connections: usize,
-    /// How long an append or a decision waits for others that exclude it before it is busy.
+    /// How long an append or a decision waits for others before it is busy: for a connection, and for
+    /// those that exclude it.
     pub patience: Duration,
+    /// How long the server may take besides. A call that is not answered after both has an error,
+    /// [`Timeout`](StoreError::Timeout), and its connection is thrown away.
+    pub store_timeout: Duration,
 }
 
 impl Default for JournalOptions {
-    /// As an outbox, flat; 8 connections; 5 s of patience.
+    /// As an outbox, flat; 8 connections; 5 s of patience, and 10 s for the server.
     fn default() -> Self {
         Self {
             server: PostgresOptions::default(),
             layout: JournalLayout::default(),
             connections: 8,
             patience: Duration::from_secs(5),
+            store_timeout: Duration::from_secs(10),
         }
     }
 }
@@ -99,11 +104,28 @@ impl JournalOptions {
                 self.patience
             )));
         }
+        let least = Duration::from_millis(10);
+        if self.store_timeout < least || self.store_timeout > PATIENCE {
+            return Err(misconfigured(format!(
+                "store_timeout is {:?}; it lies between {least:?} and {PATIENCE:?}",
+                self.store_timeout
+            )));
+        }
         Ok(())
+    }
+
+    /// How long a call waits in all.
+    pub(super) fn longest_wait(&self) -> Duration {
+        self.patience + self.store_timeout
     }
 
     /// In milliseconds, as the server counts it.
     pub(super) fn patience(&self) -> i32 {
-        i32::try_from(self.patience.as_millis()).unwrap_or(i32::MAX)
+        milliseconds(self.patience)
     }
+}
+
+/// As the server counts patience, for which none would be no limit.
+pub(super) fn milliseconds(patience: Duration) -> i32 {
+    i32::try_from(patience.as_millis()).unwrap_or(i32::MAX).max(1)
 }

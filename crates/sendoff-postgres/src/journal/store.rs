@@ -1,6 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use sendoff_core::Timestamp;
@@ -11,12 +12,13 @@ use sendoff_engine::journal::{
     TailSource,
 };
 use sendoff_engine::store::StoreError;
+use tokio::time::timeout;
 
 use super::append::{One, Params, is_busy, receipts, refused};
 use super::connections::Connections;
 use super::facts;
 use super::locked;
-use super::options::JournalOptions;
+use super::options::{JournalOptions, milliseconds};
 use super::reading::Reading;
 use super::schema;
 use super::tail::PostgresTail;
@@ -66,14 +68,16 @@ impl PostgresJournal {
         let kept = Kept::from(server.doorbell);
         let journal = Self(Arc::new(Shared {
             sql: Sql::load(&names, Writes::durable(server.durable_events)),
-            connections: Connections::new(&connector, kept, options.connections),
+            connections: Connections::new(&connector, kept, options.connections, options.patience),
             books: Books::default(),
             connector,
             options,
             names,
             closed: AtomicBool::new(false),
         }));
-        schema::check(&journal).await?;
+        let wait = journal.options().longest_wait();
+        let checked = timeout(wait, schema::check(&journal)).await;
+        checked.unwrap_or(Err(StoreError::Timeout))?;
         Ok(journal)
     }
 
@@ -155,35 +159,37 @@ impl PostgresJournal {
 
 #[async_trait]
 impl JournalStore for PostgresJournal {
+    fn longest_wait(&self) -> Duration {
+        self.options().longest_wait()
+    }
+
     async fn append(&self, append: &Append) -> Result<Vec<Receipt>, AppendError> {
         self.check_open()?;
-        let params = Params::new(self, append)?;
-        let purpose = Purpose::of(append);
+        let mut params = Params::new(self, append)?;
+        let patience = self.connections().patience();
+        let lent = self.connections().lend(Purpose::of(append), patience).await;
+        let lent = lent.map_err(refused)?;
+        params.patience = milliseconds(patience.left());
         if let Some(one) = One::of(&params) {
             let statement = &self.sql().journal_append_one;
-            let rows = self.connections().query(purpose, statement, &one.in_order()).await;
-            let rows = rows.map_err(refused)?;
+            let rows = lent.link().query(statement, &one.in_order()).await.map_err(refused)?;
             if !rows.is_empty() {
                 return receipts(append, &rows);
             }
             // The id is there already, and the function tells with what.
         }
-        let append_all = &self.sql().journal_append;
-        let rows = self.connections().query(purpose, append_all, &params.in_order()).await;
+        let rows = lent.link().query(&self.sql().journal_append, &params.in_order()).await;
         receipts(append, &rows.map_err(refused)?)
     }
 
     async fn mark(&self, query: &Query) -> Result<Position, DecideError> {
         self.check_open()?;
         let (keys, alone) = columns(&Locks::of_decision(query));
-        let patience = self.options().patience();
-        let rows = self
-            .connections()
-            .query(Purpose::Decide, &self.sql().journal_decide, &[&keys, &alone, &patience])
-            .await
-            .map_err(|error| {
-                if is_busy(&error) { DecideError::Busy(error.into()) } else { error.into() }
-            })?;
+        let patience = self.connections().patience();
+        let lent = self.connections().lend(Purpose::Decide, patience).await.map_err(undecided)?;
+        let left = milliseconds(patience.left());
+        let decide = &self.sql().journal_decide;
+        let rows = lent.link().query(decide, &[&keys, &alone, &left]).await.map_err(undecided)?;
         let row = rows.first().ok_or_else(|| StoreError::Refused(Nothing.into()))?;
         Ok(facts::position(row, 0)?)
     }
@@ -257,6 +263,11 @@ impl JournalStore for PostgresJournal {
         self.check_open()?;
         Ok(Box::new(PostgresTail::open(self.clone()).await?))
     }
+}
+
+/// What a failure of the statement that takes locks means.
+pub(super) fn undecided(error: StoreError) -> DecideError {
+    if is_busy(&error) { DecideError::Busy(error.into()) } else { error.into() }
 }
 
 /// A function or statement that always answers did not.

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::{Connection, TransactionBehavior};
@@ -25,6 +26,9 @@ use crate::file::DatabaseFile;
 use crate::options::{self, SqliteOptions, Synchronous};
 use crate::schema;
 use crate::writer::Writer;
+
+/// How long a call waits for those before it.
+const TURN: Duration = Duration::from_secs(10);
 
 /// A journal in an SQLite file. Cheap to clone; its threads end with the last clone.
 ///
@@ -201,6 +205,11 @@ impl SqliteJournal {
 
 #[async_trait]
 impl JournalStore for SqliteJournal {
+    /// As long as whoever writes is waited for, and its turn among the calls that came before.
+    fn longest_wait(&self) -> Duration {
+        self.0.options.busy_timeout + TURN
+    }
+
     async fn append(&self, append: &Append) -> Result<Vec<Receipt>, AppendError> {
         let (journal, append) = (self.clone(), append.clone());
         let call = move |conn: &mut Connection| {

@@ -40,6 +40,7 @@ pub mod cases;
 mod harness;
 pub mod large;
 mod latch;
+pub mod limits;
 mod outages;
 pub mod publish;
 pub mod race;

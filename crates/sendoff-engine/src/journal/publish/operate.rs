@@ -41,14 +41,23 @@ impl<S: PublishStore> Publishers<S> {
     }
 
     async fn change(&self, which: &Which, change: Change) -> Result<u64, StoreError> {
-        let changed = self.store().change(which, change).await?;
+        let changed = self.journal.bounded(self.store().change(which, change)).await?;
         self.journal.operated().send_replace(());
         Ok(changed)
     }
 
+    async fn change_parked(
+        &self,
+        which: &Which,
+        position: Option<Position>,
+        change: ParkedChange,
+    ) -> Result<u64, StoreError> {
+        self.journal.bounded(self.store().change_parked(which, position, change)).await
+    }
+
     /// Where these pairs are.
     pub async fn cursors(&self, which: &Which) -> Result<Vec<Cursor>, StoreError> {
-        let mut cursors = self.store().survey().await?.cursors;
+        let mut cursors = self.journal.bounded(self.store().survey()).await?.cursors;
         cursors.retain(|cursor| which.means(&cursor.pair));
         Ok(cursors)
     }
@@ -108,7 +117,8 @@ impl<S: PublishStore> Publishers<S> {
         after: Option<(&PairId, Position)>,
         limit: usize,
     ) -> Result<Vec<Parked>, StoreError> {
-        self.store().parked(which, after, limit.min(limits::BATCH_ROWS)).await
+        let limit = limit.min(limits::BATCH_ROWS);
+        self.journal.bounded(self.store().parked(which, after, limit)).await
     }
 
     /// Makes what is set aside due now, one position or all. Answers how many.
@@ -117,7 +127,7 @@ impl<S: PublishStore> Publishers<S> {
         which: &Which,
         position: Option<Position>,
     ) -> Result<u64, StoreError> {
-        self.store().change_parked(which, position, ParkedChange::Retry).await
+        self.change_parked(which, position, ParkedChange::Retry).await
     }
 
     /// Forgets what is set aside, one position or all. It will not be published. Answers how many.
@@ -126,6 +136,6 @@ impl<S: PublishStore> Publishers<S> {
         which: &Which,
         position: Option<Position>,
     ) -> Result<u64, StoreError> {
-        self.store().change_parked(which, position, ParkedChange::Discard).await
+        self.change_parked(which, position, ParkedChange::Discard).await
     }
 }

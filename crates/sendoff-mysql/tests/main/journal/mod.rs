@@ -8,6 +8,7 @@ mod drivers;
 mod failover;
 mod gap_alone;
 mod gaps;
+mod limits;
 mod plans;
 mod race;
 pub(crate) mod restart;

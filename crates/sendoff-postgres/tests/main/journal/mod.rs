@@ -7,6 +7,7 @@ mod drivers;
 mod frozen;
 mod gap_alone;
 mod gaps;
+mod limits;
 mod plans;
 pub(crate) mod publish;
 mod race;
