@@ -50,7 +50,7 @@ pub struct PostgresOptions {
 
 impl Default for PostgresOptions {
     /// `public`, no prefix, seven days of retention, the doorbell on, TLS beyond this host, 5 s to
-    /// connect, 15 s for a statement and for silence in a transaction, relaxed commits of the relay
+    /// connect, 15 s for a statement, 12 s for silence in a transaction, relaxed commits of the relay
     /// and durable ones of events, 8 connections for locked batches.
     fn default() -> Self {
         Self {
@@ -63,7 +63,7 @@ impl Default for PostgresOptions {
             connect_timeout: Duration::from_secs(5),
             locked_connections: 8,
             statement_timeout: Duration::from_secs(15),
-            idle_in_transaction_timeout: Duration::from_secs(15),
+            idle_in_transaction_timeout: SILENCE,
             commits: RelayCommits::default(),
             durable_events: true,
         }
@@ -107,6 +107,10 @@ impl PostgresOptions {
         Ok(())
     }
 }
+
+/// Others have what a process had locked that froze within 15 s: the server's second, and the time until
+/// they look again, are to spare.
+const SILENCE: Duration = Duration::from_secs(12);
 
 /// Shorter would end batches whose handlers run; longer is no protection.
 const IDLE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(10 * 60));

@@ -65,10 +65,10 @@ pub trait LockedRows: Send {
     }
 
     /// After how long without a statement the server ends the transaction, and with it the locks;
-    /// none if it never does. Whoever works for longer [keeps it awake](Self::keep_awake). 15 s unless
+    /// none if it never does. Whoever works for longer [keeps it awake](Self::keep_awake). 12 s unless
     /// a store says otherwise.
     fn idle_limit(&self) -> Option<Duration> {
-        Some(Duration::from_secs(15))
+        Some(Duration::from_secs(12))
     }
 
     /// Tells the server that this process is alive, so that its limit on idle transactions ends only
