@@ -20,6 +20,9 @@ pub(crate) struct Upkeep {
 /// How often to look for rows that are too far ahead. They come with a clock that is set back,
 /// which is rare, and the look may have to pass every delayed row.
 const RESCUE_INTERVAL: Duration = Duration::from_secs(5 * 60);
+/// The first pause after a look, which doubles: a look passes over rows that are locked, and a claim
+/// beside it may have one of them for a moment.
+const FIRST_RESCUE_PAUSE: Duration = FOLD_INTERVAL;
 
 /// How often to add up what settlements counted: seconds of a busy node's work at a time.
 const FOLD_INTERVAL: Duration = Duration::from_secs(30);
@@ -31,12 +34,15 @@ impl Upkeep {
     pub(crate) async fn run(self) {
         let mut purge_at = Instant::now();
         let mut rescue_at = Instant::now();
+        let mut rescue_pause = FIRST_RESCUE_PAUSE;
         loop {
             if Instant::now() >= rescue_at {
-                rescue_at = Instant::now() + RESCUE_INTERVAL;
                 if let Err(error) = self.rescue().await {
                     warn!(error = report(&error), "could not look for rows that are too far ahead");
+                    rescue_pause = FIRST_RESCUE_PAUSE;
                 }
+                rescue_at = Instant::now() + rescue_pause;
+                rescue_pause = (rescue_pause * 2).min(RESCUE_INTERVAL);
             }
             if Instant::now() >= purge_at {
                 purge_at = Instant::now() + self.purge_interval;

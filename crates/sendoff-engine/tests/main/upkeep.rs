@@ -8,7 +8,9 @@ use sendoff_core::{Delivery, Failure};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::Purged;
 use sendoff_engine::{CleanupMaintainer, CleanupOptions, Outbox, OutboxConfig, PartitionOptions};
-use sendoff_testkit::wait::eventually;
+use sendoff_testkit::acceptance::Inbox;
+use sendoff_testkit::clock::ManualClock;
+use sendoff_testkit::wait::{eventually, within};
 use tokio_util::sync::CancellationToken;
 
 use super::flaky::Flaky;
@@ -128,4 +130,23 @@ async fn the_engine_never_deletes_dead_rows() {
     let options = CleanupOptions { include_dead: true, ..Default::default() };
     let cleanup = CleanupMaintainer::new(Arc::new(store.clone()), options).unwrap();
     assert_eq!(cleanup.run_once().await.unwrap().purged, Purged { done: 0, dead: 1 });
+}
+
+/// A clock that is set back, and a row that somebody has locked when the node looks for the first time.
+#[tokio::test(start_paused = true)]
+async fn what_a_clock_left_in_the_future_and_was_locked_is_found_within_a_minute() {
+    let clock = ManualClock::new();
+    let store = MemoryStore::with_clock(Arc::new(clock.clone()));
+    let inbox = Inbox::new();
+    clock.advance(DAY);
+    let ahead = Outbox::writer_only(store.clone());
+    let id = commit(&ahead, &event()).await;
+    clock.step_back(DAY);
+    let lock = store.lock_row(id).unwrap();
+    let node = Outbox::builder(store.clone()).config(config()).on(EVENT, inbox.clone());
+    let node = node.start().unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    drop(lock);
+    within(Duration::from_secs(60), "it", async || inbox.ids() == [id]).await;
+    node.close().await;
 }
