@@ -143,6 +143,7 @@ impl Engine {
             owner,
             asking: Arc::new(Poller::asking(&config, store.clone())),
             left_out: Arc::default(),
+            strays: Arc::default(),
             suspecting: Arc::default(),
             stop: stop.clone(),
         };

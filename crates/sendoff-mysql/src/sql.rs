@@ -90,6 +90,7 @@ statements!(
     first_visible,
     fold,
     found,
+    held_by,
     hold,
     in_transaction,
     insert,

@@ -11,6 +11,7 @@ mod lanes;
 mod looks;
 mod poller;
 mod portion;
+mod strays;
 mod ticket;
 mod turns;
 
@@ -23,6 +24,7 @@ pub(crate) use intake::{Drops, Handover, HotRow, Stamp};
 pub(crate) use lanes::{Bound, Drawn, Lanes, Parcel, Quota, Wanted};
 pub(crate) use looks::{Looks, Mark};
 pub(crate) use poller::Poller;
+pub(crate) use strays::{Strays, Whose};
 pub(crate) use ticket::Ticket;
 pub(crate) use turns::Turns;
 

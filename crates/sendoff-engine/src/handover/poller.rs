@@ -6,7 +6,9 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, warn};
 
-use super::{Admission, Ask, Asking, Deadline, Handover, Parcel, Ticket, Turns, Wanted};
+use super::{
+    Admission, Ask, Asking, Deadline, Handover, Parcel, Strays, Ticket, Turns, Wanted, Whose,
+};
 use crate::appetite::Portion;
 use crate::config::{MIB, OutboxConfig};
 use crate::dispatch::Route;
@@ -25,6 +27,8 @@ pub(crate) struct Poller {
     pub(crate) asking: Arc<Asking>,
     /// Handlers whose events the last claim left out.
     pub(crate) left_out: Arc<Mutex<Vec<Route>>>,
+    /// Claims whose answers were lost.
+    pub(crate) strays: Arc<Strays>,
     /// One suspect at a time, also when somebody polls by hand.
     pub(crate) suspecting: Arc<tokio::sync::Mutex<()>>,
     pub(crate) stop: CancellationToken,
@@ -96,6 +100,7 @@ impl Poller {
         let stop = &self.stop;
         let mut turns = Turns::new(self.config.poll_interval, Instant::now());
         while !stop.is_cancelled() {
+            self.give_strays_back().await?;
             let pass = self.pass(Reach::Onward).await;
             if matches!(pass, Err(StoreError::Refused(_))) {
                 // Rows that refuse are no reason to keep suspects waiting.
@@ -196,6 +201,7 @@ impl Poller {
     /// Takes what is visible and fits the cold lane, for a caller who polls by hand. Answers whether
     /// it came to the end of it.
     pub(crate) async fn poll_once(&self) -> Result<bool, StoreError> {
+        self.give_strays_back().await?;
         loop {
             match self.pass(Reach::Whole).await? {
                 Pass::Full => {}
@@ -205,6 +211,25 @@ impl Poller {
         }
         while self.one_suspect().await? {}
         Ok(lock(&self.left_out).is_empty())
+    }
+
+    /// Gives rows back that a claim took whose answer was lost: others need not wait until their holds
+    /// run out.
+    async fn give_strays_back(&self) -> Result<(), StoreError> {
+        let OutboxConfig { hold, hot_grace, .. } = *self.config;
+        let limit = self.config.statement_limit();
+        let whose = Whose { owner: &self.owner, hold, birth: hot_grace, limit };
+        let strays = self.strays.find(&*self.store, &self.handover.holds, &whose).await?;
+        if !strays.is_empty() {
+            warn!(rows = strays.len(), "the answer to a claim was lost: its rows are released");
+        }
+        for held in strays {
+            self.handover.holds.give_up(held);
+        }
+        if let Some(later) = self.strays.due_in() {
+            self.handover.alarm.ring_after(later);
+        }
+        Ok(())
     }
 
     /// Suspects one after the other, for about an interval: the first has waited for the lane to
@@ -281,7 +306,10 @@ impl Poller {
             suspects,
             ..Claim::new(&self.owner, ask.portion.rows, self.config.hold)
         };
-        self.bounded(self.store.claim(&claim)).await
+        let sent = self.strays.sent(&*self.store);
+        let claimed = self.bounded(self.store.claim(&claim)).await;
+        sent.answered(&claimed);
+        claimed
     }
 
     async fn bounded<T>(

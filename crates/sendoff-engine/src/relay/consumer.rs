@@ -16,12 +16,13 @@ use super::locked::Locked;
 use super::settling::Terms;
 use crate::appetite::Portion;
 use crate::config::ConfigError;
-use crate::handover::{Ask, Asking, Deadline, Holds, Turns};
+use crate::handover::{Ask, Asking, Deadline, Holds, Strays, Turns, Whose};
 use crate::lock::lock;
 use crate::owner::owner;
 use crate::settle::Refusals;
 use crate::store::{
-    Claim, Claimed, Claims, Lock, LockStore, LockedRows, OutboxStore, Outcome, StoreError, Suspects,
+    Claim, Claimed, Claims, Lock, LockStore, LockedRows, OutboxStore, Outcome, Settlement,
+    StoreError, Suspects,
 };
 
 /// Everything a relay asks of a store.
@@ -58,6 +59,8 @@ struct Inner {
     follow_up: FollowUp,
     company: Company,
     asking: Arc<Asking>,
+    /// Claims whose answers were lost.
+    strays: Strays,
     /// What is in flight by lease, from its claim until its settlement is over.
     holds: Arc<Holds>,
     /// How long a suspect waits to be alone.
@@ -112,6 +115,7 @@ impl Consumer {
             patience,
             turns: Mutex::new(Turns::new(interval, Instant::now())),
             company: Company::default(),
+            strays: Strays::default(),
             holds: Arc::new(Holds::unreleased()),
             looks: AtomicU32::new(0),
             hidden_until: Mutex::default(),
@@ -213,6 +217,7 @@ impl Inner {
     }
 
     async fn leased(&self, wide: bool) -> Result<Option<Batch>, StoreError> {
+        self.give_strays_back().await?;
         let their_turn = lock(&self.turns).is_due(Instant::now());
         if (wide || their_turn)
             && let Some(suspect) = self.suspect().await?
@@ -250,6 +255,21 @@ impl Inner {
             return if wide || their_turn { Ok(None) } else { self.suspect().await };
         }
         Ok(Some(self.batch(rows, full, Source::Leased(leases), place)))
+    }
+
+    /// Gives rows back that a claim took whose answer was lost: others need not wait until their holds
+    /// run out.
+    async fn give_strays_back(&self) -> Result<(), StoreError> {
+        let (hold, limit) = (self.config.hold, self.config.statement_limit());
+        let whose = Whose { owner: &self.owner, hold, birth: Duration::ZERO, limit };
+        let strays = self.strays.find(&*self.store, &self.holds, &whose).await?;
+        if strays.is_empty() {
+            return Ok(());
+        }
+        warn!(rows = strays.len(), "the answer to a claim was lost: its rows are released");
+        let released = |held| Settlement { held, outcome: Outcome::Released };
+        let batch: Vec<_> = strays.into_iter().map(released).collect();
+        self.bounded(self.store.settle(&batch)).await.map(|_| self.asking.put_back())
     }
 
     /// One event that may kill its process, while nothing else of this consumer is in work. Put back
@@ -330,7 +350,10 @@ impl Inner {
         let Portion { rows, bytes } = portion;
         let new = Claim::new(&self.owner, rows, hold);
         let claim = Claim { bytes, skip_recent, window, from, suspects, ..new };
-        self.bounded(self.store.claim(&claim)).await
+        let sent = self.strays.sent(&*self.store);
+        let claimed = self.bounded(self.store.claim(&claim)).await;
+        sent.answered(&claimed);
+        claimed
     }
 
     fn leases(&self, rows: &mut Vec<Claimed>, until: Deadline) -> Leases {

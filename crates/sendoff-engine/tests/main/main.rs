@@ -17,6 +17,7 @@ mod relay;
 mod settle;
 mod shield;
 mod silent;
+mod strays;
 mod stuck;
 mod upkeep;
 
