@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 use sendoff_core::Delivery;
-use sendoff_engine::relay::{ClaimMode, Relay, RelayConfig, RelayStore};
+use sendoff_engine::relay::{ClaimMode, Relay, RelayOptions, RelayStore};
 use sendoff_engine::store::{OutboxStore, RetainStore};
 use sendoff_engine::{
-    CleanupMaintainer, CleanupOptions, Closed, Handler, HandlerResult, Outbox, OutboxConfig,
+    CleanupMaintainer, CleanupOptions, Closed, Handler, HandlerResult, Outbox, OutboxOptions,
 };
 
 use crate::Store;
@@ -77,11 +77,11 @@ pub(crate) async fn laps(ground: &Ground, drain: &Drain, lap: u64) -> Result<Vec
 }
 
 /// How a backlog is drained: one batch can be claimed while another is in work.
-fn drain_config(drain: &Drain) -> OutboxConfig {
-    OutboxConfig {
+fn drain_options(drain: &Drain) -> OutboxOptions {
+    OutboxOptions {
         poll_batch: drain.batch,
         cold_capacity: drain.batch * 2,
-        ..OutboxConfig::default()
+        ..OutboxOptions::default()
     }
 }
 
@@ -93,7 +93,7 @@ async fn drain_store<S: RelayStore>(store: S, drain: &Drain, lap: u64) -> Result
     }
     let started = Instant::now();
     let outbox = Outbox::builder(store)
-        .config(drain_config(drain))
+        .options(drain_options(drain))
         .on(
             order::EVENT_TYPE,
             CountingHandler { counter: counter.clone(), trace: Trace::default() },
@@ -111,14 +111,14 @@ async fn relay_store(
     mode: ClaimMode,
     counter: Arc<Counter>,
 ) -> Result<Vec<Duration>> {
-    let config = RelayConfig {
+    let options = RelayOptions {
         mode,
         batch: drain.batch,
         workers: drain.connections,
-        ..RelayConfig::default()
+        ..RelayOptions::default()
     };
     let handler = CountingHandler { counter: counter.clone(), trace: Trace::default() };
-    let relay = Relay::builder(store).config(config).build(handler)?;
+    let relay = Relay::builder(store).options(options).build(handler)?;
     let (started, mut ends) = (Instant::now(), Vec::new());
     relay.run(async { ends = counter.laps(drain.rows, lap).await }).await;
     Ok(times(started, ends))

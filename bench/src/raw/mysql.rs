@@ -75,7 +75,7 @@ pub(super) async fn drain(ground: &Ground, drain: &Drain) -> Result<Duration> {
         let hand = Hand { conn: ground.connect_relay().await?, batch: drain.batch, end: drain.end };
         loops.push(match drain.by {
             By::Relay(ClaimMode::Locked) => hand.locked().boxed(),
-            By::Outbox | By::Relay(ClaimMode::Lease) => hand.leased().boxed(),
+            By::Outbox | By::Relay(ClaimMode::Held) => hand.held().boxed(),
         });
     }
     let started = Instant::now();
@@ -96,7 +96,7 @@ struct Hand {
 }
 
 impl Hand {
-    async fn leased(mut self) -> Result<u64> {
+    async fn held(mut self) -> Result<u64> {
         let claim = self.look(CLAIM);
         let mut delivered = 0;
         loop {

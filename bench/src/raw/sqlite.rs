@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use sendoff_core::Timestamp;
 use sendoff_core::limits::BATCH_ROWS;
-use sendoff_engine::OutboxConfig;
+use sendoff_engine::OutboxOptions;
 use tokio::sync::mpsc;
 use tokio::task::block_in_place;
 use uuid::Uuid;
@@ -105,7 +105,7 @@ impl Writer for ByHand {
 
 /// Commit, tell a handler through a channel, mark in batches.
 pub(super) fn hot(ground: &Ground, clients: usize, trace: Trace) -> Result<Hot> {
-    let capacity = OutboxConfig::default().hot_capacity;
+    let capacity = OutboxOptions::default().hot_capacity;
     let (handover, mut committed) = mpsc::channel::<Held>(capacity);
     let (completions, mut handled) = mpsc::channel(capacity);
     let mut writers = Writers::new();
@@ -163,7 +163,7 @@ pub(super) fn drain(ground: &Ground, drain: &Drain) -> Result<Duration> {
 fn claim(conn: &mut Connection, batch: usize) -> Result<Vec<Held>> {
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let now = Timestamp::now();
-    let token = now.saturating_add(OutboxConfig::default().hold).as_micros();
+    let token = now.saturating_add(OutboxOptions::default().hold).as_micros();
     let now = now.as_micros();
     let found = tx
         .prepare_cached(CLAIM)?

@@ -27,10 +27,10 @@ pub(crate) struct Work {
 pub(crate) async fn run(server: &Server, rounds: usize, work: Work) -> Result<Vec<Finding>> {
     let Work { rows, batch, workers } = work;
     let backlog = Backlog { rows, batch, connections: workers };
-    let lease = ("lease".to_owned(), End::Keep, By::Relay(ClaimMode::Lease));
+    let held = ("held".to_owned(), End::Keep, By::Relay(ClaimMode::Held));
     let locked = ("locked".to_owned(), End::Keep, By::Relay(ClaimMode::Locked));
     // SQLite locks a file, not rows: there is nothing to compare with.
     let locked = (server.store() != Store::Sqlite).then_some(locked);
-    let variants = [lease].into_iter().chain(locked);
+    let variants = [held].into_iter().chain(locked);
     compare(server, rounds, "relay-batch", backlog, variants).await
 }

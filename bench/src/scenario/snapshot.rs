@@ -95,7 +95,7 @@ pub(crate) async fn run(server: &Server, rounds: usize, work: Work) -> Result<Ve
     let mut findings = Vec::new();
     for (variant, by) in [
         ("outbox", By::Outbox),
-        ("relay-lease", By::Relay(ClaimMode::Lease)),
+        ("relay-held", By::Relay(ClaimMode::Held)),
         ("relay-locked", By::Relay(ClaimMode::Locked)),
     ] {
         let drain = backlog.drain(server.store(), End::Keep, by);

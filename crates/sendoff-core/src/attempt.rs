@@ -67,10 +67,10 @@ pub fn after_failure(
 ) -> Next {
     let delay = match class {
         FailureClass::Dead => return Next::Dead { attempts: attempt.number },
-        FailureClass::RetryAfter { delay, counted: false } => {
+        FailureClass::Unavailable { delay } => {
             return Next::Retry { delay: delay.min(limits::DELAY), attempts: attempt.uncounted() };
         }
-        FailureClass::RetryAfter { delay, counted: true } => delay,
+        FailureClass::RetryAfter { delay } => delay,
         FailureClass::Retry => policy.delay(attempt.number, jitter),
     };
     if attempt.number >= max_attempts {
@@ -104,7 +104,7 @@ pub fn after_unroutable(unroutable: Unroutable, age: Duration) -> FailureClass {
     match unroutable {
         Unroutable::Retry => FailureClass::Retry,
         Unroutable::Defer { delay, at_most } if age < at_most => {
-            FailureClass::RetryAfter { delay, counted: false }
+            FailureClass::Unavailable { delay }
         }
         Unroutable::Dead | Unroutable::Defer { .. } => FailureClass::Dead,
     }
@@ -140,9 +140,9 @@ mod tests {
     fn a_dead_class_is_final_and_an_outage_burns_nothing() {
         let delay = Duration::from_secs(7);
         assert_eq!(follow(Attempt::next(0), FailureClass::Dead), Next::Dead { attempts: 1 });
-        let outage = FailureClass::RetryAfter { delay, counted: false };
+        let outage = FailureClass::Unavailable { delay };
         assert_eq!(follow(Attempt::next(9), outage), Next::Retry { delay, attempts: 9 });
-        let told = FailureClass::RetryAfter { delay, counted: true };
+        let told = FailureClass::RetryAfter { delay };
         assert_eq!(follow(Attempt::next(0), told), Next::Retry { delay, attempts: 1 });
         assert_eq!(follow(Attempt::next(2), told), Next::Dead { attempts: 3 });
     }
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn delays_are_bounded() {
-        let class = FailureClass::RetryAfter { delay: Duration::MAX, counted: true };
+        let class = FailureClass::RetryAfter { delay: Duration::MAX };
         assert_eq!(
             follow(Attempt::next(0), class),
             Next::Retry { delay: limits::DELAY, attempts: 1 }

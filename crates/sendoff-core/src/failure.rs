@@ -30,12 +30,16 @@ pub struct Failure {
 pub enum FailureClass {
     /// Try again after the retry policy's delay; the attempt counts.
     Retry,
-    /// Try again after this delay.
+    /// Try again after this delay, as the target asked; the attempt counts.
     RetryAfter {
         /// At least this long.
         delay: Duration,
-        /// Whether the attempt counts. An outage of the target is not the event's fault.
-        counted: bool,
+    },
+    /// The target is unavailable: try again after this delay. That is not the event's fault, and no
+    /// attempt.
+    Unavailable {
+        /// At least this long.
+        delay: Duration,
     },
     /// Never try again.
     Dead,
@@ -49,12 +53,12 @@ impl Failure {
 
     /// Try again after `delay`, as the target asked; the attempt counts.
     pub fn retry_after(delay: Duration, error: impl Into<BoxError>) -> Self {
-        Self { class: FailureClass::RetryAfter { delay, counted: true }, error: error.into() }
+        Self { class: FailureClass::RetryAfter { delay }, error: error.into() }
     }
 
     /// The target is down: try again after `delay`, without using up an attempt.
     pub fn unavailable(delay: Duration, error: impl Into<BoxError>) -> Self {
-        Self { class: FailureClass::RetryAfter { delay, counted: false }, error: error.into() }
+        Self { class: FailureClass::Unavailable { delay }, error: error.into() }
     }
 
     /// Give up now: no retry can help.

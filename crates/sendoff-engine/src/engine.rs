@@ -10,20 +10,20 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::config::OutboxConfig;
 use crate::dispatch::{Interceptor, Listeners, Restarts, Watch, Worker, supervise};
 use crate::handover::{
     Alarm, Bound, Confirmer, Drops, Handover, Holds, LaneDepths, Lanes, Poller, Quota,
 };
 use crate::lock::lock;
 use crate::operate::{Lag, Metrics, Shielded, Upkeep};
+use crate::options::OutboxOptions;
 use crate::settle::{Pace, Refusals, SettleWriter, completions};
 use crate::store::{OutboxStore, StoreError};
 
 /// What an engine is made of.
 pub(crate) struct Parts {
     pub(crate) store: Arc<dyn OutboxStore>,
-    pub(crate) config: Arc<OutboxConfig>,
+    pub(crate) options: Arc<OutboxOptions>,
     pub(crate) listeners: Arc<Listeners>,
     pub(crate) interceptors: Arc<[Box<dyn Interceptor>]>,
     pub(crate) metrics: Arc<dyn Metrics>,
@@ -35,7 +35,7 @@ pub(crate) struct Parts {
 /// The running stages of one node. Dropping it stops every task where it is.
 pub(crate) struct Engine {
     handover: Arc<Handover>,
-    config: Arc<OutboxConfig>,
+    options: Arc<OutboxOptions>,
     stop: CancellationToken,
     restarts: Restarts,
     /// Until it is closed.
@@ -78,12 +78,13 @@ const ABORT: Duration = Duration::from_secs(1);
 
 impl Engine {
     pub(crate) fn start(parts: Parts, runtime: &Handle) -> Self {
-        let Parts { store, config, listeners, interceptors, metrics, retry, random, owner } = parts;
-        let shortest_hold = config.shortest_hold();
-        let hot = Bound { count: config.hot_capacity, bytes: config.hot_bytes };
-        let cold = Bound { count: config.cold_capacity, bytes: config.cold_bytes };
-        let (all, limits) = (Quota { workers: config.workers, hot, cold }, listeners.limits());
-        if config.workers == 1 && limits.len() > 1 {
+        let Parts { store, options, listeners, interceptors, metrics, retry, random, owner } =
+            parts;
+        let shortest_hold = options.shortest_hold();
+        let hot = Bound { count: options.hot_capacity, bytes: options.hot_bytes };
+        let cold = Bound { count: options.cold_capacity, bytes: options.cold_bytes };
+        let (all, limits) = (Quota { workers: options.workers, hot, cold }, listeners.limits());
+        if options.workers == 1 && limits.len() > 1 {
             info!(
                 handlers = limits.len(),
                 "one worker for all handlers: one that hangs keeps the others waiting"
@@ -92,25 +93,25 @@ impl Engine {
         let handover = Arc::new(Handover {
             listeners: listeners.clone(),
             lanes: Lanes::new(all, &limits),
-            holds: Arc::new(Holds::new(shortest_hold / 2, config.in_flight_ttl)),
-            alarm: Alarm::new(config.poll_interval),
+            holds: Arc::new(Holds::new(shortest_hold / 2, options.in_flight_ttl)),
+            alarm: Alarm::new(options.poll_interval),
             confirmer: Confirmer::new(hot),
             metrics: Arc::new(Shielded(metrics)),
             drops: Drops::default(),
             store: store.clone(),
         });
-        let (completions, completed) = completions(config.hot_capacity + config.cold_capacity);
+        let (completions, completed) = completions(options.hot_capacity + options.cold_capacity);
         let (stop, restarts) = (CancellationToken::new(), Restarts::default());
         let stages = Stages { runtime, stop: &stop, restarts: &restarts };
 
         let pace = Pace {
-            hold: config.hold,
+            hold: options.hold,
             shortest_hold,
-            statement_limit: config.statement_limit(),
+            statement_limit: options.statement_limit(),
             refusals: Refusals {
-                patience: config.hold,
-                delay: config.retry_max,
-                max_attempts: config.max_attempts,
+                patience: options.hold,
+                delay: options.retry_max,
+                max_attempts: options.max_attempts,
             },
         };
         let writer = SettleWriter::new(store.clone(), handover.clone(), completed, pace);
@@ -127,10 +128,10 @@ impl Engine {
             interceptors,
             retry,
             completions: completions.clone(),
-            config: config.clone(),
+            options: options.clone(),
             random,
         };
-        for _ in 0..config.workers {
+        for _ in 0..options.workers {
             stages.spawn(&mut workers, "worker", worker.clone(), Worker::run);
         }
 
@@ -139,41 +140,41 @@ impl Engine {
             store: store.clone(),
             handover: handover.clone(),
             completions,
-            config: config.clone(),
+            options: options.clone(),
             owner,
-            asking: Arc::new(Poller::asking(&config, store.clone())),
+            asking: Arc::new(Poller::asking(&options, store.clone())),
             left_out: Arc::default(),
             strays: Arc::default(),
             suspecting: Arc::default(),
             stop: stop.clone(),
         };
-        if config.poller_enabled {
+        if options.poller_enabled {
             stages.spawn(&mut polling, "poller", poller.clone(), Poller::run);
         }
 
         let mut confirming = JoinSet::new();
         let (limit, parts) =
-            (config.statement_limit(), (handover.clone(), store.clone(), stop.clone()));
+            (options.statement_limit(), (handover.clone(), store.clone(), stop.clone()));
         stages.spawn(&mut confirming, "confirmation", parts, move |(handover, store, stop)| {
             Confirmer::run(handover, store, limit, stop)
         });
 
         let mut helpers = JoinSet::new();
-        let watch = Watch { handover: handover.clone(), listeners, limit: config.start_within };
+        let watch = Watch { handover: handover.clone(), listeners, limit: options.start_within };
         stages.spawn(&mut helpers, "watch", watch, Watch::run);
         if handover.metrics.enabled() {
             let lag = Lag {
                 store: store.clone(),
                 handover: handover.clone(),
-                interval: config.poll_interval,
-                store_timeout: config.statement_limit(),
+                interval: options.poll_interval,
+                store_timeout: options.statement_limit(),
             };
             stages.spawn(&mut helpers, "lag", lag, Lag::run);
         }
         let upkeep = Upkeep {
             store,
-            purge_interval: config.purge_interval,
-            store_timeout: config.statement_limit(),
+            purge_interval: options.purge_interval,
+            store_timeout: options.statement_limit(),
         };
         stages.spawn(&mut helpers, "upkeep", upkeep, Upkeep::run);
 
@@ -188,7 +189,7 @@ impl Engine {
             closed: None,
         });
         let poller = Mutex::new(Some(poller));
-        Self { handover, config, stop, restarts, poller, running }
+        Self { handover, options, stop, restarts, poller, running }
     }
 
     pub(crate) fn handover(&self) -> Arc<Handover> {
@@ -225,7 +226,7 @@ impl Engine {
 
     /// Every step of it can be made again: a caller who stops waiting leaves the rest to the next one.
     async fn wind_up(&self, running: &mut Running) -> Closed {
-        let limit = Instant::now() + self.config.drain_timeout;
+        let limit = Instant::now() + self.options.drain_timeout;
         let drained = *running.drained.get_or_insert(limit);
 
         cut_off(&mut running.helpers).await;

@@ -9,7 +9,6 @@
 mod appetite;
 pub mod capture;
 mod clock;
-mod config;
 mod dispatch;
 mod engine;
 mod handover;
@@ -17,6 +16,7 @@ pub mod journal;
 mod lock;
 pub mod memory;
 mod operate;
+mod options;
 mod outbox;
 mod owner;
 pub mod relay;
@@ -26,7 +26,6 @@ mod until;
 mod weight;
 
 pub use clock::{Clock, SystemClock, TokioClock};
-pub use config::{ConfigError, OutboxConfig};
 pub use dispatch::{
     After, AnyHandler, AtMost, Before, Blocking, DuplicateListener, Handler, HandlerResult,
     Interceptor, Listeners, NoListener, at_most, blocking,
@@ -38,4 +37,5 @@ pub use operate::{
     Metrics, NoMetrics, PartitionError, PartitionMaintainer, PartitionOptions, PartitionReport,
     Skipped, WhySkipped,
 };
+pub use options::{OptionsError, OutboxOptions};
 pub use outbox::{Outbox, OutboxBuilder, StartError};

@@ -7,11 +7,11 @@ use sendoff_core::{
 };
 
 use crate::capture::{Staged, WriteError, Writer, ring_for_delayed};
-use crate::config::{ConfigError, OutboxConfig};
 use crate::dispatch::{DuplicateListener, Handler, Interceptor, Listeners};
 use crate::engine::{Closed, Engine, Parts};
 use crate::handover::{LaneDepths, Stamp};
 use crate::operate::{Metrics, NoMetrics};
+use crate::options::{OptionsError, OutboxOptions};
 use crate::owner::owner;
 use crate::store::{Born, NewRow, OutboxStore, StoreError};
 
@@ -41,16 +41,16 @@ impl<S: OutboxStore> Outbox<S> {
 
     /// An outbox that only writes: delivery is some other process's work. Needs no runtime.
     pub fn writer_only(store: S) -> Self {
-        Self::writer_with(store, &OutboxConfig::default())
+        Self::writer_with(store, &OutboxOptions::default())
     }
 
     /// Like [`writer_only`](Self::writer_only), with its own checks.
-    pub fn writer_with(store: S, config: &OutboxConfig) -> Self {
+    pub fn writer_with(store: S, options: &OutboxOptions) -> Self {
         let writer = Writer {
-            validation: config.validation,
+            validation: options.validation,
             handover: None,
-            owner: owner(config.owner.as_deref(), 0),
-            hot_grace: config.hot_grace,
+            owner: owner(options.owner.as_deref(), 0),
+            hot_grace: options.hot_grace,
         };
         Self(Arc::new(Inner { store: Arc::new(store), writer, engine: None }))
     }
@@ -140,7 +140,7 @@ impl<S> fmt::Debug for Outbox<S> {
 #[must_use = "nothing runs before `start`"]
 pub struct OutboxBuilder<S> {
     store: Arc<S>,
-    config: OutboxConfig,
+    options: OutboxOptions,
     listeners: Listeners,
     duplicate: Option<DuplicateListener>,
     interceptors: Vec<Box<dyn Interceptor>>,
@@ -153,7 +153,7 @@ impl<S: OutboxStore> OutboxBuilder<S> {
     fn new(store: S) -> Self {
         Self {
             store: Arc::new(store),
-            config: OutboxConfig::default(),
+            options: OutboxOptions::default(),
             listeners: Listeners::new(),
             duplicate: None,
             interceptors: Vec::new(),
@@ -164,8 +164,8 @@ impl<S: OutboxStore> OutboxBuilder<S> {
     }
 
     /// Sets every parameter.
-    pub fn config(mut self, config: OutboxConfig) -> Self {
-        self.config = config;
+    pub fn options(mut self, options: OutboxOptions) -> Self {
+        self.options = options;
         self
     }
 
@@ -206,7 +206,7 @@ impl<S: OutboxStore> OutboxBuilder<S> {
     }
 
     /// Waits between attempts as `policy` says; the default doubles from
-    /// [`retry_base`](OutboxConfig::retry_base) to [`retry_max`](OutboxConfig::retry_max).
+    /// [`retry_base`](OutboxOptions::retry_base) to [`retry_max`](OutboxOptions::retry_max).
     pub fn retry(mut self, policy: impl RetryPolicy + 'static) -> Self {
         self.retry = Some(Arc::new(policy));
         self
@@ -223,18 +223,18 @@ impl<S: OutboxStore> OutboxBuilder<S> {
         if let Some(duplicate) = self.duplicate {
             return Err(duplicate.into());
         }
-        self.config.validate()?;
+        self.options.validate()?;
         let mut random = self.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
-        let owner = owner(self.config.owner.as_deref(), random.u64(..));
+        let owner = owner(self.options.owner.as_deref(), random.u64(..));
         let retry = self.retry.unwrap_or_else(|| {
-            Arc::new(Exponential { base: self.config.retry_base, max: self.config.retry_max })
+            Arc::new(Exponential { base: self.options.retry_base, max: self.options.retry_max })
         });
         let runtime = tokio::runtime::Handle::try_current().map_err(StartError::NoRuntime)?;
-        let (validation, hot_grace) = (self.config.validation, self.config.hot_grace);
+        let (validation, hot_grace) = (self.options.validation, self.options.hot_grace);
         let engine = Engine::start(
             Parts {
                 store: self.store.clone(),
-                config: Arc::new(self.config),
+                options: Arc::new(self.options),
                 listeners: Arc::new(self.listeners),
                 interceptors: self.interceptors.into(),
                 metrics: self.metrics,
@@ -252,7 +252,7 @@ impl<S: OutboxStore> OutboxBuilder<S> {
 
 impl<S> fmt::Debug for OutboxBuilder<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OutboxBuilder").field("config", &self.config).finish_non_exhaustive()
+        f.debug_struct("OutboxBuilder").field("options", &self.options).finish_non_exhaustive()
     }
 }
 
@@ -262,7 +262,7 @@ impl<S> fmt::Debug for OutboxBuilder<S> {
 pub enum StartError {
     /// A parameter is out of range.
     #[error(transparent)]
-    Config(#[from] ConfigError),
+    Options(#[from] OptionsError),
     /// Two listeners for one pair.
     #[error(transparent)]
     Listener(#[from] DuplicateListener),

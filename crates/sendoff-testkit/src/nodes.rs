@@ -10,7 +10,7 @@ use sendoff_core::{Delivery, Event};
 use sendoff_engine::store::{
     Birth, Born, Held, InspectStore, NewRow, OutboxStore, Outcome, SettleStore, Settlement,
 };
-use sendoff_engine::{Handler, Outbox, OutboxConfig};
+use sendoff_engine::{Handler, Outbox, OutboxOptions};
 
 use crate::acceptance::Inbox;
 use crate::history::{Expectations, History, check};
@@ -62,13 +62,13 @@ pub async fn two_nodes_drain_a_backlog(harness: &impl NodesHarness) {
                 Ok(())
             }
         };
-        let config = OutboxConfig {
+        let options = OutboxOptions {
             poll_batch: 500,
             cold_capacity: 1_000,
             poll_interval: Duration::from_millis(50),
-            ..OutboxConfig::default()
+            ..OutboxOptions::default()
         };
-        let builder = Outbox::builder(harness.store().await).config(config);
+        let builder = Outbox::builder(harness.store().await).options(options);
         nodes.push(builder.on("order.placed", handle).start().unwrap());
     }
     let done = async || writer.counts().await.unwrap().done == u64::from(ROWS);
@@ -95,13 +95,13 @@ pub async fn slow_listeners_and_frequent_polls(harness: &impl NodesHarness) {
                 inbox.handle(delivery).await
             }
         };
-        let config = OutboxConfig {
+        let options = OutboxOptions {
             poll_interval: Duration::from_millis(200),
             workers: 8,
             hot_capacity: 100,
-            ..OutboxConfig::default()
+            ..OutboxOptions::default()
         };
-        let builder = Outbox::builder(harness.store().await).config(config);
+        let builder = Outbox::builder(harness.store().await).options(options);
         nodes.push(builder.on("order.placed", handle).start().unwrap());
     }
     for n in 0..EVENTS / 10 {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::Context;
-use sendoff::relay::{Consumer, Relay, RelayConfig, RelayCounters};
+use sendoff::relay::{Consumer, Relay, RelayCounters, RelayOptions};
 use sendoff::sqlite::SqliteStore;
 use sendoff::{Delivery, HandlerResult, Outbox};
 
@@ -29,7 +29,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     tx.commit()?;
 
     // One batch by hand: the first half is acknowledged, what is not answered stays as it was.
-    let consumer = Consumer::new(store.clone(), RelayConfig::default())?;
+    let consumer = Consumer::new(store.clone(), RelayOptions::default())?;
     let mut batch = consumer.fetch().await?.context("a hundred events are due")?;
     let first: Vec<_> = batch.records().take(25).map(|event| event.id()).collect();
     for id in first {

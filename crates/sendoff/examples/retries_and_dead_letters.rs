@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use sendoff::sqlite::SqliteStore;
 use sendoff::store::{InspectStore, Row};
 use sendoff::{
-    Delivery, EventId, EventType, Failure, HandlerResult, Linear, Outbox, OutboxConfig, Status,
+    Delivery, EventId, EventType, Failure, HandlerResult, Linear, Outbox, OutboxOptions, Status,
 };
 use serde_json::json;
 
@@ -56,9 +56,9 @@ pub(crate) async fn run() -> Result<()> {
     let was_away = AtomicBool::new(false);
     let repaired = Arc::new(AtomicBool::new(false));
 
-    let config = OutboxConfig { max_attempts: 3, ..OutboxConfig::default() };
+    let options = OutboxOptions { max_attempts: 3, ..OutboxOptions::default() };
     let outbox = Outbox::builder(store.clone())
-        .config(config)
+        .options(options)
         // The default doubles from 200 ms to 60 s with jitter; a demonstration is less patient.
         .retry(Linear { step: Duration::from_millis(50) })
         .on(Mail::Flaky, flaky)

@@ -53,9 +53,9 @@ pub use sendoff_core::{
 };
 pub use sendoff_engine::{
     After, AnyHandler, AtMost, Before, Blocking, Cleaned, CleanupError, CleanupMaintainer,
-    CleanupOptions, Clock, Closed, ConfigError, CounterValues, Counters, DuplicateListener,
-    Handler, HandlerResult, Interceptor, LaneDepths, Listeners, Maintained, Metrics, NoListener,
-    NoMetrics, Outbox, OutboxBuilder, OutboxConfig, PartitionError, PartitionMaintainer,
+    CleanupOptions, Clock, Closed, CounterValues, Counters, DuplicateListener, Handler,
+    HandlerResult, Interceptor, LaneDepths, Listeners, Maintained, Metrics, NoListener, NoMetrics,
+    OptionsError, Outbox, OutboxBuilder, OutboxOptions, PartitionError, PartitionMaintainer,
     PartitionOptions, PartitionReport, Skipped, StartError, SystemClock, TokioClock, WhySkipped,
     at_most, blocking, capture, memory, relay, store,
 };

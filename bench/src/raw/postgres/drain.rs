@@ -24,7 +24,7 @@ pub(in crate::raw) async fn drain(
             By::Relay(ClaimMode::Locked) => {
                 Locker::new(ground, drain.end).await?.run(drain.batch).boxed()
             }
-            By::Outbox | By::Relay(ClaimMode::Lease) => {
+            By::Outbox | By::Relay(ClaimMode::Held) => {
                 run(Relay::new(ground, statements, drain.end).await?, drain.batch).boxed()
             }
         });

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use sendoff_core::limits::BATCH_ROWS;
-use sendoff_engine::OutboxConfig;
+use sendoff_engine::OutboxOptions;
 use tokio::sync::mpsc;
 
 use super::statements::{Held, Relay};
@@ -13,7 +13,7 @@ use crate::raw::Content;
 use crate::work::{End, Hot, Statements};
 
 pub(in crate::raw) async fn start(ground: &Ground, clients: usize, trace: Trace) -> Result<Hot> {
-    let capacity = OutboxConfig::default().hot_capacity;
+    let capacity = OutboxOptions::default().hot_capacity;
     let (handover, committed) = mpsc::channel(capacity);
     let (completions, handled) = mpsc::channel(capacity);
     let relay = Relay::new(ground, Statements::Store, End::Keep).await?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use sendoff::relay::{BatchReport, Relay, RelayConfig, RelayStore};
+use sendoff::relay::{BatchReport, Relay, RelayOptions, RelayStore};
 use sendoff::{Delivery, Failure, HandlerResult, Linear};
 use serde_json::json;
 
@@ -58,14 +58,14 @@ const NOTHING_DUE: u8 = 3;
 
 pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
     let Options { database, json, max_attempts, timeout, command } = options;
-    let config = RelayConfig {
+    let options = RelayOptions {
         batch: 1,
         workers: 1,
         max_attempts,
         handler_timeout: timeout.map(Duration::from_secs),
-        ..RelayConfig::default()
+        ..RelayOptions::default()
     };
-    let one = One { config, command: Arc::new(command), json };
+    let one = One { options, command: Arc::new(command), json };
     match database.named()? {
         Named::Postgres { url, options } => {
             let store = database::connect(&url, options).await?;
@@ -89,7 +89,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
 }
 
 struct One {
-    config: RelayConfig,
+    options: RelayOptions,
     command: Arc<Vec<OsString>>,
     json: bool,
 }
@@ -119,7 +119,7 @@ impl One {
                 result
             }
         };
-        let relay = Relay::builder(store).config(self.config.clone()).retry(Linear::default());
+        let relay = Relay::builder(store).options(self.options.clone()).retry(Linear::default());
         let relay = relay.build(handler)?;
         let mut signals = Signals::listen()?;
         let consumed = relay.process_once_until(signals.next()).await;

@@ -5,7 +5,7 @@ use anyhow::Context;
 use indicatif::{HumanCount, MultiProgress};
 use rusqlite::Connection;
 use sendoff::sqlite::{Retention, SqliteOptions, SqliteStore, Synchronous};
-use sendoff::{Counters, Outbox, OutboxConfig, Timestamp};
+use sendoff::{Counters, Outbox, OutboxOptions, Timestamp};
 use tokio::sync::watch;
 use tokio::task::{JoinSet, block_in_place};
 
@@ -85,7 +85,7 @@ impl<'o> Stage<'o> {
         };
         let counters = Arc::new(Counters::default());
         let outbox = Outbox::builder(store.clone())
-            .config(outbox_config(options))
+            .options(outbox_options(options))
             .metrics(counters.clone())
             .on_aggregate(OrderPlaced::AGGREGATE_TYPE, OrderPlaced::EVENT_TYPE, listener)
             .start()?;
@@ -276,8 +276,8 @@ fn store_options(options: &Options) -> SqliteOptions {
 
 /// Impatient: whoever kills the demo and resumes it waits for the holds of the dead process to run
 /// out, and whoever watches a retry wants to see it succeed.
-fn outbox_config(options: &Options) -> OutboxConfig {
-    OutboxConfig {
+fn outbox_options(options: &Options) -> OutboxOptions {
+    OutboxOptions {
         workers: usize::from(options.workers),
         max_attempts: MAX_ATTEMPTS,
         poll_interval: Duration::from_millis(500),
@@ -285,6 +285,6 @@ fn outbox_config(options: &Options) -> OutboxConfig {
         retry_max: Duration::from_secs(1),
         hot_grace: Duration::from_secs(3),
         hold: HOLD,
-        ..OutboxConfig::default()
+        ..OutboxOptions::default()
     }
 }

@@ -8,9 +8,9 @@ use tracing::{Instrument, debug, error, info_span, warn};
 use super::attempt::attempt;
 use super::shield::{discard, error_text, last_words, shielded};
 use super::{Interceptor, Listeners, NoListener, Route};
-use crate::config::OutboxConfig;
 use crate::handover::{Drawn, Handover, Parcel};
 use crate::lock::lock;
+use crate::options::OutboxOptions;
 use crate::settle::{Completion, Completions};
 use crate::store::Outcome;
 
@@ -22,7 +22,7 @@ pub(crate) struct Worker {
     pub(crate) interceptors: Arc<[Box<dyn Interceptor>]>,
     pub(crate) retry: Arc<dyn RetryPolicy>,
     pub(crate) completions: Completions,
-    pub(crate) config: Arc<OutboxConfig>,
+    pub(crate) options: Arc<OutboxOptions>,
     pub(crate) random: Arc<Mutex<fastrand::Rng>>,
 }
 
@@ -67,8 +67,8 @@ impl Worker {
         warn!(event.id = %id, attempt, error, "delivery failed");
         let next = shielded(|| self.next(parcel, &missed)).unwrap_or_else(|panic| {
             error!(error = panic.report(), "the retry policy failed; waiting for its maximum");
-            let delay = self.config.retry_max;
-            self.follow(parcel, FailureClass::RetryAfter { delay, counted: true })
+            let delay = self.options.retry_max;
+            self.follow(parcel, FailureClass::RetryAfter { delay })
         });
         discard(missed);
         match next {
@@ -81,14 +81,14 @@ impl Worker {
         match missed {
             Missed::Failed(failure) => self.follow(parcel, failure.class()),
             Missed::Unroutable(_) => {
-                self.follow(parcel, after_unroutable(self.config.unroutable, parcel.age))
+                self.follow(parcel, after_unroutable(self.options.unroutable, parcel.age))
             }
         }
     }
 
     fn follow(&self, parcel: &Parcel, class: FailureClass) -> Next {
         let jitter = Jitter::new(lock(&self.random).f64());
-        after_failure(parcel.attempt, class, &*self.retry, self.config.max_attempts, jitter)
+        after_failure(parcel.attempt, class, &*self.retry, self.options.max_attempts, jitter)
     }
 
     async fn attempt(&self, delivery: &Delivery, route: Route) -> Result<(), Missed> {
@@ -101,7 +101,7 @@ impl Worker {
                 event_type: delivery.event_type().to_owned(),
             })));
         };
-        let run = attempt(handler, delivery.clone(), self.config.handler_timeout);
+        let run = attempt(handler, delivery.clone(), self.options.handler_timeout);
         run.await.map_err(Missed::Failed)
     }
 

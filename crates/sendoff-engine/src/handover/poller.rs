@@ -10,9 +10,9 @@ use super::{
     Admission, Ask, Asking, Deadline, Handover, Parcel, Strays, Ticket, Turns, Wanted, Whose,
 };
 use crate::appetite::Portion;
-use crate::config::{MIB, OutboxConfig};
 use crate::dispatch::Route;
 use crate::lock::lock;
+use crate::options::{MIB, OutboxOptions};
 use crate::settle::{Completion, Completions};
 use crate::store::{Claim, Claimed, Claims, Held, OutboxStore, Outcome, StoreError, Suspects};
 
@@ -22,7 +22,7 @@ pub(crate) struct Poller {
     pub(crate) store: Arc<dyn OutboxStore>,
     pub(crate) handover: Arc<Handover>,
     pub(crate) completions: Completions,
-    pub(crate) config: Arc<OutboxConfig>,
+    pub(crate) options: Arc<OutboxOptions>,
     pub(crate) owner: Arc<str>,
     pub(crate) asking: Arc<Asking>,
     /// Handlers whose events the last claim left out.
@@ -62,11 +62,11 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 impl Poller {
     /// How a poller of this configuration asks.
-    pub(crate) fn asking(config: &OutboxConfig, store: Arc<dyn OutboxStore>) -> Asking {
-        let rows = config.poll_batch.min(config.cold_capacity);
+    pub(crate) fn asking(options: &OutboxOptions, store: Arc<dyn OutboxStore>) -> Asking {
+        let rows = options.poll_batch.min(options.cold_capacity);
         // Less than the lane, so that it is filled up while it is worked off.
-        let most = Portion { rows, bytes: CLAIM_BYTES.min(config.cold_bytes.div_ceil(4)) };
-        Asking::new(store, most, config.poll_interval, config.statement_limit())
+        let most = Portion { rows, bytes: CLAIM_BYTES.min(options.cold_bytes.div_ceil(4)) };
+        Asking::new(store, most, options.poll_interval, options.statement_limit())
     }
 
     /// Polls until told to stop. A claim that is under way then is finished first, so that its rows
@@ -86,7 +86,7 @@ impl Poller {
                     // Whatever the bell was told may be lost with the connection.
                     armed = false;
                     let _ = stop.run_until_cancelled(tokio::time::sleep(pause)).await;
-                    pause = (pause * 2).min(self.config.poll_interval.max(FIRST_PAUSE));
+                    pause = (pause * 2).min(self.options.poll_interval.max(FIRST_PAUSE));
                 }
             }
         }
@@ -98,7 +98,7 @@ impl Poller {
     /// more work than fits one batch: then nobody has to ring.
     async fn cycle(&self, armed: &mut bool) -> Result<(), StoreError> {
         let stop = &self.stop;
-        let mut turns = Turns::new(self.config.poll_interval, Instant::now());
+        let mut turns = Turns::new(self.options.poll_interval, Instant::now());
         while !stop.is_cancelled() {
             self.give_strays_back().await?;
             let pass = self.pass(Reach::Onward).await;
@@ -175,7 +175,7 @@ impl Poller {
                 Reach::Whole => self.asking.next_whole(),
             };
             let ask = ask.with(portion);
-            let (until, epoch) = (Deadline::after(self.config.hold), self.store.epoch());
+            let (until, epoch) = (Deadline::after(self.options.hold), self.store.epoch());
             let _look = self.handover.holds.looks.begin();
             let claimed = self.claim(&ask, Suspects::Skip, &except_types).await;
             let claimed = claimed.inspect_err(|error| self.asking.failed(&ask, error))?;
@@ -216,8 +216,8 @@ impl Poller {
     /// Gives rows back that a claim took whose answer was lost: others need not wait until their holds
     /// run out.
     async fn give_strays_back(&self) -> Result<(), StoreError> {
-        let OutboxConfig { hold, hot_grace, .. } = *self.config;
-        let limit = self.config.statement_limit();
+        let OutboxOptions { hold, hot_grace, .. } = *self.options;
+        let limit = self.options.statement_limit();
         let whose = Whose { owner: &self.owner, hold, birth: hot_grace, limit };
         let strays = self.strays.find(&*self.store, &self.handover.holds, &whose).await?;
         if !strays.is_empty() {
@@ -235,7 +235,7 @@ impl Poller {
     /// Suspects one after the other, for about an interval: the first has waited for the lane to
     /// drain, and those after it need not.
     async fn suspects_in_turn(&self) -> Result<(), StoreError> {
-        let end = Instant::now() + self.config.poll_interval;
+        let end = Instant::now() + self.options.poll_interval;
         while self.one_suspect().await? && Instant::now() < end && !self.stop.is_cancelled() {}
         Ok(())
     }
@@ -251,7 +251,7 @@ impl Poller {
         if !self.handover.lanes.is_open() {
             return Ok(false);
         }
-        let (until, epoch) = (Deadline::after(self.config.hold), self.store.epoch());
+        let (until, epoch) = (Deadline::after(self.options.hold), self.store.epoch());
         let ask = Ask::whole(Portion::ONE);
         let look = self.handover.holds.looks.begin();
         // Where every run is stuck, a suspect would wait for a worker, and everything else for it.
@@ -264,7 +264,7 @@ impl Poller {
         let admission = self.handover.holds.admit(held, until, Lane::Cold);
         drop(look);
         let Admission::Ticket(ticket) = admission else { return Ok(false) };
-        if !row.can_run(self.config.max_attempts) {
+        if !row.can_run(self.options.max_attempts) {
             // It ends, and need not be alone for that.
             self.hand_over(row, ticket, epoch).await;
             return Ok(true);
@@ -274,7 +274,7 @@ impl Poller {
         }
         warn!(event.id = %id, attempts = row.attempts, "lost with its holder before: runs alone");
         self.hand_over(row, ticket, epoch).await;
-        let gone = self.handover.holds.gone(id, self.config.hold);
+        let gone = self.handover.holds.gone(id, self.options.hold);
         let _ = self.stop.run_until_cancelled(gone).await;
         Ok(true)
     }
@@ -282,7 +282,7 @@ impl Poller {
     /// Waits until nothing of the cold lane is in work beside `id`.
     async fn alone(&self, id: EventId) -> bool {
         let Handover { holds, lanes, .. } = &*self.handover;
-        let patience = self.config.poll_interval.min(self.config.hold);
+        let patience = self.options.poll_interval.min(self.options.hold);
         if holds.alone(id, patience).await {
             return true;
         }
@@ -301,10 +301,10 @@ impl Poller {
         let claim = Claim {
             bytes: ask.portion.bytes,
             from: ask.from,
-            skip_recent: self.config.skip_recent,
+            skip_recent: self.options.skip_recent,
             except,
             suspects,
-            ..Claim::new(&self.owner, ask.portion.rows, self.config.hold)
+            ..Claim::new(&self.owner, ask.portion.rows, self.options.hold)
         };
         let sent = self.strays.sent(&*self.store);
         let claimed = self.bounded(self.store.claim(&claim)).await;
@@ -316,7 +316,7 @@ impl Poller {
         &self,
         statement: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let limit = self.config.statement_limit();
+        let limit = self.options.statement_limit();
         timeout(limit, statement).await.unwrap_or(Err(StoreError::Timeout))
     }
 
@@ -330,7 +330,7 @@ impl Poller {
     /// Into the lane, or to its end where it can go no further.
     async fn hand_over(&self, row: Claimed, ticket: Ticket, epoch: u64) {
         let attempt = row.attempt();
-        let max_attempts = self.config.max_attempts;
+        let max_attempts = self.options.max_attempts;
         let event = match row.event {
             Ok(event) => event,
             Err(undecodable) => {

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use crate::config::{ConfigError, check_counts, check_times};
+use crate::options::{OptionsError, check_counts, check_times};
 use crate::store::{Purge, Purged, RetainStore, StoreError};
 
 /// How rows past their retention are deleted.
@@ -45,7 +45,7 @@ const MOST_IN_A_PASS: usize = 10_000_000;
 
 impl CleanupOptions {
     /// Checks every field; the error names the first that is out of range.
-    pub fn validate(&self) -> Result<(), ConfigError> {
+    pub fn validate(&self) -> Result<(), OptionsError> {
         check_counts(&[
             ("limit", self.limit, MOST_IN_A_PASS),
             ("batch", self.batch, limits::BATCH_ROWS),
@@ -112,7 +112,7 @@ pub struct CleanupError {
 
 impl CleanupMaintainer {
     /// Checks the options.
-    pub fn new(store: Arc<dyn RetainStore>, options: CleanupOptions) -> Result<Self, ConfigError> {
+    pub fn new(store: Arc<dyn RetainStore>, options: CleanupOptions) -> Result<Self, OptionsError> {
         options.validate()?;
         Ok(Self { store, options, progress: None })
     }

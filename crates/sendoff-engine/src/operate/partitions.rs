@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::config::{ConfigError, check_counts, check_times};
+use crate::options::{OptionsError, check_counts, check_times};
 use crate::store::{Bounds, Created, Dropped, PartitionSession, PartitionStore, StoreError};
 
 /// How partitions are kept.
@@ -55,7 +55,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl PartitionOptions {
     /// Checks every field; the error names the first that is out of range.
-    pub fn validate(&self) -> Result<(), ConfigError> {
+    pub fn validate(&self) -> Result<(), OptionsError> {
         let (short, long) = (Duration::from_millis(1), limits::DELAY);
         check_counts(&[("most_moved", self.most_moved, MOST_MOVED)])?;
         let ahead_most = match self.period {
@@ -171,7 +171,7 @@ impl PartitionMaintainer {
     pub fn new(
         store: Arc<dyn PartitionStore>,
         options: PartitionOptions,
-    ) -> Result<Self, ConfigError> {
+    ) -> Result<Self, OptionsError> {
         options.validate()?;
         Ok(Self { store, options })
     }

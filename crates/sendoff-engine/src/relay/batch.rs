@@ -10,7 +10,7 @@ use sendoff_core::{
 use tracing::error;
 
 use super::company::Place;
-use super::leases::Leases;
+use super::held_rows::HeldRows;
 use super::locked::Locked;
 use super::settling::{Answer, Answers, Settled};
 use crate::dispatch::{error_text, shielded};
@@ -72,7 +72,7 @@ pub(super) struct Record {
 
 /// What keeps the rows.
 pub(super) enum Source {
-    Leased(Leases),
+    Held(HeldRows),
     Locked(Locked),
 }
 
@@ -118,11 +118,11 @@ impl Batch {
         self.records.iter().map(|record| &record.delivery)
     }
 
-    /// Whether an event is certainly still this batch's, so that it may be handled. A lease runs
+    /// Whether an event is certainly still this batch's, so that it may be handled. A hold runs
     /// out unless it is [extended](Self::extend); a lock lasts as long as the batch.
     pub fn is_held(&self, id: EventId) -> bool {
         match &self.source {
-            Source::Leased(leases) => leases.is_held(id),
+            Source::Held(held) => held.is_held(id),
             Source::Locked(locked) => locked.is_open() && self.record(id).is_ok(),
         }
     }
@@ -132,7 +132,7 @@ impl Batch {
     /// when it hears nothing for too long.
     pub async fn extend(&self) -> Result<usize, StoreError> {
         match &self.source {
-            Source::Leased(leases) => leases.extend().await,
+            Source::Held(held) => held.extend().await,
             Source::Locked(locked) => locked.keep_awake().await.map(|()| 0),
         }
     }
@@ -181,7 +181,7 @@ impl Batch {
                 report.untouched = unanswered;
                 locked.commit(answers).await?
             }
-            Source::Leased(leases) => leases.settle(answers).await?,
+            Source::Held(held) => held.settle(answers).await?,
         };
         (report.fenced, report.unsettled) = (fenced, unsettled);
         written.iter().for_each(|outcome| *report.of(outcome) += 1);
@@ -195,7 +195,7 @@ impl Batch {
     pub async fn rollback(self) -> Result<(), StoreError> {
         match self.source {
             Source::Locked(locked) => locked.rollback().await,
-            Source::Leased(leases) => leases.settle(BTreeMap::new()).await.map(drop),
+            Source::Held(held) => held.settle(BTreeMap::new()).await.map(drop),
         }
     }
 
@@ -229,7 +229,7 @@ impl FollowUp {
         // Policies are others' code.
         let next = shielded(|| follow(class)).unwrap_or_else(|panic| {
             error!(error = panic.report(), "the retry policy failed; waiting for its maximum");
-            follow(FailureClass::RetryAfter { delay: self.retry_max, counted: true })
+            follow(FailureClass::RetryAfter { delay: self.retry_max })
         });
         match next {
             Next::Retry { delay, attempts } => Outcome::Retry { delay, attempts, error },

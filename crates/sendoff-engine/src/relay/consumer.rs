@@ -10,14 +10,14 @@ use tracing::{error, warn};
 
 use super::batch::{Batch, FollowUp, PutBack, Record, Source};
 use super::company::{Company, Place};
-use super::config::{ClaimMode, RelayConfig};
-use super::leases::Leases;
+use super::held_rows::HeldRows;
 use super::locked::Locked;
+use super::options::{ClaimMode, RelayOptions};
 use super::settling::Terms;
 use crate::appetite::Portion;
-use crate::config::ConfigError;
 use crate::handover::{Ask, Asking, Deadline, Holds, Strays, Turns, Whose};
 use crate::lock::lock;
+use crate::options::OptionsError;
 use crate::owner::owner;
 use crate::settle::Refusals;
 use crate::store::{
@@ -34,11 +34,11 @@ impl<S: OutboxStore + LockStore> RelayStore for S {}
 ///
 /// ```
 /// use sendoff_engine::memory::MemoryStore;
-/// use sendoff_engine::relay::{Consumer, RelayConfig};
+/// use sendoff_engine::relay::{Consumer, RelayOptions};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let consumer = Consumer::new(MemoryStore::new(), RelayConfig::default())?;
+/// let consumer = Consumer::new(MemoryStore::new(), RelayOptions::default())?;
 /// while let Some(mut batch) = consumer.fetch().await? {
 ///     let ids: Vec<_> = batch.records().map(|record| record.id()).collect();
 ///     for id in ids {
@@ -54,14 +54,14 @@ pub struct Consumer(Arc<Inner>);
 
 struct Inner {
     store: Arc<dyn RelayStore>,
-    config: RelayConfig,
+    options: RelayOptions,
     owner: Arc<str>,
     follow_up: FollowUp,
     company: Company,
     asking: Arc<Asking>,
     /// Claims whose answers were lost.
     strays: Strays,
-    /// What is in flight by lease, from its claim until its settlement is over.
+    /// What is in flight by holds, from its claim until its settlement is over.
     holds: Arc<Holds>,
     /// How long a suspect waits to be alone.
     patience: Duration,
@@ -76,40 +76,40 @@ struct Inner {
 const WIDE_LOOK: u32 = 8;
 
 impl Consumer {
-    /// A consumer of this store, with the exponential back-off that `config` describes.
-    pub fn new(store: impl RelayStore, config: RelayConfig) -> Result<Self, ConfigError> {
-        let retry = Exponential { base: config.retry_base, max: config.retry_max };
-        Self::with_retry(store, config, retry)
+    /// A consumer of this store, with the exponential back-off that `options` describes.
+    pub fn new(store: impl RelayStore, options: RelayOptions) -> Result<Self, OptionsError> {
+        let retry = Exponential { base: options.retry_base, max: options.retry_max };
+        Self::with_retry(store, options, retry)
     }
 
     /// Like [`new`](Self::new), with a retry policy of one's own.
     pub fn with_retry(
         store: impl RelayStore,
-        config: RelayConfig,
+        options: RelayOptions,
         retry: impl RetryPolicy + 'static,
-    ) -> Result<Self, ConfigError> {
+    ) -> Result<Self, OptionsError> {
         // Whoever fetches may have the other batches open, and must not wait for long.
-        let patience = config.poll_interval.min(config.hold / 2);
-        Self::with(Arc::new(store), config, Arc::new(retry), patience)
+        let patience = options.poll_interval.min(options.hold / 2);
+        Self::with(Arc::new(store), options, Arc::new(retry), patience)
     }
 
     pub(super) fn with(
         store: Arc<dyn RelayStore>,
-        config: RelayConfig,
+        options: RelayOptions,
         retry: Arc<dyn RetryPolicy>,
         patience: Duration,
-    ) -> Result<Self, ConfigError> {
-        config.validate()?;
+    ) -> Result<Self, OptionsError> {
+        options.validate()?;
         let mut random = fastrand::Rng::new();
-        let owner = owner(config.owner.as_deref(), random.u64(..));
+        let owner = owner(options.owner.as_deref(), random.u64(..));
         let follow_up = FollowUp {
             retry,
-            retry_max: config.retry_max,
-            max_attempts: config.max_attempts,
+            retry_max: options.retry_max,
+            max_attempts: options.max_attempts,
             random: Arc::new(Mutex::new(random)),
         };
-        let most = Portion { rows: config.batch, bytes: config.batch_bytes };
-        let (interval, limit) = (config.poll_interval, config.statement_limit());
+        let most = Portion { rows: options.batch, bytes: options.batch_bytes };
+        let (interval, limit) = (options.poll_interval, options.statement_limit());
         Ok(Self(Arc::new(Inner {
             asking: Arc::new(Asking::new(store.clone(), most, interval, limit)),
             patience,
@@ -120,7 +120,7 @@ impl Consumer {
             looks: AtomicU32::new(0),
             hidden_until: Mutex::default(),
             store,
-            config,
+            options,
             owner,
             follow_up,
         })))
@@ -128,12 +128,12 @@ impl Consumer {
 
     /// The next due events; `None` if there are none. A batch is never empty.
     ///
-    /// In mode [`Lease`](ClaimMode::Lease) an event that was lost with its holder twice comes alone,
+    /// In mode [`Held`](ClaimMode::Held) an event that was lost with its holder twice comes alone,
     /// while no other batch of this consumer is open that is younger than a
-    /// [`hold`](RelayConfig::hold).
+    /// [`hold`](RelayOptions::hold).
     ///
     /// Where a look at the whole table is slow, rows that became visible late can take up to a
-    /// [`poll_interval`](RelayConfig::poll_interval) to be seen.
+    /// [`poll_interval`](RelayOptions::poll_interval) to be seen.
     ///
     /// Cancel-safe in mode [`Locked`](ClaimMode::Locked); in the other, rows of a fetch that nobody
     /// received are visible again when their hold ends.
@@ -141,9 +141,9 @@ impl Consumer {
         loop {
             let look = self.0.looks.fetch_add(1, Ordering::Relaxed);
             let wide = look % WIDE_LOOK == WIDE_LOOK - 1;
-            let fetched = match self.0.config.mode {
+            let fetched = match self.0.options.mode {
                 ClaimMode::Locked => self.0.locked(wide).await?,
-                ClaimMode::Lease => self.0.leased(wide).await?,
+                ClaimMode::Held => self.0.held_batch(wide).await?,
             };
             match fetched {
                 // All of its rows are dead before anybody saw them, or in flight already: on to
@@ -162,8 +162,8 @@ impl Consumer {
         until.map(|until| until.saturating_duration_since(Instant::now()))
     }
 
-    pub(super) fn config(&self) -> &RelayConfig {
-        &self.0.config
+    pub(super) fn options(&self) -> &RelayOptions {
+        &self.0.options
     }
 
     pub(super) fn store(&self) -> &Arc<dyn RelayStore> {
@@ -180,15 +180,15 @@ impl Consumer {
 
 impl Inner {
     async fn locked(&self, wide: bool) -> Result<Option<Batch>, StoreError> {
-        let place = self.company.join(self.config.hold).await;
+        let place = self.company.join(self.options.hold).await;
         let mut ask = self.ask(wide);
-        let mut window = self.config.window.filter(|_| !wide);
+        let mut window = self.options.window.filter(|_| !wide);
         loop {
             let lock = Lock {
                 bytes: ask.portion.bytes,
                 window,
                 from: ask.from,
-                skip_recent: self.config.skip_recent,
+                skip_recent: self.options.skip_recent,
                 ..Lock::new(ask.portion.rows)
             };
             let found = self.bounded(self.store.lock(&lock)).await;
@@ -216,7 +216,7 @@ impl Inner {
         }
     }
 
-    async fn leased(&self, wide: bool) -> Result<Option<Batch>, StoreError> {
+    async fn held_batch(&self, wide: bool) -> Result<Option<Batch>, StoreError> {
         self.give_strays_back().await?;
         let their_turn = lock(&self.turns).is_due(Instant::now());
         if (wide || their_turn)
@@ -224,10 +224,10 @@ impl Inner {
         {
             return Ok(Some(suspect));
         }
-        let place = self.company.join(self.config.hold).await;
-        let window = self.config.window.filter(|_| !wide);
+        let place = self.company.join(self.options.hold).await;
+        let window = self.options.window.filter(|_| !wide);
         // Counted from before the first of its statements.
-        let until = Deadline::after(self.config.hold);
+        let until = Deadline::after(self.options.hold);
         let look = self.holds.looks.begin();
         let ask = self.ask(wide);
         let (mut rows, mut full) = self.look(&ask, window).await?;
@@ -248,19 +248,19 @@ impl Inner {
             (rows, full) = self.look(&wider, None).await?;
         }
         let claimed = rows.len();
-        let leases = self.leases(&mut rows, until);
+        let held = self.held_rows(&mut rows, until);
         drop(look);
         if claimed == 0 {
             drop(place);
             return if wide || their_turn { Ok(None) } else { self.suspect().await };
         }
-        Ok(Some(self.batch(rows, full, Source::Leased(leases), place)))
+        Ok(Some(self.batch(rows, full, Source::Held(held), place)))
     }
 
     /// Gives rows back that a claim took whose answer was lost: others need not wait until their holds
     /// run out.
     async fn give_strays_back(&self) -> Result<(), StoreError> {
-        let (hold, limit) = (self.config.hold, self.config.statement_limit());
+        let (hold, limit) = (self.options.hold, self.options.statement_limit());
         let whose = Whose { owner: &self.owner, hold, birth: Duration::ZERO, limit };
         let strays = self.strays.find(&*self.store, &self.holds, &whose).await?;
         if strays.is_empty() {
@@ -276,14 +276,14 @@ impl Inner {
     /// where that does not come to pass in time.
     async fn suspect(&self) -> Result<Option<Batch>, StoreError> {
         let began = Instant::now();
-        let until = Deadline::after(self.config.hold);
+        let until = Deadline::after(self.options.hold);
         let look = self.holds.looks.begin();
         let mut rows = self.claim(Portion::ONE, None, None, Suspects::Only).await?.rows;
-        let leases = self.leases(&mut rows, until);
+        let held = self.held_rows(&mut rows, until);
         drop(look);
         let place = match &rows[..] {
-            [row] if row.can_run(self.config.max_attempts) => {
-                self.company.alone(self.patience, self.config.hold).await
+            [row] if row.can_run(self.options.max_attempts) => {
+                self.company.alone(self.patience, self.options.hold).await
             }
             // It ends, and need not be alone for that.
             [_] => Some(self.company.join(Duration::ZERO).await),
@@ -292,18 +292,18 @@ impl Inner {
         lock(&self.turns).over(began, Instant::now());
         let [row] = &rows[..] else { return Ok(None) };
         let Some(place) = place else {
-            leases.settle(BTreeMap::new()).await?;
+            held.settle(BTreeMap::new()).await?;
             self.asking.put_back();
             return Ok(None);
         };
         let (id, attempts) = (row.id, row.attempts);
         warn!(event.id = %id, attempts, "lost with its holder before: comes alone");
-        Ok(Some(self.batch(rows, false, Source::Leased(leases), place)))
+        Ok(Some(self.batch(rows, false, Source::Held(held), place)))
     }
 
     /// What to ask for. A look beyond a window hides nothing.
     fn ask(&self, wide: bool) -> Ask {
-        if wide && self.config.window.is_some() {
+        if wide && self.options.window.is_some() {
             self.asking.next_whole()
         } else {
             self.asking.next()
@@ -346,7 +346,7 @@ impl Inner {
         window: Option<Duration>,
         suspects: Suspects,
     ) -> Result<Claims, StoreError> {
-        let RelayConfig { hold, skip_recent, .. } = self.config;
+        let RelayOptions { hold, skip_recent, .. } = self.options;
         let Portion { rows, bytes } = portion;
         let new = Claim::new(&self.owner, rows, hold);
         let claim = Claim { bytes, skip_recent, window, from, suspects, ..new };
@@ -356,8 +356,8 @@ impl Inner {
         claimed
     }
 
-    fn leases(&self, rows: &mut Vec<Claimed>, until: Deadline) -> Leases {
-        Leases::new(self.store.clone(), self.terms(), self.holds.clone(), rows, until)
+    fn held_rows(&self, rows: &mut Vec<Claimed>, until: Deadline) -> HeldRows {
+        HeldRows::new(self.store.clone(), self.terms(), self.holds.clone(), rows, until)
     }
 
     fn locked_by(&self, rows: Box<dyn LockedRows>, claimed: &[Claimed]) -> Locked {
@@ -365,10 +365,10 @@ impl Inner {
     }
 
     fn terms(&self) -> Terms {
-        let RelayConfig { hold, retry_max, max_attempts, .. } = self.config;
+        let RelayOptions { hold, retry_max, max_attempts, .. } = self.options;
         // Something else must be written while the batch is held.
         let refusals = Refusals { patience: hold / 2, delay: retry_max, max_attempts };
-        Terms { hold, limit: self.config.statement_limit(), refusals }
+        Terms { hold, limit: self.options.statement_limit(), refusals }
     }
 
     fn batch(&self, rows: Vec<Claimed>, full: bool, source: Source, place: Place) -> Batch {
@@ -399,7 +399,7 @@ impl Inner {
 
     /// A row as an event to be handled, or how it ends without that.
     fn record(&self, row: Claimed) -> Result<Record, Outcome> {
-        let (attempt, max_attempts) = (row.attempt(), self.config.max_attempts);
+        let (attempt, max_attempts) = (row.attempt(), self.options.max_attempts);
         let age = row.claimed_at.since(row.created_at);
         let event = row.event.map_err(|undecodable| {
             let error = report(&undecodable);
@@ -419,7 +419,7 @@ impl Inner {
         &self,
         statement: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let limit = self.config.statement_limit();
+        let limit = self.options.statement_limit();
         timeout(limit, statement).await.unwrap_or(Err(StoreError::Timeout))
     }
 }

@@ -9,7 +9,7 @@ use tracing::warn;
 
 use super::RelayStore;
 use super::beside::beside;
-use super::leases::Leases;
+use super::held_rows::HeldRows;
 use super::settling::{Answer, Answers, Settled, Terms};
 use crate::handover::{Deadline, Holds};
 use crate::settle::storable;
@@ -101,7 +101,7 @@ impl Locked {
 
     /// Settles rows whose transaction the database refused to commit. They are visible as they were;
     /// so they are claimed, which takes others along at most that are put back, and settled as
-    /// leased ones are: halved, cleaned, and counted in the end. What somebody else was quicker with
+    /// held ones are: halved, cleaned, and counted in the end. What somebody else was quicker with
     /// is delivered again.
     async fn settle_held(&self, mut answers: Answers) -> Result<Settled, StoreError> {
         let mut settled = Settled::default();
@@ -118,8 +118,8 @@ impl Locked {
                 answers.into_iter().partition(|(id, _): &(EventId, _)| found.contains(id));
             answers = rest;
             let (store, holds) = (self.store.clone(), Arc::new(Holds::unreleased()));
-            let leases = Leases::new(store, self.terms, holds, &mut claimed, until);
-            let mut part = leases.settle(ours).await?;
+            let held = HeldRows::new(store, self.terms, holds, &mut claimed, until);
+            let mut part = held.settle(ours).await?;
             part.written.retain(|outcome| !outcome.is_given_up());
             settled.add(part);
         }

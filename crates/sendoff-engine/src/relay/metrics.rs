@@ -34,7 +34,7 @@ pub trait RelayMetrics: Send + Sync + 'static {
     }
 
     /// So many events are pending; told only where
-    /// [`pending_interval`](super::RelayConfig::pending_interval) is set.
+    /// [`pending_interval`](super::RelayOptions::pending_interval) is set.
     fn pending(&self, count: u64) {
         let _ = count;
     }

@@ -13,18 +13,18 @@
 mod batch;
 mod beside;
 mod company;
-mod config;
 mod consumer;
-mod leases;
+mod held_rows;
 mod locked;
 mod metrics;
+mod options;
 mod runner;
 mod settling;
 mod topic;
 
 pub use batch::{Batch, BatchError, BatchReport};
-pub use config::{ClaimMode, RelayConfig};
 pub use consumer::{Consumer, RelayStore};
 pub use metrics::{NoRelayMetrics, RelayCounterValues, RelayCounters, RelayMetrics};
+pub use options::{ClaimMode, RelayOptions};
 pub use runner::{Relay, RelayBuilder};
 pub use topic::{TopicStatus, TopicWorker, TopicWorkerBuilder};

@@ -13,18 +13,18 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, error, info_span, warn};
 
 use super::batch::{BatchReport, FollowUp, Record, Source};
-use super::config::RelayConfig;
 use super::consumer::{Consumer, RelayStore};
-use super::leases::Leases;
+use super::held_rows::HeldRows;
 use super::locked::Locked;
 use super::metrics::{NoRelayMetrics, RelayMetrics, Shielded};
-use crate::config::ConfigError;
+use super::options::RelayOptions;
 use crate::dispatch::{
     AnyHandler, Handler, Listeners, NoListener, Restarts, attempt, discard, error_text, shielded,
     supervise,
 };
 use crate::handover::Alarm;
 use crate::lock::lock;
+use crate::options::OptionsError;
 use crate::store::{Outcome, StoreError};
 
 /// Who handles an event.
@@ -82,7 +82,7 @@ struct Work<'b> {
 }
 
 enum Hold<'b> {
-    Leased(&'b Leases),
+    Held(&'b HeldRows),
     Locked(&'b Locked),
 }
 
@@ -90,7 +90,7 @@ impl Hold<'_> {
     /// I1: whether the row is ours, as far as we can know.
     fn keeps(&self, id: EventId) -> bool {
         match self {
-            Self::Leased(leases) => leases.is_held(id),
+            Self::Held(held) => held.is_held(id),
             Self::Locked(locked) => locked.is_open(),
         }
     }
@@ -107,14 +107,14 @@ impl Relay {
     }
 
     /// Works until `stop` is ready. Running handlers then get
-    /// [`drain_timeout`](RelayConfig::drain_timeout) to finish; what was not finished is put back
+    /// [`drain_timeout`](RelayOptions::drain_timeout) to finish; what was not finished is put back
     /// exactly as it was, which is no attempt.
     ///
     /// Dropped half-way, it rolls back the batches it has open.
     pub async fn run(&self, stop: impl Future<Output = ()>) {
         let told = CancellationToken::new();
         let mut workers = JoinSet::new();
-        for _ in 0..self.0.consumer.config().workers {
+        for _ in 0..self.0.consumer.options().workers {
             let (inner, told, restarts) = (self.0.clone(), told.clone(), self.0.restarts.clone());
             // A batch that a panic ends is rolled back.
             workers.spawn(supervise("relay worker", restarts, told.clone(), move || {
@@ -170,8 +170,8 @@ impl Relay {
 }
 
 impl Inner {
-    fn config(&self) -> &RelayConfig {
-        self.consumer.config()
+    fn options(&self) -> &RelayOptions {
+        self.consumer.options()
     }
 
     async fn work(&self, stop: &CancellationToken) {
@@ -186,7 +186,7 @@ impl Inner {
                     pause = FIRST_PAUSE;
                     if report.untouched > 0 {
                         // It could not begin them in time: others look first.
-                        let wait = sleep(self.config().poll_interval);
+                        let wait = sleep(self.options().poll_interval);
                         let _ = stop.run_until_cancelled(wait).await;
                     }
                     if full { self.busy().await } else { Ok(()) }
@@ -258,9 +258,9 @@ impl Inner {
         let (records, follow_up, begun) = (&*batch.records, &batch.follow_up, &AtomicUsize::new(0));
         let mut released = 0;
         let answers = match &batch.source {
-            Source::Leased(leases) => {
-                let work = Work { records, follow_up, begun, hold: Hold::Leased(leases) };
-                self.deliver_leased(work, leases, stop, &mut released).await
+            Source::Held(held) => {
+                let work = Work { records, follow_up, begun, hold: Hold::Held(held) };
+                self.deliver_held(work, held, stop, &mut released).await
             }
             Source::Locked(locked) => {
                 let work = Work { records, follow_up, begun, hold: Hold::Locked(locked) };
@@ -286,20 +286,20 @@ impl Inner {
 
     /// Delivers a batch, and keeps its holds while that takes; those of events that wait too long for
     /// the ones before them are released, and `released` says how many.
-    async fn deliver_leased(
+    async fn deliver_held(
         &self,
         work: Work<'_>,
-        leases: &Leases,
+        held: &HeldRows,
         stop: &CancellationToken,
         released: &mut usize,
     ) -> Vec<(EventId, Outcome)> {
-        let (records, begun, limit) = (work.records, work.begun, self.config().start_within);
+        let (records, begun, limit) = (work.records, work.begun, self.options().start_within);
         let waiting = || {
             let waiting = records.iter().skip(begun.load(Ordering::Relaxed));
             waiting.map(|record| record.delivery.id()).collect()
         };
         let work = self.deliver(work, stop);
-        let (answers, rows) = leases.held_while(work, Instant::now() + limit, waiting).await;
+        let (answers, rows) = held.held_while(work, Instant::now() + limit, waiting).await;
         if rows > 0 {
             warn!(?limit, rows, "no worker was free for too long: released to others");
         }
@@ -314,7 +314,7 @@ impl Inner {
         let since = Instant::now();
         for (at, record) in work.records.iter().enumerate() {
             let id = record.delivery.id();
-            let late = at > 0 && since.elapsed() >= self.config().start_within;
+            let late = at > 0 && since.elapsed() >= self.options().start_within;
             if late || stop.is_cancelled() {
                 break;
             }
@@ -331,7 +331,7 @@ impl Inner {
                 biased;
                 outcome = &mut run => Some(outcome),
                 () = stop.cancelled() => {
-                    timeout(self.config().drain_timeout, run).await.ok()
+                    timeout(self.options().drain_timeout, run).await.ok()
                 }
             };
             match ended {
@@ -346,7 +346,7 @@ impl Inner {
         let delivery = &record.delivery;
         let (failure, class) = match shielded(|| (self.route)(delivery)) {
             Ok(Some(handler)) => {
-                let limit = self.config().handler_timeout;
+                let limit = self.options().handler_timeout;
                 match attempt(&handler, delivery.clone(), limit).await {
                     Ok(()) => return Outcome::Done,
                     Err(failure) => {
@@ -356,7 +356,7 @@ impl Inner {
                 }
             }
             Ok(None) => {
-                let class = after_unroutable(self.config().unroutable, record.age);
+                let class = after_unroutable(self.options().unroutable, record.age);
                 (Failure::dead(unheard(delivery)), class)
             }
             Err(panic) => (panic, FailureClass::Retry),
@@ -384,7 +384,7 @@ impl Inner {
 
     /// Counts what is pending, if that was asked for and the last time is long enough ago.
     async fn sample_pending(&self) {
-        let Some(interval) = self.config().pending_interval else { return };
+        let Some(interval) = self.options().pending_interval else { return };
         {
             let mut at = lock(&self.pending_at);
             if at.is_some_and(|at| at.elapsed() < interval) {
@@ -426,7 +426,7 @@ impl fmt::Debug for Relay {
 #[must_use = "there is no relay before `build`"]
 pub struct RelayBuilder {
     store: Arc<dyn RelayStore>,
-    config: RelayConfig,
+    options: RelayOptions,
     retry: Option<Arc<dyn RetryPolicy>>,
     classify: Option<Classify>,
     hook: Option<Hook>,
@@ -441,7 +441,7 @@ impl RelayBuilder {
     pub(super) fn of(store: Arc<dyn RelayStore>) -> Self {
         Self {
             store,
-            config: RelayConfig::default(),
+            options: RelayOptions::default(),
             retry: None,
             classify: None,
             hook: None,
@@ -450,13 +450,13 @@ impl RelayBuilder {
     }
 
     /// Sets every parameter.
-    pub fn config(mut self, config: RelayConfig) -> Self {
-        self.config = config;
+    pub fn options(mut self, options: RelayOptions) -> Self {
+        self.options = options;
         self
     }
 
     /// Waits between attempts as `policy` says; the default doubles from
-    /// [`retry_base`](RelayConfig::retry_base) to [`retry_max`](RelayConfig::retry_max).
+    /// [`retry_base`](RelayOptions::retry_base) to [`retry_max`](RelayOptions::retry_max).
     pub fn retry(self, policy: impl RetryPolicy + 'static) -> Self {
         self.retry_by(Arc::new(policy))
     }
@@ -491,27 +491,27 @@ impl RelayBuilder {
     }
 
     /// A relay with one handler for every event.
-    pub fn build(self, handler: impl Handler) -> Result<Relay, ConfigError> {
+    pub fn build(self, handler: impl Handler) -> Result<Relay, OptionsError> {
         let handler = AnyHandler::new(handler);
         self.build_with(Arc::new(move |_| Some(handler.clone())))
     }
 
     /// A relay that gives each event to its listener; what nobody listens for follows
-    /// [`unroutable`](RelayConfig::unroutable).
-    pub fn build_routed(self, listeners: Listeners) -> Result<Relay, ConfigError> {
+    /// [`unroutable`](RelayOptions::unroutable).
+    pub fn build_routed(self, listeners: Listeners) -> Result<Relay, OptionsError> {
         self.build_with(Arc::new(move |delivery| {
             listeners.find(delivery.aggregate_type(), delivery.event_type()).cloned()
         }))
     }
 
-    pub(super) fn build_with(self, route: Route) -> Result<Relay, ConfigError> {
-        let Self { store, config, retry, classify, hook, metrics } = self;
+    pub(super) fn build_with(self, route: Route) -> Result<Relay, OptionsError> {
+        let Self { store, options, retry, classify, hook, metrics } = self;
         let retry = retry.unwrap_or_else(|| {
-            Arc::new(Exponential { base: config.retry_base, max: config.retry_max })
+            Arc::new(Exponential { base: options.retry_base, max: options.retry_max })
         });
-        let alarm = Alarm::new(config.poll_interval);
-        let patience = config.hold / 2;
-        let consumer = Consumer::with(store, config, retry, patience)?;
+        let alarm = Alarm::new(options.poll_interval);
+        let patience = options.hold / 2;
+        let consumer = Consumer::with(store, options, retry, patience)?;
         Ok(Relay(Arc::new(Inner {
             consumer,
             route,
@@ -528,6 +528,6 @@ impl RelayBuilder {
 
 impl fmt::Debug for RelayBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RelayBuilder").field("config", &self.config).finish_non_exhaustive()
+        f.debug_struct("RelayBuilder").field("options", &self.options).finish_non_exhaustive()
     }
 }

@@ -11,9 +11,9 @@ use sendoff_core::{
 use serde::Serialize;
 
 use super::batch::BatchReport;
-use super::config::RelayConfig;
 use super::consumer::RelayStore;
 use super::metrics::RelayMetrics;
+use super::options::RelayOptions;
 use super::runner::{Relay, RelayBuilder};
 use crate::capture::{Capture, Staged, WriteError};
 use crate::dispatch::{AnyHandler, DuplicateListener, Handler};
@@ -120,7 +120,7 @@ impl fmt::Debug for TopicWorker {
 #[must_use = "there is no worker before `build`"]
 pub struct TopicWorkerBuilder {
     store: Arc<dyn RelayStore>,
-    config: RelayConfig,
+    options: RelayOptions,
     retry: Arc<dyn RetryPolicy>,
     metrics: Option<Arc<dyn RelayMetrics>>,
     handlers: HashMap<String, AnyHandler>,
@@ -131,7 +131,7 @@ impl TopicWorkerBuilder {
     fn new(store: impl RelayStore) -> Self {
         Self {
             store: Arc::new(store),
-            config: RelayConfig::default(),
+            options: RelayOptions::default(),
             retry: Arc::new(Linear::default()),
             metrics: None,
             handlers: HashMap::new(),
@@ -140,8 +140,8 @@ impl TopicWorkerBuilder {
     }
 
     /// Sets every parameter. The delays between attempts are the [retry policy's](Self::retry).
-    pub fn config(mut self, config: RelayConfig) -> Self {
-        self.config = config;
+    pub fn options(mut self, options: RelayOptions) -> Self {
+        self.options = options;
         self
     }
 
@@ -157,7 +157,7 @@ impl TopicWorkerBuilder {
 
     /// What becomes of an event whose topic has no handler: dead at once, or tried again.
     pub fn unroutable(mut self, unroutable: Unroutable) -> Self {
-        self.config.unroutable = unroutable;
+        self.options.unroutable = unroutable;
         self
     }
 
@@ -184,23 +184,23 @@ impl TopicWorkerBuilder {
             return Err(duplicate.into());
         }
         let handlers = Arc::new(self.handlers);
-        let relay = |config: RelayConfig| {
+        let relay = |options: RelayOptions| {
             let handlers = handlers.clone();
             let mut builder =
-                RelayBuilder::of(self.store.clone()).config(config).retry_by(self.retry.clone());
+                RelayBuilder::of(self.store.clone()).options(options).retry_by(self.retry.clone());
             if let Some(metrics) = &self.metrics {
                 builder = builder.metrics(metrics.clone());
             }
             builder
                 .build_with(Arc::new(move |delivery| handlers.get(delivery.event_type()).cloned()))
         };
-        let single = relay(RelayConfig { batch: 1, ..self.config.clone() })?;
-        Ok(TopicWorker { relay: relay(self.config)?, single })
+        let single = relay(RelayOptions { batch: 1, ..self.options.clone() })?;
+        Ok(TopicWorker { relay: relay(self.options)?, single })
     }
 }
 
 impl fmt::Debug for TopicWorkerBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TopicWorkerBuilder").field("config", &self.config).finish_non_exhaustive()
+        f.debug_struct("TopicWorkerBuilder").field("options", &self.options).finish_non_exhaustive()
     }
 }

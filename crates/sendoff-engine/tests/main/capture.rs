@@ -6,11 +6,11 @@ use sendoff_engine::capture::{
 };
 use sendoff_engine::memory::{MemorySavepoint, MemoryStore, MemoryTx};
 use sendoff_engine::store::{Born, NewRow};
-use sendoff_engine::{Outbox, OutboxConfig};
+use sendoff_engine::{Outbox, OutboxOptions};
 use sendoff_testkit::acceptance::Inbox;
 
 use super::flaky::Flaky;
-use super::{EVENT, SECOND, commit, config, event};
+use super::{EVENT, SECOND, commit, event, options};
 
 type Log = Arc<Mutex<Vec<&'static str>>>;
 
@@ -129,8 +129,8 @@ async fn checks_of_payload_and_headers_can_each_be_switched_off() {
     let line = || Event::builder(EVENT).json(&1).header("a", "b\nc").build().unwrap();
     let accepts = |payload, headers| {
         let validation = Validation { payload, headers };
-        let config = OutboxConfig { validation, ..config() };
-        let outbox = Outbox::writer_with(MemoryStore::new(), &config);
+        let options = OutboxOptions { validation, ..options() };
+        let outbox = Outbox::writer_with(MemoryStore::new(), &options);
         async move {
             let mut tx = outbox.begin(outbox.store()).await.unwrap();
             [tx.emit(odd()).is_ok(), tx.emit(line()).is_ok()]

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use sendoff_core::{Delivery, Event, EventId, Status};
 use sendoff_engine::memory::MemoryStore;
-use sendoff_engine::relay::{ClaimMode, Relay, RelayConfig};
+use sendoff_engine::relay::{ClaimMode, Relay, RelayOptions};
 use sendoff_engine::store::{Claim, ClaimStore, Lock, LockStore, Suspects};
-use sendoff_engine::{Counters, Handler, Outbox, OutboxConfig};
+use sendoff_engine::{Counters, Handler, Outbox, OutboxOptions};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::clock::ManualClock;
 use sendoff_testkit::wait::{eventually, within};
 use tokio::time::{Instant, sleep};
 
 use super::flaky::Flaky;
-use super::{EVENT, SECOND, commit, config, event, row};
+use super::{EVENT, SECOND, commit, event, options, row};
 
 const KIB: usize = 1024;
 
@@ -57,18 +57,18 @@ async fn what_is_cut_short_is_gone_on_with_at_once() {
     let (store, inbox) = (Flaky::default(), Inbox::new());
     fill(&store.table, events(20)).await;
     store.set_cut(3);
-    let config = OutboxConfig { poll_interval: 60 * SECOND, ..config() };
-    let outbox = Outbox::builder(store.clone()).config(config).on(EVENT, inbox.clone()).start();
+    let options = OutboxOptions { poll_interval: 60 * SECOND, ..options() };
+    let outbox = Outbox::builder(store.clone()).options(options).on(EVENT, inbox.clone()).start();
     let outbox = outbox.unwrap();
     within(5 * SECOND, "all of them", async || inbox.received().len() == 20).await;
     outbox.close().await;
-    for mode in [ClaimMode::Lease, ClaimMode::Locked] {
+    for mode in [ClaimMode::Held, ClaimMode::Locked] {
         let (store, inbox) = (Flaky::default(), Inbox::new());
         fill(&store.table, events(20)).await;
         store.set_cut(3);
         let poll_interval = 60 * SECOND;
-        let config = RelayConfig { mode, workers: 1, poll_interval, ..RelayConfig::default() };
-        let relay = Relay::builder(store.clone()).config(config).build(inbox.clone()).unwrap();
+        let options = RelayOptions { mode, workers: 1, poll_interval, ..RelayOptions::default() };
+        let relay = Relay::builder(store.clone()).options(options).build(inbox.clone()).unwrap();
         let done = async || all_done(&store.table);
         relay.run(within(5 * SECOND, "all of them", done)).await;
     }
@@ -80,7 +80,7 @@ async fn over_a_slow_line_less_is_claimed_at_once() {
     let (store, inbox) = (Flaky::default(), Inbox::new());
     fill(&store.table, heavy(60, 650)).await;
     store.set_line(1_000 * KIB);
-    let outbox = Outbox::builder(store.clone()).config(config()).on(EVENT, inbox.clone()).start();
+    let outbox = Outbox::builder(store.clone()).options(options()).on(EVENT, inbox.clone()).start();
     let outbox = outbox.unwrap();
     within(300 * SECOND, "all of them", async || inbox.received().len() == 60).await;
     eventually("their end", async || all_done(&store.table)).await;
@@ -91,12 +91,12 @@ async fn over_a_slow_line_less_is_claimed_at_once() {
 /// The same for a relay, in both modes.
 #[tokio::test(start_paused = true)]
 async fn over_a_slow_line_a_relay_fetches_less_at_once() {
-    for mode in [ClaimMode::Lease, ClaimMode::Locked] {
+    for mode in [ClaimMode::Held, ClaimMode::Locked] {
         let (store, inbox) = (Flaky::default(), Inbox::new());
         fill(&store.table, heavy(40, 650)).await;
         store.set_line(500 * KIB);
-        let config = RelayConfig { mode, workers: 1, ..RelayConfig::default() };
-        let relay = Relay::builder(store.clone()).config(config).build(inbox.clone()).unwrap();
+        let options = RelayOptions { mode, workers: 1, ..RelayOptions::default() };
+        let relay = Relay::builder(store.clone()).options(options).build(inbox.clone()).unwrap();
         let done = async || all_done(&store.table);
         relay.run(within(300 * SECOND, "all of them", done)).await;
         assert_eq!(inbox.received().len(), 40, "each once");
@@ -108,8 +108,8 @@ async fn over_a_slow_line_a_relay_fetches_less_at_once() {
 async fn the_cold_lane_holds_no_more_bytes_than_it_may() {
     let (store, inbox) = (MemoryStore::new(), Inbox::stepping());
     fill(&store, heavy(30, 300)).await;
-    let config = OutboxConfig { workers: 1, cold_bytes: 1_024 * KIB, ..config() };
-    let outbox = Outbox::builder(store.clone()).config(config).on(EVENT, inbox.clone()).start();
+    let options = OutboxOptions { workers: 1, cold_bytes: 1_024 * KIB, ..options() };
+    let outbox = Outbox::builder(store.clone()).options(options).on(EVENT, inbox.clone()).start();
     let outbox = outbox.unwrap();
     eventually("the lane to fill", async || outbox.lane_depths().cold >= 3).await;
     sleep(60 * SECOND).await;
@@ -126,8 +126,8 @@ async fn the_cold_lane_holds_no_more_bytes_than_it_may() {
 async fn the_hot_lane_holds_no_more_bytes_than_it_may() {
     let (store, inbox) = (MemoryStore::new(), Inbox::stepping());
     let counters = Arc::new(Counters::default());
-    let config = OutboxConfig { workers: 1, hot_bytes: 1_024 * KIB, ..config() };
-    let outbox = Outbox::builder(store.clone()).config(config).metrics(counters.clone());
+    let options = OutboxOptions { workers: 1, hot_bytes: 1_024 * KIB, ..options() };
+    let outbox = Outbox::builder(store.clone()).options(options).metrics(counters.clone());
     let outbox = outbox.on(EVENT, inbox.clone()).start().unwrap();
     for event in heavy(10, 300) {
         commit(&outbox, &event).await;
@@ -148,7 +148,7 @@ async fn the_hot_lane_holds_no_more_bytes_than_it_may() {
 /// times as long as one of them.
 #[tokio::test(start_paused = true)]
 async fn a_row_that_becomes_visible_late_is_found_although_looks_begin_later() {
-    for relay in [None, Some(ClaimMode::Lease), Some(ClaimMode::Locked)] {
+    for relay in [None, Some(ClaimMode::Held), Some(ClaimMode::Locked)] {
         let (store, inbox) = (Flaky::default(), Inbox::new());
         let late = fill(&store.table, [event()]).await[0];
         let locked = store.table.lock(&Lock::new(1)).await.unwrap();
@@ -187,15 +187,16 @@ async fn delivering(
 ) {
     match relay {
         None => {
-            let config = OutboxConfig { poll_interval, ..config() };
-            let outbox = Outbox::builder(store.clone()).config(config);
+            let options = OutboxOptions { poll_interval, ..options() };
+            let outbox = Outbox::builder(store.clone()).options(options);
             let outbox = outbox.on(EVENT, inbox.clone()).start().unwrap();
             story.await;
             outbox.close().await;
         }
         Some(mode) => {
-            let config = RelayConfig { mode, workers: 2, poll_interval, ..RelayConfig::default() };
-            let relay = Relay::builder(store.clone()).config(config);
+            let options =
+                RelayOptions { mode, workers: 2, poll_interval, ..RelayOptions::default() };
+            let relay = Relay::builder(store.clone()).options(options);
             relay.build(inbox.clone()).unwrap().run(story).await;
         }
     }
@@ -204,7 +205,7 @@ async fn delivering(
 /// A node that begins beside an old snapshot finds its way, however much was claimed since.
 #[tokio::test(start_paused = true)]
 async fn walks_too_long_for_a_claim_stop_nobody() {
-    for relay in [None, Some(ClaimMode::Lease), Some(ClaimMode::Locked)] {
+    for relay in [None, Some(ClaimMode::Held), Some(ClaimMode::Locked)] {
         let (store, inbox) = (Flaky::default(), Inbox::new());
         store.set_walk(20 * SECOND);
         fill(&store.table, events(1_000)).await;
@@ -238,10 +239,10 @@ fn slow(inbox: &Inbox) -> impl Handler + Clone {
 /// Whoever vanished with it for the last time is counted, also where it could not run alone now.
 #[tokio::test(start_paused = true)]
 async fn a_suspect_without_attempts_ends_although_others_never_leave() {
-    for relay in [None, Some(ClaimMode::Lease)] {
+    for relay in [None, Some(ClaimMode::Held)] {
         let (store, inbox) = (Flaky::default(), Inbox::stepping());
         let last = fill(&store.table, [event()]).await[0];
-        for number in 0..=OutboxConfig::default().max_attempts {
+        for number in 0..=OutboxOptions::default().max_attempts {
             let owner = number.to_string();
             let suspects = if number < 2 { Suspects::Skip } else { Suspects::Only };
             let claim = Claim { suspects, ..Claim::new(&owner, 1, SECOND) };
@@ -257,7 +258,7 @@ async fn a_suspect_without_attempts_ends_although_others_never_leave() {
         };
         delivering(relay, &store, &inbox, SECOND, story).await;
         assert!(!inbox.ids().contains(&last), "{relay:?}");
-        assert_eq!(row(&store.table, last).attempts, OutboxConfig::default().max_attempts);
+        assert_eq!(row(&store.table, last).attempts, OutboxOptions::default().max_attempts);
     }
 }
 
@@ -267,7 +268,7 @@ async fn a_suspect_is_not_starved_by_a_lasting_backlog() {
     let (store, inbox) = (MemoryStore::new(), Inbox::new());
     let suspects = [suspect(&store).await, suspect(&store).await];
     fill(&store, events(5_000)).await;
-    let outbox = Outbox::builder(store.clone()).config(config()).on(EVENT, slow(&inbox)).start();
+    let outbox = Outbox::builder(store.clone()).options(options()).on(EVENT, slow(&inbox)).start();
     let outbox = outbox.unwrap();
     let seen = async || suspects.iter().all(|id| inbox.ids().contains(id));
     within(20 * SECOND, "the suspects", seen).await;
@@ -285,8 +286,8 @@ async fn a_relays_suspect_is_not_starved_by_a_lasting_backlog() {
     let (store, inbox) = (MemoryStore::new(), Inbox::new());
     let suspect = suspect(&store).await;
     fill(&store, events(5_000)).await;
-    let config = RelayConfig { batch: 10, ..RelayConfig::default() };
-    let relay = Relay::builder(store.clone()).config(config).build(slow(&inbox)).unwrap();
+    let options = RelayOptions { batch: 10, ..RelayOptions::default() };
+    let relay = Relay::builder(store.clone()).options(options).build(slow(&inbox)).unwrap();
     let seen = async || inbox.ids().contains(&suspect);
     relay.run(within(40 * SECOND, "the suspect", seen)).await;
     assert!(inbox.received().len() > 10, "the others go on meanwhile");
@@ -299,7 +300,7 @@ async fn what_was_written_while_the_clock_was_ahead_is_delivered_after_it_steppe
     let store = MemoryStore::with_clock(Arc::new(clock.clone()));
     fill(&store, events(1_500)).await;
     clock.step_back(3_600 * SECOND);
-    let outbox = Outbox::builder(store.clone()).config(config()).on(EVENT, inbox.clone()).start();
+    let outbox = Outbox::builder(store.clone()).options(options()).on(EVENT, inbox.clone()).start();
     let outbox = outbox.unwrap();
     within(60 * SECOND, "all of them", async || all_done(&store)).await;
     assert_eq!(inbox.received().len(), 1_500);
@@ -311,8 +312,8 @@ async fn what_was_written_while_the_clock_was_ahead_is_delivered_after_it_steppe
 #[tokio::test(start_paused = true)]
 async fn what_waits_in_memory_is_confirmed_again_after_a_lost_link() {
     let (store, inbox) = (Flaky::default(), Inbox::stepping());
-    let config = OutboxConfig { workers: 1, ..config() };
-    let outbox = Outbox::builder(store.clone()).config(config).on(EVENT, inbox.clone()).start();
+    let options = OutboxOptions { workers: 1, ..options() };
+    let outbox = Outbox::builder(store.clone()).options(options).on(EVENT, inbox.clone()).start();
     let outbox = outbox.unwrap();
     let writer = Outbox::writer_only(store.table.clone());
     let mut ids = Vec::new();
@@ -342,8 +343,8 @@ async fn what_waits_in_memory_is_confirmed_again_after_a_lost_link() {
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_confirmed_again_is_left_to_the_poller() {
     let (store, inbox) = (Flaky::default(), Inbox::stepping());
-    let config = OutboxConfig { workers: 1, ..config() };
-    let outbox = Outbox::builder(store.clone()).config(config).on(EVENT, inbox.clone()).start();
+    let options = OutboxOptions { workers: 1, ..options() };
+    let outbox = Outbox::builder(store.clone()).options(options).on(EVENT, inbox.clone()).start();
     let outbox = outbox.unwrap();
     for _ in 0..3 {
         let mut tx = store.table.transaction().unwrap();

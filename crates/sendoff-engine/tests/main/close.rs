@@ -2,10 +2,10 @@ use std::time::Duration;
 
 use sendoff_core::{Delivery, Status};
 use sendoff_engine::memory::MemoryStore;
-use sendoff_engine::{Closed, Outbox, OutboxConfig};
+use sendoff_engine::{Closed, Outbox, OutboxOptions};
 use sendoff_testkit::acceptance::Inbox;
 
-use super::{EVENT, SECOND, commit, config, event, row};
+use super::{EVENT, SECOND, commit, event, options, row};
 
 async fn slow(_: Delivery) -> sendoff_engine::HandlerResult {
     tokio::time::sleep(2 * SECOND).await;
@@ -15,8 +15,8 @@ async fn slow(_: Delivery) -> sendoff_engine::HandlerResult {
 /// Holds D10.
 #[tokio::test(start_paused = true)]
 async fn closing_drains_the_lanes_and_settles_everything() {
-    let config = OutboxConfig { workers: 2, ..config() };
-    let outbox = Outbox::builder(MemoryStore::new()).config(config).on(EVENT, slow).start();
+    let options = OutboxOptions { workers: 2, ..options() };
+    let outbox = Outbox::builder(MemoryStore::new()).options(options).on(EVENT, slow).start();
     let outbox = outbox.unwrap();
     let ids = [commit(&outbox, &event()).await, commit(&outbox, &event()).await];
     assert_eq!(outbox.close().await, Closed::default());
@@ -27,8 +27,8 @@ async fn closing_drains_the_lanes_and_settles_everything() {
 /// Holds D10: what is left stays claimable at once, and no attempt is counted.
 #[tokio::test(start_paused = true)]
 async fn what_the_drain_does_not_reach_is_given_up_at_once() {
-    let config = OutboxConfig { workers: 1, drain_timeout: 3 * SECOND, ..config() };
-    let outbox = Outbox::builder(MemoryStore::new()).config(config).on(EVENT, slow).start();
+    let options = OutboxOptions { workers: 1, drain_timeout: 3 * SECOND, ..options() };
+    let outbox = Outbox::builder(MemoryStore::new()).options(options).on(EVENT, slow).start();
     let outbox = outbox.unwrap();
     for _ in 0..10 {
         commit(&outbox, &event()).await;
@@ -70,17 +70,17 @@ async fn a_write_after_the_close_is_left_to_others() {
 #[tokio::test(start_paused = true)]
 async fn a_dropped_outbox_stops_and_its_rows_come_back_by_themselves() {
     let store = MemoryStore::new();
-    let outbox = Outbox::builder(store.clone()).config(config()).on(EVENT, slow).start().unwrap();
+    let outbox = Outbox::builder(store.clone()).options(options()).on(EVENT, slow).start().unwrap();
     let id = commit(&outbox, &event()).await;
     tokio::task::yield_now().await;
     drop(outbox);
     let inbox = Inbox::new();
-    let next = Outbox::builder(store.clone()).config(config()).on(EVENT, inbox.clone()).start();
+    let next = Outbox::builder(store.clone()).options(options()).on(EVENT, inbox.clone()).start();
     let next = next.unwrap();
     let begun = tokio::time::Instant::now();
     inbox.has(1).await;
     let took = begun.elapsed();
-    let grace = OutboxConfig::default().hot_grace;
+    let grace = OutboxOptions::default().hot_grace;
     assert!(took >= grace - Duration::from_millis(20) && took < grace + 2 * SECOND, "{took:?}");
     next.close().await;
     assert_eq!((row(&store, id).status, row(&store, id).attempts), (Status::Done, 1));
@@ -104,9 +104,9 @@ async fn a_receipt_released_right_before_the_close_is_delivered_or_given_up() {
 #[tokio::test(start_paused = true)]
 async fn a_close_that_is_cancelled_is_gone_on_with_by_the_next() {
     for patience in [0, 1, 999, 2_999, 3_001, 3_500] {
-        let config = OutboxConfig { workers: 1, drain_timeout: 3 * SECOND, ..config() };
+        let options = OutboxOptions { workers: 1, drain_timeout: 3 * SECOND, ..options() };
         let hang = async |_: Delivery| std::future::pending().await;
-        let outbox = Outbox::builder(MemoryStore::new()).config(config).on(EVENT, hang).start();
+        let outbox = Outbox::builder(MemoryStore::new()).options(options).on(EVENT, hang).start();
         let outbox = outbox.unwrap();
         for _ in 0..10 {
             commit(&outbox, &event()).await;

@@ -6,13 +6,13 @@ use sendoff_core::{Delivery, Event, Failure, Status, Unroutable};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::{
     After, AnyHandler, Before, Handler, HandlerResult, Interceptor, Outbox, OutboxBuilder,
-    OutboxConfig, StartError, blocking,
+    OutboxOptions, StartError, blocking,
 };
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::{eventually, within};
 use tokio::time::Instant;
 
-use super::{EVENT, SECOND, commit, config, event, row};
+use super::{EVENT, SECOND, commit, event, options, row};
 
 type Log = Arc<Mutex<Vec<String>>>;
 
@@ -36,7 +36,7 @@ impl Interceptor for Noting {
 }
 
 fn builder(inbox: &Inbox) -> OutboxBuilder<MemoryStore> {
-    Outbox::builder(MemoryStore::new()).config(config()).on(EVENT, inbox.clone())
+    Outbox::builder(MemoryStore::new()).options(options()).on(EVENT, inbox.clone())
 }
 
 async fn ends(outbox: &Outbox<MemoryStore>, event: &Event, status: Status) {
@@ -93,8 +93,8 @@ async fn an_interceptor_can_be_a_closure_for_after_alone_and_its_panic_is_swallo
 #[tokio::test(start_paused = true)]
 async fn an_event_nobody_listens_to_is_dead_at_once_retried_or_put_off() {
     let start = |unroutable| {
-        let config = OutboxConfig { unroutable, max_attempts: 2, ..config() };
-        Outbox::builder(MemoryStore::new()).config(config).start().unwrap()
+        let options = OutboxOptions { unroutable, max_attempts: 2, ..options() };
+        Outbox::builder(MemoryStore::new()).options(options).start().unwrap()
     };
     let dead = start(Unroutable::Dead);
     let unheard = event();
@@ -130,8 +130,8 @@ async fn no_more_handlers_run_at_once_than_there_are_workers() {
             }
         }
     };
-    let config = OutboxConfig { workers: 3, ..config() };
-    let outbox = Outbox::builder(MemoryStore::new()).config(config).on(EVENT, handler).start();
+    let options = OutboxOptions { workers: 3, ..options() };
+    let outbox = Outbox::builder(MemoryStore::new()).options(options).on(EVENT, handler).start();
     let outbox = outbox.unwrap();
     let mut tx = outbox.begin(outbox.store()).await.unwrap();
     for _ in 0..20 {
@@ -148,8 +148,8 @@ async fn a_handler_that_hangs_is_timed_out_and_frees_its_slot() {
     let handler = |delivery: Delivery| async move {
         if delivery.attempt == 1 { std::future::pending().await } else { Ok(()) }
     };
-    let config = OutboxConfig { workers: 1, handler_timeout: Some(2 * SECOND), ..config() };
-    let outbox = Outbox::builder(MemoryStore::new()).config(config).on(EVENT, handler).start();
+    let options = OutboxOptions { workers: 1, handler_timeout: Some(2 * SECOND), ..options() };
+    let outbox = Outbox::builder(MemoryStore::new()).options(options).on(EVENT, handler).start();
     let outbox = outbox.unwrap();
     let stuck = event();
     ends(&outbox, &stuck, Status::Done).await;
@@ -166,8 +166,8 @@ async fn a_handler_that_panics_fails_one_attempt_and_nobody_else() {
         }
         Ok(())
     };
-    let config = OutboxConfig { workers: 1, ..config() };
-    let outbox = Outbox::builder(MemoryStore::new()).config(config).on(EVENT, handler).start();
+    let options = OutboxOptions { workers: 1, ..options() };
+    let outbox = Outbox::builder(MemoryStore::new()).options(options).on(EVENT, handler).start();
     let outbox = outbox.unwrap();
     let shaky = event();
     ends(&outbox, &shaky, Status::Done).await;
@@ -226,8 +226,8 @@ async fn an_outage_burns_no_attempts_and_waits_as_told() {
             if call < 20 { Err(Failure::unavailable(30 * SECOND, "target down")) } else { Ok(()) }
         }
     };
-    let config = OutboxConfig { max_attempts: 2, ..config() };
-    let outbox = Outbox::builder(MemoryStore::new()).config(config).on(EVENT, handler).start();
+    let options = OutboxOptions { max_attempts: 2, ..options() };
+    let outbox = Outbox::builder(MemoryStore::new()).options(options).on(EVENT, handler).start();
     let outbox = outbox.unwrap();
     let (begun, patient) = (Instant::now(), event());
     let id = commit(&outbox, &patient).await;
@@ -270,9 +270,9 @@ async fn an_event_that_kills_its_process_ends_dead_alone() {
                 Ok(())
             }
         };
-        let config = OutboxConfig { max_attempts: 4, ..config() };
+        let options = OutboxOptions { max_attempts: 4, ..options() };
         let node =
-            Outbox::builder(store.clone()).config(config).on(EVENT, handler).start().unwrap();
+            Outbox::builder(store.clone()).options(options).on(EVENT, handler).start().unwrap();
         let over = async || row(&store, killer).status == Status::Dead;
         tokio::select! {
             biased;

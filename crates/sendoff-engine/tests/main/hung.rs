@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use sendoff_core::{Delivery, Event, Lane, Status};
 use sendoff_engine::memory::MemoryStore;
-use sendoff_engine::relay::{ClaimMode, Relay, RelayConfig};
-use sendoff_engine::{Handler, HandlerResult, Outbox, OutboxConfig, at_most, blocking};
+use sendoff_engine::relay::{ClaimMode, Relay, RelayOptions};
+use sendoff_engine::{Handler, HandlerResult, Outbox, OutboxOptions, at_most, blocking};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::{eventually, within};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
-use super::{EVENT, SECOND, commit, config, event, row};
+use super::{EVENT, SECOND, commit, event, options, row};
 
 const HANGS: &str = "hangs";
 
@@ -41,8 +41,8 @@ fn held(store: &MemoryStore) -> usize {
 }
 
 /// Without any limit on handlers, which is the worst that a user can ask for.
-fn unlimited() -> OutboxConfig {
-    OutboxConfig { handler_timeout: None, ..config() }
+fn unlimited() -> OutboxOptions {
+    OutboxOptions { handler_timeout: None, ..options() }
 }
 
 const SLOW: &str = "slow";
@@ -66,7 +66,7 @@ async fn beside_a_hung_handler(hung: usize, lane: Lane) -> Duration {
         }
     }
     let began = Instant::now();
-    let outbox = Outbox::builder(store.clone()).config(unlimited()).on(HANGS, hang);
+    let outbox = Outbox::builder(store.clone()).options(unlimited()).on(HANGS, hang);
     let outbox = outbox.on(EVENT, inbox.clone()).on(SLOW, slow).start().unwrap();
     if lane == Lane::Hot {
         for (event_type, count) in types() {
@@ -97,12 +97,12 @@ async fn what_waits_behind_hung_handlers_is_delivered_by_a_healthy_node() {
         let (store, inbox) = (MemoryStore::new(), Inbox::new());
         fill(&store, HANGS, 4).await;
         fill(&store, EVENT, 700).await;
-        let sick = OutboxConfig { in_flight_ttl, ..unlimited() };
-        let sick = Outbox::builder(store.clone()).config(sick);
+        let sick = OutboxOptions { in_flight_ttl, ..unlimited() };
+        let sick = Outbox::builder(store.clone()).options(sick);
         let sick = sick.on(HANGS, all_workers(hang)).on(EVENT, hang);
         let sick = sick.start().unwrap();
         eventually("full lanes", async || held(&store) > 350).await;
-        let healthy = Outbox::builder(store.clone()).config(config()).on(EVENT, inbox.clone());
+        let healthy = Outbox::builder(store.clone()).options(options()).on(EVENT, inbox.clone());
         let healthy = healthy.on(HANGS, inbox.clone()).start().unwrap();
         within(60 * SECOND, "the others", async || inbox.received().len() >= 700).await;
         let events = store.rows().into_iter().filter(|row| row.event.event_type() == EVENT);
@@ -122,11 +122,11 @@ async fn a_node_with_one_worker_left_keeps_no_more_than_it_can_begin() {
         sleep(SECOND).await;
         Ok(())
     };
-    let sick = Outbox::builder(store.clone()).config(unlimited());
+    let sick = Outbox::builder(store.clone()).options(unlimited());
     let sick = sick.on(HANGS, all_workers(hang)).on(EVENT, slow);
     let sick = sick.start().unwrap();
     eventually("full lanes", async || held(&store) > 350).await;
-    let healthy = Outbox::builder(store.clone()).config(config()).on(EVENT, inbox.clone());
+    let healthy = Outbox::builder(store.clone()).options(options()).on(EVENT, inbox.clone());
     let healthy = healthy.start().unwrap();
     let done = async || {
         let rows = store.rows();
@@ -149,7 +149,7 @@ async fn a_node_whose_workers_are_all_stuck_takes_nothing_until_one_is_free() {
             Ok(())
         }
     };
-    let outbox = Outbox::builder(store.clone()).config(unlimited()).on(HANGS, all_workers(wait));
+    let outbox = Outbox::builder(store.clone()).options(unlimited()).on(HANGS, all_workers(wait));
     let outbox = outbox.on(EVENT, inbox.clone()).start().unwrap();
     fill(&store, HANGS, 4).await;
     sleep(60 * SECOND).await;
@@ -174,14 +174,14 @@ async fn a_stuck_event_takes_no_second_worker_but_another_node_may_have_it() {
         counted.fetch_add(1, Ordering::SeqCst);
         hang(delivery)
     };
-    let limits = OutboxConfig { in_flight_ttl: Some(5 * SECOND), workers: 2, ..unlimited() };
-    let sick = Outbox::builder(store.clone()).config(limits).on(HANGS, counting);
+    let limits = OutboxOptions { in_flight_ttl: Some(5 * SECOND), workers: 2, ..unlimited() };
+    let sick = Outbox::builder(store.clone()).options(limits).on(HANGS, counting);
     let sick = sick.on(EVENT, inbox.clone()).start().unwrap();
     sleep(600 * SECOND).await;
     assert_eq!(runs.load(Ordering::SeqCst), 1);
     fill(&store, EVENT, 10).await;
     within(10 * SECOND, "the others", async || inbox.received().len() == 10).await;
-    let healthy = Outbox::builder(store.clone()).config(config()).on(HANGS, inbox.clone());
+    let healthy = Outbox::builder(store.clone()).options(options()).on(HANGS, inbox.clone());
     let healthy = healthy.on(EVENT, inbox.clone()).start().unwrap();
     within(120 * SECOND, "a takeover", async || inbox.received().len() == 11).await;
     sick.close().await;
@@ -217,14 +217,14 @@ async fn a_blocking_handler_that_was_left_behind_is_not_begun_a_second_time() {
         let _ = ended.lock().unwrap().recv();
         Ok(())
     });
-    let limits = OutboxConfig {
+    let limits = OutboxOptions {
         workers: 1,
         handler_timeout: Some(Duration::from_millis(20)),
         retry_base: Duration::from_millis(1),
         poll_interval: Duration::from_millis(20),
-        ..OutboxConfig::default()
+        ..OutboxOptions::default()
     };
-    let outbox = Outbox::builder(store.clone()).config(limits).on(HANGS, stuck);
+    let outbox = Outbox::builder(store.clone()).options(limits).on(HANGS, stuck);
     let outbox = outbox.on(EVENT, inbox.clone()).start().unwrap();
     fill(&store, HANGS, 1).await;
     let put_off = async || {
@@ -242,18 +242,18 @@ async fn a_blocking_handler_that_was_left_behind_is_not_begun_a_second_time() {
 /// Leased rows are released while the handler before them hangs, locked ones when it is timed out.
 #[tokio::test(start_paused = true)]
 async fn a_relay_releases_what_waits_behind_a_hung_handler() {
-    let limits = [(ClaimMode::Lease, None), (ClaimMode::Locked, Some(40 * SECOND))];
+    let limits = [(ClaimMode::Held, None), (ClaimMode::Locked, Some(40 * SECOND))];
     for (mode, handler_timeout) in limits {
         let (store, inbox) = (MemoryStore::new(), Inbox::new());
         fill(&store, HANGS, 1).await;
         fill(&store, EVENT, 20).await;
-        let config = RelayConfig { mode, workers: 1, handler_timeout, ..RelayConfig::default() };
-        let sick = Relay::builder(store.clone()).config(config.clone()).build(hang).unwrap();
+        let options = RelayOptions { mode, workers: 1, handler_timeout, ..RelayOptions::default() };
+        let sick = Relay::builder(store.clone()).options(options.clone()).build(hang).unwrap();
         let stop = Arc::new(Notify::new());
         let told = stop.clone();
         let sick = tokio::spawn(async move { sick.run(told.notified()).await });
         sleep(SECOND).await;
-        let healthy = Relay::builder(store.clone()).config(config).build(inbox.clone()).unwrap();
+        let healthy = Relay::builder(store.clone()).options(options).build(inbox.clone()).unwrap();
         let done =
             async || store.rows().iter().filter(|row| row.status == Status::Done).count() >= 20;
         healthy.run(within(45 * SECOND, "the others", done)).await;

@@ -26,7 +26,7 @@ use std::time::Duration;
 use sendoff_core::{Event, EventId};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::Row;
-use sendoff_engine::{Outbox, OutboxConfig};
+use sendoff_engine::{Outbox, OutboxOptions};
 
 const EVENT: &str = "order.placed";
 const SECOND: Duration = Duration::from_secs(1);
@@ -36,8 +36,8 @@ fn event() -> Event {
 }
 
 /// Without jitter in the way of an assertion about time.
-fn config() -> OutboxConfig {
-    OutboxConfig { poll_interval: SECOND, ..OutboxConfig::default() }
+fn options() -> OutboxOptions {
+    OutboxOptions { poll_interval: SECOND, ..OutboxOptions::default() }
 }
 
 async fn commit(outbox: &Outbox<MemoryStore>, event: &Event) -> EventId {

@@ -4,22 +4,22 @@ use std::time::Duration;
 
 use sendoff_core::{Event, Failure, Status};
 use sendoff_engine::memory::MemoryStore;
-use sendoff_engine::{CounterValues, Counters, Metrics, NoMetrics, Outbox, OutboxConfig};
+use sendoff_engine::{CounterValues, Counters, Metrics, NoMetrics, Outbox, OutboxOptions};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::eventually;
 use tracing_subscriber::fmt::MakeWriter;
 
 use super::flaky::Flaky;
-use super::{EVENT, SECOND, commit, config, event, row};
+use super::{EVENT, SECOND, commit, event, options, row};
 
 /// Holds M1, P5.
 #[tokio::test(start_paused = true)]
 async fn everything_that_happens_is_counted() {
     let (store, inbox) = (MemoryStore::new(), Inbox::stepping().failing());
     let counters = Arc::new(Counters::default());
-    let config = OutboxConfig { workers: 1, hot_capacity: 1, max_attempts: 1, ..config() };
+    let options = OutboxOptions { workers: 1, hot_capacity: 1, max_attempts: 1, ..options() };
     let outbox = Outbox::builder(store.clone())
-        .config(config)
+        .options(options)
         .on(EVENT, inbox.clone())
         .on("fine", Inbox::new())
         .metrics(counters.clone())
@@ -61,8 +61,8 @@ async fn the_age_of_the_oldest_pending_event_is_reported() {
     let store = MemoryStore::new();
     commit(&Outbox::writer_only(store.clone()), &event()).await;
     let counters = Arc::new(Counters::default());
-    let config = OutboxConfig { poller_enabled: false, ..config() };
-    let outbox = Outbox::builder(store).config(config).metrics(counters.clone()).start().unwrap();
+    let options = OutboxOptions { poller_enabled: false, ..options() };
+    let outbox = Outbox::builder(store).options(options).metrics(counters.clone()).start().unwrap();
     tokio::time::sleep(90 * SECOND).await;
     let lag = counters.values().oldest_lag;
     assert!((88 * SECOND..=90 * SECOND).contains(&lag), "{lag:?}");
@@ -145,7 +145,7 @@ async fn a_hot_drop_warns_and_dead_loop_errors_and_broken_rows_are_errors() {
     store.table.spoil(spoilt);
     store.fail_claims(1);
     let poller = Outbox::builder(store.clone())
-        .config(config())
+        .options(options())
         .on(EVENT, |_: sendoff_core::Delivery| async { Err(Failure::dead("no use")) })
         .start()
         .unwrap();
@@ -154,8 +154,8 @@ async fn a_hot_drop_warns_and_dead_loop_errors_and_broken_rows_are_errors() {
     eventually("both to be dead", over).await;
     poller.close().await;
 
-    let config = OutboxConfig { workers: 1, hot_capacity: 1, poller_enabled: false, ..config() };
-    let full = Outbox::builder(MemoryStore::new()).config(config).on(EVENT, Inbox::stepping());
+    let options = OutboxOptions { workers: 1, hot_capacity: 1, poller_enabled: false, ..options() };
+    let full = Outbox::builder(MemoryStore::new()).options(options).on(EVENT, Inbox::stepping());
     let full = full.start().unwrap();
     let mut tx = full.begin(full.store()).await.unwrap();
     for _ in 0..3 {
@@ -182,9 +182,9 @@ async fn payloads_and_header_values_are_never_logged() {
     const CANARY: &str = "sing-no-song";
     let (lines, _guard) = logging();
     let store = MemoryStore::new();
-    let config = OutboxConfig { max_attempts: 2, ..config() };
+    let options = OutboxOptions { max_attempts: 2, ..options() };
     let outbox = Outbox::builder(store.clone())
-        .config(config)
+        .options(options)
         .on("fails", Inbox::new().failing())
         .on("misread", |delivery: sendoff_core::Delivery| async move {
             delivery.read_json::<u32>()?;

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use sendoff_core::{Delivery, Event, EventId, Status};
 use sendoff_engine::memory::RowLock;
-use sendoff_engine::relay::{Consumer, Relay, RelayConfig};
+use sendoff_engine::relay::{Consumer, Relay, RelayOptions};
 use sendoff_engine::store::{Claim, ClaimStore};
-use sendoff_engine::{Counters, Outbox, OutboxConfig};
+use sendoff_engine::{Counters, Outbox, OutboxOptions};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::{eventually, within};
 use tokio::time::sleep;
 
 use super::flaky::Flaky;
-use super::{EVENT, SECOND, config, row};
+use super::{EVENT, SECOND, options, row};
 
 /// Longer than any hold.
 const LONG: Duration = Duration::from_secs(40);
@@ -38,11 +38,11 @@ struct Story {
 }
 
 impl Story {
-    async fn begin(config: OutboxConfig) -> Self {
+    async fn begin(options: OutboxOptions) -> Self {
         let (store, inbox) = (Flaky::default(), Inbox::stepping());
         let counters = Arc::new(Counters::default());
         let id = write(&store).await;
-        let outbox = Outbox::builder(store.clone()).config(config).metrics(counters.clone());
+        let outbox = Outbox::builder(store.clone()).options(options).metrics(counters.clone());
         let outbox = outbox.on(EVENT, inbox.clone()).start().unwrap();
         let story = Self { store, inbox, outbox, counters, id };
         within(2 * SECOND, "the claim", async || story.row().locked_by.is_some()).await;
@@ -74,7 +74,7 @@ impl Story {
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_is_answered_after_its_settlement_was_fenced_runs_nothing_again() {
-    let story = Story::begin(config()).await;
+    let story = Story::begin(options()).await;
     let lock = story.lock();
     story.inbox.allow(2);
     sleep(LONG).await;
@@ -85,7 +85,7 @@ async fn a_claim_that_is_answered_after_its_settlement_was_fenced_runs_nothing_a
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_is_answered_before_its_settlement_was_fenced_runs_nothing_again() {
-    let story = Story::begin(config()).await;
+    let story = Story::begin(options()).await;
     let lock = story.lock();
     story.inbox.allow(2);
     sleep(LONG).await;
@@ -98,7 +98,7 @@ async fn a_claim_that_is_answered_before_its_settlement_was_fenced_runs_nothing_
 
 #[tokio::test(start_paused = true)]
 async fn a_run_that_ends_while_its_row_is_claimed_again_is_settled_by_that_claim() {
-    let story = Story::begin(config()).await;
+    let story = Story::begin(options()).await;
     let lock = story.lock();
     sleep(LONG).await;
     story.store.set_line(BYTES / 3);
@@ -111,7 +111,7 @@ async fn a_run_that_ends_while_its_row_is_claimed_again_is_settled_by_that_claim
 
 #[tokio::test(start_paused = true)]
 async fn a_run_that_is_over_is_not_stuck_while_its_settlement_waits() {
-    let story = Story::begin(OutboxConfig { in_flight_ttl: Some(20 * SECOND), ..config() }).await;
+    let story = Story::begin(OutboxOptions { in_flight_ttl: Some(20 * SECOND), ..options() }).await;
     let lock = story.lock();
     story.inbox.allow(2);
     sleep(LONG).await;
@@ -121,7 +121,7 @@ async fn a_run_that_is_over_is_not_stuck_while_its_settlement_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn a_settlement_that_somebody_else_fenced_is_over_although_claims_go_on() {
-    let story = Story::begin(config()).await;
+    let story = Story::begin(options()).await;
     let lock = story.lock();
     story.inbox.allow(1);
     sleep(LONG).await;
@@ -161,7 +161,7 @@ async fn a_consumer_is_not_given_an_event_whose_answer_waits() {
     for line in [0, BYTES / 3] {
         let store = Flaky::default();
         let id = write(&store).await;
-        let consumer = Consumer::new(store.clone(), RelayConfig::default()).unwrap();
+        let consumer = Consumer::new(store.clone(), RelayOptions::default()).unwrap();
         let mut batch = consumer.fetch().await.unwrap().unwrap();
         let lock = store.table.lock_row(id);
         batch.ack(id).unwrap();

@@ -8,7 +8,7 @@ use sendoff_core::{Delivery, Event, Failure, Status};
 use sendoff_engine::Outbox;
 use sendoff_engine::capture::WriteError;
 use sendoff_engine::memory::MemoryStore;
-use sendoff_engine::relay::{BatchReport, ClaimMode, Consumer, Relay, RelayConfig, RelayCounters};
+use sendoff_engine::relay::{BatchReport, ClaimMode, Consumer, Relay, RelayCounters, RelayOptions};
 use sendoff_engine::store::{Outcome, Row, StoreError};
 use sendoff_testkit::wait::{eventually, within};
 
@@ -30,10 +30,10 @@ fn relay(
     mode: ClaimMode,
     counters: &Arc<RelayCounters>,
 ) -> (Relay, Arc<AtomicUsize>) {
-    let config = RelayConfig { mode, workers: 3, ..RelayConfig::default() };
+    let options = RelayOptions { mode, workers: 3, ..RelayOptions::default() };
     let runs = Arc::new(AtomicUsize::new(0));
     let count = runs.clone();
-    let relay = Relay::builder(store.clone()).config(config).metrics(counters.clone());
+    let relay = Relay::builder(store.clone()).options(options).metrics(counters.clone());
     let relay = relay.build(move |_: Delivery| {
         count.fetch_add(1, Ordering::Relaxed);
         async { Ok(()) }
@@ -44,7 +44,7 @@ fn relay(
 /// Holds L1: one fetch error, or a hundred, ends no worker, and they are not asked for in a rush.
 #[tokio::test(start_paused = true)]
 async fn fetch_errors_back_off_and_every_worker_goes_on_afterwards() {
-    for mode in [ClaimMode::Lease, ClaimMode::Locked] {
+    for mode in [ClaimMode::Held, ClaimMode::Locked] {
         let (store, counters) = (Flaky::default(), Arc::new(RelayCounters::default()));
         store.set_down(true);
         write(&store.table, 200).await;
@@ -68,7 +68,7 @@ async fn a_settlement_that_fails_is_not_a_failed_delivery() {
     let (store, counters) = (Flaky::default(), Arc::new(RelayCounters::default()));
     write(&store.table, 10).await;
     store.fail_settlements(3);
-    let (relay, runs) = relay(&store, ClaimMode::Lease, &counters);
+    let (relay, runs) = relay(&store, ClaimMode::Held, &counters);
     let report = relay.process_once().await.unwrap();
     assert_eq!(report, Some(BatchReport { done: 10, ..BatchReport::default() }));
     assert_eq!(runs.load(Ordering::Relaxed), 10);
@@ -110,7 +110,7 @@ async fn a_topic_takes_json_objects_only_and_delays_them() {
     assert_eq!(rows[0].due_at.since(rows[0].created_at), late);
 }
 
-const MODES: [ClaimMode; 2] = [ClaimMode::Lease, ClaimMode::Locked];
+const MODES: [ClaimMode; 2] = [ClaimMode::Held, ClaimMode::Locked];
 
 fn statuses(store: &Flaky, status: Status) -> usize {
     store.table.rows().iter().filter(|row| row.status == status).count()
@@ -119,8 +119,8 @@ fn statuses(store: &Flaky, status: Status) -> usize {
 /// A handler that fails for every seventh event, in words that LATIN1 does not have.
 fn failing(store: &Flaky, mode: ClaimMode) -> Relay {
     let runs = AtomicUsize::new(0);
-    let config = RelayConfig { mode, retry_base: Duration::from_secs(60), ..Default::default() };
-    let relay = Relay::builder(store.clone()).config(config).build(move |_: Delivery| {
+    let options = RelayOptions { mode, retry_base: Duration::from_secs(60), ..Default::default() };
+    let relay = Relay::builder(store.clone()).options(options).build(move |_: Delivery| {
         let run = runs.fetch_add(1, Ordering::Relaxed);
         async move {
             if run % 7 == 3 { Err(Failure::retry("5 \u{20ac} is too \0 much")) } else { Ok(()) }
@@ -155,9 +155,9 @@ async fn a_success_that_cannot_be_recorded_is_counted_and_ends() {
         let runs = Arc::new(AtomicUsize::new(0));
         let counted = runs.clone();
         let second = Duration::from_secs(1);
-        let config =
-            RelayConfig { mode, retry_max: second, max_attempts: 3, ..RelayConfig::default() };
-        let relay = Relay::builder(store.clone()).config(config).build(move |_: Delivery| {
+        let options =
+            RelayOptions { mode, retry_max: second, max_attempts: 3, ..RelayOptions::default() };
+        let relay = Relay::builder(store.clone()).options(options).build(move |_: Delivery| {
             counted.fetch_add(1, Ordering::Relaxed);
             async { Ok(()) }
         });
@@ -175,8 +175,8 @@ async fn a_locked_row_holds_no_other_back_and_no_worker_either() {
     let locked = store.table.rows()[4].event.id();
     let lock = Arc::new(std::sync::Mutex::new(None));
     let (table, taken) = (store.table.clone(), lock.clone());
-    let config = RelayConfig { workers: 1, ..RelayConfig::default() };
-    let relay = Relay::builder(store.clone()).config(config).metrics(counters.clone());
+    let options = RelayOptions { workers: 1, ..RelayOptions::default() };
+    let relay = Relay::builder(store.clone()).options(options).metrics(counters.clone());
     // Locked by somebody while its handler runs.
     let relay = relay.build(move |delivery: Delivery| {
         if delivery.id() == locked {
@@ -206,8 +206,9 @@ async fn holds_of_rows_that_are_locked_for_a_while_are_not_lost() {
     let ids: Vec<_> = store.table.rows().iter().map(|row| row.event.id()).collect();
     let (table, runs) = (store.table.clone(), Arc::new(AtomicUsize::new(0)));
     let counted = runs.clone();
-    let config = RelayConfig { start_within: Duration::from_secs(600), ..RelayConfig::default() };
-    let relay = Relay::builder(store.clone()).config(config).build(move |delivery: Delivery| {
+    let options =
+        RelayOptions { start_within: Duration::from_secs(600), ..RelayOptions::default() };
+    let relay = Relay::builder(store.clone()).options(options).build(move |delivery: Delivery| {
         counted.fetch_add(1, Ordering::Relaxed);
         let lock = (delivery.id() == ids[0]).then(|| table.lock_row(ids[2]));
         async move {
@@ -229,8 +230,8 @@ async fn a_locked_batch_whose_handlers_run_long_keeps_its_transaction_awake() {
     write(&store.table, 2).await;
     store.limit_idleness(Duration::from_secs(15));
     let (mode, start_within) = (ClaimMode::Locked, Duration::from_secs(600));
-    let config = RelayConfig { mode, start_within, ..RelayConfig::default() };
-    let relay = Relay::builder(store.clone()).config(config).build(async |_: Delivery| {
+    let options = RelayOptions { mode, start_within, ..RelayOptions::default() };
+    let relay = Relay::builder(store.clone()).options(options).build(async |_: Delivery| {
         tokio::time::sleep(Duration::from_secs(40)).await;
         Ok(())
     });
@@ -243,9 +244,9 @@ async fn a_locked_batch_that_lost_its_transaction_delivers_no_more() {
     let (store, runs) = (Flaky::default(), Arc::new(AtomicUsize::new(0)));
     write(&store.table, 5).await;
     store.limit_idleness(Duration::from_secs(15));
-    let config = RelayConfig { mode: ClaimMode::Locked, ..RelayConfig::default() };
+    let options = RelayOptions { mode: ClaimMode::Locked, ..RelayOptions::default() };
     let (counted, down) = (runs.clone(), store.clone());
-    let relay = Relay::builder(store.clone()).config(config).build(move |_: Delivery| {
+    let relay = Relay::builder(store.clone()).options(options).build(move |_: Delivery| {
         counted.fetch_add(1, Ordering::Relaxed);
         down.set_down(true);
         async {
@@ -263,8 +264,8 @@ async fn a_locked_batch_that_lost_its_transaction_delivers_no_more() {
 async fn the_end_of_a_locked_batch_is_not_waited_for_without_limit() {
     let store = Flaky::default();
     write(&store.table, 2).await;
-    let config = RelayConfig { mode: ClaimMode::Locked, ..RelayConfig::default() };
-    let consumer = Consumer::new(store.clone(), config).unwrap();
+    let options = RelayOptions { mode: ClaimMode::Locked, ..RelayOptions::default() };
+    let consumer = Consumer::new(store.clone(), options).unwrap();
     for rolls_back in [true, false] {
         let batch = consumer.fetch().await.unwrap().unwrap();
         store.hang_next();

@@ -3,13 +3,13 @@ use std::sync::Arc;
 use sendoff_core::Status;
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::{Claim, ClaimStore};
-use sendoff_engine::{Counters, Outbox, OutboxConfig};
+use sendoff_engine::{Counters, Outbox, OutboxOptions};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::eventually;
 use tokio::time::Instant;
 
 use super::flaky::Flaky;
-use super::{EVENT, SECOND, commit, config, event, row};
+use super::{EVENT, SECOND, commit, event, options, row};
 
 async fn fill(store: &MemoryStore, count: usize) {
     let writer = Outbox::writer_only(store.clone());
@@ -24,7 +24,7 @@ async fn a_settlement_that_fails_is_tried_again_and_nothing_is_delivered_twice()
     let (store, inbox) = (Flaky::default(), Inbox::new());
     fill(&store.table, 5).await;
     store.fail_settlements(6);
-    let outbox = Outbox::builder(store.clone()).config(config()).on(EVENT, inbox.clone()).start();
+    let outbox = Outbox::builder(store.clone()).options(options()).on(EVENT, inbox.clone()).start();
     let outbox = outbox.unwrap();
     let done = async || store.table.rows().iter().all(|row| row.status == Status::Done);
     eventually("all to be done", done).await;
@@ -39,7 +39,7 @@ async fn a_row_the_database_refuses_does_not_hold_back_the_others() {
     fill(&store.table, 8).await;
     let refused = store.table.rows()[3].event.id();
     store.refuse(refused);
-    let outbox = Outbox::builder(store.clone()).config(config()).on(EVENT, inbox.clone()).start();
+    let outbox = Outbox::builder(store.clone()).options(options()).on(EVENT, inbox.clone()).start();
     let outbox = outbox.unwrap();
     let others = async || {
         let rows = store.table.rows();
@@ -55,8 +55,8 @@ async fn a_row_the_database_refuses_does_not_hold_back_the_others() {
 async fn one_event_is_settled_at_once_and_many_together() {
     let (store, inbox) = (Flaky::default(), Inbox::stepping());
     fill(&store.table, 64).await;
-    let config = OutboxConfig { workers: 64, ..config() };
-    let outbox = Outbox::builder(store.clone()).config(config).on(EVENT, inbox.clone()).start();
+    let options = OutboxOptions { workers: 64, ..options() };
+    let outbox = Outbox::builder(store.clone()).options(options).on(EVENT, inbox.clone()).start();
     let outbox = outbox.unwrap();
     let done = |count| {
         let table = store.table.clone();
@@ -79,7 +79,7 @@ async fn a_zombie_is_fenced_and_counted() {
     let (store, inbox) = (MemoryStore::new(), Inbox::stepping());
     let counters = Arc::new(Counters::default());
     let outbox = Outbox::builder(store.clone())
-        .config(OutboxConfig { in_flight_ttl: Some(SECOND), poller_enabled: false, ..config() })
+        .options(OutboxOptions { in_flight_ttl: Some(SECOND), poller_enabled: false, ..options() })
         .on(EVENT, inbox.clone())
         .metrics(counters.clone())
         .start()

@@ -8,12 +8,12 @@ use sendoff_core::{BoxError, Delivery, Event, Failure, Status};
 use sendoff_engine::journal::publish::{FnPublisher, Publishing, Stopped};
 use sendoff_engine::journal::{Journal, MemoryJournal};
 use sendoff_engine::memory::MemoryStore;
-use sendoff_engine::relay::{ClaimMode, Relay, RelayConfig};
-use sendoff_engine::{After, Before, HandlerResult, Outbox, OutboxConfig};
+use sendoff_engine::relay::{ClaimMode, Relay, RelayOptions};
+use sendoff_engine::{After, Before, HandlerResult, Outbox, OutboxOptions};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::{eventually, within};
 
-use super::{EVENT, SECOND, config};
+use super::{EVENT, SECOND, options};
 use crate::flaky::Flaky;
 
 /// Panics when it is dropped.
@@ -76,9 +76,9 @@ fn failed_once(store: &MemoryStore, event_type: &str, error: &str) -> bool {
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_panics_when_it_is_dropped_at_its_timeout_kills_no_worker() {
     let (store, inbox) = (MemoryStore::new(), Inbox::new());
-    let limits = OutboxConfig { handler_timeout: Some(SECOND), max_attempts: 1, ..config() };
+    let limits = OutboxOptions { handler_timeout: Some(SECOND), max_attempts: 1, ..options() };
     let outbox = Outbox::builder(store.clone())
-        .config(limits)
+        .options(limits)
         .on("bomb", hang_with_a_bomb)
         .on("error", fail_unspeakably)
         .on(EVENT, inbox.clone())
@@ -101,7 +101,7 @@ async fn a_handler_that_panics_when_it_is_dropped_at_its_timeout_kills_no_worker
 async fn interceptors_whose_errors_cannot_be_printed_kill_no_worker() {
     let inbox = Inbox::new();
     let outbox = Outbox::builder(MemoryStore::new())
-        .config(OutboxConfig { max_attempts: 1, ..config() })
+        .options(OutboxOptions { max_attempts: 1, ..options() })
         .intercept(After(|_: &Delivery, _: Option<&Failure>| {
             Err(Box::new(unspeakable()) as BoxError)
         }))
@@ -123,16 +123,20 @@ async fn interceptors_whose_errors_cannot_be_printed_kill_no_worker() {
 
 #[tokio::test(start_paused = true)]
 async fn a_relay_outlives_whatever_its_handlers_and_their_errors_do() {
-    for mode in [ClaimMode::Lease, ClaimMode::Locked] {
+    for mode in [ClaimMode::Held, ClaimMode::Locked] {
         let (store, inbox) = (MemoryStore::new(), Inbox::new());
         for event_type in ["bomb", "error", EVENT] {
             fill(&store, event_type, 10).await;
         }
         let (good, limit) = (inbox.clone(), Some(SECOND));
-        let limits =
-            RelayConfig { handler_timeout: limit, max_attempts: 1, mode, ..RelayConfig::default() };
+        let limits = RelayOptions {
+            handler_timeout: limit,
+            max_attempts: 1,
+            mode,
+            ..RelayOptions::default()
+        };
         let relay = Relay::builder(store.clone())
-            .config(limits)
+            .options(limits)
             .classify(|failure| failure.class())
             .on_failure(|_, failure| panic_any(failure.report()))
             .build(move |delivery: Delivery| {
@@ -184,7 +188,7 @@ async fn a_publisher_whose_error_cannot_be_printed_is_tried_again() {
 async fn stages_that_panic_are_begun_again() {
     let (store, inbox) = (Flaky::default(), Inbox::new());
     store.panic_once(&["claim", "settle", "confirm", "settle"]);
-    let outbox = Outbox::builder(store.clone()).config(config()).on(EVENT, inbox.clone()).start();
+    let outbox = Outbox::builder(store.clone()).options(options()).on(EVENT, inbox.clone()).start();
     let outbox = outbox.unwrap();
     fill(&store.table, EVENT, 20).await;
     let done = async || store.table.rows().iter().all(|row| row.status == Status::Done);

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use sendoff_core::{Event, EventId, Status};
-use sendoff_engine::relay::{Relay, RelayConfig};
-use sendoff_engine::{Outbox, OutboxConfig};
+use sendoff_engine::relay::{Relay, RelayOptions};
+use sendoff_engine::{Outbox, OutboxOptions};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::within;
 
 use super::flaky::Flaky;
-use super::{EVENT, config, event, row};
+use super::{EVENT, event, options, row};
 
 /// A statement that is not answered, and a look; far from a hold.
 const SOON: Duration = Duration::from_secs(8);
@@ -34,7 +34,7 @@ async fn rows_of_a_claim_that_was_not_answered_are_given_back() {
         let (store, inbox) = (Flaky::default(), Inbox::new());
         store.lose_claims(lost);
         let id = write(&store).await;
-        let outbox = Outbox::builder(store.clone()).config(config());
+        let outbox = Outbox::builder(store.clone()).options(options());
         let outbox = outbox.on(EVENT, inbox.clone()).start().unwrap();
         let time = SOON * lost as u32;
         within(time, "its end", async || is_done_at_first(&store, id)).await;
@@ -48,7 +48,7 @@ async fn a_relay_gives_rows_back_of_a_claim_that_was_not_answered() {
     let (store, inbox) = (Flaky::default(), Inbox::new());
     store.lose_claims(1);
     let id = write(&store).await;
-    let relay = Relay::builder(store.clone()).config(RelayConfig::default());
+    let relay = Relay::builder(store.clone()).options(RelayOptions::default());
     let relay = relay.build(inbox.clone()).unwrap();
     relay.run(within(SOON, "its end", async || is_done_at_first(&store, id))).await;
     assert_eq!(inbox.ids(), [id]);
@@ -60,12 +60,12 @@ async fn a_relay_gives_rows_back_of_a_claim_that_was_not_answered() {
 async fn rows_that_were_born_held_are_left_to_their_writers() {
     for hold in [10, 30] {
         let (store, inbox) = (Flaky::default(), Inbox::new());
-        let config = OutboxConfig {
+        let options = OutboxOptions {
             hold: Duration::from_secs(hold),
             hot_grace: Duration::from_secs(20),
-            ..config()
+            ..options()
         };
-        let outbox = Outbox::builder(store.clone()).config(config);
+        let outbox = Outbox::builder(store.clone()).options(options);
         let outbox = outbox.on(EVENT, inbox.clone()).start().unwrap();
         let mut tx = store.table.transaction().unwrap();
         let event = event();

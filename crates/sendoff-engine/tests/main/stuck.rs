@@ -6,13 +6,13 @@ use std::time::Duration;
 use sendoff_core::{Delivery, Event, Failure, Jitter, RetryPolicy, Status};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::{Claim, ClaimStore, Suspects};
-use sendoff_engine::{HandlerResult, Metrics, Outbox, OutboxConfig};
+use sendoff_engine::{HandlerResult, Metrics, Outbox, OutboxOptions};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::within;
 use tokio::time::{sleep, timeout};
 
 use super::flaky::Flaky;
-use super::{EVENT, SECOND, config, row};
+use super::{EVENT, SECOND, options, row};
 
 async fn fill(store: &MemoryStore, event_type: &str, count: usize) {
     let writer = Outbox::writer_only(store.clone());
@@ -49,7 +49,7 @@ async fn a_handler_that_hangs_beside_a_suspect_does_not_stop_the_poller() {
     fill(&store, EVENT, 1).await;
     lose_twice(&store).await;
     fill(&store, "hangs", 1).await;
-    let outbox = Outbox::builder(store.clone()).config(config()).on("hangs", hang);
+    let outbox = Outbox::builder(store.clone()).options(options()).on("hangs", hang);
     let outbox = outbox.on(EVENT, inbox.clone()).start().unwrap();
     sleep(10 * SECOND).await;
     fill(&store, EVENT, 5).await;
@@ -62,7 +62,7 @@ async fn a_suspect_that_hangs_does_not_stop_the_poller() {
     let (store, inbox) = (MemoryStore::new(), Inbox::new());
     fill(&store, "hangs", 1).await;
     lose_twice(&store).await;
-    let outbox = Outbox::builder(store.clone()).config(config()).on("hangs", hang);
+    let outbox = Outbox::builder(store.clone()).options(options()).on("hangs", hang);
     let outbox = outbox.on(EVENT, inbox.clone()).start().unwrap();
     sleep(10 * SECOND).await;
     fill(&store, EVENT, 5).await;
@@ -80,7 +80,7 @@ async fn polling_by_hand_and_by_itself_at_once_takes_turns_with_suspects() {
         sleep(5 * SECOND).await;
         Ok(())
     };
-    let outbox = Outbox::builder(store.clone()).config(config()).on("slow", slow);
+    let outbox = Outbox::builder(store.clone()).options(options()).on("slow", slow);
     let outbox = outbox.on(EVENT, inbox.clone()).start().unwrap();
     sleep(SECOND).await;
     timeout(60 * SECOND, outbox.poll()).await.unwrap().unwrap();
@@ -99,8 +99,8 @@ async fn a_poll_that_is_dropped_holds_nothing() {
         sleep(20 * SECOND).await;
         Ok(())
     };
-    let by_hand = OutboxConfig { poller_enabled: false, ..config() };
-    let outbox = Outbox::builder(store.clone()).config(by_hand).on("slow", slow);
+    let by_hand = OutboxOptions { poller_enabled: false, ..options() };
+    let outbox = Outbox::builder(store.clone()).options(by_hand).on("slow", slow);
     let outbox = outbox.on(EVENT, inbox.clone()).start().unwrap();
     assert!(timeout(SECOND / 2, outbox.poll()).await.is_err(), "it waits to be alone");
     sleep(30 * SECOND).await;
@@ -116,8 +116,8 @@ async fn a_poll_under_way_does_not_hold_up_the_close() {
     fill(&store, EVENT, 1).await;
     lose_twice(&store).await;
     fill(&store, "hangs", 1).await;
-    let by_hand = OutboxConfig { poller_enabled: false, poll_interval: 60 * SECOND, ..config() };
-    let outbox = Outbox::builder(store.clone()).config(by_hand).on("hangs", hang).start().unwrap();
+    let by_hand = OutboxOptions { poller_enabled: false, poll_interval: 60 * SECOND, ..options() };
+    let outbox = Outbox::builder(store.clone()).options(by_hand).on("hangs", hang).start().unwrap();
     let poll = tokio::spawn({
         let outbox = outbox.clone();
         async move { outbox.poll().await }
@@ -154,7 +154,7 @@ impl Metrics for Panics {
 async fn a_policy_or_metrics_that_panic_stop_nobody() {
     let (store, inbox) = (MemoryStore::new(), Inbox::new());
     let outbox = Outbox::builder(store.clone())
-        .config(config())
+        .options(options())
         .retry(Overflows)
         .metrics(Arc::new(Panics))
         .on("bad", |_: Delivery| async { Err(Failure::retry("no")) })
@@ -176,7 +176,7 @@ async fn an_outage_longer_than_a_hold_delivers_nothing_twice() {
     for outage in [31, 35, 41, 42, 43, 44, 45, 46, 60, 120] {
         let (store, inbox) = (Flaky::default(), Inbox::new());
         fill(&store.table, EVENT, 100).await;
-        let many = OutboxConfig { workers: 100, ..config() };
+        let many = OutboxOptions { workers: 100, ..options() };
         let (down, seen) = (store.clone(), inbox.clone());
         let handler = move |delivery: Delivery| {
             if seen.received().is_empty() {
@@ -185,7 +185,7 @@ async fn an_outage_longer_than_a_hold_delivers_nothing_twice() {
             let inbox = seen.clone();
             async move { sendoff_engine::Handler::handle(&inbox, delivery).await }
         };
-        let outbox = Outbox::builder(store.clone()).config(many).on(EVENT, handler.clone());
+        let outbox = Outbox::builder(store.clone()).options(many).on(EVENT, handler.clone());
         let outbox = outbox.start().unwrap();
         sleep(outage * SECOND).await;
         store.set_down(false);
@@ -212,8 +212,8 @@ async fn a_long_queue_in_front_of_a_ttl_delivers_nothing_twice() {
             }
         };
         let ttl = Some(60 * SECOND);
-        let config = OutboxConfig { in_flight_ttl: ttl, workers: 2, ..config() };
-        Outbox::builder(store.clone()).config(config).on(EVENT, handler).start().unwrap()
+        let options = OutboxOptions { in_flight_ttl: ttl, workers: 2, ..options() };
+        Outbox::builder(store.clone()).options(options).on(EVENT, handler).start().unwrap()
     };
     let nodes = [node(), node()];
     let done = async || store.rows().iter().all(|row| row.status == Status::Done);
@@ -229,8 +229,8 @@ async fn a_long_queue_in_front_of_a_ttl_delivers_nothing_twice() {
 async fn retries_lost_in_a_crash_are_recovered_at_full_speed() {
     let (store, inbox) = (MemoryStore::new(), Inbox::new().failing());
     fill(&store, EVENT, 500).await;
-    let once = OutboxConfig { retry_base: 60 * SECOND, ..config() };
-    let first = Outbox::builder(store.clone()).config(once).on(EVENT, inbox.clone()).start();
+    let once = OutboxOptions { retry_base: 60 * SECOND, ..options() };
+    let first = Outbox::builder(store.clone()).options(once).on(EVENT, inbox.clone()).start();
     let first = first.unwrap();
     let failed = async || store.rows().iter().all(|row| row.status == Status::Retry);
     within(60 * SECOND, "all to fail once", failed).await;
@@ -240,7 +240,7 @@ async fn retries_lost_in_a_crash_are_recovered_at_full_speed() {
     sleep(2 * SECOND).await;
 
     let inbox = Inbox::new();
-    let next = Outbox::builder(store.clone()).config(config()).on(EVENT, inbox.clone()).start();
+    let next = Outbox::builder(store.clone()).options(options()).on(EVENT, inbox.clone()).start();
     let next = next.unwrap();
     within(2 * SECOND, "a crash to be recovered from", async || inbox.received().len() == 500)
         .await;
@@ -251,7 +251,8 @@ async fn retries_lost_in_a_crash_are_recovered_at_full_speed() {
 #[tokio::test(start_paused = true)]
 async fn two_closes_at_once_end_together() {
     let store = MemoryStore::new();
-    let outbox = Outbox::builder(store.clone()).config(config()).on("hangs", hang).start().unwrap();
+    let outbox =
+        Outbox::builder(store.clone()).options(options()).on("hangs", hang).start().unwrap();
     fill(&store, "hangs", 1).await;
     outbox.poll().await.unwrap();
     let (first, second) = tokio::join!(outbox.close(), outbox.close());

@@ -7,14 +7,14 @@ use sendoff_core::partition::Period;
 use sendoff_core::{Delivery, Failure};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::Purged;
-use sendoff_engine::{CleanupMaintainer, CleanupOptions, Outbox, OutboxConfig, PartitionOptions};
+use sendoff_engine::{CleanupMaintainer, CleanupOptions, Outbox, OutboxOptions, PartitionOptions};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::clock::ManualClock;
 use sendoff_testkit::wait::{eventually, within};
 use tokio_util::sync::CancellationToken;
 
 use super::flaky::Flaky;
-use super::{EVENT, commit, config, event};
+use super::{EVENT, commit, event, options};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -59,7 +59,7 @@ fn options_out_of_range_are_refused_by_name() {
 /// A store with so many delivered rows, and the outbox that wrote them closed.
 async fn delivered(store: &Flaky, rows: usize) {
     let outbox = Outbox::builder(store.clone())
-        .config(config())
+        .options(options())
         .on(EVENT, |_: Delivery| async { Ok(()) })
         .start()
         .unwrap();
@@ -117,9 +117,9 @@ async fn a_cleanup_that_is_cancelled_says_what_it_did() {
 #[tokio::test(start_paused = true)]
 async fn the_engine_never_deletes_dead_rows() {
     let store = MemoryStore::new().keeping_for(DAY);
-    let config = OutboxConfig { poll_interval: DAY, ..config() };
+    let options = OutboxOptions { poll_interval: DAY, ..options() };
     let outbox = Outbox::builder(store.clone())
-        .config(config)
+        .options(options)
         .on(EVENT, |_: Delivery| async { Err(Failure::dead("no use")) })
         .start()
         .unwrap();
@@ -143,7 +143,7 @@ async fn what_a_clock_left_in_the_future_and_was_locked_is_found_within_a_minute
     let id = commit(&ahead, &event()).await;
     clock.step_back(DAY);
     let lock = store.lock_row(id).unwrap();
-    let node = Outbox::builder(store.clone()).config(config()).on(EVENT, inbox.clone());
+    let node = Outbox::builder(store.clone()).options(options()).on(EVENT, inbox.clone());
     let node = node.start().unwrap();
     tokio::time::sleep(Duration::from_secs(5)).await;
     drop(lock);

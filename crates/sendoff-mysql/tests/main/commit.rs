@@ -7,7 +7,7 @@ use mysql_async::{Pool, TxOpts};
 use sendoff_core::{Event, EventId, Lane};
 use sendoff_engine::capture::{Begin, Capture, Commit, CommitError, WriteError};
 use sendoff_engine::store::{InspectStore, StoreError};
-use sendoff_engine::{Outbox, OutboxConfig};
+use sendoff_engine::{Outbox, OutboxOptions};
 use sendoff_mysql::MysqlStore;
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::eventually;
@@ -29,7 +29,7 @@ impl Shop {
 
     /// One whose hot lane is in no hurry, for tests of what goes through it.
     pub(crate) async fn unhurried() -> Self {
-        Self::with_grace(MARIADB, OutboxConfig::default().hot_grace).await
+        Self::with_grace(MARIADB, OutboxOptions::default().hot_grace).await
     }
 
     pub(crate) async fn on(server: &str) -> Self {
@@ -40,12 +40,12 @@ impl Shop {
         let place = Place::on(server).await;
         let (store, inbox) = (place.store().await, Inbox::new());
         place.run("create table orders (id int primary key, total int not null default 0)").await;
-        let config = OutboxConfig {
+        let options = OutboxOptions {
             hot_grace,
             poll_interval: Duration::from_millis(50),
-            ..OutboxConfig::default()
+            ..OutboxOptions::default()
         };
-        let builder = Outbox::builder(store).config(config).on("order.placed", inbox.clone());
+        let builder = Outbox::builder(store).options(options).on("order.placed", inbox.clone());
         let outbox = builder.start().unwrap();
         Self { place, outbox, inbox }
     }

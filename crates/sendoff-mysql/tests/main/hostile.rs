@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sendoff_core::{EventId, Status};
 use sendoff_engine::store::{Claim, ClaimStore, InspectStore};
-use sendoff_engine::{Outbox, OutboxConfig};
+use sendoff_engine::{Outbox, OutboxOptions};
 use sendoff_mysql::MysqlStore;
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::eventually;
@@ -103,8 +103,8 @@ async fn whoever_is_behind_a_row_that_refuses_does_not_wait_for_the_next_poll() 
         let ids = written(&place, &store, 20).await;
         refuse_updates(&place, &ids[13..14], "true").await;
         let poll_interval = Duration::from_secs(60 * 60);
-        let config = OutboxConfig { poll_interval, ..Default::default() };
-        let builder = Outbox::builder(store.clone()).config(config);
+        let options = OutboxOptions { poll_interval, ..Default::default() };
+        let builder = Outbox::builder(store.clone()).options(options);
         let outbox = builder.on("order.placed", inbox.clone()).start().unwrap();
         eventually("all the others", async || inbox.received().len() == 19).await;
         outbox.close().await;
@@ -121,9 +121,9 @@ async fn suspects_run_although_every_other_row_refuses() {
         let lost = "update outbox_event set losses = 1, locked_by = 'gone' where event_id";
         place.run(&format!("{lost} = {}", hex(ids[1]))).await;
         refuse_updates(&place, &ids[..1], "true").await;
-        let config =
-            OutboxConfig { poll_interval: Duration::from_millis(50), ..Default::default() };
-        let builder = Outbox::builder(store.clone()).config(config);
+        let options =
+            OutboxOptions { poll_interval: Duration::from_millis(50), ..Default::default() };
+        let builder = Outbox::builder(store.clone()).options(options);
         let outbox = builder.on("order.placed", inbox.clone()).start().unwrap();
         eventually("the suspect to run", async || !inbox.received().is_empty()).await;
         outbox.close().await;

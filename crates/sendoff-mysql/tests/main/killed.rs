@@ -5,7 +5,7 @@ use std::time::Duration;
 use sendoff_core::{Delivery, Event};
 use sendoff_engine::capture::CommitError;
 use sendoff_engine::store::InspectStore;
-use sendoff_engine::{Outbox, OutboxConfig};
+use sendoff_engine::{Outbox, OutboxOptions};
 use sendoff_mysql::MysqlStore;
 use sendoff_testkit::history::{Entry, Expectations, Fault, FaultKind, History, check};
 use sendoff_testkit::wait::within;
@@ -78,16 +78,16 @@ async fn relay(url: &str, node: &'static str, history: &History) -> Outbox<Mysql
             Ok(())
         }
     };
-    let config = OutboxConfig {
+    let options = OutboxOptions {
         poll_interval: Duration::from_millis(100),
         // Longer than a restart and everybody's way back to it take, so that nothing runs out.
         hold: Duration::from_secs(10),
         store_timeout: Some(Duration::from_secs(2)),
-        ..OutboxConfig::default()
+        ..OutboxOptions::default()
     };
     let store = MysqlStore::connect(url).await.unwrap();
     store.migrate().await.unwrap();
-    let builder = Outbox::builder(store).config(config);
+    let builder = Outbox::builder(store).options(options);
     builder.on(EVENT, handler).start().unwrap()
 }
 

@@ -9,7 +9,7 @@ use sendoff_engine::store::{
     Claim, ClaimStore, InspectStore, Lock, LockStore, Outcome, RetainStore, SettleStore,
     Settlement, StoreError,
 };
-use sendoff_engine::{Outbox, OutboxConfig};
+use sendoff_engine::{Outbox, OutboxOptions};
 use sendoff_mysql::{Layout, MysqlOptions};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::eventually;
@@ -89,9 +89,9 @@ async fn whatever_stands_in_a_row_the_others_are_claimed() {
         let release = "update outbox_event set due_at = utc_timestamp(6), locked_by = null
                         where locked_by = 'a'";
         conn.query_drop(release).await.unwrap();
-        let config =
-            OutboxConfig { poll_interval: Duration::from_millis(50), ..Default::default() };
-        let builder = Outbox::builder(store.clone()).config(config);
+        let options =
+            OutboxOptions { poll_interval: Duration::from_millis(50), ..Default::default() };
+        let builder = Outbox::builder(store.clone()).options(options);
         let outbox = builder.on("order.placed", inbox.clone()).start().unwrap();
         let over = async || store.counts().await.unwrap().pending() == 0;
         eventually("an end for every row", over).await;

@@ -36,7 +36,7 @@ async fn a_batch_dropped_at_any_await_is_never_half_done() {
     let case = async |mode| {
         ordeal::a_batch_dropped_at_any_await_is_never_half_done(&nodes().await, mode).await;
     };
-    tokio::join!(case(ClaimMode::Lease), case(ClaimMode::Locked));
+    tokio::join!(case(ClaimMode::Held), case(ClaimMode::Locked));
 }
 
 /// Fault 14.

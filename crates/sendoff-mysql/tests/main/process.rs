@@ -9,7 +9,7 @@ use mysql_async::prelude::Queryable;
 use sendoff_core::partition::Period;
 use sendoff_core::{Delivery, Event, EventId, Status};
 use sendoff_engine::store::{InspectStore, Row};
-use sendoff_engine::{Counters, Outbox, OutboxConfig, PartitionMaintainer, PartitionOptions};
+use sendoff_engine::{Counters, Outbox, OutboxOptions, PartitionMaintainer, PartitionOptions};
 use sendoff_mysql::{Layout, MysqlOptions, MysqlStore, Retention};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::process::{Node, say};
@@ -22,13 +22,13 @@ const PLENTY: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Holds that run out while a test waits for it.
-fn config() -> OutboxConfig {
-    OutboxConfig {
+fn options() -> OutboxOptions {
+    OutboxOptions {
         poll_interval: Duration::from_millis(50),
         hold: Duration::from_millis(600),
         hot_grace: Duration::from_millis(600),
         max_attempts: 3,
-        ..OutboxConfig::default()
+        ..OutboxOptions::default()
     }
 }
 
@@ -49,7 +49,7 @@ async fn node() {
     };
     let counters = Arc::new(Counters::default());
     let outbox = Outbox::builder(place.store().await)
-        .config(config())
+        .options(options())
         .metrics(counters.clone())
         .on(EVENT, handler)
         .start()
@@ -76,7 +76,8 @@ async fn a_stopped_process_cannot_settle_what_it_lost() {
         zombie.says("began");
         zombie.signal("-STOP");
         let inbox = Inbox::new();
-        let other = Outbox::builder(place.store().await).config(config()).on(EVENT, inbox.clone());
+        let other =
+            Outbox::builder(place.store().await).options(options()).on(EVENT, inbox.clone());
         let other = other.start().unwrap();
         let done = async || row(&store, event.id()).await.status == Status::Done;
         within(PLENTY, "another to take over", done).await;

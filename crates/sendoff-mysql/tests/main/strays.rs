@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use sendoff_engine::relay::{Relay, RelayConfig};
+use sendoff_engine::relay::{Relay, RelayOptions};
 use sendoff_engine::store::{Birth, ClaimStore, HeldBy, NewRow, Outcome};
-use sendoff_engine::{Outbox, OutboxConfig};
+use sendoff_engine::{Outbox, OutboxOptions};
 use sendoff_mysql::MysqlStore;
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::proxy::{Cut, Proxy};
@@ -57,10 +57,10 @@ async fn rows_of_a_claim_whose_answer_was_lost_are_delivered_soon() {
             place.number("select count(*) from outbox_event where status = 1").await == 1
         });
         if relays {
-            let relay = Relay::builder(store).config(RelayConfig::default());
+            let relay = Relay::builder(store).options(RelayOptions::default());
             relay.build(inbox.clone()).unwrap().run(done).await;
         } else {
-            let outbox = Outbox::builder(store).config(OutboxConfig::default());
+            let outbox = Outbox::builder(store).options(OutboxOptions::default());
             let outbox = outbox.on("order.placed", inbox.clone()).start().unwrap();
             done.await;
             outbox.close().await;

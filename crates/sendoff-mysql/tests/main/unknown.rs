@@ -7,7 +7,7 @@ use mysql_async::{Conn, Opts};
 use sendoff_core::Lane;
 use sendoff_engine::capture::{Capture, CommitError, CommitMark, Resolution};
 use sendoff_engine::store::Outcome;
-use sendoff_engine::{Outbox, OutboxConfig};
+use sendoff_engine::{Outbox, OutboxOptions};
 use sendoff_mysql::{MysqlOptions, MysqlStore, Retention};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::proxy::{Cut, Proxy};
@@ -38,13 +38,13 @@ impl Broken {
         let server = format!("127.0.0.1:{}", opts.tcp_port()).parse().unwrap();
         let proxy = Proxy::start(server).await.unwrap();
         let inbox = Inbox::new();
-        let config = OutboxConfig {
+        let options = OutboxOptions {
             hot_grace: Duration::from_millis(500),
             poll_interval: Duration::from_millis(50),
-            ..OutboxConfig::default()
+            ..OutboxOptions::default()
         };
         let outbox = Outbox::builder(store.clone())
-            .config(config)
+            .options(options)
             .on("order.placed", inbox.clone())
             .start()
             .unwrap();

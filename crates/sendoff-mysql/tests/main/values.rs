@@ -6,7 +6,7 @@ use mysql_async::prelude::Queryable;
 use sendoff_core::{Event, Timestamp, report};
 use sendoff_engine::capture::{Begin, Commit, CommitError, WriteError};
 use sendoff_engine::store::{InspectStore, Outcome};
-use sendoff_engine::{Outbox, OutboxConfig};
+use sendoff_engine::{Outbox, OutboxOptions};
 use sendoff_mysql::{MysqlOptions, Payloads};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::eventually;
@@ -85,8 +85,8 @@ async fn a_row_that_cannot_be_decoded_dies_alone() {
     for row in &claimed {
         assert!(settle_one(&store, hold_of(row), Outcome::Released).await);
     }
-    let config = OutboxConfig { poll_interval: Duration::from_millis(50), ..Default::default() };
-    let builder = Outbox::builder(store.clone()).config(config);
+    let options = OutboxOptions { poll_interval: Duration::from_millis(50), ..Default::default() };
+    let builder = Outbox::builder(store.clone()).options(options);
     let outbox = builder.on("order.placed", inbox.clone()).start().unwrap();
     let over = async || {
         let counts = store.counts().await.unwrap();

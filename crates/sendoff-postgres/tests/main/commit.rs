@@ -5,7 +5,7 @@ use std::time::Duration;
 use sendoff_core::{Event, EventId, Lane};
 use sendoff_engine::capture::{Capture, Commit, CommitError, WriteError};
 use sendoff_engine::store::InspectStore;
-use sendoff_engine::{Outbox, OutboxConfig};
+use sendoff_engine::{Outbox, OutboxOptions};
 use sendoff_postgres::PostgresStore;
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::eventually;
@@ -27,7 +27,7 @@ impl Shop {
 
     /// One whose hot lane is in no hurry, for tests of what goes through it.
     pub(crate) async fn unhurried() -> Self {
-        Self::with_grace(OutboxConfig::default().hot_grace).await
+        Self::with_grace(OutboxOptions::default().hot_grace).await
     }
 
     async fn with_grace(hot_grace: Duration) -> Self {
@@ -36,12 +36,12 @@ impl Shop {
         let orders = "create table orders (id int primary key, parent int references orders
                           deferrable initially deferred)";
         place.run(orders).await;
-        let config = OutboxConfig {
+        let options = OutboxOptions {
             hot_grace,
             poll_interval: Duration::from_millis(50),
-            ..OutboxConfig::default()
+            ..OutboxOptions::default()
         };
-        let builder = Outbox::builder(store).config(config).on("order.placed", inbox.clone());
+        let builder = Outbox::builder(store).options(options).on("order.placed", inbox.clone());
         let outbox = builder.start().unwrap();
         Self { place, outbox, inbox }
     }

@@ -3,7 +3,7 @@
 use deadpool_postgres::{Manager, Pool};
 use sendoff_engine::capture::CommitError;
 use sendoff_engine::store::InspectStore;
-use sendoff_engine::{Outbox, OutboxConfig};
+use sendoff_engine::{Outbox, OutboxOptions};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::eventually;
 use tokio_postgres::NoTls;
@@ -43,7 +43,7 @@ async fn an_exhausted_pool_does_not_stop_delivery() {
 async fn a_pooled_connection_is_clean_after_every_end() {
     let place = Place::new();
     let store = place.store().await;
-    let outbox = Outbox::writer_with(store.clone(), &OutboxConfig::default());
+    let outbox = Outbox::writer_with(store.clone(), &OutboxOptions::default());
     let pool = pool(&place);
     for _ in 0..3 {
         let mut client = pool.get().await.unwrap();

@@ -6,7 +6,7 @@ use futures_util::future::poll_fn;
 use sendoff_core::Event;
 use sendoff_engine::capture::Capture;
 use sendoff_engine::store::{Birth, NewRow, WakeStore};
-use sendoff_engine::{Outbox, OutboxConfig};
+use sendoff_engine::{Outbox, OutboxOptions};
 use sendoff_postgres::{Doorbell, PostgresOptions, PostgresStore};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::eventually;
@@ -19,8 +19,8 @@ use crate::place::{Place, due, event, write};
 const AN_HOUR: Duration = Duration::from_secs(60 * 60);
 
 fn relay(store: PostgresStore, inbox: &Inbox, poll_interval: Duration) -> Outbox<PostgresStore> {
-    let config = OutboxConfig { poll_interval, ..OutboxConfig::default() };
-    Outbox::builder(store).config(config).on("order.placed", inbox.clone()).start().unwrap()
+    let options = OutboxOptions { poll_interval, ..OutboxOptions::default() };
+    Outbox::builder(store).options(options).on("order.placed", inbox.clone()).start().unwrap()
 }
 
 async fn asleep(place: &Place) -> bool {

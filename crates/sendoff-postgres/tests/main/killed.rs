@@ -5,7 +5,7 @@ use std::time::Duration;
 use sendoff_core::{Delivery, Event};
 use sendoff_engine::capture::CommitError;
 use sendoff_engine::store::InspectStore;
-use sendoff_engine::{Outbox, OutboxConfig};
+use sendoff_engine::{Outbox, OutboxOptions};
 use sendoff_postgres::PostgresStore;
 use sendoff_testkit::history::{Entry, Expectations, Fault, FaultKind, History, check};
 use sendoff_testkit::wait::within;
@@ -79,14 +79,14 @@ async fn relay(place: &Place, node: &'static str, history: &History) -> Outbox<P
             Ok(())
         }
     };
-    let config = OutboxConfig {
+    let options = OutboxOptions {
         poll_interval: Duration::from_millis(100),
         // Longer than a restart and everybody's way back to it take, so that nothing runs out.
         hold: Duration::from_secs(10),
         store_timeout: Some(Duration::from_secs(2)),
-        ..OutboxConfig::default()
+        ..OutboxOptions::default()
     };
-    let builder = Outbox::builder(place.store().await).config(config);
+    let builder = Outbox::builder(place.store().await).options(options);
     builder.on(EVENT, handler).start().unwrap()
 }
 

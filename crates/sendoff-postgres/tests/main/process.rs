@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sendoff_core::{Delivery, Event, EventId, Status};
-use sendoff_engine::relay::{ClaimMode, Consumer, Relay, RelayConfig};
+use sendoff_engine::relay::{ClaimMode, Consumer, Relay, RelayOptions};
 use sendoff_engine::store::{InspectStore, Row};
-use sendoff_engine::{Counters, Outbox, OutboxConfig};
+use sendoff_engine::{Counters, Outbox, OutboxOptions};
 use sendoff_postgres::PostgresStore;
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::process::{Node, say};
@@ -21,13 +21,13 @@ const EVENT: &str = "order.placed";
 const PLENTY: Duration = Duration::from_secs(60);
 
 /// Holds that run out while a test waits for it.
-fn config() -> OutboxConfig {
-    OutboxConfig {
+fn options() -> OutboxOptions {
+    OutboxOptions {
         poll_interval: Duration::from_millis(50),
         hold: Duration::from_millis(600),
         hot_grace: Duration::from_millis(600),
         max_attempts: 3,
-        ..OutboxConfig::default()
+        ..OutboxOptions::default()
     }
 }
 
@@ -55,7 +55,7 @@ async fn node() {
     };
     let counters = Arc::new(Counters::default());
     let outbox = Outbox::builder(place.store().await)
-        .config(config())
+        .options(options())
         .metrics(counters.clone())
         .on(EVENT, handler)
         .start()
@@ -69,7 +69,7 @@ async fn node() {
 
 /// The node as a batch relay that keeps its rows locked: it handles one event, and hangs in the next.
 async fn locked_relay(place: Place) {
-    let config = RelayConfig { mode: ClaimMode::Locked, workers: 1, ..RelayConfig::default() };
+    let options = RelayOptions { mode: ClaimMode::Locked, workers: 1, ..RelayOptions::default() };
     let runs = Arc::new(AtomicUsize::new(0));
     let handler = move |delivery: Delivery| {
         let run = runs.fetch_add(1, Ordering::Relaxed);
@@ -81,7 +81,7 @@ async fn locked_relay(place: Place) {
             Ok(())
         }
     };
-    let relay = Relay::builder(place.store().await).config(config).build(handler).unwrap();
+    let relay = Relay::builder(place.store().await).options(options).build(handler).unwrap();
     // The schema is the parent's.
     std::mem::forget(place);
     relay.run(std::future::pending()).await;
@@ -110,7 +110,7 @@ async fn a_stopped_process_cannot_settle_what_it_lost() {
     zombie.says("began");
     zombie.signal("-STOP");
     let inbox = Inbox::new();
-    let other = Outbox::builder(place.store().await).config(config()).on(EVENT, inbox.clone());
+    let other = Outbox::builder(place.store().await).options(options()).on(EVENT, inbox.clone());
     let other = other.start().unwrap();
     let done = async || row(&store, event.id()).await.status == Status::Done;
     within(PLENTY, "another to take over", done).await;
@@ -147,7 +147,7 @@ async fn an_event_that_aborts_its_process_ends_dead_alone() {
         };
         within(PLENTY, "a crash, or the end of it", over).await;
     }
-    let relay = Outbox::builder(place.store().await).config(config()).on(EVENT, Inbox::new());
+    let relay = Outbox::builder(place.store().await).options(options()).on(EVENT, Inbox::new());
     let relay = relay.start().unwrap();
     let terminal = async || store.counts().await.unwrap().pending() == 0;
     within(PLENTY, "the neighbours", terminal).await;
@@ -188,8 +188,8 @@ async fn a_killed_process_leaves_a_locked_batch_exactly_as_it_was() {
     let node = node_of("process::node", &place, &["SENDOFF_TEST_LOCKED"]);
     node.says("began");
     node.says("began");
-    let config = RelayConfig { mode: ClaimMode::Locked, ..RelayConfig::default() };
-    let consumer = Consumer::new(place.store().await, config).unwrap();
+    let options = RelayOptions { mode: ClaimMode::Locked, ..RelayOptions::default() };
+    let consumer = Consumer::new(place.store().await, options).unwrap();
     assert!(consumer.fetch().await.unwrap().is_none(), "the rows are the other's");
     node.signal("-KILL");
     let mut batch = None;

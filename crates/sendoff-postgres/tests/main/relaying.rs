@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sendoff_core::{Delivery, Event, Status};
-use sendoff_engine::relay::{ClaimMode, Relay, RelayConfig, RelayCounters};
+use sendoff_engine::relay::{ClaimMode, Relay, RelayCounters, RelayOptions};
 use sendoff_engine::store::InspectStore;
 use sendoff_postgres::PostgresStore;
 use sendoff_testkit::history::{Expectations, Fault, FaultKind, History, check};
@@ -18,7 +18,7 @@ const PLENTY: Duration = Duration::from_secs(60);
 /// event or a worker.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_relay_whose_sessions_are_ended_goes_on() {
-    for mode in [ClaimMode::Lease, ClaimMode::Locked] {
+    for mode in [ClaimMode::Held, ClaimMode::Locked] {
         let place = Place::new();
         let history = History::new();
         let and = if place.url.contains('?') { '&' } else { '?' };
@@ -26,13 +26,13 @@ async fn a_relay_whose_sessions_are_ended_goes_on() {
         let store = PostgresStore::connect_with(&url, place.options()).await.unwrap();
         store.migrate().await.unwrap();
         let (looking, mut client) = (place.store().await, place.client().await);
-        let config = RelayConfig {
+        let options = RelayOptions {
             mode,
             batch: 10,
             workers: 3,
             poll_interval: Duration::from_millis(50),
             hold: Duration::from_secs(2),
-            ..RelayConfig::default()
+            ..RelayOptions::default()
         };
         let (counters, log) = (Arc::new(RelayCounters::default()), history.clone());
         let handler = move |delivery: Delivery| {
@@ -43,7 +43,7 @@ async fn a_relay_whose_sessions_are_ended_goes_on() {
                 Ok(())
             }
         };
-        let relay = Relay::builder(store).config(config).metrics(counters.clone());
+        let relay = Relay::builder(store).options(options).metrics(counters.clone());
         let relay = relay.build(handler).unwrap();
         let mut written = Vec::new();
         let story = async {

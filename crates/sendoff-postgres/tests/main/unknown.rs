@@ -6,7 +6,7 @@ use std::time::Duration;
 use sendoff_core::Event;
 use sendoff_core::Lane;
 use sendoff_engine::capture::{CommitError, CommitMark, Resolution};
-use sendoff_engine::{Outbox, OutboxConfig};
+use sendoff_engine::{Outbox, OutboxOptions};
 use sendoff_postgres::{PostgresOptions, PostgresStore, Retention};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::proxy::{Cut, Proxy};
@@ -35,13 +35,13 @@ impl Broken {
         let server = format!("127.0.0.1:{}", config.get_ports()[0]).parse().unwrap();
         let proxy = Proxy::start(server).await.unwrap();
         let inbox = Inbox::new();
-        let config = OutboxConfig {
+        let config = OutboxOptions {
             hot_grace: Duration::from_millis(500),
             poll_interval: Duration::from_millis(50),
-            ..OutboxConfig::default()
+            ..OutboxOptions::default()
         };
         let outbox = Outbox::builder(store.clone())
-            .config(config)
+            .options(config)
             .on("order.placed", inbox.clone())
             .start()
             .unwrap();

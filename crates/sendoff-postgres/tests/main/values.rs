@@ -7,7 +7,7 @@ use sendoff_engine::capture::{Commit, CommitError, WriteError};
 use sendoff_engine::store::{
     ClaimStore, InspectStore, Outcome, Purge, RetainStore, SettleStore, Settlement, StoreError,
 };
-use sendoff_engine::{Outbox, OutboxConfig};
+use sendoff_engine::{Outbox, OutboxOptions};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::eventually;
 
@@ -90,8 +90,8 @@ async fn a_row_that_cannot_be_decoded_dies_alone() {
         assert!(settle_one(&store, hold_of(row), Outcome::Released).await);
     }
 
-    let config = OutboxConfig { poll_interval: Duration::from_millis(50), ..Default::default() };
-    let builder = Outbox::builder(store.clone()).config(config);
+    let options = OutboxOptions { poll_interval: Duration::from_millis(50), ..Default::default() };
+    let builder = Outbox::builder(store.clone()).options(options);
     let outbox = builder.on("order.placed", inbox.clone()).start().unwrap();
     let over = async || {
         let counts = store.counts().await.unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sendoff_core::{AggregateType, Event, EventId, EventType, Lane, Status};
 use sendoff_engine::store::{InspectStore, Row};
-use sendoff_engine::{Outbox, OutboxBuilder, OutboxConfig};
+use sendoff_engine::{Outbox, OutboxBuilder, OutboxOptions};
 
 use super::{End, Face, Inbox, OutboxHarness};
 use crate::history::{Expectations, History, check};
@@ -14,17 +14,17 @@ use crate::wait::eventually;
 const EVENT: &str = "order.placed";
 
 /// Quick where the defaults are patient.
-fn config() -> OutboxConfig {
-    OutboxConfig {
+fn options() -> OutboxOptions {
+    OutboxOptions {
         poll_interval: Duration::from_millis(50),
         retry_base: Duration::from_millis(1),
         hot_grace: Duration::from_secs(2),
-        ..OutboxConfig::default()
+        ..OutboxOptions::default()
     }
 }
 
 fn builder<H: OutboxHarness>(harness: &H, inbox: &Inbox) -> OutboxBuilder<H::Store> {
-    Outbox::builder(harness.store()).config(config()).on(EVENT, inbox.clone())
+    Outbox::builder(harness.store()).options(options()).on(EVENT, inbox.clone())
 }
 
 fn events(count: u32) -> Vec<Event> {
@@ -69,8 +69,8 @@ pub async fn atomicity<H: OutboxHarness>(harness: &H, face: Face) {
 pub async fn commit_and_fast_path<H: OutboxHarness>(harness: &H, face: Face) {
     let inbox = Inbox::new();
     // Without a poller only the hot lane can have brought it.
-    let config = OutboxConfig { poller_enabled: false, ..config() };
-    let outbox = builder(harness, &inbox).config(config).start().unwrap();
+    let options = OutboxOptions { poller_enabled: false, ..options() };
+    let outbox = builder(harness, &inbox).options(options).start().unwrap();
     let events = events(1);
     harness.write(&outbox, face, &events, End::Commit).await;
     all_done(harness, &ids(&events)).await;
@@ -83,8 +83,8 @@ pub async fn commit_and_fast_path<H: OutboxHarness>(harness: &H, face: Face) {
 /// Acceptance: queue overflow downgrade. Holds W4, D1, D8.
 pub async fn queue_overflow_downgrade<H: OutboxHarness>(harness: &H, face: Face) {
     let inbox = Inbox::stepping();
-    let config = OutboxConfig { workers: 1, hot_capacity: 1, poller_enabled: false, ..config() };
-    let outbox = builder(harness, &inbox).config(config).start().unwrap();
+    let options = OutboxOptions { workers: 1, hot_capacity: 1, poller_enabled: false, ..options() };
+    let outbox = builder(harness, &inbox).options(options).start().unwrap();
     let events = events(6);
     harness.write(&outbox, face, &events, End::Commit).await;
     // One runs and one waits at most; the others are visible again, for anybody.
@@ -109,8 +109,8 @@ pub async fn queue_overflow_downgrade<H: OutboxHarness>(harness: &H, face: Face)
 /// Acceptance: retry, then dead. Holds D7, S2.
 pub async fn retry_then_dead<H: OutboxHarness>(harness: &H, face: Face) {
     let inbox = Inbox::stepping().failing();
-    let config = OutboxConfig { max_attempts: 3, ..config() };
-    let outbox = builder(harness, &inbox).config(config).start().unwrap();
+    let options = OutboxOptions { max_attempts: 3, ..options() };
+    let outbox = builder(harness, &inbox).options(options).start().unwrap();
     let events = events(1);
     harness.write(&outbox, face, &events, End::Commit).await;
     let id = events[0].id();
@@ -155,7 +155,7 @@ impl AggregateType for Aggregates {
 pub async fn type_safe_event_type<H: OutboxHarness>(harness: &H, face: Face) {
     let inbox = Inbox::new();
     let outbox = Outbox::builder(harness.store())
-        .config(config())
+        .options(options())
         .on(UserEvents::UserCreated, inbox.clone())
         .start()
         .unwrap();
@@ -170,7 +170,7 @@ pub async fn type_safe_event_type<H: OutboxHarness>(harness: &H, face: Face) {
 pub async fn type_safe_aggregate_type<H: OutboxHarness>(harness: &H, face: Face) {
     let (users, others) = (Inbox::new(), Inbox::new());
     let outbox = Outbox::builder(harness.store())
-        .config(config())
+        .options(options())
         .on_aggregate(Aggregates::User, UserEvents::UserCreated, users.clone())
         .on(UserEvents::UserCreated, others.clone())
         .start()
@@ -186,8 +186,8 @@ pub async fn type_safe_aggregate_type<H: OutboxHarness>(harness: &H, face: Face)
 /// Holds W5.
 pub async fn write_all_keeps_order_and_returns_the_ids<H: OutboxHarness>(harness: &H, face: Face) {
     let inbox = Inbox::new();
-    let config = OutboxConfig { workers: 1, ..config() };
-    let outbox = builder(harness, &inbox).config(config).start().unwrap();
+    let options = OutboxOptions { workers: 1, ..options() };
+    let outbox = builder(harness, &inbox).options(options).start().unwrap();
     let events = events(40);
     assert_eq!(harness.write(&outbox, face, &events, End::Commit).await, ids(&events));
     inbox.has(40).await;
@@ -214,7 +214,7 @@ pub async fn an_event_arrives_as_it_was_written<H: OutboxHarness>(harness: &H, f
     let writer = Outbox::writer_only(harness.store());
     harness.write(&writer, face, std::slice::from_ref(&cold), End::Commit).await;
     let outbox = Outbox::builder(harness.store())
-        .config(config())
+        .options(options())
         .on_aggregate("order", EVENT, inbox.clone())
         .start()
         .unwrap();
@@ -281,8 +281,8 @@ pub async fn a_receipt_released_after_a_rollback_delivers_nothing<H: OutboxHarne
 /// Forgetting a receipt costs latency, never the event.
 pub async fn a_forgotten_receipt_costs_latency_only<H: OutboxHarness>(harness: &H, face: Face) {
     let inbox = Inbox::new();
-    let config = OutboxConfig { hot_grace: Duration::from_millis(200), ..config() };
-    let outbox = builder(harness, &inbox).config(config).start().unwrap();
+    let options = OutboxOptions { hot_grace: Duration::from_millis(200), ..options() };
+    let outbox = builder(harness, &inbox).options(options).start().unwrap();
     let events = events(2);
     harness.write(&outbox, face, &events, End::Forget).await;
     all_done(harness, &ids(&events)).await;
@@ -305,14 +305,14 @@ pub async fn no_duplicate_without_a_fault<H: OutboxHarness>(harness: &H, face: F
                 Ok(())
             }
         };
-        let config = OutboxConfig {
+        let options = OutboxOptions {
             hot_capacity: 20,
             cold_capacity: 50,
             poll_batch: 20,
             workers: 8,
-            ..config()
+            ..options()
         };
-        Outbox::builder(harness.store()).config(config).on(EVENT, handle).start().unwrap()
+        Outbox::builder(harness.store()).options(options).on(EVENT, handle).start().unwrap()
     };
     let nodes = [start("a"), start("b")];
     let mut written = Vec::new();

@@ -9,7 +9,7 @@ use sendoff_engine::{HandlerResult, Outbox};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use super::node::{outbox_config, relay_config};
+use super::node::{outbox_options, relay_options};
 use super::{EVENT, Kind, OrdealHarness};
 use crate::acceptance::Inbox;
 use crate::proxy::Proxy;
@@ -46,17 +46,17 @@ pub async fn a_node_that_is_cut_off_stops_in_time<H: OrdealHarness>(harness: &H,
     let cut_off = harness.store_at(proxy.address()).await;
     match kind {
         Kind::Outbox => {
-            let config = sendoff_engine::OutboxConfig { workers: 1, ..outbox_config() };
-            let outbox = Outbox::builder(cut_off).config(config).on(EVENT, handler).start();
+            let options = sendoff_engine::OutboxOptions { workers: 1, ..outbox_options() };
+            let outbox = Outbox::builder(cut_off).options(options).on(EVENT, handler).start();
             node.spawn(async move {
                 let _outbox = outbox.unwrap();
                 std::future::pending::<()>().await;
             });
         }
         Kind::Held | Kind::Locked => {
-            let mode = if kind == Kind::Held { ClaimMode::Lease } else { ClaimMode::Locked };
-            let config = sendoff_engine::relay::RelayConfig { workers: 1, ..relay_config(mode) };
-            let relay = Relay::builder(cut_off).config(config).build(handler).unwrap();
+            let mode = if kind == Kind::Held { ClaimMode::Held } else { ClaimMode::Locked };
+            let options = sendoff_engine::relay::RelayOptions { workers: 1, ..relay_options(mode) };
+            let relay = Relay::builder(cut_off).options(options).build(handler).unwrap();
             node.spawn(async move { relay.run(std::future::pending()).await });
         }
     }
@@ -65,7 +65,7 @@ pub async fn a_node_that_is_cut_off_stops_in_time<H: OrdealHarness>(harness: &H,
 
     proxy.silence(true);
     let inbox = Inbox::new();
-    let other = Outbox::builder(harness.store().await).config(outbox_config());
+    let other = Outbox::builder(harness.store().await).options(outbox_options());
     let other = other.on(EVENT, inbox.clone()).start().unwrap();
     let over = async || store.counts().await.unwrap().pending() == 0;
     within(PLENTY, "another to take over", over).await;

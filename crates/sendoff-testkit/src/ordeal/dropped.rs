@@ -3,10 +3,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use sendoff_core::{Delivery, Event};
-use sendoff_engine::relay::{ClaimMode, Relay, RelayConfig};
+use sendoff_engine::relay::{ClaimMode, Relay, RelayOptions};
 use sendoff_engine::store::{Birth, InspectStore, NewRow};
 
-use super::node::relay_config;
+use super::node::relay_options;
 use super::{EVENT, OrdealHarness};
 use crate::history::{Expectations, Fault, FaultKind, History, check};
 use crate::wait::within;
@@ -42,7 +42,7 @@ pub async fn a_batch_dropped_at_any_await_is_never_half_done(
 ) {
     let history = History::new();
     let store = harness.store().await;
-    let config = RelayConfig { hold: HOLD, store_timeout: None, ..relay_config(mode) };
+    let options = RelayOptions { hold: HOLD, store_timeout: None, ..relay_options(mode) };
     let log = history.clone();
     let handler = move |delivery: Delivery| {
         let run = log.delivery_started("node/batch", &delivery);
@@ -52,7 +52,7 @@ pub async fn a_batch_dropped_at_any_await_is_never_half_done(
             Ok(())
         }
     };
-    let relay = Relay::builder(store.clone()).config(config).build(handler).unwrap();
+    let relay = Relay::builder(store.clone()).options(options).build(handler).unwrap();
     let mut written = 0;
     for polls in 1..MOST {
         let events: Vec<_> = (0..2).map(|n| Event::json(EVENT, &n).unwrap()).collect();

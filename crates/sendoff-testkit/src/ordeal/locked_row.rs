@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::node::outbox_config;
+use super::node::outbox_options;
 use super::{EVENT, OrdealHarness};
 use crate::history::{Entry, Expectations, Fault, FaultKind, History, check};
 use crate::soak;
@@ -46,7 +46,7 @@ pub async fn one_locked_row_delays_itself_only(harness: &impl OrdealHarness) {
                 Ok(())
             }
         };
-        let builder = Outbox::builder(harness.store().await).config(outbox_config());
+        let builder = Outbox::builder(harness.store().await).options(outbox_options());
         nodes.push(builder.on(EVENT, handler).start().unwrap());
     }
     let store = harness.store().await;

@@ -2,8 +2,8 @@ use std::env;
 use std::time::Duration;
 
 use sendoff_core::Delivery;
-use sendoff_engine::relay::{ClaimMode, Relay, RelayConfig, RelayStore};
-use sendoff_engine::{HandlerResult, Outbox, OutboxConfig};
+use sendoff_engine::relay::{ClaimMode, Relay, RelayOptions, RelayStore};
+use sendoff_engine::{HandlerResult, Outbox, OutboxOptions};
 
 use super::EVENT;
 use crate::process::say;
@@ -55,8 +55,8 @@ fn hold() -> Duration {
     millis.map_or(HOLD, Duration::from_millis)
 }
 
-pub(super) fn outbox_config() -> OutboxConfig {
-    OutboxConfig {
+pub(super) fn outbox_options() -> OutboxOptions {
+    OutboxOptions {
         hold: hold(),
         hot_grace: hold(),
         // The longest that is allowed: a claim that is given up, and carried out all the same, costs
@@ -65,12 +65,12 @@ pub(super) fn outbox_config() -> OutboxConfig {
         max_attempts: 3,
         poll_interval: POLL,
         poll_batch: 20,
-        ..OutboxConfig::default()
+        ..OutboxOptions::default()
     }
 }
 
-pub(super) fn relay_config(mode: ClaimMode) -> RelayConfig {
-    RelayConfig {
+pub(super) fn relay_options(mode: ClaimMode) -> RelayOptions {
+    RelayOptions {
         mode,
         batch: 10,
         workers: 2,
@@ -78,7 +78,7 @@ pub(super) fn relay_config(mode: ClaimMode) -> RelayConfig {
         store_timeout: Some(hold() / 2),
         max_attempts: 3,
         poll_interval: POLL,
-        ..RelayConfig::default()
+        ..RelayOptions::default()
     }
 }
 
@@ -88,16 +88,16 @@ pub async fn play(kind: Kind, store: impl RelayStore) {
     let handler = move |delivery: Delivery| handle(delivery, waits);
     let mode = match kind {
         Kind::Outbox => {
-            let builder = Outbox::builder(store).config(outbox_config()).on(EVENT, handler);
+            let builder = Outbox::builder(store).options(outbox_options()).on(EVENT, handler);
             // Before anything is begun: whoever waits for it listens to the rest.
             say("ready");
             let _outbox = builder.start().expect("a valid configuration");
             return std::future::pending().await;
         }
-        Kind::Held => ClaimMode::Lease,
+        Kind::Held => ClaimMode::Held,
         Kind::Locked => ClaimMode::Locked,
     };
-    let relay = Relay::builder(store).config(relay_config(mode)).build(handler);
+    let relay = Relay::builder(store).options(relay_options(mode)).build(handler);
     say("ready");
     relay.expect("a valid configuration").run(std::future::pending()).await;
 }

@@ -8,7 +8,7 @@ use sendoff_engine::store::{Birth, InspectStore, NewRow};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::node::{HOLD, KIND, WAITS, outbox_config};
+use super::node::{HOLD, KIND, WAITS, outbox_options};
 use super::witness::Witness;
 use super::{EVENT, Kind, OrdealHarness};
 use crate::acceptance::Inbox;
@@ -155,7 +155,7 @@ pub async fn a_stopped_process_settles_nothing_it_lost<H: OrdealHarness>(harness
     zombie.signal("-STOP");
 
     let inbox = Inbox::new();
-    let other = Outbox::builder(harness.store().await).config(outbox_config());
+    let other = Outbox::builder(harness.store().await).options(outbox_options());
     let other = other.on(EVENT, inbox.clone()).start().unwrap();
     let row = async || store.find(event.id()).await.unwrap().unwrap();
     let done = async || row().await.status == Status::Done;

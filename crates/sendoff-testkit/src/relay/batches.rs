@@ -1,9 +1,9 @@
 use std::time::Duration;
 
 use sendoff_core::{EventId, Failure, Status};
-use sendoff_engine::relay::{BatchError, BatchReport, ClaimMode, Consumer, RelayConfig};
+use sendoff_engine::relay::{BatchError, BatchReport, ClaimMode, Consumer, RelayOptions};
 
-use super::{Every, Relayed, config, consumer, content, contents, statuses};
+use super::{Every, Relayed, consumer, content, contents, options, statuses};
 use crate::conformance::Probe;
 use crate::wait::eventually;
 
@@ -18,7 +18,7 @@ pub async fn a_batch_acknowledges_fails_and_gives_up<H: Relayed>(
 ) {
     let written = probe.commit_due(4).await;
     let untouched = content(probe, written[3]).await;
-    let mut batch = consumer(probe, config(mode)).fetch().await.unwrap().expect("four are due");
+    let mut batch = consumer(probe, options(mode)).fetch().await.unwrap().expect("four are due");
     assert_eq!(ids(&batch), written, "oldest due first");
     assert!(batch.records().all(|record| record.attempt == 1));
     assert!(written.iter().all(|id| batch.is_held(*id)));
@@ -39,7 +39,7 @@ pub async fn a_batch_acknowledges_fails_and_gives_up<H: Relayed>(
 
 /// Nothing due is `None`, never an empty batch. Holds L2.
 pub async fn no_work_is_an_answer_of_its_own<H: Relayed>(probe: &Probe<H>, mode: ClaimMode) {
-    let consumer = consumer(probe, config(mode));
+    let consumer = consumer(probe, options(mode));
     assert!(consumer.fetch().await.unwrap().is_none());
     probe.commit_held("writer", 10).await;
     assert!(consumer.fetch().await.unwrap().is_none());
@@ -53,7 +53,7 @@ pub async fn no_work_is_an_answer_of_its_own<H: Relayed>(probe: &Probe<H>, mode:
 /// One answer for each event of the batch, and for no other. Holds L2.
 pub async fn a_strange_or_second_answer_is_refused<H: Relayed>(probe: &Probe<H>, mode: ClaimMode) {
     let id = probe.commit_due(1).await[0];
-    let mut batch = consumer(probe, config(mode)).fetch().await.unwrap().expect("one is due");
+    let mut batch = consumer(probe, options(mode)).fetch().await.unwrap().expect("one is due");
     let stranger = EventId::generate();
     assert_eq!(batch.ack(stranger), Err(BatchError::NotInBatch { id: stranger }));
     assert!(!batch.is_held(stranger));
@@ -68,7 +68,7 @@ pub async fn a_strange_or_second_answer_is_refused<H: Relayed>(probe: &Probe<H>,
 async fn two_stories<H: Relayed>(probe: &Probe<H>, mode: ClaimMode) -> Vec<EventId> {
     let written = probe.commit_due(1).await;
     let retry = Every(Duration::ZERO);
-    let consumer = Consumer::with_retry(probe.store().clone(), config(mode), retry).unwrap();
+    let consumer = Consumer::with_retry(probe.store().clone(), options(mode), retry).unwrap();
     let mut batch = consumer.fetch().await.unwrap().expect("one is due");
     batch.fail(written[0], "first").unwrap();
     batch.commit().await.unwrap();
@@ -85,7 +85,7 @@ pub async fn a_rollback_restores_attempts_and_due_times_exactly<H: Relayed>(
 ) {
     let written = two_stories(probe, mode).await;
     let before = contents(probe, &written).await;
-    let consumer = consumer(probe, config(mode));
+    let consumer = consumer(probe, options(mode));
     for _ in 0..3 {
         let mut batch = consumer.fetch().await.unwrap().expect("two are due");
         assert_eq!(ids(&batch), written);
@@ -105,7 +105,7 @@ pub async fn a_dropped_batch_restores_attempts_and_due_times_exactly<H: Relayed>
 ) {
     let written = two_stories(probe, mode).await;
     let before = contents(probe, &written).await;
-    let consumer = consumer(probe, config(mode));
+    let consumer = consumer(probe, options(mode));
     for _ in 0..3 {
         let mut taken = None;
         eventually("both events", async || {
@@ -124,7 +124,8 @@ pub async fn a_dropped_batch_restores_attempts_and_due_times_exactly<H: Relayed>
 pub async fn a_retry_is_due_exactly_at_its_deadline<H: Relayed>(probe: &Probe<H>, mode: ClaimMode) {
     let id = probe.commit_due(1).await[0];
     let delay = probe.ticks(4);
-    let consumer = Consumer::with_retry(probe.store().clone(), config(mode), Every(delay)).unwrap();
+    let consumer =
+        Consumer::with_retry(probe.store().clone(), options(mode), Every(delay)).unwrap();
     let mut batch = consumer.fetch().await.unwrap().expect("one is due");
     probe.pass(1).await;
     batch.fail(id, "no").unwrap();
@@ -141,9 +142,9 @@ pub async fn a_retry_is_due_exactly_at_its_deadline<H: Relayed>(probe: &Probe<H>
 /// An event is dead when its attempts are used up, or at once when the failure says so. Holds L2.
 pub async fn the_last_attempt_is_dead<H: Relayed>(probe: &Probe<H>, mode: ClaimMode) {
     let id = probe.commit_due(1).await[0];
-    let config = RelayConfig { max_attempts: 2, ..config(mode) };
+    let options = RelayOptions { max_attempts: 2, ..options(mode) };
     let retry = Every(Duration::ZERO);
-    let consumer = Consumer::with_retry(probe.store().clone(), config, retry).unwrap();
+    let consumer = Consumer::with_retry(probe.store().clone(), options, retry).unwrap();
     for (status, attempts) in [(Status::Retry, 1), (Status::Dead, 2)] {
         let mut batch = consumer.fetch().await.unwrap().expect("it is due");
         batch.fail(id, Failure::retry("no")).unwrap();
@@ -162,12 +163,12 @@ pub async fn fifty_poison_events_at_the_head_do_not_stop_the_others<H: Relayed>(
 ) {
     let poison = probe.commit_due(50).await;
     let good = probe.commit_due(20).await;
-    let config = RelayConfig {
+    let options = RelayOptions {
         retry_base: Duration::from_secs(3_600),
         retry_max: Duration::from_secs(3_600),
-        ..config(mode)
+        ..options(mode)
     };
-    let consumer = consumer(probe, config);
+    let consumer = consumer(probe, options);
     while let Some(mut batch) = consumer.fetch().await.unwrap() {
         for id in ids(&batch) {
             if poison.contains(&id) {
@@ -190,7 +191,7 @@ pub async fn a_window_hides_no_event_for_good<H: Relayed>(probe: &Probe<H>, mode
     let old = probe.commit_due(1).await[0];
     probe.pass(6).await;
     let window = Some(probe.ticks(4));
-    let consumer = consumer(probe, RelayConfig { window, batch: 2, ..config(mode) });
+    let consumer = consumer(probe, RelayOptions { window, batch: 2, ..options(mode) });
     let batch = consumer.fetch().await.unwrap().expect("though it is older");
     assert_eq!(ids(&batch), [old]);
     batch.rollback().await.unwrap();
@@ -219,7 +220,7 @@ pub async fn an_event_lost_twice_comes_alone<H: Relayed>(probe: &Probe<H>, mode:
     assert_eq!(probe.claim_all("two").await.len(), 1);
     probe.pass(crate::conformance::probe::HOLD).await;
     let neighbours = probe.commit_due(3).await;
-    let consumer = consumer(probe, config(mode));
+    let consumer = consumer(probe, options(mode));
     let company = consumer.fetch().await.unwrap().expect("three are due");
     assert_eq!(ids(&company), neighbours);
     assert!(consumer.fetch().await.unwrap().is_none(), "not beside others");
@@ -237,14 +238,14 @@ pub async fn an_event_lost_twice_comes_alone<H: Relayed>(probe: &Probe<H>, mode:
     seen.expect("it has its turn").rollback().await.unwrap();
 }
 
-/// A lease is certain for as long as it lasts, and no longer. Holds S5.
+/// A hold is certain for as long as it lasts, and no longer. Holds S5.
 pub async fn an_event_whose_hold_ran_out_is_not_delivered<H: Relayed>(
     probe: &Probe<H>,
     mode: ClaimMode,
 ) {
     let id = probe.commit_due(1).await[0];
     let hold = Duration::from_millis(200);
-    let consumer = consumer(probe, RelayConfig { hold, ..config(mode) });
+    let consumer = consumer(probe, RelayOptions { hold, ..options(mode) });
     let batch = consumer.fetch().await.unwrap().expect("one is due");
     assert!(batch.is_held(id));
     eventually("the end of the hold", async || !batch.is_held(id)).await;

@@ -49,7 +49,7 @@ pub use topics::*;
 use std::time::Duration;
 
 use sendoff_core::{EventId, Jitter, RetryPolicy, Status, Timestamp};
-use sendoff_engine::relay::{ClaimMode, Consumer, RelayConfig};
+use sendoff_engine::relay::{ClaimMode, Consumer, RelayOptions};
 
 use crate::conformance::{Probe, StoreHarness};
 
@@ -59,17 +59,17 @@ pub trait Relayed: StoreHarness<Store: Clone> {}
 impl<H: StoreHarness<Store: Clone>> Relayed for H {}
 
 /// Short waits, and holds that last as long as a test may take.
-fn config(mode: ClaimMode) -> RelayConfig {
-    RelayConfig {
+fn options(mode: ClaimMode) -> RelayOptions {
+    RelayOptions {
         mode,
         workers: 2,
         poll_interval: Duration::from_millis(10),
-        ..RelayConfig::default()
+        ..RelayOptions::default()
     }
 }
 
-fn consumer<H: Relayed>(probe: &Probe<H>, config: RelayConfig) -> Consumer {
-    Consumer::new(probe.store().clone(), config).expect("the configuration is good")
+fn consumer<H: Relayed>(probe: &Probe<H>, options: RelayOptions) -> Consumer {
+    Consumer::new(probe.store().clone(), options).expect("the configuration is good")
 }
 
 /// The same delay every time.

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use sendoff_core::{Delivery, Event, EventId, Failure, FailureClass, Status};
 use sendoff_engine::HandlerResult;
-use sendoff_engine::relay::{BatchReport, ClaimMode, Relay, RelayConfig, RelayCounters};
+use sendoff_engine::relay::{BatchReport, ClaimMode, Relay, RelayCounters, RelayOptions};
 use tokio::sync::Notify;
 
-use super::{Relayed, config, contents, statuses};
+use super::{Relayed, contents, options, statuses};
 use crate::conformance::Probe;
 use crate::conformance::probe::due;
 use crate::history::{Expectations, History, check};
@@ -24,8 +24,8 @@ pub async fn consumers_never_get_the_same_event<H: Relayed>(probe: &Probe<H>, mo
     for node in ["one", "two"] {
         let (history, stop) = (history.clone(), Arc::new(Notify::new()));
         let told = stop.clone();
-        let config = RelayConfig { batch: 7, workers: 3, ..config(mode) };
-        let relay = Relay::builder(probe.store().clone()).config(config);
+        let options = RelayOptions { batch: 7, workers: 3, ..options(mode) };
+        let relay = Relay::builder(probe.store().clone()).options(options);
         let relay = relay
             .build(move |delivery: Delivery| {
                 let run = history.delivery_started(node, &delivery);
@@ -63,8 +63,8 @@ pub async fn process_once_handles_one_batch<H: Relayed>(probe: &Probe<H>, mode: 
         counter.fetch_add(1, Ordering::Relaxed);
         async { Ok(()) }
     };
-    let config = RelayConfig { batch: 3, ..config(mode) };
-    let relay = Relay::builder(probe.store().clone()).config(config).build(handler).unwrap();
+    let options = RelayOptions { batch: 3, ..options(mode) };
+    let relay = Relay::builder(probe.store().clone()).options(options).build(handler).unwrap();
     let report = |done| Some(BatchReport { done, ..BatchReport::default() });
     assert_eq!(relay.process_once().await.unwrap(), report(3));
     assert_eq!(relay.process_once().await.unwrap(), report(2));
@@ -82,14 +82,14 @@ pub async fn a_relay_works_everything_off_and_counts_it<H: Relayed>(
         kinds.iter().map(|kind| due(Event::json(*kind, &0).expect("an event"))).collect();
     probe.commit(&rows).await;
     let counters = Arc::new(RelayCounters::default());
-    let config = RelayConfig {
+    let options = RelayOptions {
         batch: 20,
         max_attempts: 2,
         retry_base: Duration::ZERO,
         pending_interval: Some(Duration::from_millis(1)),
-        ..config(mode)
+        ..options(mode)
     };
-    let relay = Relay::builder(probe.store().clone()).config(config).metrics(counters.clone());
+    let relay = Relay::builder(probe.store().clone()).options(options).metrics(counters.clone());
     let relay = relay
         .build(async |delivery: Delivery| -> HandlerResult {
             if delivery.event_type() == "bad" { Err(Failure::retry("bad")) } else { Ok(()) }
@@ -125,9 +125,10 @@ pub async fn a_slow_handler_a_panic_and_a_classified_failure_cost_one_attempt_ea
     probe.commit(&rows).await;
     let heard: Arc<Mutex<BTreeSet<EventId>>> = Arc::default();
     let hook = heard.clone();
-    let config = RelayConfig { handler_timeout: Some(Duration::from_millis(50)), ..config(mode) };
+    let options =
+        RelayOptions { handler_timeout: Some(Duration::from_millis(50)), ..options(mode) };
     let relay = Relay::builder(probe.store().clone())
-        .config(config)
+        .options(options)
         .classify(|failure| {
             let text = failure.report();
             assert!(!text.contains("odd"), "a classifier may fail too");
@@ -163,8 +164,8 @@ pub async fn a_slow_handler_a_panic_and_a_classified_failure_cost_one_attempt_ea
 fn waiting<H: Relayed>(probe: &Probe<H>, mode: ClaimMode) -> (Relay, Arc<Notify>, Arc<Notify>) {
     let (began, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (tell, wait) = (began.clone(), go_on.clone());
-    let config = RelayConfig { drain_timeout: Duration::ZERO, workers: 1, ..config(mode) };
-    let relay = Relay::builder(probe.store().clone()).config(config);
+    let options = RelayOptions { drain_timeout: Duration::ZERO, workers: 1, ..options(mode) };
+    let relay = Relay::builder(probe.store().clone()).options(options);
     let relay = relay
         .build(move |_: Delivery| {
             let (tell, wait) = (tell.clone(), wait.clone());
@@ -230,9 +231,9 @@ pub async fn holds_are_extended_while_a_handler_runs<H: Relayed>(
             Ok(())
         }
     };
-    let slow = builder().config(RelayConfig { hold, ..config(mode) }).build(slow).unwrap();
+    let slow = builder().options(RelayOptions { hold, ..options(mode) }).build(slow).unwrap();
     // Its own hold is longer, and so are its statements' limits.
-    let rival = builder().config(config(mode)).build(async |_: Delivery| Ok(())).unwrap();
+    let rival = builder().options(options(mode)).build(async |_: Delivery| Ok(())).unwrap();
     let work = tokio::spawn(async move { slow.process_once().await });
     began.notified().await;
     while !work.is_finished() {
@@ -253,8 +254,9 @@ pub async fn pending_is_counted_only_when_asked_and_not_too_often<H: Relayed>(
     probe.commit_due(3).await;
     for (pending_interval, samples) in [(None, 0), (Some(Duration::from_secs(3_600)), 1)] {
         let counters = Arc::new(RelayCounters::default());
-        let config = RelayConfig { batch: 1, pending_interval, ..config(mode) };
-        let relay = Relay::builder(probe.store().clone()).config(config).metrics(counters.clone());
+        let options = RelayOptions { batch: 1, pending_interval, ..options(mode) };
+        let relay =
+            Relay::builder(probe.store().clone()).options(options).metrics(counters.clone());
         let relay = relay.build(async |_: Delivery| Err(Failure::dead("no"))).unwrap();
         relay.process_once().await.unwrap();
         let pending = probe.topics().await[0].counts.pending();

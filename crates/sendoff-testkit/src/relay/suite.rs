@@ -3,11 +3,11 @@
 #[macro_export]
 macro_rules! relay_suite {
     ($harness:expr) => {
-        mod lease {
+        mod held {
             #[allow(unused_imports)]
             use super::*;
-            $crate::relay_suite! { @both Lease, $harness }
-            $crate::relay_suite! { @cases Lease, $harness;
+            $crate::relay_suite! { @both Held, $harness }
+            $crate::relay_suite! { @cases Held, $harness;
                 holds_are_extended_while_a_handler_runs
                 an_event_whose_hold_ran_out_is_not_delivered
                 an_event_lost_twice_comes_alone

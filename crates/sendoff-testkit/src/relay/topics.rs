@@ -5,7 +5,7 @@ use sendoff_engine::HandlerResult;
 use sendoff_engine::relay::{BatchReport, ClaimMode, TopicStatus, TopicWorker};
 use sendoff_engine::store::Claim;
 
-use super::{Relayed, config, statuses};
+use super::{Relayed, options, statuses};
 use crate::conformance::Probe;
 use crate::conformance::probe::due;
 
@@ -33,7 +33,7 @@ pub async fn a_topic_worker_handles_fails_and_finds_no_handler<H: Relayed>(
     for unroutable in [Unroutable::Retry, Unroutable::Dead] {
         let ids = write(probe, &["good", "bad", "unheard"]).await;
         let worker = TopicWorker::builder(probe.store().clone())
-            .config(config(mode))
+            .options(options(mode))
             .unroutable(unroutable)
             .on("good", handled)
             .on("bad", refused)
@@ -64,7 +64,7 @@ pub async fn a_topic_worker_handles_fails_and_finds_no_handler<H: Relayed>(
 /// One event, whatever else is due. Holds T2.
 pub async fn consume_one_handles_exactly_one_event<H: Relayed>(probe: &Probe<H>, mode: ClaimMode) {
     let ids = write(probe, &["good", "good", "good"]).await;
-    let builder = TopicWorker::builder(probe.store().clone()).config(config(mode));
+    let builder = TopicWorker::builder(probe.store().clone()).options(options(mode));
     let worker = builder.on("good", handled).build().expect("the configuration is good");
     let one = worker.consume_one().await.unwrap();
     assert_eq!(one, Some(BatchReport { done: 1, ..BatchReport::default() }));
@@ -78,7 +78,7 @@ pub async fn topics_are_counted_by_the_words_of_the_worker<H: Relayed>(
     mode: ClaimMode,
 ) {
     write(probe, &["good", "bad", "good", "unheard"]).await;
-    let builder = TopicWorker::builder(probe.store().clone()).config(config(mode));
+    let builder = TopicWorker::builder(probe.store().clone()).options(options(mode));
     let worker = builder.on("good", handled).on("bad", refused).build().expect("a good one");
     for _ in 0..4 {
         worker.consume_one().await.unwrap().expect("one is due");

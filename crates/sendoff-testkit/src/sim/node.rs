@@ -7,8 +7,8 @@ use std::time::Duration;
 use fastrand::Rng;
 use sendoff_core::{Delivery, EventId, limits};
 use sendoff_engine::capture::CommitError;
-use sendoff_engine::relay::{ClaimMode, Relay, RelayConfig};
-use sendoff_engine::{HandlerResult, Listeners, Outbox, OutboxConfig};
+use sendoff_engine::relay::{ClaimMode, Relay, RelayOptions};
+use sendoff_engine::{HandlerResult, Listeners, Outbox, OutboxOptions};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -108,8 +108,8 @@ const HANDLER_TIMEOUT: Duration = Duration::from_secs(50);
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Small and impatient, so that lanes overflow and holds run out within a minute.
-fn outbox_config(kind: Kind, bug: Option<Bug>) -> OutboxConfig {
-    OutboxConfig {
+fn outbox_options(kind: Kind, bug: Option<Bug>) -> OutboxOptions {
+    OutboxOptions {
         workers: WORKERS,
         hot_capacity: 3,
         cold_capacity: 8,
@@ -124,12 +124,12 @@ fn outbox_config(kind: Kind, bug: Option<Bug>) -> OutboxConfig {
             _ => START_WITHIN,
         },
         max_attempts: MAX_ATTEMPTS,
-        ..OutboxConfig::default()
+        ..OutboxOptions::default()
     }
 }
 
-fn relay_config(mode: ClaimMode) -> RelayConfig {
-    RelayConfig {
+fn relay_options(mode: ClaimMode) -> RelayOptions {
+    RelayOptions {
         mode,
         batch: 4,
         workers: WORKERS,
@@ -139,7 +139,7 @@ fn relay_config(mode: ClaimMode) -> RelayConfig {
         handler_timeout: Some(HANDLER_TIMEOUT),
         start_within: START_WITHIN,
         max_attempts: MAX_ATTEMPTS,
-        ..RelayConfig::default()
+        ..RelayOptions::default()
     }
 }
 
@@ -156,7 +156,7 @@ impl Node {
         let engine = match kind {
             Kind::Outbox | Kind::Endless => {
                 let mut builder =
-                    Outbox::builder(wire.clone()).config(outbox_config(kind, wire.bug));
+                    Outbox::builder(wire.clone()).options(outbox_options(kind, wire.bug));
                 for event_type in TYPES {
                     builder = builder.on(event_type, handler());
                 }
@@ -168,7 +168,7 @@ impl Node {
                 for event_type in TYPES {
                     listeners.on(event_type, handler()).expect("one for each");
                 }
-                let builder = Relay::builder(wire.clone()).config(relay_config(mode));
+                let builder = Relay::builder(wire.clone()).options(relay_options(mode));
                 let relay = builder.build_routed(listeners);
                 let relay = relay.expect("the world's configuration is valid");
                 let (stop, mut task) = (CancellationToken::new(), JoinSet::new());

@@ -180,7 +180,7 @@ impl World {
         match self.random.u8(..4) {
             // An event that kills a locked batch's process is never counted out: nothing was written.
             0 if !self.killer => Kind::Relay(ClaimMode::Locked),
-            0 | 1 => Kind::Relay(ClaimMode::Lease),
+            0 | 1 => Kind::Relay(ClaimMode::Held),
             _ => Kind::Outbox,
         }
     }

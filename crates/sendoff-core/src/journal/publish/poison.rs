@@ -57,8 +57,8 @@ pub fn after_failed_run(
 ) -> Step {
     let rest = |delay: Duration| Step::Rest(delay.min(limits::DELAY));
     let delay = match run.class {
-        FailureClass::RetryAfter { delay, counted: false } => return rest(delay),
-        FailureClass::RetryAfter { delay, counted: true } => delay,
+        FailureClass::Unavailable { delay } => return rest(delay),
+        FailureClass::RetryAfter { delay } => delay,
         FailureClass::Dead if run.alone => {
             return match poison {
                 Poison::Park => Step::Park,
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(step(run(FailureClass::Retry, 1), Poison::Park), rest(200));
         assert_eq!(step(run(FailureClass::Retry, 2), Poison::Park), rest(400));
         assert_eq!(step(run(FailureClass::Retry, 3), Poison::Park), Step::Probe);
-        let told = FailureClass::RetryAfter { delay: SECOND, counted: true };
+        let told = FailureClass::RetryAfter { delay: SECOND };
         assert_eq!(step(run(told, 1), Poison::Park), Step::Rest(SECOND));
     }
 
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn an_outage_that_says_so_uses_nothing_up() {
-        let down = FailureClass::RetryAfter { delay: SECOND, counted: false };
+        let down = FailureClass::Unavailable { delay: SECOND };
         for poison in [Poison::Park, FAIL] {
             let hours = Run { failing_for: SECOND * 100_000, ..run(down, 99) };
             assert_eq!(step(hours, poison), Step::Rest(SECOND));
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn delays_are_bounded() {
-        let class = FailureClass::RetryAfter { delay: Duration::MAX, counted: true };
+        let class = FailureClass::RetryAfter { delay: Duration::MAX };
         assert_eq!(step(run(class, 1), Poison::Park), Step::Rest(limits::DELAY));
     }
 }

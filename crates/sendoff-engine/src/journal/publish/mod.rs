@@ -37,7 +37,7 @@ pub use metrics::{CountedPair, CountedPairs, NoPublishMetrics, PublishCounters, 
 pub use operate::{Publishers, To};
 pub use options::{Mode, PairOptions, PublishOptions, Start};
 pub use publisher::{FnPublisher, HandlerPublisher, Publisher, Stopped};
-pub use service::{PublishConfigError, Publishing, PublishingBuilder};
+pub use service::{PublishOptionsError, Publishing, PublishingBuilder};
 pub use statistics::Statistics;
 pub use store::{
     Beat, Change, Cursor, Membership, Move, Moved, NodeCard, NodeSeen, Park, Parked, ParkedChange,

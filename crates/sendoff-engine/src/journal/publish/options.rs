@@ -5,9 +5,9 @@ use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::{IdleBackoff, Leadership, Poison};
 use sendoff_core::{Exponential, RetryPolicy, limits};
 
-use super::service::PublishConfigError;
+use super::service::PublishOptionsError;
 use crate::appetite::{Appetite, Portion};
-use crate::config::{check_store_timeout, statement_limit};
+use crate::options::{check_store_timeout, statement_limit};
 
 /// How a node publishes.
 #[derive(Debug, Clone)]
@@ -63,8 +63,8 @@ impl PublishOptions {
         })
     }
 
-    pub(super) fn check(&self) -> Result<(), PublishConfigError> {
-        let refuse = |field, reason| Err(PublishConfigError::Option { field, reason });
+    pub(super) fn check(&self) -> Result<(), PublishOptionsError> {
+        let refuse = |field, reason| Err(PublishOptionsError::Option { field, reason });
         if self.renew.is_zero() {
             return refuse("renew", "must be longer than zero");
         }
@@ -171,8 +171,8 @@ impl Default for PairOptions {
 }
 
 impl PairOptions {
-    pub(super) fn check(&self) -> Result<(), PublishConfigError> {
-        let refuse = |field, reason| Err(PublishConfigError::Option { field, reason });
+    pub(super) fn check(&self) -> Result<(), PublishOptionsError> {
+        let refuse = |field, reason| Err(PublishOptionsError::Option { field, reason });
         if self.interval.is_zero() {
             return refuse("interval", "must be longer than zero");
         }

@@ -15,9 +15,9 @@ use super::pair::{Pair, Trouble};
 use super::publisher::Publisher;
 use super::statistics::{Counts, Statistics};
 use super::store::PublishStore;
-use crate::config::ConfigError;
 use crate::journal::handle::Journal;
 use crate::journal::tail::TailOptions;
+use crate::options::OptionsError;
 use crate::owner::owner;
 use crate::store::StoreError;
 
@@ -27,7 +27,7 @@ const PAIRS: usize = 10_000;
 /// Why publishing did not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum PublishConfigError {
+pub enum PublishOptionsError {
     /// A name is not acceptable.
     #[error(transparent)]
     Invalid(#[from] Invalid),
@@ -52,7 +52,7 @@ pub enum PublishConfigError {
     },
     /// An option is out of range.
     #[error(transparent)]
-    OutOfRange(#[from] ConfigError),
+    OutOfRange(#[from] OptionsError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -97,10 +97,10 @@ impl<S: PublishStore> PublishingBuilder<S> {
     }
 
     /// Makes the cursors that are missing, and begins.
-    pub async fn start(self) -> Result<Publishing, PublishConfigError> {
+    pub async fn start(self) -> Result<Publishing, PublishOptionsError> {
         self.options.check()?;
         if self.pairs.is_empty() || self.pairs.len() > PAIRS {
-            return Err(PublishConfigError::Pairs { count: self.pairs.len(), limit: PAIRS });
+            return Err(PublishOptionsError::Pairs { count: self.pairs.len(), limit: PAIRS });
         }
         let mut known = BTreeSet::new();
         let (mut pairs, mut starts) = (Vec::new(), Vec::new());
@@ -108,7 +108,7 @@ impl<S: PublishStore> PublishingBuilder<S> {
             options.check()?;
             let id = PairId::new(topic.name(), publisher.name())?;
             if !known.insert(id.clone()) {
-                return Err(PublishConfigError::SamePair(id));
+                return Err(PublishOptionsError::SamePair(id));
             }
             starts.push((id.clone(), options.start));
             pairs.push(Pair {

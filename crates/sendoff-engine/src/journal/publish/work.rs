@@ -44,7 +44,7 @@ impl From<Failure> for Failed {
 impl Failed {
     /// Whether it says itself that it is the target's fault.
     fn is_outage(&self) -> bool {
-        matches!(self.class, FailureClass::RetryAfter { counted: false, .. })
+        matches!(self.class, FailureClass::Unavailable { .. })
     }
 }
 
@@ -312,11 +312,11 @@ fn after_retry(
     let next = attempts.saturating_add(1);
     let policy = || options.parked_retry.delay(next.saturating_sub(options.max_attempts), jitter);
     match class {
-        FailureClass::RetryAfter { delay, counted: false } => {
+        FailureClass::Unavailable { delay } => {
             (attempts, Some(delay.max(options.parked_retry.delay(1, jitter))))
         }
         _ if next >= options.max_attempts.saturating_add(options.parked_attempts) => (next, None),
-        FailureClass::RetryAfter { delay, counted: true } => (next, Some(delay.max(policy()))),
+        FailureClass::RetryAfter { delay } => (next, Some(delay.max(policy()))),
         FailureClass::Retry | FailureClass::Dead => (next, Some(policy())),
     }
 }

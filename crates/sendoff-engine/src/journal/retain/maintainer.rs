@@ -16,9 +16,9 @@ use super::report::{RetainError, RetainReport, Retained};
 use super::store::{
     Fate, Keeping, Leaving, PurgeFacts, RangeSession, RangeTable, RetainJournalStore,
 };
-use crate::config::ConfigError;
 use crate::journal::times::position_before;
 use crate::operate::WhySkipped;
+use crate::options::OptionsError;
 use crate::store::{Bounds, Created, Dropped, StoreError};
 
 /// A session that keeps partitions may not be silent for long.
@@ -79,7 +79,7 @@ impl JournalMaintainer {
     pub fn new(
         store: Arc<dyn RetainJournalStore>,
         options: RetainOptions,
-    ) -> Result<Self, ConfigError> {
+    ) -> Result<Self, OptionsError> {
         options.validate()?;
         Ok(Self { store, options, progress: None })
     }

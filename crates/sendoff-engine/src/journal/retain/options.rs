@@ -5,7 +5,7 @@ use sendoff_core::journal::retain::Ranges;
 use sendoff_core::limits;
 
 use super::store::Fate;
-use crate::config::{ConfigError, check_counts, check_times};
+use crate::options::{OptionsError, check_counts, check_times};
 
 /// What of a journal is kept, and how the rest goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl RetainOptions {
     };
 
     /// Checks every field; the error names the first that is out of range.
-    pub fn validate(&self) -> Result<(), ConfigError> {
+    pub fn validate(&self) -> Result<(), OptionsError> {
         let whole = |number: NonZeroU64| usize::try_from(number.get()).unwrap_or(usize::MAX);
         check_counts(&[
             ("batch", self.batch, limits::BATCH_ROWS),

@@ -14,7 +14,7 @@ use std::time::Duration;
 use sendoff_core::journal::publish::PairId;
 use sendoff_core::journal::{Fact, Topic};
 use sendoff_engine::journal::publish::{
-    Cursor, PairOptions, PublishConfigError, PublishOptions, Publishing, Which,
+    Cursor, PairOptions, PublishOptions, PublishOptionsError, Publishing, Which,
 };
 use sendoff_engine::journal::{Journal, MemoryJournal};
 use sendoff_testkit::journal::Latch;
@@ -62,13 +62,13 @@ async fn what_cannot_work_is_refused_by_name() {
         .pair(&everything(), latch.publisher())
         .start()
         .await;
-    assert!(matches!(twice, Err(PublishConfigError::SamePair(_))), "{twice:?}");
+    assert!(matches!(twice, Err(PublishOptionsError::SamePair(_))), "{twice:?}");
     let nothing = Publishing::builder(&journal).start().await;
-    assert!(matches!(nothing, Err(PublishConfigError::Pairs { count: 0, .. })), "{nothing:?}");
+    assert!(matches!(nothing, Err(PublishOptionsError::Pairs { count: 0, .. })), "{nothing:?}");
     let options = PublishOptions { lease: SECOND, ..PublishOptions::default() };
     let builder = Publishing::builder(&journal).pair(&everything(), latch.publisher());
     let short = builder.options(options).start().await;
-    assert!(matches!(short, Err(PublishConfigError::Option { field: "lease", .. })), "{short:?}");
+    assert!(matches!(short, Err(PublishOptionsError::Option { field: "lease", .. })), "{short:?}");
     let options = PublishOptions { store_timeout: Some(6 * SECOND), ..PublishOptions::default() };
     let builder = Publishing::builder(&journal).pair(&everything(), latch.publisher());
     let slow = builder.options(options).start().await.unwrap_err();

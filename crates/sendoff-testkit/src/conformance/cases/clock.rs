@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use sendoff_core::{Event, limits};
 use sendoff_engine::store::{Claim, ClaimStore, InspectStore, Outcome};
-use sendoff_engine::{Outbox, OutboxConfig};
+use sendoff_engine::{Outbox, OutboxOptions};
 
 use crate::acceptance::Inbox;
 use crate::conformance::probe::{due, event, ids, sorted};
@@ -79,9 +79,9 @@ pub async fn a_node_delivers_what_was_written_and_held_while_the_clock_was_ahead
     all.extend(probe.commit_due(3).await);
     probe.harness().step_back(HOUR).await;
     let inbox = Inbox::new();
-    let config =
-        OutboxConfig { poll_interval: Duration::from_millis(100), ..OutboxConfig::default() };
-    let node = Outbox::builder(probe.store().clone()).config(config);
+    let options =
+        OutboxOptions { poll_interval: Duration::from_millis(100), ..OutboxOptions::default() };
+    let node = Outbox::builder(probe.store().clone()).options(options);
     let node = node.on(event().event_type(), inbox.clone()).start().expect("it starts");
     let over = async || probe.store().counts().await.is_ok_and(|counts| counts.pending() == 0);
     within(PLENTY, "all of them", over).await;

@@ -1,6 +1,6 @@
 use sendoff_core::{Event, EventId};
 use sendoff_engine::store::{Claim, ClaimStore, Suspects};
-use sendoff_engine::{Outbox, OutboxConfig};
+use sendoff_engine::{Outbox, OutboxOptions};
 use sendoff_postgres::PostgresStore;
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::soak;
@@ -16,11 +16,11 @@ async fn an_event_that_was_delivered_is_there_after_a_crash() {
     let Some((mut server, place)) = server(&FORGETFUL) else { return };
     for round in 0..soak::rounds(4) {
         let (store, inbox) = (place.store().await, Inbox::new());
-        let config = OutboxConfig {
+        let options = OutboxOptions {
             poll_interval: std::time::Duration::from_millis(50),
-            ..OutboxConfig::default()
+            ..OutboxOptions::default()
         };
-        let builder = Outbox::builder(store).config(config).on("order.placed", inbox.clone());
+        let builder = Outbox::builder(store).options(options).on("order.placed", inbox.clone());
         let outbox = builder.start().unwrap();
         stop_writing_the_log(&connect(&server.url()).await.unwrap()).await;
         let id = write_in_some_way(&outbox, &place, round).await;

@@ -5,13 +5,13 @@ use sendoff_core::{Unroutable, Validation, limits};
 /// Every parameter of an outbox, with its default. A plain value: fill in what differs.
 ///
 /// ```
-/// use sendoff_engine::OutboxConfig;
+/// use sendoff_engine::OutboxOptions;
 ///
-/// let config = OutboxConfig { workers: 16, ..OutboxConfig::default() };
-/// assert!(config.validate().is_ok());
+/// let options = OutboxOptions { workers: 16, ..OutboxOptions::default() };
+/// assert!(options.validate().is_ok());
 /// ```
 #[derive(Debug, Clone, PartialEq)]
-pub struct OutboxConfig {
+pub struct OutboxOptions {
     /// The most deliveries that run at once. While several handlers are registered, one of them has half
     /// of these at most, at least one, unless it has [a limit of its own](crate::at_most), and half of
     /// each lane. 4.
@@ -76,7 +76,7 @@ pub struct OutboxConfig {
     pub validation: Validation,
 }
 
-impl Default for OutboxConfig {
+impl Default for OutboxOptions {
     fn default() -> Self {
         Self {
             workers: 4,
@@ -122,9 +122,9 @@ pub(crate) const MOST: usize = 1_000_000;
 /// A hold shorter than this cannot be extended in time by a busy database.
 pub(crate) const SHORTEST_HOLD: Duration = Duration::from_millis(100);
 
-impl OutboxConfig {
+impl OutboxOptions {
     /// Checks every field; the error names the first that is out of range.
-    pub fn validate(&self) -> Result<(), ConfigError> {
+    pub fn validate(&self) -> Result<(), OptionsError> {
         check_counts(&[
             ("workers", self.workers, MOST),
             ("hot_capacity", self.hot_capacity, MOST),
@@ -176,16 +176,16 @@ pub(crate) fn statement_limit(wish: Option<Duration>, shortest_hold: Duration) -
 pub(crate) fn check_store_timeout(
     wish: Option<Duration>,
     shortest_hold: Duration,
-) -> Result<(), ConfigError> {
+) -> Result<(), OptionsError> {
     let limit = statement_limit(wish, shortest_hold);
     check_times(&[("store_timeout", limit, Duration::from_millis(1), shortest_hold / 2)])
 }
 
 /// Each field, its value and the most it may be; the least is 1.
-pub(crate) fn check_counts(counts: &[(&'static str, usize, usize)]) -> Result<(), ConfigError> {
+pub(crate) fn check_counts(counts: &[(&'static str, usize, usize)]) -> Result<(), OptionsError> {
     for &(field, value, most) in counts {
         if value == 0 || value > most {
-            return Err(ConfigError::Count { field, value, most });
+            return Err(OptionsError::Count { field, value, most });
         }
     }
     Ok(())
@@ -194,20 +194,20 @@ pub(crate) fn check_counts(counts: &[(&'static str, usize, usize)]) -> Result<()
 /// Each field, its value, and the least and the most it may be.
 pub(crate) fn check_times(
     times: &[(&'static str, Duration, Duration, Duration)],
-) -> Result<(), ConfigError> {
+) -> Result<(), OptionsError> {
     for &(field, value, least, most) in times {
         if value < least || value > most {
-            return Err(ConfigError::Time { field, value, least, most });
+            return Err(OptionsError::Time { field, value, least, most });
         }
     }
     Ok(())
 }
 
-pub(crate) fn check_owner(owner: Option<&str>) -> Result<(), ConfigError> {
+pub(crate) fn check_owner(owner: Option<&str>) -> Result<(), OptionsError> {
     let chars = owner.unwrap_or_default().chars().count();
     let most = limits::OWNER_CHARS - crate::owner::SUFFIX_CHARS;
     if chars > most {
-        return Err(ConfigError::Count { field: "owner (characters)", value: chars, most });
+        return Err(OptionsError::Count { field: "owner (characters)", value: chars, most });
     }
     Ok(())
 }
@@ -215,7 +215,7 @@ pub(crate) fn check_owner(owner: Option<&str>) -> Result<(), ConfigError> {
 /// A parameter out of range.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ConfigError {
+pub enum OptionsError {
     /// A number is out of range.
     #[error("{field} is {value}; it must be from 1 to {most}")]
     Count {
@@ -247,49 +247,49 @@ mod tests {
     /// Holds C1, P1, P4, D1, D8.
     #[test]
     fn the_defaults_are_those_of_the_rules() {
-        let config = OutboxConfig::default();
-        assert_eq!((config.workers, config.max_attempts), (4, 10));
-        assert_eq!((config.hot_capacity, config.cold_capacity), (1_000, 1_000));
-        assert_eq!((config.hot_bytes, config.cold_bytes), (64 * MIB, 64 * MIB));
-        assert_eq!((config.poll_interval, config.poll_batch), (Duration::from_secs(5), 200));
-        assert_eq!(config.retry_base, Duration::from_millis(200));
-        assert_eq!(config.retry_max, Duration::from_secs(60));
-        assert_eq!(config.drain_timeout, Duration::from_secs(5));
-        assert_eq!(config.hold, Duration::from_secs(30));
-        assert_eq!(config.skip_recent, Duration::ZERO);
-        assert_eq!(config.handler_timeout, Some(Duration::from_secs(300)));
-        assert_eq!(config.start_within, Duration::from_secs(30));
-        assert!(config.poller_enabled && config.owner.is_none());
-        assert_eq!(config.validate(), Ok(()));
+        let options = OutboxOptions::default();
+        assert_eq!((options.workers, options.max_attempts), (4, 10));
+        assert_eq!((options.hot_capacity, options.cold_capacity), (1_000, 1_000));
+        assert_eq!((options.hot_bytes, options.cold_bytes), (64 * MIB, 64 * MIB));
+        assert_eq!((options.poll_interval, options.poll_batch), (Duration::from_secs(5), 200));
+        assert_eq!(options.retry_base, Duration::from_millis(200));
+        assert_eq!(options.retry_max, Duration::from_secs(60));
+        assert_eq!(options.drain_timeout, Duration::from_secs(5));
+        assert_eq!(options.hold, Duration::from_secs(30));
+        assert_eq!(options.skip_recent, Duration::ZERO);
+        assert_eq!(options.handler_timeout, Some(Duration::from_secs(300)));
+        assert_eq!(options.start_within, Duration::from_secs(30));
+        assert!(options.poller_enabled && options.owner.is_none());
+        assert_eq!(options.validate(), Ok(()));
     }
 
     /// Holds C1, D1.
     #[test]
     fn a_parameter_out_of_range_is_named_with_its_limit() {
-        let config = OutboxConfig { hot_capacity: 0, ..OutboxConfig::default() };
-        let error = config.validate().unwrap_err();
+        let options = OutboxOptions { hot_capacity: 0, ..OutboxOptions::default() };
+        let error = options.validate().unwrap_err();
         assert_eq!(error.to_string(), "hot_capacity is 0; it must be from 1 to 1000000");
 
-        let config = OutboxConfig { cold_capacity: usize::MAX, ..OutboxConfig::default() };
+        let options = OutboxOptions { cold_capacity: usize::MAX, ..OutboxOptions::default() };
         assert!(matches!(
-            config.validate(),
-            Err(ConfigError::Count { field: "cold_capacity", .. })
+            options.validate(),
+            Err(OptionsError::Count { field: "cold_capacity", .. })
         ));
 
-        let config = OutboxConfig { hold: Duration::from_secs(601), ..OutboxConfig::default() };
-        assert!(matches!(config.validate(), Err(ConfigError::Time { field: "hold", .. })));
+        let options = OutboxOptions { hold: Duration::from_secs(601), ..OutboxOptions::default() };
+        assert!(matches!(options.validate(), Err(OptionsError::Time { field: "hold", .. })));
     }
 
     #[test]
     fn a_statement_may_take_half_of_the_shortest_hold_and_no_more() {
         let seconds = Duration::from_secs;
-        assert_eq!(OutboxConfig::default().statement_limit(), seconds(5));
-        let short = OutboxConfig { hold: seconds(4), ..OutboxConfig::default() };
+        assert_eq!(OutboxOptions::default().statement_limit(), seconds(5));
+        let short = OutboxOptions { hold: seconds(4), ..OutboxOptions::default() };
         assert_eq!((short.statement_limit(), short.validate()), (seconds(2), Ok(())));
-        let long = OutboxConfig { hot_grace: seconds(60), hold: seconds(60), ..short };
+        let long = OutboxOptions { hot_grace: seconds(60), hold: seconds(60), ..short };
         assert_eq!(long.statement_limit(), seconds(5), "however long the holds are");
 
-        let asked = |limit| OutboxConfig { store_timeout: Some(limit), ..long.clone() };
+        let asked = |limit| OutboxOptions { store_timeout: Some(limit), ..long.clone() };
         assert_eq!(asked(seconds(30)).statement_limit(), seconds(30));
         assert_eq!(asked(seconds(30)).validate(), Ok(()));
         let error = asked(seconds(31)).validate().unwrap_err();

@@ -19,7 +19,7 @@ use crate::store::{Claimed, Held, Outcome, Settlement, StoreError};
 /// The holds of one batch, and when their rows were due.
 ///
 /// Dropped with holds still in it, it gives them up by itself where a runtime is there to do it.
-pub(super) struct Leases {
+pub(super) struct HeldRows {
     store: Arc<dyn RelayStore>,
     terms: Terms,
     holds: Arc<Holds>,
@@ -29,17 +29,17 @@ pub(super) struct Leases {
 
 #[derive(Default)]
 struct Table {
-    rows: BTreeMap<EventId, Lease>,
+    rows: BTreeMap<EventId, HeldRow>,
     /// The pause before rows are extended that could not be the last time.
     again: Option<Duration>,
 }
 
-struct Lease {
+struct HeldRow {
     ticket: Ticket,
     was_due: Timestamp,
 }
 
-impl Leases {
+impl HeldRows {
     /// Takes rows in that were claimed. Those that are in flight in another batch already are taken
     /// out of `rows`: the newer hold serves that batch, and its settlement.
     pub(super) fn new(
@@ -56,7 +56,7 @@ impl Leases {
                 debug!(event.id = %row.id, "claimed again, and in flight already");
                 return false;
             };
-            table.rows.insert(row.id, Lease { ticket, was_due: row.was_due });
+            table.rows.insert(row.id, HeldRow { ticket, was_due: row.was_due });
             true
         });
         let (table, extender) = (Mutex::new(table), tokio::sync::Mutex::default());
@@ -66,7 +66,7 @@ impl Leases {
     /// Whether the row is certainly ours now (I1).
     pub(super) fn is_held(&self, id: EventId) -> bool {
         let table = lock(&self.table);
-        let held = table.rows.get(&id).and_then(|lease| lease.ticket.held_until());
+        let held = table.rows.get(&id).and_then(|row| row.ticket.held_until());
         held.is_some_and(|(_, until)| !until.is_past())
     }
 
@@ -115,7 +115,7 @@ impl Leases {
     /// Puts these rows back before the others are done, without waiting for it, and says how many.
     fn release(&self, ids: &[EventId]) -> usize {
         let mut table = lock(&self.table);
-        let rows: Vec<Lease> = ids.iter().filter_map(|id| table.rows.remove(id)).collect();
+        let rows: Vec<HeldRow> = ids.iter().filter_map(|id| table.rows.remove(id)).collect();
         drop(table);
         self.restore(rows)
     }
@@ -124,7 +124,7 @@ impl Leases {
     async fn extend_within(&self, left: Duration) -> Result<usize, StoreError> {
         let asked: Vec<Held> = {
             let table = lock(&self.table);
-            let held = table.rows.values().filter_map(|lease| lease.ticket.held_until());
+            let held = table.rows.values().filter_map(|row| row.ticket.held_until());
             held.filter(|(_, until)| until.is_within(left)).map(|(held, _)| held).collect()
         };
         let Terms { hold, limit, .. } = self.terms;
@@ -147,14 +147,14 @@ impl Leases {
     /// Settles each row by its answer, and puts back what has none.
     pub(super) async fn settle(&self, mut answers: Answers) -> Result<Settled, StoreError> {
         let rows = std::mem::take(&mut lock(&self.table).rows);
-        if rows.values().any(|lease| lease.ticket.held().is_none()) {
+        if rows.values().any(|row| row.ticket.held().is_none()) {
             // Lost to others, unless it was a claim of ours that is not answered yet.
             let claims = self.holds.looks.over(self.holds.looks.mark());
             let _ = timeout(self.terms.limit, claims).await;
         }
         let (mut items, mut fenced) = (Vec::with_capacity(rows.len()), 0);
         let mut until = Vec::with_capacity(rows.len());
-        for (id, Lease { ticket, was_due }) in rows {
+        for (id, HeldRow { ticket, was_due }) in rows {
             let restored = Outcome::Restored { due_at: was_due };
             let restored = Answer { outcome: restored, attempt: None };
             let Answer { outcome, attempt } = answers.remove(&id).unwrap_or(restored);
@@ -173,10 +173,10 @@ impl Leases {
     }
 }
 
-impl Leases {
+impl HeldRows {
     /// Puts rows back as they were, without waiting for it, and says how many.
-    fn restore(&self, rows: impl IntoIterator<Item = Lease>) -> usize {
-        let restore = |Lease { ticket, was_due }: Lease| {
+    fn restore(&self, rows: impl IntoIterator<Item = HeldRow>) -> usize {
+        let restore = |HeldRow { ticket, was_due }: HeldRow| {
             let held = ticket.held()?;
             ticket.settled(held);
             Some(Settlement { held, outcome: Outcome::Restored { due_at: was_due } })
@@ -199,7 +199,7 @@ impl Leases {
     }
 }
 
-impl Drop for Leases {
+impl Drop for HeldRows {
     fn drop(&mut self) {
         let rows = std::mem::take(&mut lock(&self.table).rows);
         self.restore(rows.into_values());

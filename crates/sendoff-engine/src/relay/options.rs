@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use sendoff_core::{Unroutable, limits};
 
-use crate::config::{
-    ConfigError, HANDLER_TIMEOUT, MIB, MOST_BYTES, START_WITHIN, check_counts, check_owner,
+use crate::options::{
+    HANDLER_TIMEOUT, MIB, MOST_BYTES, OptionsError, START_WITHIN, check_counts, check_owner,
     check_store_timeout, check_times, statement_limit,
 };
 
@@ -13,7 +13,7 @@ pub enum ClaimMode {
     /// By a hold on each row, which is extended while handlers run. Handlers may take their time; a
     /// crash leaves the rows to run out, and counts as a lost attempt.
     #[default]
-    Lease,
+    Held,
     /// By locks of a transaction that stays open for the batch. One write less for each event, and a
     /// crash frees the rows at once, exactly as they were; but handlers run inside the transaction,
     /// so they must be short, and an event that kills its process is never counted out. On SQLite it
@@ -24,8 +24,8 @@ pub enum ClaimMode {
 /// Every parameter of a [`Relay`](super::Relay) and of a [`Consumer`](super::Consumer), with its
 /// default. A plain value: fill in what differs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RelayConfig {
-    /// How rows are kept. By lease.
+pub struct RelayOptions {
+    /// How rows are kept. By holds.
     pub mode: ClaimMode,
     /// Events in one batch. 50.
     pub batch: usize,
@@ -39,12 +39,12 @@ pub struct RelayConfig {
     /// Leave rows younger than this to others. Zero.
     pub skip_recent: Duration,
 
-    /// How long a leased row is held; extended while it waits or runs. 30 s.
+    /// How long a held row is held; extended while it waits or runs. 30 s.
     pub hold: Duration,
     /// How long a handler may run for one event; a run that takes longer is a failed attempt. 5 minutes.
     /// None lets handlers run for ever: one that hangs has its worker until the process ends.
     pub handler_timeout: Option<Duration>,
-    /// How long an event may wait in its batch before it is released to others: leased ones while the
+    /// How long an event may wait in its batch before it is released to others: held ones while the
     /// handler before them still runs, locked ones when it ends. 30 s.
     pub start_within: Duration,
     /// What to do with an event nobody listens for. Dead at once.
@@ -72,10 +72,10 @@ pub struct RelayConfig {
     pub owner: Option<String>,
 }
 
-impl Default for RelayConfig {
+impl Default for RelayOptions {
     fn default() -> Self {
         Self {
-            mode: ClaimMode::Lease,
+            mode: ClaimMode::Held,
             batch: 50,
             batch_bytes: 16 * MIB,
             workers: 4,
@@ -97,20 +97,20 @@ impl Default for RelayConfig {
     }
 }
 
-impl RelayConfig {
+impl RelayOptions {
     /// Checks every field; the error names the first that is out of range.
-    pub fn validate(&self) -> Result<(), ConfigError> {
+    pub fn validate(&self) -> Result<(), OptionsError> {
         check_counts(&[
             ("batch", self.batch, limits::BATCH_ROWS),
             ("batch_bytes", self.batch_bytes, MOST_BYTES),
-            ("workers", self.workers, crate::config::MOST),
-            ("max_attempts", usize::try_from(self.max_attempts).unwrap_or(0), crate::config::MOST),
+            ("workers", self.workers, crate::options::MOST),
+            ("max_attempts", usize::try_from(self.max_attempts).unwrap_or(0), crate::options::MOST),
         ])?;
         let (short, long) = (Duration::from_millis(1), limits::DELAY);
         check_times(&[
             ("window", self.window.unwrap_or(short), short, long),
             ("skip_recent", self.skip_recent, Duration::ZERO, long),
-            ("hold", self.hold, crate::config::SHORTEST_HOLD, limits::HOLD),
+            ("hold", self.hold, crate::options::SHORTEST_HOLD, limits::HOLD),
             ("handler_timeout", self.handler_timeout.unwrap_or(short), short, long),
             ("start_within", self.start_within, short, long),
             ("retry_base", self.retry_base, Duration::ZERO, long),
@@ -136,31 +136,34 @@ mod tests {
     /// Holds C2, L3.
     #[test]
     fn the_defaults_are_those_of_the_rules() {
-        let config = RelayConfig::default();
-        assert_eq!((config.batch, config.max_attempts), (50, 10));
-        assert_eq!(config.handler_timeout, Some(Duration::from_secs(300)));
-        assert_eq!((config.start_within, config.pending_interval), (Duration::from_secs(30), None));
-        assert_eq!((config.mode, config.window), (ClaimMode::Lease, None));
-        assert!(config.retry_base > Duration::ZERO, "a retry is never immediate");
-        assert_eq!(config.validate(), Ok(()));
+        let options = RelayOptions::default();
+        assert_eq!((options.batch, options.max_attempts), (50, 10));
+        assert_eq!(options.handler_timeout, Some(Duration::from_secs(300)));
+        assert_eq!(
+            (options.start_within, options.pending_interval),
+            (Duration::from_secs(30), None)
+        );
+        assert_eq!((options.mode, options.window), (ClaimMode::Held, None));
+        assert!(options.retry_base > Duration::ZERO, "a retry is never immediate");
+        assert_eq!(options.validate(), Ok(()));
     }
 
     /// Holds C2.
     #[test]
     fn a_parameter_out_of_range_is_named_with_its_limit() {
-        let config = RelayConfig { batch: 1_001, ..RelayConfig::default() };
-        let error = config.validate().unwrap_err();
+        let options = RelayOptions { batch: 1_001, ..RelayOptions::default() };
+        let error = options.validate().unwrap_err();
         assert_eq!(error.to_string(), "batch is 1001; it must be from 1 to 1000");
-        let config = RelayConfig { hold: Duration::from_millis(1), ..RelayConfig::default() };
-        assert!(matches!(config.validate(), Err(ConfigError::Time { field: "hold", .. })));
+        let options = RelayOptions { hold: Duration::from_millis(1), ..RelayOptions::default() };
+        assert!(matches!(options.validate(), Err(OptionsError::Time { field: "hold", .. })));
     }
 
     #[test]
     fn a_statement_may_take_half_of_a_hold_and_no_more() {
-        let config = RelayConfig { hold: Duration::from_secs(2), ..RelayConfig::default() };
-        assert_eq!(config.statement_limit(), Duration::from_secs(1));
-        let config = RelayConfig { store_timeout: Some(Duration::from_secs(3)), ..config };
-        let error = config.validate().unwrap_err();
+        let options = RelayOptions { hold: Duration::from_secs(2), ..RelayOptions::default() };
+        assert_eq!(options.statement_limit(), Duration::from_secs(1));
+        let options = RelayOptions { store_timeout: Some(Duration::from_secs(3)), ..options };
+        let error = options.validate().unwrap_err();
         assert_eq!(error.to_string(), "store_timeout is 3s; it must be from 1ms to 1s");
     }
 }
