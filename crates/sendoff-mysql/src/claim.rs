@@ -5,11 +5,11 @@ use async_trait::async_trait;
 use mysql_async::Row;
 use sendoff_core::{EventId, Timestamp, Token, limits};
 use sendoff_engine::store::{
-    Claim, ClaimStore, Claimed, Claims, Held, HeldBy, RESCUE_SLACK, Sifted, StoreError, Suspects,
+    Claim, ClaimStore, Claimed, Claims, Held, HeldBy, RESCUE_SLACK, StoreError, Suspects, Take,
+    sift_claim,
 };
 
 use crate::rows;
-use crate::sift::{Look, Take, Which};
 use crate::store::MysqlStore;
 use crate::wire::Literal;
 
@@ -19,23 +19,7 @@ impl ClaimStore for MysqlStore {
     /// nobody else from anything.
     async fn claim(&self, claim: &Claim<'_>) -> Result<Claims, StoreError> {
         self.check_open()?;
-        let limit = claim.limit.min(limits::BATCH_ROWS);
-        if limit == 0 {
-            return Ok(Claims::default());
-        }
-        let look = Look {
-            owner: claim.owner,
-            skip_recent: claim.skip_recent,
-            window: claim.window,
-            from: claim.from,
-            except: claim.except,
-            which: match claim.suspects {
-                Suspects::Skip => Which::Company,
-                Suspects::Only => Which::Suspects,
-            },
-        };
-        let sifted = self.sift(limit, look, claim).await?;
-        Ok(sifted.map_or_else(Claims::default, |Sifted { taken: rows, cut }| Claims { rows, cut }))
+        sift_claim(self, claim).await
     }
 
     async fn confirm(&self, holds: &[Held]) -> Result<Vec<EventId>, StoreError> {
@@ -80,7 +64,7 @@ impl ClaimStore for MysqlStore {
     }
 }
 
-impl Take for Claim<'_> {
+impl Take<MysqlStore> for Claim<'_> {
     type Taken = Vec<Claimed>;
 
     async fn take(

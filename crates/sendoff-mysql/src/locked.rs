@@ -7,7 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use mysql_async::{Conn, Row};
 use sendoff_core::{EventId, limits};
-use sendoff_engine::store::{Claimed, Lock, LockStore, LockedRows, Outcome, Sifted, StoreError};
+use sendoff_engine::store::{
+    Claimed, Lock, LockStore, LockedRows, Outcome, Sifted, StoreError, Take, sift,
+};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::connect::Connector;
@@ -16,7 +18,6 @@ use crate::error::{failed, number, spoils_session};
 use crate::link::{Tries, last_rows, results};
 use crate::rows;
 use crate::settle::{end_of, longest_error};
-use crate::sift::{Look, Take, Which};
 use crate::store::MysqlStore;
 use crate::wire::{EndRows, Literal};
 
@@ -136,15 +137,9 @@ impl LockStore for MysqlStore {
         if limit == 0 {
             return Ok(None);
         }
-        let look = Look {
-            owner: "",
-            skip_recent: lock.skip_recent,
-            window: lock.window,
-            from: lock.from,
-            except: &[],
-            which: Which::Any,
-        };
-        let Some(Sifted { mut taken, cut }) = self.sift(limit, look, lock).await? else {
+        let Some(Sifted { mut taken, cut }) =
+            sift(self, &lock.into(), &Locking(lock), limit).await?
+        else {
             return Ok(None);
         };
         // In another session, so that what is locked stays so. That the transaction is there behind it
@@ -155,7 +150,10 @@ impl LockStore for MysqlStore {
     }
 }
 
-impl Take for Lock {
+/// Opens a transaction that has rows locked.
+struct Locking<'l>(&'l Lock);
+
+impl Take<MysqlStore> for Locking<'_> {
     type Taken = MysqlLocked;
 
     async fn take(
@@ -166,10 +164,10 @@ impl Take for Lock {
     ) -> Result<Option<MysqlLocked>, StoreError> {
         let look = store.sql().lock_visible.with(&[
             ("limit", &Literal::count(limit)),
-            ("bytes", &Literal::count(self.bytes)),
-            ("skip_recent", &Literal::span(self.skip_recent)),
-            ("since", &Literal::since(self.window)),
-            ("from", &Literal::from(self.from)),
+            ("bytes", &Literal::count(self.0.bytes)),
+            ("skip_recent", &Literal::span(self.0.skip_recent)),
+            ("since", &Literal::since(self.0.window)),
+            ("from", &Literal::from(self.0.from)),
             ("passed", &Literal::other_ids(passed)),
         ]);
         let text = format!("{look};\n{}", store.sql().locked.text());

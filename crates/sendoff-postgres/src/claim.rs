@@ -3,12 +3,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sendoff_core::{EventId, Token, limits};
 use sendoff_engine::store::{
-    Claim, ClaimStore, Claimed, Claims, Held, HeldBy, RESCUE_SLACK, Sifted, StoreError, Suspects,
+    Claim, ClaimStore, Claimed, Claims, Held, HeldBy, RESCUE_SLACK, StoreError, Suspects, Take,
+    sift_claim,
 };
 
 use crate::link::Params;
 use crate::rows::{self, Placed};
-use crate::sift::{Look, Take, Which};
+use crate::sift::wired;
 use crate::store::PostgresStore;
 use crate::wire::{At, Id, Span};
 
@@ -16,23 +17,7 @@ use crate::wire::{At, Id, Span};
 impl ClaimStore for PostgresStore {
     async fn claim(&self, claim: &Claim<'_>) -> Result<Claims, StoreError> {
         self.check_open()?;
-        let limit = claim.limit.min(limits::BATCH_ROWS);
-        if limit == 0 {
-            return Ok(Claims::default());
-        }
-        let look = Look {
-            owner: claim.owner,
-            skip_recent: claim.skip_recent,
-            window: claim.window,
-            from: claim.from,
-            except: claim.except,
-            which: match claim.suspects {
-                Suspects::Skip => Which::Company,
-                Suspects::Only => Which::Suspects,
-            },
-        };
-        let sifted = self.sift(limit, look, claim).await?;
-        Ok(sifted.map_or_else(Claims::default, |Sifted { taken: rows, cut }| Claims { rows, cut }))
+        sift_claim(self, claim).await
     }
 
     async fn confirm(&self, holds: &[Held]) -> Result<Vec<EventId>, StoreError> {
@@ -70,15 +55,16 @@ impl ClaimStore for PostgresStore {
     }
 }
 
-impl Take for Claim<'_> {
+impl Take<PostgresStore> for Claim<'_> {
     type Taken = Vec<Claimed>;
 
     async fn take(
         &self,
         store: &PostgresStore,
-        limit: i64,
-        passed: &[Id],
+        limit: usize,
+        passed: &[EventId],
     ) -> Result<Option<Vec<Claimed>>, StoreError> {
+        let (limit, passed) = (limit as i64, wired(passed));
         let statement = match self.suspects {
             Suspects::Skip => &store.sql().claim,
             Suspects::Only => &store.sql().claim_suspects,

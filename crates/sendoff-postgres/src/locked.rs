@@ -6,7 +6,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::join;
 use sendoff_core::{EventId, limits};
-use sendoff_engine::store::{Claimed, Lock, LockStore, LockedRows, Outcome, Sifted, StoreError};
+use sendoff_engine::store::{
+    Claimed, Lock, LockStore, LockedRows, Outcome, Sifted, StoreError, Take, sift,
+};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::connect::Connector;
@@ -15,10 +17,10 @@ use crate::link::{Kept, Params, Session};
 use crate::options::Retention;
 use crate::rows;
 use crate::settle::Columns;
-use crate::sift::{Look, Take, Which};
+use crate::sift::wired;
 use crate::sql::Statement;
 use crate::store::PostgresStore;
-use crate::wire::{At, Id, Span};
+use crate::wire::{At, Span};
 
 /// Connections for locked batches: as many as batches are open, and never more than the limit.
 pub(crate) struct LockSessions {
@@ -137,33 +139,29 @@ impl LockStore for PostgresStore {
         if limit == 0 {
             return Ok(None);
         }
-        let look = Look {
-            owner: "",
-            skip_recent: lock.skip_recent,
-            window: lock.window,
-            from: lock.from,
-            except: &[],
-            which: Which::Any,
-        };
-        let sifted = self.sift(limit, look, lock).await?;
+        let sifted = sift(self, &lock.into(), &Locking(lock), limit).await?;
         Ok(sifted.map(|Sifted { taken, cut }| Box::new(PostgresLocked { cut, ..taken }) as _))
     }
 }
 
-impl Take for Lock {
+/// Opens a transaction that has rows locked.
+struct Locking<'l>(&'l Lock);
+
+impl Take<PostgresStore> for Locking<'_> {
     type Taken = PostgresLocked;
 
     async fn take(
         &self,
         store: &PostgresStore,
-        limit: i64,
-        passed: &[Id],
+        limit: usize,
+        passed: &[EventId],
     ) -> Result<Option<PostgresLocked>, StoreError> {
+        let (limit, passed) = (limit as i64, wired(passed));
         let transaction = store.locks().open().await?;
-        let (window, from) = (self.window.map(Span), self.from.map(At));
-        let bytes = i64::try_from(self.bytes).unwrap_or(i64::MAX);
+        let (window, from) = (self.0.window.map(Span), self.0.from.map(At));
+        let bytes = i64::try_from(self.0.bytes).unwrap_or(i64::MAX);
         let params: Params<'_> =
-            &[&limit, &Span(self.skip_recent), &window, &bytes, &from, &passed];
+            &[&limit, &Span(self.0.skip_recent), &window, &bytes, &from, &passed];
         let found = transaction.begin(&store.sql().lock_tables, &store.sql().lock, params).await?;
         if found.is_empty() {
             transaction.end("rollback").await?;

@@ -1,9 +1,7 @@
 //! Finding the row that makes a claim or a lock fail.
 
-use std::time::Duration;
-
-use sendoff_core::{BoxError, EventId, Timestamp};
-use sendoff_engine::store::{self, Sieve, Sifted, StoreError, Visible};
+use sendoff_core::{BoxError, EventId};
+use sendoff_engine::store::{Look, PassedOver, Sieve, StoreError, Visible};
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
@@ -12,74 +10,23 @@ use crate::rows;
 use crate::store::PostgresStore;
 use crate::wire::{At, ErrorText, Id, Span};
 
-/// What a claim or a lock looks at.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Look<'a> {
-    pub(crate) owner: &'a str,
-    pub(crate) skip_recent: Duration,
-    pub(crate) window: Option<Duration>,
-    pub(crate) from: Option<Timestamp>,
-    /// No events of these types.
-    pub(crate) except: &'a [&'a str],
-    pub(crate) which: Which,
-}
-
-/// Which of the visible rows; the numbers are those of `first_visible`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Which {
-    Any = 0,
-    Company = 1,
-    Suspects = 2,
-}
-
-/// A statement that takes rows.
-pub(crate) trait Take: Sync {
-    /// What it takes.
-    type Taken: Send;
-
-    /// Takes up to `limit` rows, and none of those that are passed over; `None` if there are none.
-    fn take(
-        &self,
-        store: &PostgresStore,
-        limit: i64,
-        passed: &[Id],
-    ) -> impl Future<Output = Result<Option<Self::Taken>, StoreError>> + Send;
-}
-
-/// A statement, what it looks at, and where.
-struct Taking<'a, T> {
-    store: &'a PostgresStore,
-    look: Look<'a>,
-    statement: &'a T,
-}
-
-impl PostgresStore {
-    /// Takes up to `most` rows, whichever of the others refuse.
-    pub(crate) async fn sift<T: Take>(
-        &self,
-        most: usize,
-        look: Look<'_>,
-        statement: &T,
-    ) -> Result<Option<Sifted<T::Taken>>, StoreError> {
-        store::sift(&Taking { store: self, look, statement }, self.passed(), most).await
-    }
-}
-
-impl<T: Take> Sieve for Taking<'_, T> {
-    type Taken = T::Taken;
-
-    async fn take(&self, limit: usize, passed: &[EventId]) -> Result<Option<T::Taken>, StoreError> {
-        self.statement.take(self.store, limit as i64, &wired(passed)).await
+impl Sieve for PostgresStore {
+    fn passed_over(&self) -> &PassedOver {
+        self.passed()
     }
 
-    async fn first(&self, passed: &[EventId]) -> Result<Option<Visible>, StoreError> {
-        let (look, passed) = (self.look, wired(passed));
+    async fn first(
+        &self,
+        look: &Look<'_>,
+        passed: &[EventId],
+    ) -> Result<Option<Visible>, StoreError> {
+        let passed = wired(passed);
         let (skip_recent, window) = (Span(look.skip_recent), look.window.map(Span));
         let (from, which) = (look.from.map(At), look.which as i16);
         let params: Params<'_> =
             &[&look.owner, &skip_recent, &window, &from, &which, &passed, &look.except];
-        let statement = &self.store.sql().first_visible;
-        let found = self.store.links().claims.query(statement, params).await?;
+        let statement = &self.sql().first_visible;
+        let found = self.links().claims.query(statement, params).await?;
         let Some(row) = found.first() else { return Ok(None) };
         let (Id(id), At(due_at)) = (rows::get(row, 0)?, rows::get(row, 1)?);
         Ok(Some(Visible { id, due_at }))
@@ -88,7 +35,7 @@ impl<T: Take> Sieve for Taking<'_, T> {
     async fn end(&self, row: Visible, error: &str) -> Result<(), StoreError> {
         let (id, due_at, error) = (Id(row.id), At(row.due_at), ErrorText(error));
         let params: Params<'_> = &[&id, &due_at, &error];
-        self.store.links().claims.query(&self.store.sql().set_aside, params).await?;
+        self.links().claims.query(&self.sql().set_aside, params).await?;
         Ok(())
     }
 
@@ -103,6 +50,7 @@ impl<T: Take> Sieve for Taking<'_, T> {
     }
 }
 
-fn wired(ids: &[EventId]) -> Vec<Id> {
+/// Ids as a parameter.
+pub(crate) fn wired(ids: &[EventId]) -> Vec<Id> {
     ids.iter().copied().map(Id).collect()
 }

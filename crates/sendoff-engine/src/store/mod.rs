@@ -30,7 +30,7 @@ pub use partition::{Bounds, Created, Dropped, PartitionSession, PartitionStore};
 pub use retain::{Purge, Purged, RetainStore};
 pub use retention::Retention;
 pub use settle::{Extended, Held, Outcome, SettleStore, Settled, Settlement};
-pub use sift::{PassedOver, Sieve, Sifted, Visible, sift};
+pub use sift::{Look, PassedOver, Sieve, Sifted, Take, Visible, Which, sift, sift_claim};
 pub use wake::WakeStore;
 
 /// Everything the engine asks of a store.

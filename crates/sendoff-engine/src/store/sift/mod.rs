@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tracing::{error, warn};
 
 pub use self::passed::PassedOver;
-use super::StoreError;
+use super::{Claim, Claimed, Claims, Lock, StoreError, Suspects};
 
 /// How long one claim looks for rows that refuse. What it found is passed over by the next one, which
 /// goes on behind it.
@@ -20,21 +20,29 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Events that an error names.
 const NAMED: usize = 10;
 
-/// A statement that takes rows, and what is needed to find the one that it fails at.
-pub trait Sieve: Sync {
+/// A statement that takes rows of a store.
+pub trait Take<S>: Sync {
     /// What it takes.
     type Taken: Send;
 
     /// Takes up to `limit` rows, and none of those that are passed over; `None` if there are none.
     fn take(
         &self,
+        store: &S,
         limit: usize,
         passed: &[EventId],
     ) -> impl Future<Output = Result<Option<Self::Taken>, StoreError>> + Send;
+}
 
-    /// The row that it would take first.
+/// What a store needs to find the row that a statement fails at.
+pub trait Sieve: Sync {
+    /// Rows that failed before.
+    fn passed_over(&self) -> &PassedOver;
+
+    /// The row that a statement would take first that looks at these.
     fn first(
         &self,
+        look: &Look<'_>,
         passed: &[EventId],
     ) -> impl Future<Output = Result<Option<Visible>, StoreError>> + Send;
 
@@ -44,6 +52,52 @@ pub trait Sieve: Sync {
 
     /// Whether one row of many may be the cause of a refusal: data, constraints, triggers, damage.
     fn is_of_a_row(refusal: &BoxError) -> bool;
+}
+
+/// What a claim or a lock looks at.
+#[derive(Debug, Clone, Copy)]
+pub struct Look<'a> {
+    /// Who claims; nobody, for a lock.
+    pub owner: &'a str,
+    /// As [`Claim::skip_recent`].
+    pub skip_recent: Duration,
+    /// As [`Claim::window`].
+    pub window: Option<Duration>,
+    /// As [`Claim::from`].
+    pub from: Option<Timestamp>,
+    /// As [`Claim::except`].
+    pub except: &'a [&'a str],
+    /// Which of the visible rows.
+    pub which: Which,
+}
+
+/// Which of the visible rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// All of them.
+    Any = 0,
+    /// Those that may run beside others.
+    Company = 1,
+    /// Suspects.
+    Suspects = 2,
+}
+
+impl<'a> From<&Claim<'a>> for Look<'a> {
+    fn from(claim: &Claim<'a>) -> Self {
+        let Claim { owner, skip_recent, window, from, except, suspects, .. } = *claim;
+        let which = match suspects {
+            Suspects::Skip => Which::Company,
+            Suspects::Only => Which::Suspects,
+        };
+        Self { owner, skip_recent, window, from, except, which }
+    }
+}
+
+impl From<&Lock> for Look<'_> {
+    fn from(lock: &Lock) -> Self {
+        let Lock { skip_recent, window, from, .. } = *lock;
+        Self { owner: "", skip_recent, window, from, except: &[], which: Which::Any }
+    }
 }
 
 /// What was taken.
@@ -82,22 +136,23 @@ struct Bad {
 ///
 /// # Errors
 /// What the statement answered; where nothing but rows that refuse was found, which they are.
-pub async fn sift<S: Sieve>(
+pub async fn sift<S: Sieve, T: Take<S>>(
     sieve: &S,
-    memory: &PassedOver,
+    look: &Look<'_>,
+    statement: &T,
     most: usize,
-) -> Result<Option<Sifted<S::Taken>>, StoreError> {
-    let began = Instant::now();
+) -> Result<Option<Sifted<T::Taken>>, StoreError> {
+    let (began, memory) = (Instant::now(), sieve.passed_over());
     let mut passed = memory.ids(began);
     let mut bad = Vec::new();
     let mut limit = most;
     loop {
-        let refusal = match sieve.take(limit, &passed).await {
+        let refusal = match statement.take(sieve, limit, &passed).await {
             Err(StoreError::Refused(reason)) if S::is_of_a_row(&reason) => reason,
             Ok(Some(taken)) => {
                 if !passed.is_empty() {
                     memory.others_pass();
-                    end_hopeless(sieve, memory, bad, began).await;
+                    end_hopeless(sieve, bad, began).await;
                 }
                 return Ok(Some(Sifted { taken, cut: limit < most }));
             }
@@ -110,7 +165,7 @@ pub async fn sift<S: Sieve>(
             limit /= 2;
             continue;
         }
-        let Some(row) = sieve.first(&passed).await? else {
+        let Some(row) = sieve.first(look, &passed).await? else {
             return Err(StoreError::Refused(refusal));
         };
         // At once: whoever drops this claim has not looked in vain.
@@ -124,9 +179,26 @@ pub async fn sift<S: Sieve>(
     }
 }
 
+/// A claim of up to a batch, whichever of the other rows refuse.
+///
+/// # Errors
+/// As [`sift`].
+pub async fn sift_claim<'c, S: Sieve>(sieve: &S, claim: &Claim<'c>) -> Result<Claims, StoreError>
+where
+    Claim<'c>: Take<S, Taken = Vec<Claimed>>,
+{
+    let limit = claim.limit.min(limits::BATCH_ROWS);
+    if limit == 0 {
+        return Ok(Claims::default());
+    }
+    let sifted = sift(sieve, &Look::from(claim), claim, limit).await?;
+    Ok(sifted.map_or_else(Claims::default, |Sifted { taken: rows, cut }| Claims { rows, cut }))
+}
+
 /// Says which rows were refused while others were not, and ends those that were for long enough. Rows
 /// were taken, so this neither fails nor takes long: what is not ended now is another time.
-async fn end_hopeless<S: Sieve>(sieve: &S, memory: &PassedOver, bad: Vec<Bad>, began: Instant) {
+async fn end_hopeless<S: Sieve>(sieve: &S, bad: Vec<Bad>, began: Instant) {
+    let memory = sieve.passed_over();
     for Bad { row, reason } in bad {
         let id = row.id;
         if !memory.is_hopeless(id) || began.elapsed() >= PATIENCE {
