@@ -139,6 +139,7 @@ statements!(
     journal_settle_parked: [TEXT, TEXT, TEXT, INT8, INT8, INT4, INTERVAL, TEXT],
     journal_take: [TEXT, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY],
     journal_tail: [INT8, INT8, INT8, INT8],
+    journal_tail_large: [INT8, INT8, INT8, INT8],
     journal_vitals: [],
     journal_who: [],
     lock: [INT8, INTERVAL, INTERVAL, INT8, TIMESTAMPTZ, UUID_ARRAY],

@@ -21,11 +21,14 @@ pub(super) struct PostgresTail {
     journal: PostgresJournal,
     opened: Opened,
     prepared: Option<Statements>,
+    /// Whether rows were large lately.
+    large: bool,
 }
 
 struct Statements {
     holders: Prepared,
     rows: Prepared,
+    large_rows: Prepared,
 }
 
 impl PostgresTail {
@@ -41,9 +44,10 @@ impl PostgresTail {
             Kept::Prepared => Some(Statements {
                 holders: prepare(&sql.journal_holders).await?,
                 rows: prepare(&sql.journal_tail).await?,
+                large_rows: prepare(&sql.journal_tail_large).await?,
             }),
         };
-        Ok(Self { journal, opened, prepared })
+        Ok(Self { journal, opened, prepared, large: false })
     }
 
     /// Either statement leaves with the first poll of its future, so that the order in which they are
@@ -61,12 +65,19 @@ impl PostgresTail {
         }
     }
 
-    async fn rows(&self, page: Page) -> Result<Vec<Row>, Error> {
-        let prepared = self.prepared.as_ref().map(|known| &known.rows);
+    /// The state, and rows: each of no more than its share of the bytes, or as many large ones as fit.
+    async fn rows(&self, page: Page, large: bool) -> Result<Vec<Row>, Error> {
+        let (sql, prepared) = (self.journal.sql(), self.prepared.as_ref());
+        let (statement, prepared, bytes) = if large {
+            let prepared = prepared.map(|known| &known.large_rows);
+            (&sql.journal_tail_large, prepared, page.bytes)
+        } else {
+            (&sql.journal_tail, prepared.map(|known| &known.rows), page.share())
+        };
         let (after, up_to) = (i64::from(page.after), i64::from(page.up_to));
-        let (limit, bytes) = (count(page.limit), count(page.bytes));
+        let (limit, bytes) = (count(page.limit), count(bytes));
         let params: Params<'_> = &[&after, &limit, &bytes, &up_to];
-        self.query(&self.journal.sql().journal_tail, prepared, params).await
+        self.query(statement, prepared, params).await
     }
 
     async fn holders(&self) -> Result<Vec<Row>, Error> {
@@ -79,7 +90,7 @@ impl PostgresTail {
 impl TailSource for PostgresTail {
     async fn look(&mut self, ask: Ask, page: Page) -> Result<TailLook, StoreError> {
         self.journal.check_open()?;
-        let rows = self.rows(page);
+        let rows = self.rows(page, self.large);
         let (holders, rows) = match ask {
             Ask::Rows => (None, rows.await.map_err(failed)?),
             Ask::HoldersThenRows => {
@@ -88,6 +99,12 @@ impl TailSource for PostgresTail {
                 let (holders, rows) = join(self.holders(), rows).await;
                 (Some(names(&holders.map_err(failed)?)?), rows.map_err(failed)?)
             }
+        };
+        let rows = if !self.large && any_too_large(&rows)? {
+            self.large = true;
+            self.rows(page, true).await.map_err(failed)?
+        } else {
+            rows
         };
         let mut rows = rows.into_iter();
         let state = rows.next().ok_or_else(|| StoreError::Refused(Gone.into()))?;
@@ -101,6 +118,7 @@ impl TailSource for PostgresTail {
                 complete = false;
             }
         }
+        self.large &= !complete || is_large(&facts, page);
         Ok(TailLook {
             server: state.server,
             sequence: state.sequence,
@@ -121,6 +139,22 @@ pub(super) fn count(number: usize) -> i64 {
 
 fn names(rows: &[Row]) -> Result<Vec<HolderId>, StoreError> {
     rows.iter().map(|row| get::<String>(row, 0).map(HolderId::new)).collect()
+}
+
+/// Whether a row has more than its share of the bytes.
+fn any_too_large(rows: &[Row]) -> Result<bool, StoreError> {
+    for row in rows.iter().skip(1) {
+        if !facts::fits(row, 1)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a fact has about as much as its share of the bytes, or more.
+fn is_large(facts: &[TailRow], page: Page) -> bool {
+    let sizes = facts.iter().filter_map(|row| row.recorded.as_ref().ok());
+    sizes.map(|fact| fact.event().size()).any(|size| size > page.share() / 2)
 }
 
 fn tail_row(row: &Row) -> Result<TailRow, StoreError> {
