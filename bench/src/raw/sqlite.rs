@@ -167,7 +167,7 @@ fn claim(conn: &mut Connection, batch: usize) -> Result<Vec<Held>> {
     let now = now.as_micros();
     let found = tx
         .prepare_cached(CLAIM)?
-        .query_map((now, now, OWNER, i64::try_from(batch)?, 0, 0, "[]"), |row| {
+        .query_map((now, now, OWNER, i64::try_from(batch)?, 0, 0), |row| {
             let (seq, id, payload) = (row.get(0)?, row.get(1)?, row.get::<_, Vec<u8>>(10)?);
             // The handler: it has seen the bytes.
             std::hint::black_box(payload);

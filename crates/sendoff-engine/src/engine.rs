@@ -10,10 +10,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::dispatch::{Interceptor, Listeners, Restarts, Watch, Worker, supervise};
-use crate::handover::{
-    Alarm, Bound, Confirmer, Drops, Handover, Holds, LaneDepths, Lanes, Poller, Quota,
-};
+use crate::dispatch::{Interceptor, Listeners, Restarts, Slots, Watch, Worker, supervise};
+use crate::handover::{Alarm, Bound, Confirmer, Drops, Handover, Holds, LaneDepths, Lanes, Poller};
 use crate::lock::lock;
 use crate::operate::{Lag, Metrics, Shielded, Upkeep};
 use crate::options::OutboxOptions;
@@ -83,16 +81,8 @@ impl Engine {
         let shortest_hold = options.shortest_hold();
         let hot = Bound { count: options.hot_capacity, bytes: options.hot_bytes };
         let cold = Bound { count: options.cold_capacity, bytes: options.cold_bytes };
-        let (all, limits) = (Quota { workers: options.workers, hot, cold }, listeners.limits());
-        if options.workers == 1 && limits.len() > 1 {
-            info!(
-                handlers = limits.len(),
-                "one worker for all handlers: one that hangs keeps the others waiting"
-            );
-        }
         let handover = Arc::new(Handover {
-            listeners: listeners.clone(),
-            lanes: Lanes::new(all, &limits),
+            lanes: Lanes::new(hot, cold),
             holds: Arc::new(Holds::new(shortest_hold / 2, options.in_flight_ttl)),
             alarm: Alarm::new(options.poll_interval),
             confirmer: Confirmer::new(hot),
@@ -121,18 +111,22 @@ impl Engine {
             writer.lock().await.run().await;
         });
 
+        let slots = Arc::new(Slots::new(options.workers));
         let mut workers = JoinSet::new();
         let worker = Worker {
             handover: handover.clone(),
-            listeners: listeners.clone(),
+            listeners,
             interceptors,
             retry,
             completions: completions.clone(),
             options: options.clone(),
             random,
+            slots: slots.clone(),
+            number: 0,
         };
-        for _ in 0..options.workers {
-            stages.spawn(&mut workers, "worker", worker.clone(), Worker::run);
+        for number in 0..options.workers {
+            let worker = Worker { number, ..worker.clone() };
+            stages.spawn(&mut workers, "worker", worker, Worker::run);
         }
 
         let mut polling = JoinSet::new();
@@ -143,7 +137,6 @@ impl Engine {
             options: options.clone(),
             owner,
             asking: Arc::new(Poller::asking(&options, store.clone())),
-            left_out: Arc::default(),
             strays: Arc::default(),
             suspecting: Arc::default(),
             stop: stop.clone(),
@@ -160,7 +153,7 @@ impl Engine {
         });
 
         let mut helpers = JoinSet::new();
-        let watch = Watch { handover: handover.clone(), listeners, limit: options.start_within };
+        let watch = Watch { handover: handover.clone(), slots, limit: options.start_within };
         stages.spawn(&mut helpers, "watch", watch, Watch::run);
         if handover.metrics.enabled() {
             let lag = Lag {

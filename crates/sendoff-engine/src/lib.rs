@@ -27,8 +27,8 @@ mod weight;
 
 pub use clock::{Clock, SystemClock, TokioClock};
 pub use dispatch::{
-    After, AnyHandler, AtMost, Before, Blocking, DuplicateListener, Handler, HandlerResult,
-    Interceptor, Listeners, NoListener, at_most, blocking,
+    After, AnyHandler, Before, Blocking, DuplicateListener, Handler, HandlerResult, Interceptor,
+    Listeners, NoListener, blocking,
 };
 pub use engine::Closed;
 pub use handover::LaneDepths;

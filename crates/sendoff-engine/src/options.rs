@@ -12,9 +12,7 @@ use sendoff_core::{Unroutable, Validation, limits};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutboxOptions {
-    /// The most deliveries that run at once. While several handlers are registered, one of them has half
-    /// of these at most, at least one, unless it has [a limit of its own](crate::at_most), and half of
-    /// each lane. 4.
+    /// The most deliveries that run at once. 4.
     pub workers: usize,
     /// Events that may wait in memory right after their commit. 1,000.
     pub hot_capacity: usize,
@@ -46,10 +44,9 @@ pub struct OutboxOptions {
     /// How long a handler may run; a run that takes longer is a failed attempt. 5 minutes. None lets
     /// handlers run for ever: one that hangs has its worker until the process ends.
     pub handler_timeout: Option<Duration>,
-    /// How long an event may wait in a lane before it is released to others. Once every run that a
-    /// handler may have has gone on for as long as this, what waits for it is released at once, and
-    /// nothing is claimed or taken from commits for it until one of them ends; so is everything once
-    /// every worker is in such a run. 30 s.
+    /// How long an event may wait in a lane before it is released to others. Once every worker has been
+    /// in one handler for as long as this, what waits is released at once, and nothing is claimed or
+    /// taken from commits until a worker is free. 30 s.
     pub start_within: Duration,
     /// After this long in work an event is no longer extended, so that others may take it, and not taken
     /// in here again while its run goes on: for handlers that hang without a timeout. None by default.

@@ -14,7 +14,7 @@ select json_arrayagg(json_array(hex(c.event_id), c.seq, cast(c.due_at as char), 
                    and (e.created_at <= utc_timestamp(6) - interval :skip_recent microsecond
                         or e.created_at > utc_timestamp(6))
                    and e.created_at >= :since
-                   and e.event_id not in (:passed) and e.event_type not in (:except)
+                   and e.event_id not in (:passed)
                    and e.losses + coalesce(e.locked_by <> :owner, 0) < 2
                  order by e.due_at, e.seq
                  limit :limit

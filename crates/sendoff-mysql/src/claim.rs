@@ -89,7 +89,6 @@ impl Take<MysqlStore> for Claim<'_> {
             ("since", &Literal::since(self.window)),
             ("from", &Literal::from(self.from)),
             ("passed", &Literal::other_ids(passed)),
-            ("except", &Literal::other_texts(self.except)),
         ];
         let (look, hold) = (look.with(&values), sql.hold.with(&values));
         let text = format!("{look};\n{hold};\ncommit;\n{}", sql.claimed.with(&values));

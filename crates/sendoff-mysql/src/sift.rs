@@ -26,7 +26,6 @@ impl Sieve for MysqlStore {
             ("from", &Literal::from(look.from)),
             ("which", &Literal::number(look.which as i64)),
             ("passed", &Literal::other_ids(passed)),
-            ("except", &Literal::other_texts(look.except)),
         ]);
         let found = self.links().claims.query(&text).await?;
         let Some(row) = found.first() else { return Ok(None) };

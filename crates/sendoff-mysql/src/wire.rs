@@ -82,12 +82,6 @@ impl Literal {
         if ids.is_empty() { Self::bytes(&[]) } else { Self::ids(ids.iter().copied()) }
     }
 
-    /// For `not in (…)`, also if there is none.
-    pub(crate) fn other_texts(texts: &[&str]) -> Self {
-        // No text of ours has a zero in it; and nothing at all would be no list.
-        if texts.is_empty() { Self::text("\0") } else { Self::texts(texts.iter().copied()) }
-    }
-
     /// For `json_table`, in the order of the ids.
     pub(crate) fn id_list(ids: impl IntoIterator<Item = EventId>) -> Self {
         let mut ids: Vec<_> = ids.into_iter().collect();

@@ -19,7 +19,7 @@ with fitting as materialized (
              and (created_at <= now() - $4::interval or created_at > now())
              and created_at >= coalesce(now() - $5::interval, '-infinity')
              and losses + case when locked_by <> $1::text then 1 else 0 end < 2
-             and event_id <> all ($8::uuid[]) and event_type <> all ($9::text[])
+             and event_id <> all ($8::uuid[])
            order by due_at, seq
            limit $2::bigint
              for no key update skip locked

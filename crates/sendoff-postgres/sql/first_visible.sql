@@ -1,5 +1,5 @@
 -- first_visible: which row a claim or a lock with these bounds would take first.
--- Guarantee: changes nothing, converts no text. $5 says which rows: 0 any, 1 those that `claim` takes, 2
+-- Guarantee: changes nothing, reads no text. $5 says which rows: 0 any, 1 those that `claim` takes, 2
 -- suspects. Index: outbox_event_due.
 select event_id, due_at
   from sendoff.outbox_event
@@ -11,7 +11,7 @@ select event_id, due_at
            when 1 then losses + case when locked_by <> $1::text then 1 else 0 end < 2
            when 2 then losses + case when locked_by <> $1::text then 1 else 0 end >= 2
            else true end
-   and event_id <> all ($6::uuid[]) and event_type <> all ($7::text[])
+   and event_id <> all ($6::uuid[])
  order by due_at, seq
  limit 1
    for no key update skip locked

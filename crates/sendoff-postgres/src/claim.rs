@@ -72,17 +72,8 @@ impl Take<PostgresStore> for Claim<'_> {
         let (hold, skip_recent) = (Span(self.hold), Span(self.skip_recent));
         let (window, from) = (self.window.map(Span), self.from.map(At));
         let bytes = i64::try_from(self.bytes).unwrap_or(i64::MAX);
-        let params: Params<'_> = &[
-            &self.owner,
-            &limit,
-            &hold,
-            &skip_recent,
-            &window,
-            &bytes,
-            &from,
-            &passed,
-            &self.except,
-        ];
+        let params: Params<'_> =
+            &[&self.owner, &limit, &hold, &skip_recent, &window, &bytes, &from, &passed];
         let rows = store.links().claims.query(statement, params).await?;
         let mut placed: Vec<Placed> = rows.iter().map(rows::claimed).collect::<Result<_, _>>()?;
         // An UPDATE returns its rows in whichever order it came by them.

@@ -23,8 +23,7 @@ impl Sieve for PostgresStore {
         let passed = wired(passed);
         let (skip_recent, window) = (Span(look.skip_recent), look.window.map(Span));
         let (from, which) = (look.from.map(At), look.which as i16);
-        let params: Params<'_> =
-            &[&look.owner, &skip_recent, &window, &from, &which, &passed, &look.except];
+        let params: Params<'_> = &[&look.owner, &skip_recent, &window, &from, &which, &passed];
         let statement = &self.sql().first_visible;
         let found = self.links().claims.query(statement, params).await?;
         let Some(row) = found.first() else { return Ok(None) };

@@ -55,14 +55,14 @@ macro_rules! statements {
 
 statements!(
     arm: [],
-    claim: [TEXT, INT8, INTERVAL, INTERVAL, INTERVAL, INT8, TIMESTAMPTZ, UUID_ARRAY, TEXT_ARRAY],
-    claim_suspects: [TEXT, INT8, INTERVAL, INTERVAL, INTERVAL, INT8, TIMESTAMPTZ, UUID_ARRAY, TEXT_ARRAY],
+    claim: [TEXT, INT8, INTERVAL, INTERVAL, INTERVAL, INT8, TIMESTAMPTZ, UUID_ARRAY],
+    claim_suspects: [TEXT, INT8, INTERVAL, INTERVAL, INTERVAL, INT8, TIMESTAMPTZ, UUID_ARRAY],
     confirm: [UUID_ARRAY, TIMESTAMPTZ_ARRAY],
     counts: [],
     disarm: [],
     extend: [UUID_ARRAY, TIMESTAMPTZ_ARRAY, INTERVAL],
     find: [UUID],
-    first_visible: [TEXT, INTERVAL, INTERVAL, TIMESTAMPTZ, INT2, UUID_ARRAY, TEXT_ARRAY],
+    first_visible: [TEXT, INTERVAL, INTERVAL, TIMESTAMPTZ, INT2, UUID_ARRAY],
     fold: [INT8, INTERVAL],
     held_by: [TEXT, INTERVAL, INTERVAL, INT8],
     in_transaction: [],

@@ -10,6 +10,5 @@ select seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id, order
    and (created_at <= ?2 or created_at > ?1)
    and created_at >= ?5
    and losses + (locked_by is not null and locked_by <> ?3) < 2
-   and event_type not in (select value from json_each(?7))
  order by due_at, seq
  limit ?4

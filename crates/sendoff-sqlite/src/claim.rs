@@ -15,8 +15,7 @@ use crate::store::{SqliteStore, due, in_transaction};
 #[async_trait]
 impl ClaimStore for SqliteStore {
     async fn claim(&self, claim: &Claim<'_>) -> Result<Claims, StoreError> {
-        let Claim { owner, limit, bytes, hold, skip_recent, window, from, except, suspects } =
-            *claim;
+        let Claim { owner, limit, bytes, hold, skip_recent, window, from, suspects } = *claim;
         let wanted = Wanted {
             owner: owner.to_owned(),
             limit: limit.min(limits::BATCH_ROWS),
@@ -25,7 +24,6 @@ impl ClaimStore for SqliteStore {
             skip_recent,
             window,
             from,
-            except: serde_json::json!(except).to_string(),
             suspects,
         };
         let claimed = self.on_thread(move |conn, sql, clock| {
@@ -81,8 +79,6 @@ struct Wanted {
     skip_recent: Duration,
     window: Option<Duration>,
     from: Option<Timestamp>,
-    /// Event types, as JSON.
-    except: String,
     suspects: Suspects,
 }
 
@@ -106,7 +102,6 @@ fn take(
         wanted.limit as i64,
         created_from,
         rows::due_from(wanted.from),
-        &wanted.except,
     ))?;
     let found = rows::visible_within(found, wanted.bytes)?;
     let mut hold = tx.prepare_cached(&sql.hold)?;

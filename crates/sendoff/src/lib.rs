@@ -52,12 +52,12 @@ pub use sendoff_core::{
     Validation, limits, partition,
 };
 pub use sendoff_engine::{
-    After, AnyHandler, AtMost, Before, Blocking, Cleaned, CleanupError, CleanupMaintainer,
-    CleanupOptions, Clock, Closed, CounterValues, Counters, DuplicateListener, Handler,
-    HandlerResult, Interceptor, LaneDepths, Listeners, Maintained, Metrics, NoListener, NoMetrics,
-    OptionsError, Outbox, OutboxBuilder, OutboxOptions, PartitionError, PartitionMaintainer,
-    PartitionOptions, PartitionReport, Skipped, StartError, SystemClock, TokioClock, WhySkipped,
-    at_most, blocking, capture, memory, relay, store,
+    After, AnyHandler, Before, Blocking, Cleaned, CleanupError, CleanupMaintainer, CleanupOptions,
+    Clock, Closed, CounterValues, Counters, DuplicateListener, Handler, HandlerResult, Interceptor,
+    LaneDepths, Listeners, Maintained, Metrics, NoListener, NoMetrics, OptionsError, Outbox,
+    OutboxBuilder, OutboxOptions, PartitionError, PartitionMaintainer, PartitionOptions,
+    PartitionReport, Skipped, StartError, SystemClock, TokioClock, WhySkipped, blocking, capture,
+    memory, relay, store,
 };
 #[cfg(feature = "macros")]
 pub use sendoff_macros::{AggregateType, Event, EventType};

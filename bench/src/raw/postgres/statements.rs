@@ -108,7 +108,6 @@ fn with_fixed_spans(statement: &str) -> String {
         .replace("$6::bigint", "9223372036854775807")
         .replace("$7::timestamptz", "null::timestamptz")
         .replace("$8::uuid[]", "'{}'::uuid[]")
-        .replace("$9::text[]", "'{}'::text[]")
         .replace("$5::integer[]", "$4::integer[]")
         .replace("$6::text[]", "$5::text[]")
 }

@@ -41,12 +41,6 @@ pub type HandlerResult = Result<(), Failure>;
 pub trait Handler: Send + Sync + 'static {
     /// Handles one delivery. `Ok` means the effect is durable: the event will be marked DONE.
     fn handle(&self, delivery: Delivery) -> impl Future<Output = HandlerResult> + Send;
-
-    /// How many runs of it may go on at once; see [`at_most`](super::at_most). By itself a handler may have
-    /// half of an outbox's workers while there are others, and all of them where it is the only one.
-    fn limit(&self) -> Option<usize> {
-        None
-    }
 }
 
 impl<F, Fut> Handler for F
@@ -68,16 +62,11 @@ pub(super) type Running<'a> = Pin<Box<dyn Future<Output = HandlerResult> + Send 
 /// [`Handler`] in a form that can be a trait object.
 trait Erased: Send + Sync {
     fn run(&self, delivery: Delivery) -> Running<'_>;
-    fn limit(&self) -> Option<usize>;
 }
 
 impl<H: Handler> Erased for H {
     fn run(&self, delivery: Delivery) -> Running<'_> {
         Box::pin(self.handle(delivery))
-    }
-
-    fn limit(&self) -> Option<usize> {
-        Handler::limit(self)
     }
 }
 
@@ -96,10 +85,6 @@ impl AnyHandler {
 impl Handler for AnyHandler {
     async fn handle(&self, delivery: Delivery) -> HandlerResult {
         self.run(delivery).await
-    }
-
-    fn limit(&self) -> Option<usize> {
-        self.0.limit()
     }
 }
 

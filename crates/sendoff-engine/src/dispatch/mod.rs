@@ -1,6 +1,5 @@
 //! Running handlers: who listens, what wraps a run, and what follows it.
 
-mod at_most;
 mod attempt;
 mod blocking;
 mod handler;
@@ -11,15 +10,13 @@ mod supervise;
 mod watch;
 mod worker;
 
-pub use at_most::{AtMost, at_most};
 pub use blocking::{Blocking, blocking};
 pub use handler::{AnyHandler, Handler, HandlerResult};
 pub use interceptor::{After, Before, Interceptor};
 pub use listeners::{DuplicateListener, Listeners, NoListener};
 
 pub(crate) use attempt::attempt;
-pub(crate) use listeners::Route;
 pub(crate) use shield::{discard, error_text, last_words, shield, shielded};
 pub(crate) use supervise::{Restarts, supervise};
-pub(crate) use watch::Watch;
+pub(crate) use watch::{Slots, Watch};
 pub(crate) use worker::Worker;

@@ -7,8 +7,9 @@ use tracing::{Instrument, debug, error, info_span, warn};
 
 use super::attempt::attempt;
 use super::shield::{discard, error_text, last_words, shielded};
-use super::{Interceptor, Listeners, NoListener, Route};
-use crate::handover::{Drawn, Handover, Parcel};
+use super::watch::Slots;
+use super::{Interceptor, Listeners, NoListener};
+use crate::handover::{Handover, Parcel};
 use crate::lock::lock;
 use crate::options::OutboxOptions;
 use crate::settle::{Completion, Completions};
@@ -24,6 +25,9 @@ pub(crate) struct Worker {
     pub(crate) completions: Completions,
     pub(crate) options: Arc<OutboxOptions>,
     pub(crate) random: Arc<Mutex<fastrand::Rng>>,
+    pub(crate) slots: Arc<Slots>,
+    /// Which of the workers it is.
+    pub(crate) number: usize,
 }
 
 /// Why a run did not succeed.
@@ -37,7 +41,7 @@ enum Missed {
 impl Worker {
     /// Works until the lanes are closed and empty.
     pub(crate) async fn run(self) {
-        while let Some(Drawn { parcel, run }) = self.handover.next().await {
+        while let Some(parcel) = self.handover.next().await {
             let id = parcel.delivery.id();
             // I1: what waited too long may have become somebody else's.
             if !parcel.ticket.may_start() {
@@ -46,15 +50,17 @@ impl Worker {
             }
             let span =
                 info_span!("deliver", event.id = %id, event.r#type = parcel.delivery.event_type());
-            let outcome = self.deliver(&parcel).instrument(span).await;
-            drop(run);
+            let outcome = {
+                let _running = self.slots.begin(self.number);
+                self.deliver(&parcel).instrument(span).await
+            };
             let Parcel { ticket, attempt, .. } = parcel;
             self.completions.send(Completion { ticket, attempt, outcome }).await;
         }
     }
 
     async fn deliver(&self, parcel: &Parcel) -> Outcome {
-        let result = self.attempt(&parcel.delivery, parcel.route).await;
+        let result = self.attempt(&parcel.delivery).await;
         self.after(&parcel.delivery, result.as_ref().err());
         let Err(missed) = result else {
             self.handover.metrics.succeeded();
@@ -91,14 +97,15 @@ impl Worker {
         after_failure(parcel.attempt, class, &*self.retry, self.options.max_attempts, jitter)
     }
 
-    async fn attempt(&self, delivery: &Delivery, route: Route) -> Result<(), Missed> {
+    async fn attempt(&self, delivery: &Delivery) -> Result<(), Missed> {
         for interceptor in self.interceptors.iter() {
             shielded(|| interceptor.before(delivery)).flatten().map_err(Missed::Failed)?;
         }
-        let Some(handler) = self.listeners.handler(route) else {
+        let (aggregate_type, event_type) = (delivery.aggregate_type(), delivery.event_type());
+        let Some(handler) = self.listeners.find(aggregate_type, event_type) else {
             return Err(Missed::Unroutable(Failure::dead(NoListener {
-                aggregate_type: delivery.aggregate_type().to_owned(),
-                event_type: delivery.event_type().to_owned(),
+                aggregate_type: aggregate_type.to_owned(),
+                event_type: event_type.to_owned(),
             })));
         };
         let run = attempt(handler, delivery.clone(), self.options.handler_timeout);

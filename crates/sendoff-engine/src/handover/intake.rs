@@ -6,15 +6,13 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use super::confirm::Doubtful;
-use super::{Admission, Alarm, Confirmer, Deadline, Drawn, Holds, Lanes, Parcel};
-use crate::dispatch::{Listeners, Route};
+use super::{Admission, Alarm, Confirmer, Deadline, Holds, Lanes, Parcel};
 use crate::lock::lock;
 use crate::operate::Metrics;
 use crate::store::{Held, OutboxStore};
 
 /// Where events come in: the lanes, the holds, and the way from a commit into them.
 pub(crate) struct Handover {
-    pub(crate) listeners: Arc<Listeners>,
     pub(crate) lanes: Lanes,
     pub(crate) holds: Arc<Holds>,
     pub(crate) alarm: Alarm,
@@ -63,9 +61,7 @@ impl Handover {
             Delivery { event: row.event, created_at: row.created_at, attempt: 1, lane: Lane::Hot };
         let attempt = Attempt::next(0);
         let epoch = row.epoch;
-        let route = self.route(&delivery);
-        let age = Duration::ZERO;
-        match self.lanes.offer(Parcel { delivery, attempt, ticket, route, age, epoch }) {
+        match self.lanes.offer(Parcel { delivery, attempt, ticket, age: Duration::ZERO, epoch }) {
             Ok(()) => self.metrics.hot_enqueued(),
             // Its ticket is dropped with it, and that gives the hold up.
             Err(_) => self.count_hot_drop(held),
@@ -86,20 +82,15 @@ impl Handover {
     /// The next event to run, or `None` once the lanes are closed and empty. What came in before a
     /// link was lost is confirmed once more first: a commit that the server which answers now never
     /// got must not be delivered. Cancel-safe.
-    pub(crate) async fn next(&self) -> Option<Drawn<'_>> {
+    pub(crate) async fn next(&self) -> Option<Parcel> {
         loop {
-            let drawn = self.lanes.take().await?;
-            if drawn.parcel.epoch == self.store.epoch() {
-                return Some(drawn);
+            let parcel = self.lanes.take().await?;
+            if parcel.epoch == self.store.epoch() {
+                return Some(parcel);
             }
             // One that does not fit is dropped, and its ticket releases it.
-            let _ = self.confirmer.submit(Doubtful::Parcel(drawn.parcel));
+            let _ = self.confirmer.submit(Doubtful::Parcel(parcel));
         }
-    }
-
-    /// Who handles it.
-    pub(super) fn route(&self, delivery: &Delivery) -> Route {
-        self.listeners.route(delivery.aggregate_type(), delivery.event_type())
     }
 
     /// Puts a parcel back into its lane that was confirmed once more.

@@ -21,7 +21,7 @@ pub(crate) use confirm::Confirmer;
 pub(crate) use deadline::Deadline;
 pub(crate) use holds::{Admission, Holds};
 pub(crate) use intake::{Drops, Handover, HotRow, Stamp};
-pub(crate) use lanes::{Bound, Drawn, Lanes, Parcel, Quota, Wanted};
+pub(crate) use lanes::{Bound, Lanes, Parcel};
 pub(crate) use looks::{Looks, Mark};
 pub(crate) use poller::Poller;
 pub(crate) use strays::{Strays, Whose};

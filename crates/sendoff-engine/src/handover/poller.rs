@@ -1,4 +1,4 @@
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use sendoff_core::{Delivery, EventId, Lane, report};
@@ -6,12 +6,8 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, warn};
 
-use super::{
-    Admission, Ask, Asking, Deadline, Handover, Parcel, Strays, Ticket, Turns, Wanted, Whose,
-};
+use super::{Admission, Ask, Asking, Deadline, Handover, Parcel, Strays, Ticket, Turns, Whose};
 use crate::appetite::Portion;
-use crate::dispatch::Route;
-use crate::lock::lock;
 use crate::options::{MIB, OutboxOptions};
 use crate::settle::{Completion, Completions};
 use crate::store::{Claim, Claimed, Claims, Held, OutboxStore, Outcome, StoreError, Suspects};
@@ -25,8 +21,6 @@ pub(crate) struct Poller {
     pub(crate) options: Arc<OutboxOptions>,
     pub(crate) owner: Arc<str>,
     pub(crate) asking: Arc<Asking>,
-    /// Handlers whose events the last claim left out.
-    pub(crate) left_out: Arc<Mutex<Vec<Route>>>,
     /// Claims whose answers were lost.
     pub(crate) strays: Arc<Strays>,
     /// One suspect at a time, also when somebody polls by hand.
@@ -130,7 +124,7 @@ impl Poller {
                 self.suspects_in_turn().await?;
                 turns.over(began, Instant::now());
             } else if pass == Pass::NoRoom {
-                let room = self.handover.lanes.room_for(self.asking.portion());
+                let room = self.handover.lanes.wait_for_cold_room(self.asking.portion());
                 let turn = tokio::time::sleep_until(turns.next_at());
                 tokio::select! {
                     biased;
@@ -145,31 +139,20 @@ impl Poller {
 
     /// Waits until there may be work.
     async fn idle(&self) {
-        let left_out = lock(&self.left_out).clone();
         tokio::select! {
             biased;
             () = self.handover.alarm.wait() => {}
             () = self.store.rung() => {}
-            () = self.handover.lanes.wanted_again(&left_out, self.asking.portion()) => {}
         }
-    }
-
-    /// Notes which handlers' events are left out, and looks for those that are not any more.
-    fn leave_out(&self, except: Vec<Route>) {
-        let mut left_out = lock(&self.left_out);
-        if left_out.iter().any(|route| !except.contains(route)) {
-            self.asking.put_back();
-        }
-        *left_out = except;
     }
 
     /// One claim, of as much as fits a batch; or two, where the first left something out.
     async fn pass(&self, reach: Reach) -> Result<Pass, StoreError> {
         loop {
-            let wanted = self.handover.lanes.wanted(self.asking.portion());
-            let Some(Wanted { portion, except }) = wanted else { return Ok(Pass::NoRoom) };
-            let except_types = self.handover.listeners.types_of(&except);
-            self.leave_out(except);
+            let portion = self.fitting(self.asking.portion());
+            if !self.handover.lanes.cold_room().covers(portion) {
+                return Ok(Pass::NoRoom);
+            }
             let ask = match reach {
                 Reach::Onward => self.asking.next(),
                 Reach::Whole => self.asking.next_whole(),
@@ -177,7 +160,7 @@ impl Poller {
             let ask = ask.with(portion);
             let (until, epoch) = (Deadline::after(self.options.hold), self.store.epoch());
             let _look = self.handover.holds.looks.begin();
-            let claimed = self.claim(&ask, Suspects::Skip, &except_types).await;
+            let claimed = self.claim(&ask, Suspects::Skip).await;
             let claimed = claimed.inspect_err(|error| self.asking.failed(&ask, error))?;
             let full = self.asking.answered(&ask, &claimed.rows) || claimed.cut;
             for row in claimed.rows {
@@ -198,6 +181,11 @@ impl Poller {
         }
     }
 
+    /// What the cold lane takes of a portion, now.
+    fn fitting(&self, portion: Portion) -> Portion {
+        Portion { rows: portion.rows.min(self.handover.lanes.cold_limit()), ..portion }
+    }
+
     /// Takes what is visible and fits the cold lane, for a caller who polls by hand. Answers whether
     /// it came to the end of it.
     pub(crate) async fn poll_once(&self) -> Result<bool, StoreError> {
@@ -210,7 +198,7 @@ impl Poller {
             }
         }
         while self.one_suspect().await? {}
-        Ok(lock(&self.left_out).is_empty())
+        Ok(true)
     }
 
     /// Gives rows back that a claim took whose answer was lost: others need not wait until their holds
@@ -254,9 +242,7 @@ impl Poller {
         let (until, epoch) = (Deadline::after(self.options.hold), self.store.epoch());
         let ask = Ask::whole(Portion::ONE);
         let look = self.handover.holds.looks.begin();
-        // Where every run is stuck, a suspect would wait for a worker, and everything else for it.
-        let except = self.handover.listeners.types_of(&self.handover.lanes.stuck());
-        let Some(row) = self.claim(&ask, Suspects::Only, &except).await?.rows.pop() else {
+        let Some(row) = self.claim(&ask, Suspects::Only).await?.rows.pop() else {
             return Ok(false);
         };
         let id = row.id;
@@ -292,17 +278,11 @@ impl Poller {
         holds.alone(id, patience).await
     }
 
-    async fn claim(
-        &self,
-        ask: &Ask,
-        suspects: Suspects,
-        except: &[&str],
-    ) -> Result<Claims, StoreError> {
+    async fn claim(&self, ask: &Ask, suspects: Suspects) -> Result<Claims, StoreError> {
         let claim = Claim {
             bytes: ask.portion.bytes,
             from: ask.from,
             skip_recent: self.options.skip_recent,
-            except,
             suspects,
             ..Claim::new(&self.owner, ask.portion.rows, self.options.hold)
         };
@@ -351,15 +331,9 @@ impl Poller {
             attempt: attempt.number,
             lane: Lane::Cold,
         };
-        let route = self.handover.route(&delivery);
         let age = row.claimed_at.since(row.created_at);
         // A parcel the lane does not take is dropped, and its ticket gives the hold up.
-        if self
-            .handover
-            .lanes
-            .offer(Parcel { delivery, attempt, ticket, route, age, epoch })
-            .is_ok()
-        {
+        if self.handover.lanes.offer(Parcel { delivery, attempt, ticket, age, epoch }).is_ok() {
             self.handover.metrics.cold_enqueued();
         }
     }

@@ -61,7 +61,6 @@ impl Table {
     pub(super) fn claim(&mut self, claim: &Claim<'_>, now: Timestamp) -> Vec<Claimed> {
         let ids: Vec<EventId> = self
             .visible(claim.skip_recent, claim.window, claim.from, now)
-            .filter(|entry| !claim.except.contains(&entry.row.event.event_type()))
             .filter(|entry| {
                 let losses = entry.row.losses + u32::from(entry.is_lost_to(claim.owner));
                 let suspect = losses >= limits::SUSPECT_LOSSES;

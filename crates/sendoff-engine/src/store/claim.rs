@@ -87,8 +87,6 @@ pub struct Claim<'a> {
     /// claimed before. It hides rows that became visible late, so whoever gives one must look
     /// without it as well, every so often.
     pub from: Option<Timestamp>,
-    /// No events of these types: whoever asks has no room for them. None of them is written to.
-    pub except: &'a [&'a str],
     /// Which rows.
     pub suspects: Suspects,
 }
@@ -104,7 +102,6 @@ impl<'a> Claim<'a> {
             skip_recent: Duration::ZERO,
             window: None,
             from: None,
-            except: &[],
             suspects: Suspects::Skip,
         }
     }

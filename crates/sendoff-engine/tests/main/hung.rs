@@ -1,18 +1,17 @@
 //! Handlers that hang cost their workers, and nobody else anything.
 
-use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use sendoff_core::{Delivery, Event, Lane, Status};
+use sendoff_core::{Delivery, Event, Status};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::relay::{ClaimMode, Relay, RelayOptions};
-use sendoff_engine::{Handler, HandlerResult, Outbox, OutboxOptions, at_most, blocking};
+use sendoff_engine::{HandlerResult, Outbox, OutboxOptions, blocking};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::{eventually, within};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use super::{EVENT, SECOND, commit, event, options, row};
 
@@ -20,11 +19,6 @@ const HANGS: &str = "hangs";
 
 async fn hang(_: Delivery) -> HandlerResult {
     std::future::pending().await
-}
-
-/// May have every worker, which a handler among others has only where somebody says so.
-fn all_workers(handler: impl Handler) -> impl Handler {
-    at_most(NonZeroUsize::new(4).unwrap(), handler)
 }
 
 async fn fill(store: &MemoryStore, event_type: &'static str, count: usize) {
@@ -45,52 +39,6 @@ fn unlimited() -> OutboxOptions {
     OutboxOptions { handler_timeout: None, ..options() }
 }
 
-const SLOW: &str = "slow";
-
-/// How long 400 quick and 40 slow events take beside as many for a handler that never returns, or beside
-/// none of these.
-async fn beside_a_hung_handler(hung: usize, lane: Lane) -> Duration {
-    let (store, inbox) = (MemoryStore::new(), Inbox::new());
-    let slow_inbox = inbox.clone();
-    let slow = move |delivery: Delivery| {
-        let inbox = slow_inbox.clone();
-        async move {
-            sleep(SECOND).await;
-            inbox.handle(delivery).await
-        }
-    };
-    let types = || [(HANGS, hung), (EVENT, 400), (SLOW, 40)];
-    if lane == Lane::Cold {
-        for (event_type, count) in types() {
-            fill(&store, event_type, count).await;
-        }
-    }
-    let began = Instant::now();
-    let outbox = Outbox::builder(store.clone()).options(unlimited()).on(HANGS, hang);
-    let outbox = outbox.on(EVENT, inbox.clone()).on(SLOW, slow).start().unwrap();
-    if lane == Lane::Hot {
-        for (event_type, count) in types() {
-            for _ in 0..count {
-                commit(&outbox, &Event::json(event_type, &1).unwrap()).await;
-            }
-        }
-    }
-    within(60 * SECOND, "the others", async || inbox.received().len() >= 440).await;
-    let took = began.elapsed();
-    outbox.close().await;
-    took
-}
-
-/// Holds D8.
-#[tokio::test(start_paused = true)]
-async fn a_handler_that_never_returns_slows_no_other_down_on_either_lane() {
-    for lane in [Lane::Hot, Lane::Cold] {
-        let alone = beside_a_hung_handler(0, lane).await;
-        let beside = beside_a_hung_handler(2_000, lane).await;
-        assert!(beside <= alone + SECOND, "{lane:?}: {alone:?} alone, {beside:?} beside it");
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn what_waits_behind_hung_handlers_is_delivered_by_a_healthy_node() {
     for in_flight_ttl in [None, Some(20 * SECOND)] {
@@ -98,10 +46,9 @@ async fn what_waits_behind_hung_handlers_is_delivered_by_a_healthy_node() {
         fill(&store, HANGS, 4).await;
         fill(&store, EVENT, 700).await;
         let sick = OutboxOptions { in_flight_ttl, ..unlimited() };
-        let sick = Outbox::builder(store.clone()).options(sick);
-        let sick = sick.on(HANGS, all_workers(hang)).on(EVENT, hang);
+        let sick = Outbox::builder(store.clone()).options(sick).on(HANGS, hang).on(EVENT, hang);
         let sick = sick.start().unwrap();
-        eventually("full lanes", async || held(&store) > 350).await;
+        eventually("full lanes", async || held(&store) > 500).await;
         let healthy = Outbox::builder(store.clone()).options(options()).on(EVENT, inbox.clone());
         let healthy = healthy.on(HANGS, inbox.clone()).start().unwrap();
         within(60 * SECOND, "the others", async || inbox.received().len() >= 700).await;
@@ -122,10 +69,9 @@ async fn a_node_with_one_worker_left_keeps_no_more_than_it_can_begin() {
         sleep(SECOND).await;
         Ok(())
     };
-    let sick = Outbox::builder(store.clone()).options(unlimited());
-    let sick = sick.on(HANGS, all_workers(hang)).on(EVENT, slow);
+    let sick = Outbox::builder(store.clone()).options(unlimited()).on(HANGS, hang).on(EVENT, slow);
     let sick = sick.start().unwrap();
-    eventually("full lanes", async || held(&store) > 350).await;
+    eventually("full lanes", async || held(&store) > 500).await;
     let healthy = Outbox::builder(store.clone()).options(options()).on(EVENT, inbox.clone());
     let healthy = healthy.start().unwrap();
     let done = async || {
@@ -149,7 +95,7 @@ async fn a_node_whose_workers_are_all_stuck_takes_nothing_until_one_is_free() {
             Ok(())
         }
     };
-    let outbox = Outbox::builder(store.clone()).options(unlimited()).on(HANGS, all_workers(wait));
+    let outbox = Outbox::builder(store.clone()).options(unlimited()).on(HANGS, wait);
     let outbox = outbox.on(EVENT, inbox.clone()).start().unwrap();
     fill(&store, HANGS, 4).await;
     sleep(60 * SECOND).await;

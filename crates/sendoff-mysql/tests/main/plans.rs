@@ -30,7 +30,6 @@ fn look(file: &str) -> String {
         .replace("@sendoff_rows", "'[[\"00000000000000000000000000000001\", 1]]'")
         .replace("sendoff.", "")
         .replace(":passed", "x''")
-        .replace(":except", "'other'")
         .replace(":from", "0")
         .replace(":bytes", "1000000")
         .replace(":hold", "1000000")

@@ -73,15 +73,15 @@ async fn statements(client: &Client) -> Vec<Explained> {
         explained(
             "claim",
             include_str!("../../sql/claim.sql"),
-            "(text, bigint, interval, interval, interval, bigint, timestamptz, uuid[], text[])",
-            "('a', 50, '30 s', '0', null, 1000000, null, '{}', '{}')",
+            "(text, bigint, interval, interval, interval, bigint, timestamptz, uuid[])",
+            "('a', 50, '30 s', '0', null, 1000000, null, '{}')",
             "outbox_event_due",
         ),
         explained(
             "claim_suspects",
             include_str!("../../sql/claim_suspects.sql"),
-            "(text, bigint, interval, interval, interval, bigint, timestamptz, uuid[], text[])",
-            "('a', 50, '30 s', '0', null, 1000000, null, '{}', '{}')",
+            "(text, bigint, interval, interval, interval, bigint, timestamptz, uuid[])",
+            "('a', 50, '30 s', '0', null, 1000000, null, '{}')",
             "outbox_event_suspect",
         ),
         explained(

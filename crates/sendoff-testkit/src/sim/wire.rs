@@ -269,14 +269,12 @@ impl ClaimStore for Wire {
     async fn claim(&self, claim: &Claim<'_>) -> Result<Claims, StoreError> {
         let owner = claim.owner.to_owned();
         let Claim { limit, bytes, hold, skip_recent, window, from, suspects, .. } = *claim;
-        let except: Vec<String> = claim.except.iter().map(|&text| text.to_owned()).collect();
         let claimed = self.send(Vec::new(), move |wire| {
-            let (owner, except) = (owner.clone(), except.clone());
+            let owner = owner.clone();
             async move {
-                let except: Vec<_> = except.iter().map(String::as_str).collect();
-                let (owner, except) = (owner.as_str(), &*except);
-                let new = Claim::new(owner, limit, hold);
-                let claim = Claim { bytes, skip_recent, window, from, except, suspects, ..new };
+                let owner = owner.as_str();
+                let claim =
+                    Claim { owner, limit, bytes, hold, skip_recent, window, from, suspects };
                 let rows = wire.claim_here(&claim).await?;
                 if !rows.is_empty() && wire.weather.loses_this_claim() {
                     wire.loses(&rows);

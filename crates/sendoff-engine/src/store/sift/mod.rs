@@ -65,8 +65,6 @@ pub struct Look<'a> {
     pub window: Option<Duration>,
     /// As [`Claim::from`].
     pub from: Option<Timestamp>,
-    /// As [`Claim::except`].
-    pub except: &'a [&'a str],
     /// Which of the visible rows.
     pub which: Which,
 }
@@ -84,19 +82,19 @@ pub enum Which {
 
 impl<'a> From<&Claim<'a>> for Look<'a> {
     fn from(claim: &Claim<'a>) -> Self {
-        let Claim { owner, skip_recent, window, from, except, suspects, .. } = *claim;
+        let Claim { owner, skip_recent, window, from, suspects, .. } = *claim;
         let which = match suspects {
             Suspects::Skip => Which::Company,
             Suspects::Only => Which::Suspects,
         };
-        Self { owner, skip_recent, window, from, except, which }
+        Self { owner, skip_recent, window, from, which }
     }
 }
 
 impl From<&Lock> for Look<'_> {
     fn from(lock: &Lock) -> Self {
         let Lock { skip_recent, window, from, .. } = *lock;
-        Self { owner: "", skip_recent, window, from, except: &[], which: Which::Any }
+        Self { owner: "", skip_recent, window, from, which: Which::Any }
     }
 }
 

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use sendoff_core::{Event, EventId};
-use sendoff_engine::store::{Claim, Outcome, Suspects};
+use sendoff_engine::store::{Claim, Outcome};
 
 use crate::conformance::probe::{HOLD, due, event, hold_of, ids};
 use crate::conformance::{Probe, StoreHarness};
@@ -162,26 +162,6 @@ pub async fn a_claim_begins_where_it_is_told<H: StoreHarness>(probe: &Probe<H>) 
     assert_eq!((claimed.len(), claimed[0].was_due), (1, from), "what is due at that time is in");
     assert!(probe.claim(&late).await.is_empty());
     assert_eq!(ids(&probe.claim_all("node").await), early);
-}
-
-/// A claim leaves types alone that it is told to, suspects too; neither writes to them.
-pub async fn a_claim_leaves_out_the_types_it_is_told_to<H: StoreHarness>(probe: &Probe<H>) {
-    let of = |event_type: &'static str| due(Event::json(event_type, &1).expect("an event"));
-    let rows = ["a", "A", "it's", "a ", "a"].map(of);
-    let id = |at: usize| rows[at].event.id();
-    probe.commit(&rows).await;
-    let others = Claim { except: &["a", "it's", "nobody's"], ..probe.claim_by("one") };
-    assert_eq!(ids(&probe.claim(&others).await), [id(1), id(3)]);
-    assert!(probe.claim(&others).await.is_empty());
-    assert_eq!(probe.row(id(0)).await.locked_by, None);
-    assert_eq!(ids(&probe.claim_all("one").await), [id(0), id(2), id(4)]);
-
-    probe.pass(HOLD).await;
-    assert_eq!(probe.claim_all("two").await.len(), rows.len());
-    probe.pass(HOLD).await;
-    let suspects = |except| Claim { suspects: Suspects::Only, except, ..probe.claim_by("three") };
-    assert_eq!(ids(&probe.claim(&suspects(&["a", "A", "a "])).await), [id(2)]);
-    assert_eq!(probe.claim(&suspects(&[])).await.len(), rows.len() - 1);
 }
 
 /// No stored count stops a claim of the others.
