@@ -151,14 +151,13 @@ impl<S: JournalStore> Journal<S> {
                 Ok(_) => false,
             };
             in_doubt |= answer.as_ref().is_err_and(AppendError::is_in_doubt);
-            if !again {
-                return answer;
-            }
-            if tries >= TRIES || Instant::now() >= until {
-                return if in_doubt && !answer.as_ref().is_err_and(AppendError::is_in_doubt) {
-                    late()
-                } else {
-                    answer
+            if !again || tries >= TRIES || Instant::now() >= until {
+                return match answer {
+                    // That it does not fit any more says that it is not there: otherwise it would have been
+                    // found. No other error says anything of the first time.
+                    Err(AppendError::Conflict(conflict)) => Err(conflict.into()),
+                    Err(error) if in_doubt && !error.is_in_doubt() => late(),
+                    answer => answer,
                 };
             }
             pause = rest(pause).await;

@@ -28,6 +28,8 @@ struct Mute {
     unanswered: Arc<AtomicU32>,
     /// Appends that are told to wait for others.
     busy: Arc<AtomicU32>,
+    /// Whether appends are refused once one was not answered.
+    closes: Arc<AtomicBool>,
     /// Whether decisions have locks.
     locks: bool,
     runs: Arc<AtomicU32>,
@@ -60,6 +62,10 @@ impl JournalStore for Mute {
         self.answer().await;
         if one(&self.busy) {
             return Err(AppendError::Busy("somebody has it".into()));
+        }
+        let unanswered = self.unanswered.load(Ordering::SeqCst) > 0;
+        if self.closes.load(Ordering::SeqCst) && !unanswered {
+            return Err(StoreError::Closed.into());
         }
         let receipts = self.journal.append(append).await?;
         if one(&self.unanswered) {
@@ -232,4 +238,23 @@ async fn an_append_in_doubt_is_repeated_and_never_decided_again() {
     let done = journal.execute(handler).await.unwrap_err();
     assert!(done.is_in_doubt(), "{done:?}");
     assert_eq!(decided.load(Ordering::SeqCst), 1);
+}
+
+/// An error of the repetition says nothing of the first time.
+#[tokio::test(start_paused = true)]
+async fn a_command_in_doubt_stays_so_whatever_its_repetition_meets() {
+    for locks in [true, false] {
+        let (mute, journal) = mute(locks);
+        mute.unanswered.store(1, Ordering::SeqCst);
+        mute.closes.store(true, Ordering::SeqCst);
+        let decides = |_| Ok::<_, BoxError>(vec![fact()]);
+        let done = journal.execute_locked(nothing, decides).await.unwrap_err();
+        assert!(done.is_in_doubt(), "{done:?}");
+    }
+    let (mute, journal) = mute(false);
+    mute.unanswered.store(1, Ordering::SeqCst);
+    mute.closes.store(true, Ordering::SeqCst);
+    let handler = || async { Ok::<_, BoxError>(Decision::nothing().fact(fact())?) };
+    let done = journal.execute(handler).await.unwrap_err();
+    assert!(done.is_in_doubt(), "{done:?}");
 }
