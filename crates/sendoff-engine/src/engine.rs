@@ -137,7 +137,6 @@ impl Engine {
             options: options.clone(),
             owner,
             asking: Arc::new(Poller::asking(&options, store.clone())),
-            strays: Arc::default(),
             suspecting: Arc::default(),
             stop: stop.clone(),
         };

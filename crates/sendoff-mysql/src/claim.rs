@@ -3,10 +3,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use mysql_async::Row;
-use sendoff_core::{EventId, Timestamp, Token, limits};
+use sendoff_core::{EventId, Timestamp, limits};
 use sendoff_engine::store::{
-    Claim, ClaimStore, Claimed, Claims, Held, HeldBy, RESCUE_SLACK, StoreError, Suspects, Take,
-    sift_claim,
+    Claim, ClaimStore, Claimed, Claims, Held, RESCUE_SLACK, StoreError, Suspects, Take, sift_claim,
 };
 
 use crate::rows;
@@ -31,19 +30,6 @@ impl ClaimStore for MysqlStore {
         let rows = self.links().proofs.query(&self.sql().confirm.with(&[("ids", &ids)])).await?;
         let held = Tokens::of(&rows)?;
         Ok(holds.iter().filter(|hold| held.proves(hold)).map(|hold| hold.id).collect())
-    }
-
-    async fn held_by(&self, by: &HeldBy<'_>) -> Result<Vec<Held>, StoreError> {
-        self.check_open()?;
-        let text = self.sql().held_by.with(&[
-            ("owner", &Literal::text(by.owner)),
-            ("hold", &Literal::span(by.hold)),
-            ("born", &Literal::span(by.born)),
-            ("limit", &Literal::count(by.limit)),
-        ]);
-        let rows = self.links().claims.query(&text).await?;
-        let held = |row| Ok(Held::row(rows::id(row, 0)?, Token::new(rows::time(row, 1)?)));
-        rows.iter().map(held).collect()
     }
 
     async fn rescue(&self, longest: Duration) -> Result<u64, StoreError> {

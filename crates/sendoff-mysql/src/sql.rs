@@ -90,7 +90,6 @@ statements!(
     first_visible,
     fold,
     found,
-    held_by,
     hold,
     in_transaction,
     insert,

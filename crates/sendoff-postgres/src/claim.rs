@@ -1,10 +1,9 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_core::{EventId, Token, limits};
+use sendoff_core::{EventId, limits};
 use sendoff_engine::store::{
-    Claim, ClaimStore, Claimed, Claims, Held, HeldBy, RESCUE_SLACK, StoreError, Suspects, Take,
-    sift_claim,
+    Claim, ClaimStore, Claimed, Claims, Held, RESCUE_SLACK, StoreError, Suspects, Take, sift_claim,
 };
 
 use crate::link::Params;
@@ -28,18 +27,6 @@ impl ClaimStore for PostgresStore {
         let (ids, tokens) = columns(holds);
         let rows = self.links().claims.query(&self.sql().confirm, &[&ids, &tokens]).await?;
         rows.iter().map(|row| rows::get(row, 0).map(|Id(id)| id)).collect()
-    }
-
-    async fn held_by(&self, by: &HeldBy<'_>) -> Result<Vec<Held>, StoreError> {
-        self.check_open()?;
-        let limit = i64::try_from(by.limit).unwrap_or(i64::MAX);
-        let params: Params<'_> = &[&by.owner, &Span(by.hold), &Span(by.born), &limit];
-        let rows = self.links().claims.query(&self.sql().held_by, params).await?;
-        let held = |row| {
-            let Id(id) = rows::get(row, 0)?;
-            Ok(Held::row(id, Token::new(rows::time(row, 1)?)))
-        };
-        rows.iter().map(held).collect()
     }
 
     async fn rescue(&self, longest: Duration) -> Result<u64, StoreError> {

@@ -64,7 +64,6 @@ statements!(
     find: [UUID],
     first_visible: [TEXT, INTERVAL, INTERVAL, TIMESTAMPTZ, INT2, UUID_ARRAY],
     fold: [INT8, INTERVAL],
-    held_by: [TEXT, INTERVAL, INTERVAL, INT8],
     in_transaction: [],
     insert: [
         UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT2_ARRAY,

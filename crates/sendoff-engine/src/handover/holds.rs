@@ -239,11 +239,6 @@ impl Holds {
         unwanted.drain(..count).collect()
     }
 
-    /// Whether an event is here.
-    pub(crate) fn is_here(&self, id: EventId) -> bool {
-        lock(&self.table).rows.contains_key(&id)
-    }
-
     /// How many events are here.
     pub(crate) fn len(&self) -> usize {
         lock(&self.table).rows.len()

@@ -11,7 +11,6 @@ mod lanes;
 mod looks;
 mod poller;
 mod portion;
-mod strays;
 mod ticket;
 mod turns;
 
@@ -24,7 +23,6 @@ pub(crate) use intake::{Drops, Handover, HotRow, Stamp};
 pub(crate) use lanes::{Bound, Lanes, Parcel};
 pub(crate) use looks::{Looks, Mark};
 pub(crate) use poller::Poller;
-pub(crate) use strays::{Strays, Whose};
 pub(crate) use ticket::Ticket;
 pub(crate) use turns::Turns;
 

@@ -6,7 +6,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, warn};
 
-use super::{Admission, Ask, Asking, Deadline, Handover, Parcel, Strays, Ticket, Turns, Whose};
+use super::{Admission, Ask, Asking, Deadline, Handover, Parcel, Ticket, Turns};
 use crate::appetite::Portion;
 use crate::options::{MIB, OutboxOptions};
 use crate::settle::{Completion, Completions};
@@ -21,8 +21,6 @@ pub(crate) struct Poller {
     pub(crate) options: Arc<OutboxOptions>,
     pub(crate) owner: Arc<str>,
     pub(crate) asking: Arc<Asking>,
-    /// Claims whose answers were lost.
-    pub(crate) strays: Arc<Strays>,
     /// One suspect at a time, also when somebody polls by hand.
     pub(crate) suspecting: Arc<tokio::sync::Mutex<()>>,
     pub(crate) stop: CancellationToken,
@@ -94,7 +92,6 @@ impl Poller {
         let stop = &self.stop;
         let mut turns = Turns::new(self.options.poll_interval, Instant::now());
         while !stop.is_cancelled() {
-            self.give_strays_back().await?;
             let pass = self.pass(Reach::Onward).await;
             if matches!(pass, Err(StoreError::Refused(_))) {
                 // Rows that refuse are no reason to keep suspects waiting.
@@ -189,7 +186,6 @@ impl Poller {
     /// Takes what is visible and fits the cold lane, for a caller who polls by hand. Answers whether
     /// it came to the end of it.
     pub(crate) async fn poll_once(&self) -> Result<bool, StoreError> {
-        self.give_strays_back().await?;
         loop {
             match self.pass(Reach::Whole).await? {
                 Pass::Full => {}
@@ -199,25 +195,6 @@ impl Poller {
         }
         while self.one_suspect().await? {}
         Ok(true)
-    }
-
-    /// Gives rows back that a claim took whose answer was lost: others need not wait until their holds
-    /// run out.
-    async fn give_strays_back(&self) -> Result<(), StoreError> {
-        let OutboxOptions { hold, hot_grace, .. } = *self.options;
-        let limit = self.options.statement_limit();
-        let whose = Whose { owner: &self.owner, hold, birth: hot_grace, limit };
-        let strays = self.strays.find(&*self.store, &self.handover.holds, &whose).await?;
-        if !strays.is_empty() {
-            warn!(rows = strays.len(), "the answer to a claim was lost: its rows are released");
-        }
-        for held in strays {
-            self.handover.holds.give_up(held);
-        }
-        if let Some(later) = self.strays.due_in() {
-            self.handover.alarm.ring_after(later);
-        }
-        Ok(())
     }
 
     /// Suspects one after the other, for about an interval: the first has waited for the lane to
@@ -286,10 +263,7 @@ impl Poller {
             suspects,
             ..Claim::new(&self.owner, ask.portion.rows, self.options.hold)
         };
-        let sent = self.strays.sent(&*self.store);
-        let claimed = self.bounded(self.store.claim(&claim)).await;
-        sent.answered(&claimed);
-        claimed
+        self.bounded(self.store.claim(&claim)).await
     }
 
     async fn bounded<T>(

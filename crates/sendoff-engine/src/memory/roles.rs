@@ -7,8 +7,8 @@ use sendoff_core::{EventId, Timestamp};
 
 use super::store::MemoryStore;
 use crate::store::{
-    Claim, ClaimStore, Claims, Counts, Extended, Held, HeldBy, InspectStore, Purge, Purged,
-    RetainStore, Row, SettleStore, Settled, Settlement, StoreError, TopicCounts, WakeStore,
+    Claim, ClaimStore, Claims, Counts, Extended, Held, InspectStore, Purge, Purged, RetainStore,
+    Row, SettleStore, Settled, Settlement, StoreError, TopicCounts, WakeStore,
 };
 
 #[async_trait]
@@ -19,10 +19,6 @@ impl ClaimStore for MemoryStore {
 
     async fn confirm(&self, holds: &[Held]) -> Result<Vec<EventId>, StoreError> {
         Ok(self.with(|table, _| table.confirm(holds))?)
-    }
-
-    async fn held_by(&self, held_by: &HeldBy<'_>) -> Result<Vec<Held>, StoreError> {
-        Ok(self.with(|table, now| table.held_by(held_by, now))?)
     }
 
     async fn rescue(&self, longest: Duration) -> Result<u64, StoreError> {

@@ -7,8 +7,8 @@ use sendoff_core::{EventId, Status, Timestamp, Token, limits};
 
 use super::entry::Entry;
 use crate::store::{
-    Claim, Claimed, Counts, Extended, Held, HeldBy, Lock, Outcome, Purge, Purged, Row, Settled,
-    Settlement, Suspects, TopicCounts,
+    Claim, Claimed, Counts, Extended, Held, Lock, Outcome, Purge, Purged, Row, Settled, Settlement,
+    Suspects, TopicCounts,
 };
 use crate::weight::weight;
 
@@ -142,16 +142,6 @@ impl Table {
 
     fn is_held(&self, held: &Held) -> bool {
         self.rows.get(&held.id).is_some_and(|entry| entry.is_held_by(held.by.token()))
-    }
-
-    pub(super) fn held_by(&self, by: &HeldBy<'_>, now: Timestamp) -> Vec<Held> {
-        let rows = self.pending.range((now, 0)..).filter_map(|(_, id)| self.rows.get(id));
-        let rows = rows.map(|entry| &entry.row).filter(|row| {
-            let is_claimed = row.due_at.since(row.created_at) > by.born;
-            let is_due = row.due_at > now && row.due_at.since(now) <= by.hold;
-            row.locked_by.as_deref() == Some(by.owner) && is_claimed && is_due
-        });
-        rows.map(|row| Held::row(row.event.id(), Token::new(row.due_at))).take(by.limit).collect()
     }
 
     pub(super) fn rescue(&mut self, longest: Duration, now: Timestamp) -> u64 {

@@ -15,14 +15,13 @@ use super::locked::Locked;
 use super::options::{ClaimMode, RelayOptions};
 use super::settling::Terms;
 use crate::appetite::Portion;
-use crate::handover::{Ask, Asking, Deadline, Holds, Strays, Turns, Whose};
+use crate::handover::{Ask, Asking, Deadline, Holds, Turns};
 use crate::lock::lock;
 use crate::options::OptionsError;
 use crate::owner::owner;
 use crate::settle::Refusals;
 use crate::store::{
-    Claim, Claimed, Claims, Lock, LockStore, LockedRows, OutboxStore, Outcome, Settlement,
-    StoreError, Suspects,
+    Claim, Claimed, Claims, Lock, LockStore, LockedRows, OutboxStore, Outcome, StoreError, Suspects,
 };
 
 /// Everything a relay asks of a store.
@@ -59,8 +58,6 @@ struct Inner {
     follow_up: FollowUp,
     company: Company,
     asking: Arc<Asking>,
-    /// Claims whose answers were lost.
-    strays: Strays,
     /// What is in flight by holds, from its claim until its settlement is over.
     holds: Arc<Holds>,
     /// How long a suspect waits to be alone.
@@ -115,7 +112,6 @@ impl Consumer {
             patience,
             turns: Mutex::new(Turns::new(interval, Instant::now())),
             company: Company::default(),
-            strays: Strays::default(),
             holds: Arc::new(Holds::unreleased()),
             looks: AtomicU32::new(0),
             hidden_until: Mutex::default(),
@@ -217,7 +213,6 @@ impl Inner {
     }
 
     async fn held_batch(&self, wide: bool) -> Result<Option<Batch>, StoreError> {
-        self.give_strays_back().await?;
         let their_turn = lock(&self.turns).is_due(Instant::now());
         if (wide || their_turn)
             && let Some(suspect) = self.suspect().await?
@@ -255,21 +250,6 @@ impl Inner {
             return if wide || their_turn { Ok(None) } else { self.suspect().await };
         }
         Ok(Some(self.batch(rows, full, Source::Held(held), place)))
-    }
-
-    /// Gives rows back that a claim took whose answer was lost: others need not wait until their holds
-    /// run out.
-    async fn give_strays_back(&self) -> Result<(), StoreError> {
-        let (hold, limit) = (self.options.hold, self.options.statement_limit());
-        let whose = Whose { owner: &self.owner, hold, birth: Duration::ZERO, limit };
-        let strays = self.strays.find(&*self.store, &self.holds, &whose).await?;
-        if strays.is_empty() {
-            return Ok(());
-        }
-        warn!(rows = strays.len(), "the answer to a claim was lost: its rows are released");
-        let released = |held| Settlement { held, outcome: Outcome::Released };
-        let batch: Vec<_> = strays.into_iter().map(released).collect();
-        self.bounded(self.store.settle(&batch)).await.map(|_| self.asking.put_back())
     }
 
     /// One event that may kill its process, while nothing else of this consumer is in work. Put back
@@ -350,10 +330,7 @@ impl Inner {
         let Portion { rows, bytes } = portion;
         let new = Claim::new(&self.owner, rows, hold);
         let claim = Claim { bytes, skip_recent, window, from, suspects, ..new };
-        let sent = self.strays.sent(&*self.store);
-        let claimed = self.bounded(self.store.claim(&claim)).await;
-        sent.answered(&claimed);
-        claimed
+        self.bounded(self.store.claim(&claim)).await
     }
 
     fn held_rows(&self, rows: &mut Vec<Claimed>, until: Deadline) -> HeldRows {

@@ -21,14 +21,6 @@ pub trait ClaimStore: Send + Sync + 'static {
     /// delivered from memory; no payload is read.
     async fn confirm(&self, holds: &[Held]) -> Result<Vec<EventId>, StoreError>;
 
-    /// Rows that an owner holds since a claim, and by which tokens: pending, their hold not run out.
-    ///
-    /// This is how a node finds rows of a claim whose answer was lost. Changes nothing, reads no
-    /// payload. A store whose answers cannot be lost takes the default.
-    async fn held_by(&self, _: &HeldBy<'_>) -> Result<Vec<Held>, StoreError> {
-        Ok(Vec::new())
-    }
-
     /// Puts rows right that a clock which has since stepped back left in the future, and returns how
     /// many there were. May scan; called at start and rarely afterwards. Up to
     /// [`BATCH_ROWS`](sendoff_core::limits::BATCH_ROWS) rows in one call, so that each is short: whoever
@@ -105,20 +97,6 @@ impl<'a> Claim<'a> {
             suspects: Suspects::Skip,
         }
     }
-}
-
-/// What is held by whom.
-#[derive(Debug, Clone, Copy)]
-pub struct HeldBy<'a> {
-    /// Who holds the rows.
-    pub owner: &'a str,
-    /// How long a claim of theirs holds: nothing is due later than that.
-    pub hold: Duration,
-    /// Only rows that are due later than this after their creation: those that were born held, for so
-    /// long, are their writer's.
-    pub born: Duration,
-    /// At most so many.
-    pub limit: usize,
 }
 
 /// A suspect was lost [at least twice](sendoff_core::limits::SUSPECT_LOSSES) since it was last settled

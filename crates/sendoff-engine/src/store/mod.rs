@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use sendoff_core::{Event, Timestamp, Token};
 
-pub use claim::{Claim, ClaimStore, Claimed, Claims, HeldBy, RESCUE_SLACK, Suspects};
+pub use claim::{Claim, ClaimStore, Claimed, Claims, RESCUE_SLACK, Suspects};
 pub use error::StoreError;
 pub use inspect::{Counts, InspectStore, Row, TopicCounts};
 pub use lock::{Lock, LockStore, LockedRows};

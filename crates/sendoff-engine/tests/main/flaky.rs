@@ -8,7 +8,7 @@ use sendoff_core::{EventId, Timestamp};
 use sendoff_engine::capture::{Capture, WriteError};
 use sendoff_engine::memory::{MemoryStore, MemoryTx};
 use sendoff_engine::store::{
-    Born, Claim, ClaimStore, Claimed, Claims, Counts, Extended, Held, HeldBy, InspectStore, Lock,
+    Born, Claim, ClaimStore, Claimed, Claims, Counts, Extended, Held, InspectStore, Lock,
     LockStore, LockedRows, NewRow, Outcome, Purge, Purged, RetainStore, Row, SettleStore, Settled,
     Settlement, StoreError, Suspects, TopicCounts, WakeStore,
 };
@@ -25,8 +25,6 @@ pub(crate) struct Flaky {
 #[derive(Default)]
 struct Troubles {
     claims: AtomicUsize,
-    /// Claims that take rows and are not answered.
-    unanswered: AtomicUsize,
     settlements: AtomicUsize,
     batches: AtomicUsize,
     purges: AtomicIsize,
@@ -60,11 +58,6 @@ impl fmt::Debug for Troubles {
 }
 
 impl Flaky {
-    /// So many claims that take rows are not answered.
-    pub(crate) fn lose_claims(&self, claims: usize) {
-        self.troubles.unanswered.store(claims, Ordering::SeqCst);
-    }
-
     /// Nothing is answered, or everything again.
     pub(crate) fn set_down(&self, down: bool) {
         self.troubles.down.store(down, Ordering::SeqCst);
@@ -250,9 +243,6 @@ impl ClaimStore for Flaky {
         claimed.cut = cut;
         claimed.rows.retain(|row| !self.troubles.gone.lock().unwrap().contains(&row.id));
         self.transfer(&claimed.rows).await;
-        if !claimed.rows.is_empty() && strike(&self.troubles.unanswered).is_err() {
-            std::future::pending::<()>().await;
-        }
         Ok(claimed)
     }
 
@@ -266,11 +256,6 @@ impl ClaimStore for Flaky {
 
     fn epoch(&self) -> u64 {
         self.troubles.epoch.load(Ordering::SeqCst)
-    }
-
-    async fn held_by(&self, held_by: &HeldBy<'_>) -> Result<Vec<Held>, StoreError> {
-        self.check_up()?;
-        self.table.held_by(held_by).await
     }
 
     async fn rescue(&self, longest: Duration) -> Result<u64, StoreError> {

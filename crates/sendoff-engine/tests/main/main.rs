@@ -17,7 +17,6 @@ mod relay;
 mod settle;
 mod shield;
 mod silent;
-mod strays;
 mod stuck;
 mod upkeep;
 

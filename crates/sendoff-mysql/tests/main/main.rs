@@ -24,11 +24,9 @@ mod schema;
 #[cfg(feature = "sea-orm")]
 mod sea_orm;
 mod server;
-mod silence;
 mod soak;
 #[cfg(feature = "sqlx")]
 mod sqlx;
-mod strays;
 mod suites;
 mod thorny;
 mod unknown;

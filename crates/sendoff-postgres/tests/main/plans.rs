@@ -92,13 +92,6 @@ async fn statements(client: &Client) -> Vec<Explained> {
             "outbox_event_pkey",
         ),
         explained(
-            "held_by",
-            include_str!("../../sql/held_by.sql"),
-            "(text, interval, interval, bigint)",
-            "('a', '30 s', '30 s', 1000)",
-            "outbox_event_due",
-        ),
-        explained(
             "extend",
             include_str!("../../sql/extend.sql"),
             "(uuid[], timestamptz[], interval)",

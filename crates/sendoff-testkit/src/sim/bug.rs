@@ -32,8 +32,6 @@ pub enum Bug {
     SuspectsStarve,
     /// Releases are never written.
     ReleasesStarve,
-    /// What a claim took whose answer was lost is left to run out.
-    LostClaimsHide,
 }
 
 impl Bug {

@@ -17,8 +17,6 @@ struct State {
     carried_out_twice: u32,
     slow: u32,
     outage: bool,
-    /// Whether the next claim that takes rows is not answered.
-    claim_lost: bool,
 }
 
 /// What happens to one statement.
@@ -48,7 +46,6 @@ impl Weather {
             carried_out_twice: rate(30),
             slow: rate(60),
             outage: false,
-            claim_lost: false,
             random: Rng::with_seed(0),
         };
         state.random = random.fork();
@@ -77,16 +74,6 @@ impl Weather {
             state.slow = 0;
             state.outage = false;
         });
-    }
-
-    /// The next claim that takes rows is not answered, however good the weather is.
-    pub(super) fn lose_a_claim(&self) {
-        self.with(|state| state.claim_lost = true);
-    }
-
-    /// Whether this claim is that one.
-    pub(super) fn loses_this_claim(&self) -> bool {
-        self.with(|state| std::mem::take(&mut state.claim_lost))
     }
 
     pub(super) fn fate(&self) -> Fate {

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use sendoff_core::{EventId, Timestamp};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::{
-    Claim, ClaimStore, Claimed, Claims, Counts, Extended, Held, HeldBy, InspectStore, Purge,
-    Purged, RetainStore, Row, SettleStore, Settled, Settlement, StoreError, Suspects, TopicCounts,
+    Claim, ClaimStore, Claimed, Claims, Counts, Extended, Held, InspectStore, Purge, Purged,
+    RetainStore, Row, SettleStore, Settled, Settlement, StoreError, Suspects, TopicCounts,
     WakeStore,
 };
 use tokio::time::sleep;
@@ -38,8 +38,6 @@ pub(super) struct Wire {
     pub(super) jams: Arc<AtomicUsize>,
     /// Events in handlers that hang for good.
     pub(super) hung: Arc<Mutex<BTreeSet<EventId>>>,
-    /// What a claim took that was not answered in good weather.
-    pub(super) strays: Arc<Mutex<Vec<Held>>>,
     /// Whether the node was told to close.
     pub(super) closing: Arc<AtomicBool>,
 }
@@ -210,19 +208,6 @@ impl Wire {
         }
     }
 
-    /// These rows are held by this node, and it is not told.
-    fn loses(&self, rows: &[Claimed]) {
-        let held: Vec<_> = rows.iter().map(|row| Held::row(row.id, row.token)).collect();
-        let ids: Vec<_> = held.iter().map(|held| held.id).collect();
-        self.misfortune(FaultKind::Untold, &ids);
-        self.strays.lock().unwrap_or_else(PoisonError::into_inner).extend(held);
-    }
-
-    /// What it was not told.
-    pub(super) fn strays(&self) -> Vec<Held> {
-        self.strays.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
     /// Carries out settlements, and looks at the table to log what they really did.
     pub(super) async fn settle_logged(&self, batch: &[Settlement]) -> Result<Settled, StoreError> {
         // One after the other, and yet at once: a table in memory never makes anybody wait.
@@ -276,10 +261,6 @@ impl ClaimStore for Wire {
                 let claim =
                     Claim { owner, limit, bytes, hold, skip_recent, window, from, suspects };
                 let rows = wire.claim_here(&claim).await?;
-                if !rows.is_empty() && wire.weather.loses_this_claim() {
-                    wire.loses(&rows);
-                    return broken();
-                }
                 Ok((Untold { wire, ids: rows.iter().map(|row| row.id).collect() }, rows))
             }
         });
@@ -298,21 +279,6 @@ impl ClaimStore for Wire {
         let confirmed = confirmed.await?;
         untold.told();
         Ok(confirmed)
-    }
-
-    async fn held_by(&self, by: &HeldBy<'_>) -> Result<Vec<Held>, StoreError> {
-        if self.bug == Some(Bug::LostClaimsHide) {
-            return Ok(Vec::new());
-        }
-        let (owner, HeldBy { hold, born, limit, .. }) = (by.owner.to_owned(), *by);
-        self.send(Vec::new(), move |wire| {
-            let owner = owner.clone();
-            async move {
-                let owner = owner.as_str();
-                wire.table.held_by(&HeldBy { owner, hold, born, limit }).await
-            }
-        })
-        .await
     }
 
     async fn rescue(&self, longest: Duration) -> Result<u64, StoreError> {

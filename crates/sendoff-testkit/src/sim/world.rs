@@ -9,7 +9,6 @@ use sendoff_core::{EventId, Status, Timestamp};
 use sendoff_engine::Outbox;
 use sendoff_engine::memory::{MemoryStore, RowLock};
 use sendoff_engine::relay::ClaimMode;
-use sendoff_engine::store::ClaimStore;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -35,8 +34,6 @@ pub struct Report {
     pub innocents: Vec<EventId>,
     /// Events written at the end, with one node left, that it did not deliver in time.
     pub stalled: Vec<EventId>,
-    /// Events that a claim took whose answer was lost, and that its node did not give back in time.
-    pub hidden: Vec<EventId>,
     /// How long it took, in virtual time.
     pub lasted: Duration,
     /// Everything that happened.
@@ -46,8 +43,7 @@ pub struct Report {
 impl Report {
     /// Whether every promise was kept.
     pub fn is_clean(&self) -> bool {
-        let nobody = self.innocents.is_empty() && self.stalled.is_empty() && self.hidden.is_empty();
-        self.verdict.is_clean() && nobody
+        self.verdict.is_clean() && self.innocents.is_empty() && self.stalled.is_empty()
     }
 }
 
@@ -55,7 +51,6 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "seed {} ({:.0?} virtual): {}", self.seed, self.lasted, self.verdict)?;
         self.innocents.iter().try_for_each(|id| write!(f, "\n  {id} died and should not have"))?;
-        self.hidden.iter().try_for_each(|id| write!(f, "\n  {id} was hidden by a lost claim"))?;
         self.stalled.iter().try_for_each(|id| write!(f, "\n  {id} was left lying by the last node"))
     }
 }
@@ -68,8 +63,6 @@ const CHAOS: Duration = Duration::from_secs(40);
 const BLOWS: usize = 5;
 /// What the last node has for a few ordinary events; they may fail, and be put off, three times.
 const ENCORE: Duration = Duration::from_secs(60);
-/// A claim whose answer was lost hides its rows for less than this, and for less than a hold.
-const HIDDEN: Duration = Duration::from_secs(3);
 /// Everything has ended so long after the faults are over, but for what a foreign session keeps
 /// locked and what hangs without a limit; and that too, so long after it was let go. Poison needs two
 /// minutes for its attempts, and a clock that was set back is looked for every five.
@@ -171,9 +164,8 @@ impl World {
         let overdue = self.until_terminal().await;
         self.let_go();
         let overdue_then = self.until_terminal().await;
-        let (hidden, stalled) = self.encore().await;
-        let report = self.judge([overdue, overdue_then].concat(), stalled, began.elapsed());
-        Report { hidden, ..report }
+        let stalled = self.encore().await;
+        self.judge([overdue, overdue_then].concat(), stalled, began.elapsed())
     }
 
     fn some_kind(&mut self) -> Kind {
@@ -204,7 +196,6 @@ impl World {
             unsent: Unsent::default(),
             jams: Arc::default(),
             hung: Arc::default(),
-            strays: Arc::default(),
             closing: Arc::default(),
         };
         self.nodes.push(Node::start(wire, kind, &self.stage, &mut self.random));
@@ -409,9 +400,7 @@ impl World {
 
     /// Leaves one node, whatever it has been through, and gives it something to do: others must not
     /// have covered for one that is dead on its feet.
-    ///
-    /// Its first claim is not answered: answers what that hides for too long, and what is not delivered.
-    async fn encore(&mut self) -> (Vec<EventId>, Vec<EventId>) {
+    async fn encore(&mut self) -> Vec<EventId> {
         let last = self.nodes.swap_remove(self.random.usize(..self.nodes.len()));
         for node in std::mem::take(&mut self.nodes) {
             node.close().await;
@@ -421,31 +410,17 @@ impl World {
         }
         let writer = Outbox::writer_only(self.table.clone());
         let events: Vec<_> = (0..12).map(|_| Part::Ordinary.event(&mut self.random)).collect();
-        let Ok(mut tx) = writer.begin(&self.table).await else { return (Vec::new(), Vec::new()) };
+        let Ok(mut tx) = writer.begin(&self.table).await else { return Vec::new() };
         for event in &events {
             tx.emit(event).expect("the script stays within the limits");
         }
-        self.weather.lose_a_claim();
         tx.commit().await.expect("a table in memory takes everything");
         events.iter().for_each(|event| self.history.committed(event));
-        let end = Instant::now() + ENCORE;
-        // A relay that locks its rows claims none.
-        let hidden = timeout(ENCORE / 2, self.hidden(&last.wire)).await.unwrap_or_default();
-        tokio::time::sleep_until(end).await;
+        sleep(ENCORE).await;
         last.close().await;
         let pending =
             |id| self.table.rows().iter().any(|r| r.event.id() == id && !r.status.is_terminal());
-        let stalled = events.iter().map(sendoff_core::Event::id).filter(|&id| pending(id));
-        (hidden, stalled.collect())
-    }
-
-    /// What is still held by a claim of this node, long after its answer was lost.
-    async fn hidden(&self, wire: &Wire) -> Vec<EventId> {
-        while wire.strays().is_empty() {
-            sleep(Duration::from_millis(50)).await;
-        }
-        sleep(HIDDEN).await;
-        self.table.confirm(&wire.strays()).await.expect("a table in memory answers")
+        events.iter().map(sendoff_core::Event::id).filter(|&id| pending(id)).collect()
     }
 
     fn judge(self, overdue: Vec<Violation>, stalled: Vec<EventId>, lasted: Duration) -> Report {
@@ -467,8 +442,7 @@ impl World {
         let early = overdue.into_iter().filter(|late| !verdict.violations.contains(late));
         let early: Vec<_> = early.collect();
         verdict.violations.extend(early);
-        let (seed, hidden, history) = (self.seed, Vec::new(), self.history);
-        Report { seed, verdict, innocents, stalled, hidden, lasted, history }
+        Report { seed: self.seed, verdict, innocents, stalled, lasted, history: self.history }
     }
 
     /// The table knows what a writer that went down, or lost its link, could not say.

@@ -105,8 +105,3 @@ fn releases_that_starve_are_noticed() {
     let counted = |found: &Violation| matches!(found, Violation::AttemptWithoutRun { .. });
     assert!(notices(Bug::ReleasesStarve, violates(counted)));
 }
-
-#[test]
-fn claims_that_hide_their_rows_when_their_answer_is_lost_are_noticed() {
-    assert!(notices(Bug::LostClaimsHide, |report| !report.hidden.is_empty()));
-}
