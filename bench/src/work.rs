@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use futures_util::future::BoxFuture;
 use sendoff_engine::relay::ClaimMode;
+use sendoff_engine::store::Retention;
 
 use crate::load::Writers;
 
@@ -22,6 +23,16 @@ pub(crate) struct Drain {
     pub(crate) end: End,
     /// Which part of the library delivers.
     pub(crate) by: By,
+}
+
+impl Drain {
+    /// The store's option for it.
+    pub(crate) fn retention(&self) -> Retention {
+        match self.end {
+            End::Keep => Retention::default(),
+            End::Delete => Retention::DeleteWhenDone,
+        }
+    }
 }
 
 /// What delivers a backlog.

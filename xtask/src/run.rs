@@ -94,6 +94,11 @@ impl Workspace {
     fn cargo(&self) -> Command {
         let mut cargo = Command::new(&self.cargo);
         cargo.current_dir(&self.root);
+        for variable in TEST_THREADS {
+            if std::env::var_os(variable).is_none() {
+                cargo.env(variable, test_threads().to_string());
+            }
+        }
         // What `cargo run` sets for this program would leak into build scripts that watch it, and
         // make each of them run again whenever somebody changes between `cargo` and `cargo xtask`.
         for (name, _) in std::env::vars_os() {
@@ -103,6 +108,14 @@ impl Workspace {
         }
         cargo
     }
+}
+
+/// What either runner of tests asks for the number of tests that run at once.
+const TEST_THREADS: [&str; 2] = ["NEXTEST_TEST_THREADS", "RUST_TEST_THREADS"];
+
+/// Two for each core: most tests wait for a server or a clock, not for a core.
+fn test_threads() -> usize {
+    2 * std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn describes_this_package(variable: &str) -> bool {

@@ -75,7 +75,10 @@ impl Sources {
                 self.modules.insert(word(rest).to_owned());
             }
             let first = word(line);
-            if matches!(line[first.len()..].chars().next(), None | Some(',' | ':')) {
+            // A case with arguments, which a statement that calls it would end otherwise.
+            let has_arguments = line[first.len()..].starts_with('(') && line.ends_with(')');
+            if has_arguments || matches!(line[first.len()..].chars().next(), None | Some(',' | ':'))
+            {
                 self.listed.insert(first.to_owned());
             }
             if let Some((_, rules)) =
@@ -146,7 +149,7 @@ fn every_fault_has_a_line_that_says_how_far_it_is_proven() {
         let dash = cells[4] == "– |";
         assert_eq!(cells[3].starts_with("**not**"), dash, "line {number}: tests, or none");
     }
-    assert_eq!(number, 41);
+    assert_eq!(number, 44);
 }
 
 #[test]

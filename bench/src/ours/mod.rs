@@ -98,7 +98,8 @@ async fn drain_store<S: RelayStore>(store: S, drain: &Drain, lap: u64) -> Result
             order::EVENT_TYPE,
             CountingHandler { counter: counter.clone(), trace: Trace::default() },
         )
-        .start()?;
+        .start()
+        .await?;
     let ends = counter.laps(drain.rows, lap).await;
     close(&outbox).await?;
     Ok(times(started, ends))
@@ -133,11 +134,11 @@ fn times(started: Instant, mut ends: Vec<Instant>) -> Vec<Duration> {
 }
 
 /// An outbox with a handler that counts, and what waits for it.
-fn hot_outbox<S: OutboxStore>(store: S, trace: Trace) -> Result<(Outbox<Timed<S>>, Finish)> {
+async fn hot_outbox<S: OutboxStore>(store: S, trace: Trace) -> Result<(Outbox<Timed<S>>, Finish)> {
     let counter = Arc::new(Counter::default());
     let store = Timed { store, trace: trace.clone() };
     let handler = CountingHandler { counter: counter.clone(), trace };
-    let outbox = Outbox::builder(store).on(order::EVENT_TYPE, handler).start()?;
+    let outbox = Outbox::builder(store).on(order::EVENT_TYPE, handler).start().await?;
     let closing = outbox.clone();
     let finish = move |written| {
         let finished = async move {

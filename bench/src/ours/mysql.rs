@@ -13,7 +13,7 @@ use super::drain_store;
 use crate::ground::mysql::Ground;
 use crate::load::{Trace, Writer, Writers};
 use crate::order;
-use crate::work::{Drain, End, Way};
+use crate::work::{Drain, Way};
 
 const INSERT_BUSINESS: &str = include_str!("../../sql/mysql/insert_business.sql");
 
@@ -51,11 +51,7 @@ pub(super) async fn writers(ground: &Ground, way: Way, clients: usize) -> Result
 }
 
 pub(super) async fn drain(ground: &Ground, drain: &Drain, lap: u64) -> Result<Vec<Duration>> {
-    let retention = match drain.end {
-        End::Keep => Retention::default(),
-        End::Delete => Retention::DeleteWhenDone,
-    };
-    let store = ground.open(retention).await?;
+    let store = ground.open(drain.retention()).await?;
     let took = drain_store(store.clone(), drain, lap).await?;
     store.close().await;
     Ok(took)

@@ -13,7 +13,7 @@ use super::{Timed, drain_store, hot_outbox};
 use crate::ground::postgres::Ground;
 use crate::load::{Trace, Writer, Writers};
 use crate::order;
-use crate::work::{Drain, End, Hot, Way};
+use crate::work::{Drain, Hot, Way};
 
 const INSERT_BUSINESS: &str = include_str!("../../sql/postgres/insert_business.sql");
 const EMIT: &str = include_str!("../../sql/postgres/emit.sql");
@@ -121,16 +121,12 @@ pub(super) async fn writers(ground: &Ground, way: Way, clients: usize) -> Result
 }
 
 pub(super) async fn hot(ground: &Ground, clients: usize, trace: Trace) -> Result<Hot> {
-    let (outbox, finish) = hot_outbox(ground.open(Retention::default()).await?, trace)?;
+    let (outbox, finish) = hot_outbox(ground.open(Retention::default()).await?, trace).await?;
     Ok(Hot { writers: guarded(ground, &outbox, clients).await?, finish })
 }
 
 pub(super) async fn drain(ground: &Ground, drain: &Drain, lap: u64) -> Result<Vec<Duration>> {
-    let retention = match drain.end {
-        End::Keep => Retention::default(),
-        End::Delete => Retention::DeleteWhenDone,
-    };
-    let store = ground.open(retention).await?;
+    let store = ground.open(drain.retention()).await?;
     let took = drain_store(store.clone(), drain, lap).await?;
     store.close().await;
     Ok(took)

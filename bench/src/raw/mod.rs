@@ -8,13 +8,40 @@ mod postgres;
 mod sqlite;
 mod sqlx;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
+use futures_util::future::BoxFuture;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::ground::Ground;
 use crate::load::{Trace, Writers};
-use crate::work::{Drain, Hot, Statements, Way};
+use crate::work::{Drain, Finish, Hot, Statements, Way};
+
+/// How long these loops take, which deliver the whole backlog together.
+async fn timed(loops: Vec<BoxFuture<'static, Result<u64>>>, drain: &Drain) -> Result<Duration> {
+    let started = Instant::now();
+    let mut running: JoinSet<_> = loops.into_iter().collect();
+    let mut delivered = 0;
+    while let Some(count) = running.join_next().await {
+        delivered += count??;
+    }
+    let took = started.elapsed();
+    ensure!(delivered == drain.rows, "{delivered} of {} rows were delivered", drain.rows);
+    Ok(took)
+}
+
+/// Waits until what marks events as done has marked all that were written.
+fn all_marked(marking: JoinHandle<Result<u64>>) -> Finish {
+    Box::new(move |written| {
+        let finished = async move {
+            let marked = marking.await??;
+            ensure!(marked == written, "{marked} of {written} events were marked");
+            Ok(())
+        };
+        Box::pin(finished)
+    })
+}
 
 /// What a transaction writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! By hand on mysql_async: lock in one text, write in the next, as one would.
 
 use std::fmt::Write;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use async_trait::async_trait;
@@ -10,7 +10,6 @@ use futures_util::future::BoxFuture;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row, Statement, TxOpts};
 use sendoff_engine::relay::ClaimMode;
-use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::Content;
@@ -78,15 +77,7 @@ pub(super) async fn drain(ground: &Ground, drain: &Drain) -> Result<Duration> {
             By::Outbox | By::Relay(ClaimMode::Held) => hand.held().boxed(),
         });
     }
-    let started = Instant::now();
-    let mut running: JoinSet<_> = loops.into_iter().collect();
-    let mut delivered = 0;
-    while let Some(count) = running.join_next().await {
-        delivered += count??;
-    }
-    let took = started.elapsed();
-    ensure!(delivered == drain.rows, "{delivered} of {} rows were delivered", drain.rows);
-    Ok(took)
+    super::timed(loops, drain).await
 }
 
 struct Hand {

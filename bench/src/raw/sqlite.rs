@@ -1,5 +1,6 @@
 //! By hand on rusqlite, with the statements of the store.
 
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -8,6 +9,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use sendoff_core::Timestamp;
 use sendoff_core::limits::BATCH_ROWS;
 use sendoff_engine::OutboxOptions;
+use sendoff_engine::store::frame::text;
 use tokio::sync::mpsc;
 use tokio::task::block_in_place;
 use uuid::Uuid;
@@ -20,10 +22,12 @@ use crate::work::{Drain, End, GRACE, Hot};
 
 const INSERT_BUSINESS: &str = include_str!("../../sql/sqlite/insert_business.sql");
 const INSERT: &str = include_str!("../../../crates/sendoff-sqlite/sql/insert.sql");
-const CLAIM: &str = include_str!("../../../crates/sendoff-sqlite/sql/claim.sql");
 const HOLD: &str = include_str!("../../../crates/sendoff-sqlite/sql/hold.sql");
 const DONE: &str = include_str!("../../../crates/sendoff-sqlite/sql/settle_done.sql");
 const DELETE: &str = include_str!("../../../crates/sendoff-sqlite/sql/settle_delete.sql");
+static CLAIM: LazyLock<String> = LazyLock::new(|| {
+    text(include_str!("../../../crates/sendoff-sqlite/sql/claim.sql"), &["claim"])
+});
 
 const OWNER: &str = "by hand";
 
@@ -130,15 +134,7 @@ pub(super) fn hot(ground: &Ground, clients: usize, trace: Trace) -> Result<Hot> 
         }
         anyhow::Ok(marked)
     });
-    let finish = move |written| {
-        let finished = async move {
-            let marked = marking.await??;
-            ensure!(marked == written, "{marked} of {written} events were marked");
-            Ok(())
-        };
-        Box::pin(finished) as _
-    };
-    Ok(Hot { writers, finish: Box::new(finish) })
+    Ok(Hot { writers, finish: super::all_marked(marking) })
 }
 
 /// One connection: SQLite has one writer, and the store one thread.
@@ -166,8 +162,8 @@ fn claim(conn: &mut Connection, batch: usize) -> Result<Vec<Held>> {
     let token = now.saturating_add(OutboxOptions::default().hold).as_micros();
     let now = now.as_micros();
     let found = tx
-        .prepare_cached(CLAIM)?
-        .query_map((now, now, OWNER, i64::try_from(batch)?, 0, 0), |row| {
+        .prepare_cached(&CLAIM)?
+        .query_map((now, now, 0, 0, i64::try_from(batch)?, OWNER), |row| {
             let (seq, id, payload) = (row.get(0)?, row.get(1)?, row.get::<_, Vec<u8>>(10)?);
             // The handler: it has seen the bytes.
             std::hint::black_box(payload);
@@ -177,7 +173,7 @@ fn claim(conn: &mut Connection, batch: usize) -> Result<Vec<Held>> {
     let mut hold = tx.prepare_cached(HOLD)?;
     let mut held = Vec::with_capacity(found.len());
     for (seq, id) in found {
-        hold.execute((seq, token, OWNER, 0))?;
+        hold.execute((seq, token, OWNER, 0, 0))?;
         held.push(Held { id, token, number: 0 });
     }
     drop(hold);

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use async_trait::async_trait;
 use clap::Args;
-use sendoff_core::journal::{Position, Recorded, Topic};
-use sendoff_engine::journal::publish::{PairOptions, Publisher, Publishing, Start, Stopped};
+use sendoff_core::journal::{Position, Topic};
+use sendoff_core::{Delivery, Sink, Stopped, Verdict};
+use sendoff_engine::journal::publish::{PairOptions, Publishing, Start};
 use sendoff_engine::journal::{Journal, TailOptions};
 use sendoff_postgres::PostgresJournal;
 use serde_json::json;
@@ -241,21 +242,20 @@ impl Target {
 }
 
 #[async_trait]
-impl Publisher for Target {
+impl Sink for Target {
     fn name(&self) -> &str {
         self.name
     }
 
-    async fn publish_batch(&self, facts: &[Arc<Recorded>]) -> Result<(), Stopped> {
-        for fact in facts {
-            let event = fact.event();
-            std::hint::black_box((event.event_type(), event.payload()));
+    async fn deliver(&self, deliveries: &[Delivery]) -> Vec<Verdict> {
+        for delivery in deliveries {
+            std::hint::black_box((delivery.event_type(), delivery.payload()));
         }
-        let more = facts.len() as u64;
+        let more = deliveries.len() as u64;
         if self.delivered.fetch_add(more, Ordering::Relaxed) + more >= self.wanted {
             self.full.notify_one();
         }
-        Ok(())
+        Stopped::verdicts(Ok(()), deliveries.len())
     }
 }
 

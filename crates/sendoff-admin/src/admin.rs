@@ -1,3 +1,6 @@
+//! Puts the routes together: who may ask, how long and how large a request may be, and serving
+//! them.
+
 use std::fmt;
 use std::future::Future;
 use std::io;

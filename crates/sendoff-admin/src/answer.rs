@@ -56,7 +56,7 @@ impl Pairs {
     }
 }
 
-/// How far behind a pair is.
+/// How far a pair lags.
 #[derive(Debug, Serialize)]
 pub(crate) struct PairLag {
     topic: String,
@@ -66,7 +66,7 @@ pub(crate) struct PairLag {
     lag: u64,
 }
 
-/// How far behind the pairs are.
+/// How far the pairs lag.
 #[derive(Debug, Serialize)]
 pub(crate) struct Lag {
     head: Position,
@@ -76,7 +76,7 @@ pub(crate) struct Lag {
 }
 
 impl Lag {
-    /// The first of those behind `after`; the longest lag is that of all.
+    /// The first of those after `after`; the longest lag is that of all.
     pub(crate) fn new(
         cursors: Vec<Cursor>,
         after: Option<&Last>,
@@ -85,7 +85,7 @@ impl Lag {
     ) -> Self {
         let lag = |cursor: &Cursor| head.since(cursor.position);
         let longest = cursors.iter().map(lag).max().unwrap_or(0);
-        let (cursors, next) = page(behind(cursors, after), limit);
+        let (cursors, next) = page(following(cursors, after), limit);
         let pair = |cursor: Cursor| PairLag {
             topic: cursor.pair.topic().to_owned(),
             publisher: cursor.pair.publisher().to_owned(),
@@ -97,8 +97,8 @@ impl Lag {
     }
 }
 
-/// Those behind the last one of the page before. They come in the order of their names.
-pub(crate) fn behind(mut cursors: Vec<Cursor>, after: Option<&Last>) -> Vec<Cursor> {
+/// Those after the last one of the page before. They come in the order of their names.
+pub(crate) fn following(mut cursors: Vec<Cursor>, after: Option<&Last>) -> Vec<Cursor> {
     cursors.sort_by(|one, other| one.pair.cmp(&other.pair));
     if let Some(last) = after.map(Last::pair) {
         cursors.retain(|cursor| cursor.pair > last);
@@ -120,13 +120,13 @@ pub(crate) struct Changed {
     pub(crate) now: Pairs,
 }
 
-/// A change of facts that are set aside.
+/// A change of facts that are parked.
 #[derive(Debug, Serialize)]
 pub(crate) struct ChangedFacts {
     pub(crate) changed: u64,
 }
 
-/// A fact that is set aside.
+/// A fact that is parked.
 #[derive(Debug, Serialize)]
 pub(crate) struct ParkedFact {
     topic: String,
@@ -138,7 +138,7 @@ pub(crate) struct ParkedFact {
     error: Option<String>,
 }
 
-/// Facts that are set aside.
+/// Facts that are parked.
 #[derive(Debug, Serialize)]
 pub(crate) struct ParkedFacts {
     parked: Vec<ParkedFact>,

@@ -2,9 +2,10 @@
 
 use async_trait::async_trait;
 use sendoff_core::journal::Position;
-use sendoff_core::journal::publish::PairId;
 use sendoff_engine::journal::Journal;
-use sendoff_engine::journal::publish::{Cursor, Parked, ParkedChange, PublishStore, To, Which};
+use sendoff_engine::journal::publish::{
+    ChangeParked, Cursor, Parked, ParkedChange, ParkedPage, PublishStore, To, Which,
+};
 use sendoff_engine::store::StoreError;
 
 /// What the routes ask for. Behind it routes are compiled once, and a program may serve any store.
@@ -16,21 +17,11 @@ pub(crate) trait Desk: Send + Sync + 'static {
     /// Answers how many pairs were meant.
     async fn operate(&self, which: &Which, operation: Operation) -> Result<u64, StoreError>;
 
-    /// What is set aside.
-    async fn parked(
-        &self,
-        which: &Which,
-        after: Option<(&PairId, Position)>,
-        limit: usize,
-    ) -> Result<Vec<Parked>, StoreError>;
+    /// What is parked.
+    async fn parked(&self, page: ParkedPage<'_>) -> Result<Vec<Parked>, StoreError>;
 
     /// Answers how many facts were meant.
-    async fn change_parked(
-        &self,
-        which: &Which,
-        position: Option<Position>,
-        change: ParkedChange,
-    ) -> Result<u64, StoreError>;
+    async fn change_parked(&self, change: ChangeParked<'_>) -> Result<u64, StoreError>;
 }
 
 /// What is done to pairs.
@@ -59,21 +50,12 @@ impl<S: PublishStore> Desk for Journal<S> {
         }
     }
 
-    async fn parked(
-        &self,
-        which: &Which,
-        after: Option<(&PairId, Position)>,
-        limit: usize,
-    ) -> Result<Vec<Parked>, StoreError> {
-        self.publishers().parked(which, after, limit).await
+    async fn parked(&self, page: ParkedPage<'_>) -> Result<Vec<Parked>, StoreError> {
+        self.publishers().parked(page.which, page.after, page.limit).await
     }
 
-    async fn change_parked(
-        &self,
-        which: &Which,
-        position: Option<Position>,
-        change: ParkedChange,
-    ) -> Result<u64, StoreError> {
+    async fn change_parked(&self, change: ChangeParked<'_>) -> Result<u64, StoreError> {
+        let ChangeParked { which, position, change } = change;
         let publishers = self.publishers();
         match change {
             ParkedChange::Retry => publishers.retry_parked(which, position).await,

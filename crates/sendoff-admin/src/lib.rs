@@ -1,5 +1,5 @@
 //! The publishers of a journal, over HTTP: listed, seen, paused, resumed, reset and put back, and what
-//! they set aside tried again or discarded. A router of axum's, for a service of yours or by itself.
+//! they parked tried again or discarded. A router of axum's, for a service of yours or by itself.
 //!
 //! ```
 //! use sendoff_admin::{Admin, Bearer};
@@ -35,13 +35,13 @@
 //! | under `/api/outbox` | |
 //! |---|---|
 //! | `GET /publishers` | all pairs of topic and publisher; `?publisher=`, `?topic=` |
-//! | `GET /publishers/lag` | how far each is behind, and the longest lag of all |
+//! | `GET /publishers/lag` | how far each lags, and the longest lag of all |
 //! | `GET /publishers/{name}` | where a publisher is, in each of its topics |
 //! | `POST /publishers/{name}/pause` | it stops after the batch it is at |
 //! | `POST /publishers/{name}/resume` | it goes on where it was |
 //! | `POST /publishers/{name}/reset` | the same for one that has failed; its errors are forgotten |
 //! | `POST /publishers/{name}/rewind` | `{"position": 7}` or `{"time": "2026-01-31T12:00:00Z"}` |
-//! | `GET /publishers/{name}/parked` | what it has set aside |
+//! | `GET /publishers/{name}/parked` | what it has parked |
 //! | `POST /publishers/{name}/parked/retry` | is tried again now; `?position=` or `?all=true` |
 //! | `POST /publishers/{name}/parked/discard` | will not be published; `?position=` or `?all=true` |
 //! | `GET /openapi.json` | all of this as an OpenAPI 3.1 document |

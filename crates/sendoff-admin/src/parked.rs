@@ -1,9 +1,9 @@
-//! Facts that a publisher has set aside.
+//! Facts that a publisher has parked.
 
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use sendoff_core::journal::Position;
-use sendoff_engine::journal::publish::{ParkedChange, Which};
+use sendoff_engine::journal::publish::{ChangeParked, ParkedChange, ParkedPage, Which};
 use serde::Deserialize;
 use tracing::info;
 
@@ -33,7 +33,7 @@ pub(crate) async fn list(
     let which = which(asked.topic, Some(name))?;
     let last = after.map(|last| (last.pair(), last.position()));
     let after = last.as_ref().map(|(pair, position)| (pair, *position));
-    let parked = desk.parked(&which, after, limit + 1).await?;
+    let parked = desk.parked(ParkedPage { which: &which, after, limit: limit + 1 }).await?;
     if parked.is_empty() {
         must_be_known(&*desk, &which).await?;
     }
@@ -67,11 +67,13 @@ async fn change(
         return Err(Problem::bad("say either position=N or all=true"));
     }
     let which = which(asked.topic, Some(name))?;
-    let changed = desk.change_parked(&which, asked.position, change).await?;
+    let changed = desk
+        .change_parked(ChangeParked { which: &which, position: asked.position, change })
+        .await?;
     if changed == 0 {
         must_be_known(desk, &which).await?;
         if let Some(position) = asked.position {
-            let detail = format!("no fact at position {position} is set aside");
+            let detail = format!("no fact at position {position} is parked");
             return Err(Problem::new(Kind::NotParked, detail));
         }
     }
@@ -80,7 +82,7 @@ async fn change(
         topic = which.topic,
         ?change,
         facts = changed,
-        "an operator changed what is set aside"
+        "an operator changed what is parked"
     );
     Ok(Json(ChangedFacts { changed }))
 }

@@ -63,7 +63,7 @@ impl Kind {
             Self::NoSuchPublisher => {
                 (StatusCode::NOT_FOUND, "no-such-publisher", "there is no such publisher")
             }
-            Self::NotParked => (StatusCode::NOT_FOUND, "not-parked", "nothing is set aside there"),
+            Self::NotParked => (StatusCode::NOT_FOUND, "not-parked", "nothing is parked there"),
             Self::WrongMethod => {
                 (StatusCode::METHOD_NOT_ALLOWED, "wrong-method", "not with this method")
             }
@@ -75,7 +75,7 @@ impl Kind {
             Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, "busy", "too many requests at once"),
             Self::Late => (StatusCode::SERVICE_UNAVAILABLE, "late", "it took too long"),
             Self::Unavailable => {
-                (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "the database is away")
+                (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "the database is unavailable")
             }
             Self::Refused => (StatusCode::INTERNAL_SERVER_ERROR, "refused", "the database refused"),
         }

@@ -12,7 +12,7 @@ use sendoff_engine::journal::publish::{To, Which};
 use serde::Deserialize;
 use tracing::info;
 
-use crate::answer::{Changed, Lag, Pairs, behind};
+use crate::answer::{Changed, Lag, Pairs, following};
 use crate::desk::{Desk, Operation};
 use crate::page::{Last, PAGE_MAX, limit};
 use crate::problem::{Kind, Problem};
@@ -60,7 +60,7 @@ pub(crate) async fn list(State(desk): Office, asked: Asked<List>) -> Result<Json
     let (limit, after) = (limit(asked.limit)?, Last::read(asked.after.as_deref())?);
     let which = which(asked.topic, asked.publisher)?;
     let (cursors, head) = desk.standing(&which).await?;
-    Ok(Json(Pairs::new(behind(cursors, after.as_ref()), head, limit)))
+    Ok(Json(Pairs::new(following(cursors, after.as_ref()), head, limit)))
 }
 
 pub(crate) async fn lag(State(desk): Office, asked: Asked<List>) -> Result<Json<Lag>, Problem> {
@@ -83,7 +83,7 @@ pub(crate) async fn status(
     if cursors.is_empty() {
         return Err(unknown(&*desk, &which).await);
     }
-    Ok(Json(Pairs::new(behind(cursors, after.as_ref()), head, limit)))
+    Ok(Json(Pairs::new(following(cursors, after.as_ref()), head, limit)))
 }
 
 pub(crate) async fn pause(
@@ -156,7 +156,7 @@ async fn change(
         pairs = changed,
         "an operator changed publishers"
     );
-    let now = Pairs::new(behind(cursors, None), head, PAGE_MAX);
+    let now = Pairs::new(following(cursors, None), head, PAGE_MAX);
     Ok(Json(Changed { changed, now }))
 }
 

@@ -103,9 +103,9 @@ async fn work(
     cancel: &CancellationToken,
 ) -> (Cleaned, Option<anyhow::Error>) {
     if !once {
-        return (maintainer.run(cancel).await, None);
+        return (maintainer.run(cancel.cancelled()).await, None);
     }
-    match maintainer.run_once_until(cancel).await {
+    match maintainer.run_once_until(cancel.cancelled()).await {
         Ok(cleaned) => (cleaned, None),
         Err(error) => (error.so_far, Some(error.into())),
     }

@@ -1,3 +1,5 @@
+//! The commands of the program and what is common to all of them.
+
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::{cleanup, consume_one, demo, doctor, journal, migrate, partitions};

@@ -32,7 +32,7 @@ pub(crate) struct Options {
     /// How long an append may be open
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
     open: Duration,
-    /// How many positions a pair may be behind
+    /// How many positions a pair may lag
     #[arg(long, value_name = "POSITIONS", default_value_t = Tolerance::default().lag)]
     lag: u64,
     /// Show what open transactions were last told to do. The text may hold values

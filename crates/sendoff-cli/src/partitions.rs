@@ -48,7 +48,7 @@ pub(crate) struct Options {
     /// Rows of the tail that may move into a new partition, while writers wait
     #[arg(long, value_name = "ROWS", default_value_t = PartitionOptions::default().most_moved)]
     limit: usize,
-    /// How long a change waits for its lock, and writers behind it
+    /// How long a change waits for its lock; writers wait for as long
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "500ms")]
     lock_wait: Duration,
     /// End after one pass

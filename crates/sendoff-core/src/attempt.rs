@@ -80,11 +80,13 @@ pub fn after_failure(
     }
 }
 
-/// What to do with an event no listener is registered for.
+/// What to do with an event no handler is registered for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case", deny_unknown_fields))]
 pub enum Unroutable {
-    /// Dead at once: the library's default, since its listeners are known when it starts.
+    /// Dead at once: the library's default, since its handlers are known when it starts.
     #[default]
     Dead,
     /// Like a failed attempt, with the retry policy's delay.
@@ -93,13 +95,15 @@ pub enum Unroutable {
     /// must not kill a type that only the new one knows.
     Defer {
         /// How long to put it off each time.
+        #[cfg_attr(feature = "serde", serde(with = "crate::duration"))]
         delay: Duration,
         /// The age after which it is dead.
+        #[cfg_attr(feature = "serde", serde(with = "crate::duration"))]
         at_most: Duration,
     },
 }
 
-/// The class of failure it is when nobody listens. `age` is by the database's clock.
+/// The class of failure it is when there is no handler. `age` is by the database's clock.
 pub fn after_unroutable(unroutable: Unroutable, age: Duration) -> FailureClass {
     match unroutable {
         Unroutable::Retry => FailureClass::Retry,

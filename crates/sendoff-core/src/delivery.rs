@@ -1,9 +1,13 @@
+//! An event as a handler or another sink receives it, with where it comes from.
+
 use std::ops::Deref;
+use std::sync::Arc;
 
 use crate::event::Event;
+use crate::journal::{Position, Recorded};
 use crate::timestamp::Timestamp;
 
-/// The way an event came to its handler.
+/// The way an event of an outbox came to its handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Lane {
     /// From memory, right after its commit.
@@ -12,17 +16,59 @@ pub enum Lane {
     Cold,
 }
 
+/// Where a delivered event comes from.
+#[derive(Debug, Clone)]
+pub enum Origin {
+    /// A row of an outbox, and the way it came.
+    Row(Lane),
+    /// A fact of a journal, with its position, its tags, and what caused it.
+    Fact(Arc<Recorded>),
+}
+
 /// One delivery of an event, as a handler sees it. Cheap to clone; dereferences to the event.
 #[derive(Debug, Clone)]
 pub struct Delivery {
     /// The event.
     pub event: Event,
-    /// When its row was created, by the database's clock.
+    /// When it was written, by the database's clock.
     pub created_at: Timestamp,
     /// The number of this attempt, from 1.
     pub attempt: u32,
-    /// The way it came.
-    pub lane: Lane,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+impl Delivery {
+    /// A delivery of a fact.
+    pub fn of_fact(fact: &Arc<Recorded>, attempt: u32) -> Self {
+        Self {
+            event: fact.event().clone(),
+            created_at: fact.recorded_at,
+            attempt,
+            origin: Origin::Fact(Arc::clone(fact)),
+        }
+    }
+
+    /// The way it came, where it is of an outbox.
+    pub fn lane(&self) -> Option<Lane> {
+        match self.origin {
+            Origin::Row(lane) => Some(lane),
+            Origin::Fact(_) => None,
+        }
+    }
+
+    /// Its position, where it is of a journal.
+    pub fn position(&self) -> Option<Position> {
+        self.fact().map(|fact| fact.position)
+    }
+
+    /// The fact that it is of, where it is of a journal.
+    pub fn fact(&self) -> Option<&Arc<Recorded>> {
+        match &self.origin {
+            Origin::Row(_) => None,
+            Origin::Fact(fact) => Some(fact),
+        }
+    }
 }
 
 impl Deref for Delivery {

@@ -1,13 +1,18 @@
+//! Failures of a delivery and what each class of them leads to.
+
 use std::fmt;
 use std::time::Duration;
+
+use crate::event::UnreadableJson;
 
 /// Any error, as handlers and drivers give it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a delivery did not succeed, and what should follow.
 ///
-/// Every error converts into one that is retried, so `?` works in a handler; the constructors say
-/// more where the handler knows more.
+/// Every error converts into one that is retried, so `?` works in a handler; only a payload that
+/// cannot be read ([`UnreadableJson`]) is dead at once. The constructors say more where the handler
+/// knows more.
 ///
 /// ```
 /// use sendoff_core::Failure;
@@ -56,12 +61,12 @@ impl Failure {
         Self { class: FailureClass::RetryAfter { delay }, error: error.into() }
     }
 
-    /// The target is down: try again after `delay`, without using up an attempt.
+    /// The target is unavailable: try again after `delay`, without using up an attempt.
     pub fn unavailable(delay: Duration, error: impl Into<BoxError>) -> Self {
         Self { class: FailureClass::Unavailable { delay }, error: error.into() }
     }
 
-    /// Give up now: no retry can help.
+    /// Never try again: no retry can help.
     pub fn dead(error: impl Into<BoxError>) -> Self {
         Self { class: FailureClass::Dead, error: error.into() }
     }
@@ -105,7 +110,9 @@ pub fn report(error: &(dyn std::error::Error + 'static)) -> String {
 // Not an `Error` itself, so that this conversion can exist.
 impl<E: Into<BoxError>> From<E> for Failure {
     fn from(error: E) -> Self {
-        Self::retry(error)
+        let error = error.into();
+        // No later attempt will read what this one could not.
+        if error.is::<UnreadableJson>() { Self::dead(error) } else { Self::retry(error) }
     }
 }
 

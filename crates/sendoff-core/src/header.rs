@@ -1,3 +1,5 @@
+//! Headers of an event, with their limits.
+
 use std::collections::BTreeMap;
 use std::fmt;
 

@@ -1,3 +1,5 @@
+//! Ids of events: UUIDv7 made in strictly rising order, read as UUID or ULID.
+
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{LazyLock, Mutex, PoisonError};

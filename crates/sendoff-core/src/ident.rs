@@ -1,3 +1,5 @@
+//! Names that may be written into SQL text, and the only way to make one.
+
 use std::fmt;
 use std::str::FromStr;
 

@@ -1,3 +1,5 @@
+//! Reasons for which an event is refused before any SQL is sent.
+
 use std::time::Duration;
 
 /// Why an event was refused. Nothing was stored.

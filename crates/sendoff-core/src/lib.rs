@@ -8,6 +8,8 @@
 
 mod attempt;
 mod delivery;
+#[cfg(feature = "serde")]
+pub mod duration;
 mod event;
 mod failure;
 mod header;
@@ -21,11 +23,13 @@ mod name;
 pub mod partition;
 mod retry;
 mod shard;
+mod sink;
 mod status;
 mod timestamp;
 
+pub use async_trait::async_trait;
 pub use attempt::{Attempt, Next, Unroutable, after_failure, after_unroutable};
-pub use delivery::{Delivery, Lane};
+pub use delivery::{Delivery, Lane, Origin};
 pub use event::{
     Event, EventBuilder, IntoEvent, StoredEvent, TypedEvent, Undecodable, UnreadableJson,
     Validation,
@@ -39,5 +43,6 @@ pub use invalid::InvalidEvent;
 pub use name::{AggregateType, EventType, GLOBAL_AGGREGATE};
 pub use retry::{Exponential, Jitter, Linear, RetryPolicy};
 pub use shard::{SHARDS, shard_of};
+pub use sink::{Sink, Stopped, Verdict};
 pub use status::{Status, UnknownStatus};
 pub use timestamp::{InvalidTimestamp, Timestamp};

@@ -1,3 +1,5 @@
+//! Names of event types and aggregate types, as text or as enums.
+
 use crate::invalid::InvalidEvent;
 
 /// The aggregate type of an event that names none.
@@ -5,8 +7,8 @@ pub const GLOBAL_AGGREGATE: &str = "__GLOBAL__";
 
 /// What kind of event it is: an enum with `#[derive(EventType)]`, or any string.
 ///
-/// The name is what is stored and what listeners are found by, so an event written with an enum
-/// reaches a listener registered with that enum, or with the same text.
+/// The name is what is stored and what handlers are found by, so an event written with an enum
+/// reaches a handler registered with that enum, or with the same text.
 pub trait EventType {
     /// The stored name.
     fn name(&self) -> &str;

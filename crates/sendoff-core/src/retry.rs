@@ -1,3 +1,5 @@
+//! Policies that say how long to wait between attempts.
+
 use std::fmt;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! The four states of a row, with the numbers they are stored as.
+
 /// Where an event stands. The numbers are the stored ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(i16)]
@@ -8,7 +10,7 @@ pub enum Status {
     Done = 1,
     /// Tried and failed; it will be tried again.
     Retry = 2,
-    /// Given up: it used its attempts, or cannot be delivered at all.
+    /// No more attempts: it used them, or cannot be delivered at all.
     Dead = 3,
 }
 

@@ -1,3 +1,5 @@
+//! Times in whole microseconds, which every supported database keeps without rounding.
+
 use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

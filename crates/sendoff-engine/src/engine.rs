@@ -1,29 +1,33 @@
 //! Puts the stages together, and takes them apart in the right order.
 
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sendoff_core::RetryPolicy;
+use sendoff_core::{RetryPolicy, Sink};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::dispatch::{Interceptor, Listeners, Restarts, Slots, Watch, Worker, supervise};
-use crate::handover::{Alarm, Bound, Confirmer, Drops, Handover, Holds, LaneDepths, Lanes, Poller};
+use crate::dispatch::{FollowUp, Handlers, Restarts, Watch, Worker, supervise};
 use crate::lock::lock;
-use crate::operate::{Lag, Metrics, Shielded, Upkeep};
+use crate::operate::{Lag, Metrics, Observer, Upkeep};
 use crate::options::OutboxOptions;
 use crate::settle::{Pace, Refusals, SettleWriter, completions};
+use crate::sink::{Door, Interceptors, shielded, shielded_policy};
+use crate::source::{
+    Alarm, Bound, Capacity, Confirmer, Demand, Drops, Handover, Holds, LaneDepths, Lanes, Poller,
+};
 use crate::store::{OutboxStore, StoreError};
 
 /// What an engine is made of.
 pub(crate) struct Parts {
     pub(crate) store: Arc<dyn OutboxStore>,
     pub(crate) options: Arc<OutboxOptions>,
-    pub(crate) listeners: Arc<Listeners>,
-    pub(crate) interceptors: Arc<[Box<dyn Interceptor>]>,
+    pub(crate) handlers: Arc<Handlers>,
+    pub(crate) interceptors: Interceptors,
     pub(crate) metrics: Arc<dyn Metrics>,
     pub(crate) retry: Arc<dyn RetryPolicy>,
     pub(crate) random: Arc<Mutex<fastrand::Rng>>,
@@ -67,7 +71,7 @@ pub struct Closed {
     pub unsettled: bool,
 }
 
-/// What closing waits for the last statements beyond the drain. A database that is away for longer
+/// What closing waits for the last statements beyond the drain. A database that is unavailable for longer
 /// than this will be found with holds that run out by themselves.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
@@ -76,17 +80,23 @@ const ABORT: Duration = Duration::from_secs(1);
 
 impl Engine {
     pub(crate) fn start(parts: Parts, runtime: &Handle) -> Self {
-        let Parts { store, options, listeners, interceptors, metrics, retry, random, owner } =
-            parts;
+        let Parts { store, options, handlers, interceptors, metrics, retry, random, owner } = parts;
+        let observer = Observer::new(metrics);
         let shortest_hold = options.shortest_hold();
         let hot = Bound { count: options.hot_capacity, bytes: options.hot_bytes };
         let cold = Bound { count: options.cold_capacity, bytes: options.cold_bytes };
+        let capacity = Capacity { workers: options.workers, hot, cold };
+        let demands: Vec<_> = handlers.sinks().map(demand).collect();
+        if options.workers == 1 && demands.len() > 1 {
+            info!("one worker for several handlers: while one of them runs, the others wait");
+        }
         let handover = Arc::new(Handover {
-            lanes: Lanes::new(hot, cold),
+            lanes: Lanes::new(capacity, &demands),
             holds: Arc::new(Holds::new(shortest_hold / 2, options.in_flight_ttl)),
+            handlers: handlers.clone(),
             alarm: Alarm::new(options.poll_interval),
             confirmer: Confirmer::new(hot),
-            metrics: Arc::new(Shielded(metrics)),
+            observer: observer.clone(),
             drops: Drops::default(),
             store: store.clone(),
         });
@@ -100,8 +110,8 @@ impl Engine {
             statement_limit: options.statement_limit(),
             refusals: Refusals {
                 patience: options.hold,
-                delay: options.retry_max,
-                max_attempts: options.max_attempts,
+                delay: options.retry.max,
+                max_attempts: options.retry.max_attempts,
             },
         };
         let writer = SettleWriter::new(store.clone(), handover.clone(), completed, pace);
@@ -111,22 +121,26 @@ impl Engine {
             writer.lock().await.run().await;
         });
 
-        let slots = Arc::new(Slots::new(options.workers));
         let mut workers = JoinSet::new();
         let worker = Worker {
             handover: handover.clone(),
-            listeners,
-            interceptors,
-            retry,
+            handlers,
+            door: Door {
+                interceptors,
+                limit: options.handler.timeout,
+                unhealthy_for: options.poll_interval,
+                observer: observer.clone(),
+            },
+            follow_up: FollowUp {
+                retry: shielded_policy(retry, options.retry.max),
+                max_attempts: options.retry.max_attempts,
+                unroutable: options.handler.unroutable,
+                random,
+            },
             completions: completions.clone(),
-            options: options.clone(),
-            random,
-            slots: slots.clone(),
-            number: 0,
         };
-        for number in 0..options.workers {
-            let worker = Worker { number, ..worker.clone() };
-            stages.spawn(&mut workers, "worker", worker, Worker::run);
+        for _ in 0..options.workers {
+            stages.spawn(&mut workers, "worker", worker.clone(), Worker::run);
         }
 
         let mut polling = JoinSet::new();
@@ -137,7 +151,9 @@ impl Engine {
             options: options.clone(),
             owner,
             asking: Arc::new(Poller::asking(&options, store.clone())),
+            slow_asking: Arc::new(Poller::asking(&options, store.clone())),
             suspecting: Arc::default(),
+            busy_turns: Arc::new(Mutex::new(Poller::busy_turns(&options))),
             stop: stop.clone(),
         };
         if options.poller_enabled {
@@ -152,9 +168,9 @@ impl Engine {
         });
 
         let mut helpers = JoinSet::new();
-        let watch = Watch { handover: handover.clone(), slots, limit: options.start_within };
+        let watch = Watch { handover: handover.clone(), limit: options.handler.start_within };
         stages.spawn(&mut helpers, "watch", watch, Watch::run);
-        if handover.metrics.enabled() {
+        if observer.is_on() {
             let lag = Lag {
                 store: store.clone(),
                 handover: handover.clone(),
@@ -218,7 +234,7 @@ impl Engine {
 
     /// Every step of it can be made again: a caller who stops waiting leaves the rest to the next one.
     async fn wind_up(&self, running: &mut Running) -> Closed {
-        let limit = Instant::now() + self.options.drain_timeout;
+        let limit = Instant::now() + self.options.node.drain_timeout;
         let drained = *running.drained.get_or_insert(limit);
 
         cut_off(&mut running.helpers).await;
@@ -233,7 +249,7 @@ impl Engine {
         for tasks in [&mut running.polling, &mut running.confirming, &mut running.workers] {
             cut_off(tasks).await;
         }
-        // With the last sender gone the writer settles what it has and gives up the rest.
+        // With the last sender gone the writer settles what it has and releases the rest.
         drop(lock(&self.poller).take());
         let last_words = drained.max(Instant::now()) + LAST_WORDS;
         let settled = timeout_at(last_words, ended(&mut running.settling)).await;
@@ -280,4 +296,11 @@ async fn cut_off(tasks: &mut JoinSet<()>) {
 
 async fn ended(tasks: &mut JoinSet<()>) {
     while tasks.join_next().await.is_some() {}
+}
+
+/// What a sink asks for, once: it is code of others.
+fn demand(sink: &dyn Sink) -> Demand {
+    let runs = shielded(|| sink.runs_at_most()).unwrap_or_default();
+    let batch = shielded(|| sink.batch_size()).unwrap_or(1);
+    Demand { runs: runs.map(NonZeroUsize::get), batch }
 }

@@ -1,8 +1,8 @@
 //! Moves events from a committed transaction to their handlers.
 //!
 //! Promise: a handler runs only for a row this process holds, and a row is settled only by who holds
-//! it. The folders are the way of an event: [`capture`], `handover`, `dispatch`, `settle`,
-//! `operate`; [`store`] is what they ask of a database.
+//! it. The folders are the way of an event: [`capture`], `source`, `dispatch`, [`sink`],
+//! `settle`, `operate`; [`store`] is what they ask of a database.
 //!
 //! Not here: SQL (see the store crates), pure decisions (see `sendoff-core`).
 
@@ -11,7 +11,7 @@ pub mod capture;
 mod clock;
 mod dispatch;
 mod engine;
-mod handover;
+
 pub mod journal;
 mod lock;
 pub mod memory;
@@ -21,21 +21,27 @@ mod outbox;
 mod owner;
 pub mod relay;
 mod settle;
+pub mod sink;
+mod source;
 pub mod store;
+mod told;
 mod until;
 mod weight;
 
 pub use clock::{Clock, SystemClock, TokioClock};
-pub use dispatch::{
-    After, AnyHandler, Before, Blocking, DuplicateListener, Handler, HandlerResult, Interceptor,
-    Listeners, NoListener, blocking,
-};
+pub use dispatch::{DuplicateHandler, Handlers, NoHandler};
 pub use engine::Closed;
-pub use handover::LaneDepths;
+#[cfg(feature = "prometheus")]
+pub use operate::PrometheusMetrics;
 pub use operate::{
-    Cleaned, CleanupError, CleanupMaintainer, CleanupOptions, CounterValues, Counters, Maintained,
-    Metrics, NoMetrics, PartitionError, PartitionMaintainer, PartitionOptions, PartitionReport,
-    Skipped, WhySkipped,
+    Cleaned, CleanupError, CleanupMaintainer, CleanupOptions, CountedPair, CountedRun,
+    CounterValues, Counters, HandlerRun, Maintained, Metrics, NoMetrics, PartitionError,
+    PartitionMaintainer, PartitionOptions, PartitionReport, RunOutcome, Skipped, WhySkipped,
 };
-pub use options::{OptionsError, OutboxOptions};
+pub use options::{HandlerOptions, NodeOptions, OptionsError, OutboxOptions, RetryOptions};
 pub use outbox::{Outbox, OutboxBuilder, StartError};
+pub use sink::{
+    After, AnyHandler, AtMost, Before, Blocking, EventHandler, Handler, HandlerResult, Interceptor,
+    at_most, blocking,
+};
+pub use source::LaneDepths;

@@ -1,18 +1,22 @@
+//! The handle that an application keeps of its outbox, and the builder that starts it.
+
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use sendoff_core::{
-    AggregateType, EventId, EventType, Exponential, GLOBAL_AGGREGATE, IntoEvent, RetryPolicy,
-    TypedEvent, limits,
+    AggregateType, EventId, EventType, GLOBAL_AGGREGATE, IntoEvent, RetryPolicy, Sink, TypedEvent,
+    limits,
 };
+use serde::de::DeserializeOwned;
 
 use crate::capture::{Staged, WriteError, Writer, ring_for_delayed};
-use crate::dispatch::{DuplicateListener, Handler, Interceptor, Listeners};
+use crate::dispatch::{DuplicateHandler, Handlers};
 use crate::engine::{Closed, Engine, Parts};
-use crate::handover::{LaneDepths, Stamp};
 use crate::operate::{Metrics, NoMetrics};
 use crate::options::{OptionsError, OutboxOptions};
 use crate::owner::owner;
+use crate::sink::{EventHandler, Handler, Interceptor, Interceptors, Typed};
+use crate::source::{LaneDepths, Stamp};
 use crate::store::{Born, NewRow, OutboxStore, StoreError};
 
 /// The handle an application keeps: writes events, and owns what delivers them. Cheap to clone.
@@ -49,7 +53,7 @@ impl<S: OutboxStore> Outbox<S> {
         let writer = Writer {
             validation: options.validation,
             handover: None,
-            owner: owner(options.owner.as_deref(), 0),
+            owner: owner(options.node.name.as_deref(), 0),
             hot_grace: options.hot_grace,
         };
         Self(Arc::new(Inner { store: Arc::new(store), writer, engine: None }))
@@ -83,7 +87,7 @@ impl<S> Outbox<S> {
     }
 
     /// Stops in order: takes nothing new, lets the lanes drain for the configured time, writes every
-    /// settlement, and gives up what is left so that others can claim it at once.
+    /// settlement, and releases what is left so that others can claim it at once.
     ///
     /// Dropped half-way, nothing is taken any more, and what is left to do waits for the next call,
     /// which goes on from there. A call after the last one hears what that one did.
@@ -141,8 +145,8 @@ impl<S> fmt::Debug for Outbox<S> {
 pub struct OutboxBuilder<S> {
     store: Arc<S>,
     options: OutboxOptions,
-    listeners: Listeners,
-    duplicate: Option<DuplicateListener>,
+    handlers: Handlers,
+    duplicate: Option<DuplicateHandler>,
     interceptors: Vec<Box<dyn Interceptor>>,
     metrics: Arc<dyn Metrics>,
     retry: Option<Arc<dyn RetryPolicy>>,
@@ -154,7 +158,7 @@ impl<S: OutboxStore> OutboxBuilder<S> {
         Self {
             store: Arc::new(store),
             options: OutboxOptions::default(),
-            listeners: Listeners::new(),
+            handlers: Handlers::new(),
             duplicate: None,
             interceptors: Vec::new(),
             metrics: Arc::new(NoMetrics),
@@ -174,8 +178,18 @@ impl<S: OutboxStore> OutboxBuilder<S> {
         self.on_aggregate(GLOBAL_AGGREGATE, event_type, handler)
     }
 
-    /// Registers the handler for a struct with `#[derive(Event)]`, whatever aggregate it names.
-    pub fn on_event<E: TypedEvent>(self, handler: impl Handler) -> Self {
+    /// Registers the handler for a struct with `#[derive(Event)]`, whatever aggregate it names: an async
+    /// function of the struct and its [`Delivery`](sendoff_core::Delivery). What cannot be read as one is
+    /// dead at once.
+    pub fn on_event<E>(self, handler: impl EventHandler<E>) -> Self
+    where
+        E: TypedEvent + DeserializeOwned + Send + 'static,
+    {
+        self.on_raw::<E>(Typed::new(handler))
+    }
+
+    /// Like [`on_event`](Self::on_event), for a handler that reads the payload itself.
+    pub fn on_raw<E: TypedEvent>(self, handler: impl Handler) -> Self {
         self.on_aggregate(E::AGGREGATE_TYPE, E::EVENT_TYPE, handler)
     }
 
@@ -186,7 +200,27 @@ impl<S: OutboxStore> OutboxBuilder<S> {
         event_type: impl EventType,
         handler: impl Handler,
     ) -> Self {
-        let registered = self.listeners.on_aggregate(aggregate_type, event_type, handler);
+        let registered = self.handlers.on_aggregate(aggregate_type, event_type, handler);
+        if let Err(duplicate) = registered {
+            self.duplicate.get_or_insert(duplicate);
+        }
+        self
+    }
+
+    /// Registers the sink for events of this type without an aggregate. It gets what waits for it, as
+    /// much as it takes at once; what it did not try after a failure it gets again at once, uncounted.
+    pub fn on_sink(self, event_type: impl EventType, sink: impl Sink) -> Self {
+        self.on_aggregate_sink(GLOBAL_AGGREGATE, event_type, sink)
+    }
+
+    /// Registers the sink for events of this type about this kind of aggregate.
+    pub fn on_aggregate_sink(
+        mut self,
+        aggregate_type: impl AggregateType,
+        event_type: impl EventType,
+        sink: impl Sink,
+    ) -> Self {
+        let registered = self.handlers.on_aggregate_sink(aggregate_type, event_type, sink);
         if let Err(duplicate) = registered {
             self.duplicate.get_or_insert(duplicate);
         }
@@ -206,7 +240,7 @@ impl<S: OutboxStore> OutboxBuilder<S> {
     }
 
     /// Waits between attempts as `policy` says; the default doubles from
-    /// [`retry_base`](OutboxOptions::retry_base) to [`retry_max`](OutboxOptions::retry_max).
+    /// [`base`](crate::RetryOptions::base) to [`max`](crate::RetryOptions::max).
     pub fn retry(mut self, policy: impl RetryPolicy + 'static) -> Self {
         self.retry = Some(Arc::new(policy));
         self
@@ -219,24 +253,22 @@ impl<S: OutboxStore> OutboxBuilder<S> {
     }
 
     /// Checks everything and starts workers, poller and settlement on the current tokio runtime.
-    pub fn start(self) -> Result<Outbox<S>, StartError> {
+    pub async fn start(self) -> Result<Outbox<S>, StartError> {
         if let Some(duplicate) = self.duplicate {
             return Err(duplicate.into());
         }
         self.options.validate()?;
         let mut random = self.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
-        let owner = owner(self.options.owner.as_deref(), random.u64(..));
-        let retry = self.retry.unwrap_or_else(|| {
-            Arc::new(Exponential { base: self.options.retry_base, max: self.options.retry_max })
-        });
+        let owner = owner(self.options.node.name.as_deref(), random.u64(..));
+        let retry = self.retry.unwrap_or_else(|| Arc::new(self.options.retry));
         let runtime = tokio::runtime::Handle::try_current().map_err(StartError::NoRuntime)?;
         let (validation, hot_grace) = (self.options.validation, self.options.hot_grace);
         let engine = Engine::start(
             Parts {
                 store: self.store.clone(),
                 options: Arc::new(self.options),
-                listeners: Arc::new(self.listeners),
-                interceptors: self.interceptors.into(),
+                handlers: Arc::new(self.handlers),
+                interceptors: Interceptors::of(self.interceptors),
                 metrics: self.metrics,
                 retry,
                 random: Arc::new(Mutex::new(random)),
@@ -263,9 +295,9 @@ pub enum StartError {
     /// A parameter is out of range.
     #[error(transparent)]
     Options(#[from] OptionsError),
-    /// Two listeners for one pair.
+    /// Two handlers for one pair.
     #[error(transparent)]
-    Listener(#[from] DuplicateListener),
+    DuplicateHandler(#[from] DuplicateHandler),
     /// Delivery needs a runtime.
     #[error("an outbox that delivers is started inside a tokio runtime")]
     NoRuntime(#[source] tokio::runtime::TryCurrentError),

@@ -142,7 +142,7 @@ pub fn aggregate_type(input: TokenStream) -> TokenStream {
 /// `Option<...>` sets nothing where it is `None`. Fields stay part of the payload; to leave one out,
 /// use serde's `#[serde(skip)]`.
 ///
-/// The names are constants of the struct, so that a listener is registered with what is written:
+/// The names are constants of the struct, so that a handler is registered with what is written:
 ///
 /// ```
 /// # use sendoff_macros::Event;

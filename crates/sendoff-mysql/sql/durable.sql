@@ -1,4 +1,4 @@
--- durable: a commit of our own, behind which everything outlives a crash of the server that was visible
+-- durable: a commit of our own, after which everything outlives a crash of the server that was visible
 -- before it was sent; see `durable.rs`.
 -- Guarantee: nobody ever sees the row. It needs nothing that a settlement does not need. Index: primary key.
 start transaction;

@@ -1,4 +1,4 @@
--- journal_due: what was set aside and is due, of the active pairs this owner leads; the longest due of
+-- journal_due: what was parked and is due, of the active pairs this owner leads; the longest due of
 -- each pair first. Index: journal_parked_next, once for each pair.
 select d.topic, d.publisher, d.position, d.attempts, d.parked_at, d.next_at, d.error
   from (select k.topic, k.publisher, k.position, k.attempts, k.parked_at, k.next_at, k.error,

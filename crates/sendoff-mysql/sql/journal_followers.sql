@@ -1,7 +1,7 @@
 -- journal_followers: the time, the head, and how far everybody is: cursors with their status, and the
--- lowest position that each pair has set aside, without one. One row at least.
--- Guarantee: one snapshot, so that a cursor that moved on is seen with what it set aside.
--- Index: primary keys; there is a row for each pair and for each fact that was set aside.
+-- lowest position that each pair has parked, without one. One row at least.
+-- Guarantee: one snapshot, so that a cursor that moved on is seen with what it parked.
+-- Index: primary keys; there is a row for each pair and for each fact that was parked.
 select utc_timestamp(6),
        cast(greatest(coalesce((select max(position) from sendoff.journal_event), 0), g.position)
             as signed),

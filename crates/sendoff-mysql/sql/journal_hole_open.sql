@@ -1,4 +1,4 @@
--- journal_hole_open: begins to close a run: a void behind its end, at :end, and what says that it is
+-- journal_hole_open: begins to close a run: a void after its end, at :end, and what says that it is
 -- closed, which is committed by journal_hole_close.
 -- Guarantee: the void keeps the lock on the gap away from rows of others. The second insert waits for
 -- transactions above READ COMMITTED that have appended and are open, because their look for closed

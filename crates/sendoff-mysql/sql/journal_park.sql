@@ -1,4 +1,4 @@
--- journal_park: sets aside what cursors leave behind, before they move.
+-- journal_park: parks what cursors leave behind, before they move.
 -- Guarantee: only of those that will move, because journal_hold_cursors has them; see journal_advance.
 -- Index: primary keys.
 -- Texts in the list have their character set, or they would have the database's, whichever that is.

@@ -1,4 +1,4 @@
--- journal_parked_retry: makes what is set aside due now. Index: primary key.
+-- journal_parked_retry: makes what is parked due now. Index: primary key.
 update sendoff.journal_parked
    set next_at = utc_timestamp(6)
  where (:topic is null or topic = :topic) and (:publisher is null or publisher = :publisher)

@@ -1,6 +1,6 @@
 -- journal_passed: up to where every number is decided, what everybody has passed and nobody has set
 -- aside, and up to where facts were let go.
--- Index: primary keys; there is a row for each pair and for each fact that was set aside.
+-- Index: primary keys; there is a row for each pair and for each fact that was parked.
 select cast(f.position as signed),
        cast(least(coalesce((select min(last_position) from sendoff.journal_cursor),
                            9223372036854775807),

@@ -1,8 +1,8 @@
 -- journal_purge_hold: lets one transaction at a time delete; fails (1242) if it is not so any more that
 -- rows up to :last may go: some were let go since they were found, a cursor was put back, or something
--- was set aside.
+-- was parked.
 -- Guarantee: after an error the server leaves the rest of a text out. Index: primary keys; there is a row
--- for each pair and for each fact that was set aside.
+-- for each pair and for each fact that was parked.
 set @sendoff_gone = (select g.position from sendoff.journal_gone g where g.one = 1 for update);
 set @sendoff_gate = (select 1 union all select 1 from dual
                       where @sendoff_gone <> :gone

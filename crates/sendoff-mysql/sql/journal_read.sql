@@ -1,7 +1,12 @@
--- journal_read: facts that a query means, between two positions, in order, each once, as long as they
--- fit into so many bytes together; the first always. Of the first that does not fit no payload and no
--- headers.
+-- Rows between two positions, in order, as long as they fit into so many bytes together; the first
+-- always. Of the first that does not fit no payload and no headers. Sizes are added up before payloads
+-- are read, so that no more of them is sorted or sent.
+
+-- journal_read: facts that a query means, each once.
 -- Index: those of the searches, then the primary key.
+--
+-- journal_tail: all rows, voids among them. Index: primary key.
+-- text journal_read, journal_tail
 select e.position, e.recorded_at, e.event_id, e.event_type, e.tags, e.content_type,
        e.occurred_at, if(s.total <= s.most, e.headers, null),
        if(s.total <= s.most, e.payload, null), e.correlation_id, e.causation_id,
@@ -10,10 +15,14 @@ select e.position, e.recorded_at, e.event_id, e.event_type, e.tags, e.content_ty
                greatest(:bytes, first_value(p.size) over (order by p.position)) as most
           from (select r.position,
                        coalesce(octet_length(r.payload), 0) + coalesce(octet_length(r.headers), 0) as size
-                  from (select distinct f.position from (:searches) f
-                         order by f.position limit :limit) d
-                       straight_join sendoff.journal_event r force index (primary)
-                         on r.position = d.position) p) s
+                  from (select distinct f.position from (:searches) f                 -- [journal_read]
+                         order by f.position limit :limit) d                          -- [journal_read]
+                       straight_join sendoff.journal_event r force index (primary)    -- [journal_read]
+                         on r.position = d.position) p) s                             -- [journal_read]
+                  from sendoff.journal_event r force index (primary)                  -- [journal_tail]
+                 where r.position > :after and r.position <= :up_to                   -- [journal_tail]
+                 order by r.position                                                  -- [journal_tail]
+                 limit :limit) p) s                                                   -- [journal_tail]
        straight_join sendoff.journal_event e force index (primary) on e.position = s.position
  where s.total - s.size <= s.most
  order by s.position

@@ -1,4 +1,6 @@
-use std::collections::HashMap;
+//! Claims, holds and confirmations on MySQL and MariaDB.
+
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -51,36 +53,78 @@ impl ClaimStore for MysqlStore {
 }
 
 impl Take<MysqlStore> for Claim<'_> {
-    type Taken = Vec<Claimed>;
+    type Taken = Claims;
 
     async fn take(
         &self,
         store: &MysqlStore,
         limit: usize,
         passed: &[EventId],
-    ) -> Result<Option<Vec<Claimed>>, StoreError> {
-        let sql = store.sql();
-        let look = match self.suspects {
-            Suspects::Skip => &sql.claim,
-            Suspects::Only => &sql.claim_suspects,
-        };
-        let owner = Literal::text(self.owner);
-        let values = [
-            ("owner", &owner),
-            ("limit", &Literal::count(limit)),
-            ("bytes", &Literal::count(self.bytes)),
-            // A visible row was due before now: one that is held for later than now has another token.
-            ("hold", &Literal::span(self.hold.max(Duration::from_micros(1)))),
-            ("skip_recent", &Literal::span(self.skip_recent)),
-            ("since", &Literal::since(self.window)),
-            ("from", &Literal::from(self.from)),
-            ("passed", &Literal::other_ids(passed)),
-        ];
-        let (look, hold) = (look.with(&values), sql.hold.with(&values));
-        let text = format!("{look};\n{hold};\ncommit;\n{}", sql.claimed.with(&values));
-        let claimed = rows::claimed(store.links().claims.query(&text).await?, true)?;
-        Ok((!claimed.is_empty()).then_some(claimed))
+    ) -> Result<Option<Claims>, StoreError> {
+        let mut passed = passed.to_vec();
+        for _ in 0..ROUNDS {
+            let Round { claimed: rows, missed } = round(self, store, limit, &passed).await?;
+            if !rows.is_empty() {
+                return Ok(Some(Claims { rows, cut: !missed.is_empty() }));
+            }
+            if missed.is_empty() {
+                break;
+            }
+            // Whoever has them locked must hide no others.
+            passed.extend(missed);
+        }
+        Ok(None)
     }
+}
+
+/// So many portions of rows that somebody has locked are passed over by one claim.
+const ROUNDS: usize = 16;
+
+/// What one text claimed.
+struct Round {
+    claimed: Vec<Claimed>,
+    /// What a plain read saw, and somebody else has or had locked.
+    missed: Vec<EventId>,
+}
+
+async fn round(
+    claim: &Claim<'_>,
+    store: &MysqlStore,
+    limit: usize,
+    passed: &[EventId],
+) -> Result<Round, StoreError> {
+    let sql = store.sql();
+    let look = match (claim.suspects, claim.except) {
+        (Suspects::Skip, []) => &sql.claim,
+        (Suspects::Only, []) => &sql.claim_suspects,
+        (Suspects::Skip, _) => &sql.claim_except,
+        (Suspects::Only, _) => &sql.claim_suspects_except,
+    };
+    let values = [
+        ("owner", &Literal::text(claim.owner)),
+        ("limit", &Literal::count(limit)),
+        ("bytes", &Literal::count(claim.bytes)),
+        // A visible row was due before now: one that is held for later than now has another token.
+        ("hold", &Literal::span(claim.hold.max(Duration::from_micros(1)))),
+        ("skip_recent", &Literal::span(claim.skip_recent)),
+        ("since", &Literal::since(claim.window)),
+        ("from", &Literal::from(claim.from)),
+        ("passed", &Literal::other_ids(passed)),
+        ("kinds", &Literal::kinds(claim.except)),
+    ];
+    let (look, hold) = (look.with(&values), sql.hold.with(&values));
+    let ahead = match claim.except {
+        [] => String::new(),
+        _ => format!("{};\n", sql.ahead.text()),
+    };
+    let text = format!("{look};\n{hold};\ncommit;\n{ahead}{}", sql.claimed.with(&values));
+    let mut results = store.links().claims.results(&text).await?;
+    let claimed = rows::claimed(results.pop().unwrap_or_default(), true)?;
+    let got: HashSet<_> = claimed.iter().map(|row| row.id).collect();
+    let seen = results.pop().unwrap_or_default();
+    let seen = seen.iter().map(|row| rows::id(row, 0)).collect::<Result<Vec<_>, _>>()?;
+    let missed = seen.into_iter().filter(|id| !got.contains(id)).collect();
+    Ok(Round { claimed, missed })
 }
 
 /// Which rows are held, and by which tokens: the first two columns of `confirm`.

@@ -2,7 +2,7 @@
 //!
 //! InnoDB shows a commit to others a moment before its log is on the disk, also where every commit waits
 //! for the disk. Whoever only reads would hand on what a crash in that moment takes back. A commit of our
-//! own behind the reading has its place in the log behind everything that the reading saw, and is answered
+//! own after the reading has its place in the log after everything that the reading saw, and is answered
 //! when the log is on the disk up to there. It must have changed something: one that has not waits for
 //! nothing.
 //!
@@ -24,6 +24,6 @@ pub(crate) fn journal(sql: &Sql) -> String {
     sql.journal_durable.with(&[("slot", &Literal::number(slot))])
 }
 
-/// Behind the row that is the floor, as many as the key can tell apart.
+/// After the row that is the floor, as many as the key can tell apart.
 const FIRST_SLOT: i64 = 2;
 const LAST_SLOT: i64 = u8::MAX as i64;

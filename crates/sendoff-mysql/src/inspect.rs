@@ -1,3 +1,5 @@
+//! Counts, lag and rows of an outbox on MySQL and MariaDB.
+
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -63,7 +65,7 @@ impl InspectStore for MysqlStore {
         // Over a connection that nobody waits for.
         let link = &self.links().upkeep;
         let mut conn = link.take().await?;
-        let rows = last_rows(&mut conn, self.sql().oldest_lag.text()).await.map_err(failed)?;
+        let rows = last_rows(&mut *conn, self.sql().oldest_lag.text()).await.map_err(failed)?;
         link.give_back(conn).await;
         Ok(first_due(&rows)?.0)
     }

@@ -18,7 +18,7 @@
 //! # async fn example(pool: mysql_async::Pool) -> Result<(), Box<dyn std::error::Error>> {
 //! let store = MysqlStore::connect("mysql://app@localhost/shop").await?;
 //! store.migrate().await?;
-//! let outbox = Outbox::builder(store).on("order.placed", ship).start()?;
+//! let outbox = Outbox::builder(store).on("order.placed", ship).start().await?;
 //!
 //! let mut tx = outbox.begin(&pool).await?;
 //! tx.exec_drop("insert into orders (total) values (?)", (990,)).await?;
@@ -50,6 +50,7 @@ mod partitions;
 mod resolve;
 mod retain;
 mod rows;
+mod run;
 mod schema;
 mod settle;
 mod sift;

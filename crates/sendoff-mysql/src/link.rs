@@ -5,13 +5,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use mysql_async::prelude::{Protocol, Queryable};
-use mysql_async::{Conn, DriverError, Error, Params, QueryResult, Row, Value};
+use mysql_async::{DriverError, Error, Params, QueryResult, Row, Value};
+use sendoff_core::journal::Run;
 use sendoff_engine::store::StoreError;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep_until};
 
 use crate::connect::Connector;
 use crate::error::{code, failed, is_lost_race, is_unpreparable, number, spoils_session};
+use crate::run::Known;
 
 /// The pause after a first failure to connect; it doubles up to the longest, which is short beside
 /// any hold: a server that is back must be found before holds run out.
@@ -29,12 +31,23 @@ pub(crate) struct Link {
 }
 
 struct State {
-    conn: Option<Conn>,
+    conn: Option<Known>,
     /// What puts back what was set for one user of the connection.
     calm: Option<String>,
     pause: Duration,
     not_before: Instant,
     closed: bool,
+}
+
+/// Apart, so that none waits for another.
+pub(crate) struct Links {
+    pub(crate) claims: Link,
+    /// Proofs of commits.
+    pub(crate) proofs: Link,
+    /// Settlements and extensions, in the order they are sent.
+    pub(crate) settlements: Link,
+    /// What may take its time.
+    pub(crate) upkeep: Link,
 }
 
 impl Link {
@@ -56,13 +69,18 @@ impl Link {
 
     /// Runs a text that needs no transaction, and returns the rows of its last result.
     pub(crate) async fn query(&self, text: &str) -> Result<Vec<Row>, StoreError> {
+        Ok(self.results(text).await?.pop().unwrap_or_default())
+    }
+
+    /// The same, and returns the rows of every result that has columns.
+    pub(crate) async fn results(&self, text: &str) -> Result<Vec<Vec<Row>>, StoreError> {
         let mut tries = Tries::default();
         loop {
             let mut session = self.session().await?;
-            match session.query(text).await {
-                Ok(rows) => {
+            match session.results(text).await {
+                Ok(all) => {
                     session.keep();
-                    return Ok(rows);
+                    return Ok(all);
                 }
                 Err(error) => session.failed(error, &mut tries).await?,
             }
@@ -89,7 +107,7 @@ impl Link {
         match self.connector.open().await {
             Ok(conn) => {
                 state.pause = FIRST_PAUSE;
-                Ok(self.lend(state, conn, false))
+                Ok(self.lend(state, conn.into(), false))
             }
             Err(error) => {
                 // Not all at once, when a server comes back to many nodes.
@@ -100,20 +118,20 @@ impl Link {
         }
     }
 
-    fn lend<'l>(&'l self, state: MutexGuard<'l, State>, conn: Conn, stale: bool) -> Session<'l> {
+    fn lend<'l>(&'l self, state: MutexGuard<'l, State>, conn: Known, stale: bool) -> Session<'l> {
         let conn = Lent { conn: Some(conn), lost: &self.lost };
         Session { state, conn, stale, calm: None }
     }
 
     /// The connection, for one user alone; what is asked of the link meanwhile opens another. Dropped,
     /// it is closed, and the server ends what it was about: its transaction and its locks.
-    pub(crate) async fn take(&self) -> Result<Conn, StoreError> {
+    pub(crate) async fn take(&self) -> Result<Known, StoreError> {
         let Session { mut conn, .. } = self.session().await?;
         conn.conn.take().ok_or(StoreError::Closed)
     }
 
     /// Takes a connection back that is as it was when it was taken.
-    pub(crate) async fn give_back(&self, conn: Conn) {
+    pub(crate) async fn give_back(&self, conn: Known) {
         let mut state = self.state.lock().await;
         if !state.closed && state.conn.is_none() {
             state.conn = Some(conn);
@@ -125,8 +143,7 @@ impl Link {
         let mut state = self.state.lock().await;
         state.closed = true;
         if let Some(conn) = state.conn.take() {
-            // It is closed either way; this tells the server so.
-            let _ = conn.disconnect().await;
+            conn.disconnect().await;
         }
     }
 }
@@ -155,12 +172,12 @@ pub(crate) struct Session<'l> {
 
 /// A connection that is lost unless it is given back.
 struct Lent<'l> {
-    conn: Option<Conn>,
+    conn: Option<Known>,
     lost: &'l AtomicU64,
 }
 
 impl Lent<'_> {
-    fn get(&mut self) -> Result<&mut Conn, Error> {
+    fn get(&mut self) -> Result<&mut Known, Error> {
         self.conn.as_mut().ok_or(Error::Driver(DriverError::ConnectionClosed))
     }
 }
@@ -181,7 +198,7 @@ impl Session<'_> {
 
     /// The same, and returns the rows of every result that has columns.
     pub(crate) async fn results(&mut self, text: &str) -> Result<Vec<Vec<Row>>, Error> {
-        let all = results(self.conn.get()?, text).await?;
+        let all = results(&mut **self.conn.get()?, text).await?;
         self.stale = false;
         Ok(all)
     }
@@ -192,7 +209,7 @@ impl Session<'_> {
         text: &str,
         values: Vec<Value>,
     ) -> Result<Option<Vec<Row>>, Error> {
-        let rows = prepared_rows(self.conn.get()?, text, values).await?;
+        let rows = prepared_rows(&mut **self.conn.get()?, text, values).await?;
         self.stale = false;
         Ok(rows)
     }
@@ -208,6 +225,11 @@ impl Session<'_> {
     pub(crate) async fn set(&mut self, text: &str, calm: &str) -> Result<(), Error> {
         self.calm = Some(calm.to_owned());
         self.query(text).await.map(|_| ())
+    }
+
+    /// The run of the server.
+    pub(crate) async fn run(&mut self) -> Result<Option<Run>, Error> {
+        self.conn.get()?.run().await
     }
 
     /// Whether it lay idle and has answered nothing since.
@@ -243,7 +265,7 @@ impl Session<'_> {
 }
 
 /// Runs a text of one or more statements, and returns the rows of the last result that has any. The
-/// first error ends it: the server leaves the statements behind it out.
+/// first error ends it: the server leaves the statements after it out.
 pub(crate) async fn last_rows<C: Queryable>(conn: &mut C, text: &str) -> Result<Vec<Row>, Error> {
     Ok(results(conn, text).await?.pop().unwrap_or_default())
 }

@@ -107,7 +107,7 @@ impl Transaction {
                 Ok(())
             }
             Err(error) => {
-                // A statement was refused, and those behind it did not run. The rows are free before
+                // A statement was refused, and those after it did not run. The rows are free before
                 // anybody hears of it.
                 if number(&error).is_some_and(|number| !spoils_session(number))
                     && last_rows(&mut conn, "rollback").await.is_ok()
@@ -142,7 +142,7 @@ impl LockStore for MysqlStore {
         else {
             return Ok(None);
         };
-        // In another session, so that what is locked stays so. That the transaction is there behind it
+        // In another session, so that what is locked stays so. That the transaction is there after it
         // says that the server has not crashed meanwhile.
         self.links().proofs.query(&durable::outbox(self.sql())).await?;
         taken.transaction.run("do 0").await?;

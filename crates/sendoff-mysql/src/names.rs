@@ -1,12 +1,13 @@
 //! Where an outbox lives, and how its names are put into our statements.
 
 use sendoff_core::Ident;
+use sendoff_engine::store::frame::put_names;
 
 /// The files are written for a database called `sendoff`. Only checked or quoted names ever take its
 /// place.
 #[derive(Debug, Clone)]
 pub(crate) struct Names {
-    /// In backquotes, with a dot behind. Empty in a script that is run where one is.
+    /// In backquotes, with a dot after. Empty in a script that is run where one is.
     database: String,
     prefix: String,
 }
@@ -32,15 +33,7 @@ impl Names {
 
     /// A file's text with the names of this outbox.
     pub(crate) fn put_into(&self, text: &str) -> String {
-        let mut parts = text.split("sendoff.");
-        let mut named = self.prefixed(parts.next().unwrap_or_default());
-        for part in parts {
-            let end = part.find(|c: char| c != '_' && !c.is_ascii_alphanumeric());
-            let (name, rest) = part.split_at(end.unwrap_or(part.len()));
-            named.push_str(&self.qualified(name));
-            named.push_str(&self.prefixed(rest));
-        }
-        named
+        put_names(text, |name| self.qualified(name), |text| self.prefixed(text))
     }
 
     /// Names that stand without a database: of indexes and constraints.

@@ -1,12 +1,12 @@
+//! Options of an outbox on MySQL and MariaDB.
+
 use std::fmt;
 use std::time::Duration;
 
 use sendoff_core::Ident;
-use sendoff_core::partition::Period;
-pub use sendoff_engine::store::Retention;
 use sendoff_engine::store::StoreError;
-
-use crate::error::misconfigured;
+use sendoff_engine::store::frame::check_within;
+pub use sendoff_engine::store::{Layout, Retention};
 
 /// How a store works. `Default` suits one outbox in the database that the URL names.
 #[derive(Debug, Clone)]
@@ -17,7 +17,7 @@ pub struct MysqlOptions {
     /// What becomes of delivered rows.
     pub retention: Retention,
     /// How the table is laid out. Decides what the migrations make; a table that is there stays as it
-    /// is.
+    /// is. In partitions, looking for an event by its id asks every one of them.
     pub layout: Layout,
     /// What the table takes for a payload. Decides what the migrations make.
     pub payloads: Payloads,
@@ -58,12 +58,7 @@ impl Default for MysqlOptions {
 impl MysqlOptions {
     /// Validates once, at construction of the store.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
-        if !(1..=LOCKED_CONNECTIONS).contains(&self.locked_connections) {
-            return Err(misconfigured(format!(
-                "locked_connections is {}; it lies between 1 and {LOCKED_CONNECTIONS}",
-                self.locked_connections
-            )));
-        }
+        check_within("locked_connections", self.locked_connections, 1..=LOCKED_CONNECTIONS)?;
         for (field, value, least) in [
             ("connect_timeout", self.connect_timeout, Duration::from_millis(10)),
             ("lock_timeout", self.lock_timeout, Duration::from_secs(1)),
@@ -73,11 +68,7 @@ impl MysqlOptions {
                 Duration::from_secs(10),
             ),
         ] {
-            if value < least || value > LONGEST_TIMEOUT {
-                return Err(misconfigured(format!(
-                    "{field} is {value:?}; it lies between {least:?} and {LONGEST_TIMEOUT:?}"
-                )));
-            }
+            check_within(field, value, least..=LONGEST_TIMEOUT)?;
         }
         Ok(())
     }
@@ -92,18 +83,6 @@ const SILENCE: Duration = Duration::from_secs(12);
 
 /// Longer is not patience but a failure nobody sees.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(10 * 60);
-
-/// How the table is laid out.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Layout {
-    /// One table, its key the event's id.
-    #[default]
-    Flat,
-    /// A table in ranges of the time its rows were created, so that old rows are dropped rather than
-    /// deleted. Its key must hold that time too: an id that is written twice at the same moment is not
-    /// noticed, and looking for an event by its id asks every partition.
-    Partitioned(Period),
-}
 
 /// What the table takes for a payload. It keeps the very bytes in either case.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

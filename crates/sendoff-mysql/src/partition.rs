@@ -3,7 +3,7 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use mysql_async::{Conn, Error, Row};
+use mysql_async::{Error, Row};
 use sendoff_core::Timestamp;
 use sendoff_core::partition::{Existing, PartitionName, Planned, Survey};
 use sendoff_engine::store::{
@@ -13,6 +13,7 @@ use sendoff_engine::store::{
 use crate::error::{failed, is_lost_race, misconfigured, number};
 use crate::link::last_rows;
 use crate::rows;
+use crate::run::Known;
 use crate::store::MysqlStore;
 use crate::wire::Literal;
 
@@ -48,7 +49,7 @@ fn lock(function: &str, store: &MysqlStore, more: &str) -> String {
 
 struct Session {
     store: MysqlStore,
-    conn: Conn,
+    conn: Known,
 }
 
 #[async_trait]
@@ -127,14 +128,14 @@ impl PartitionSession for Session {
         let unlock = lock("release_lock", &self.store, "");
         self.query(&unlock).await.map_err(failed)?;
         // Its limits are others than those of the link.
-        let _ = self.conn.disconnect().await;
+        self.conn.disconnect().await;
         Ok(())
     }
 }
 
 impl Session {
     async fn query(&mut self, text: &str) -> Result<Vec<Row>, Error> {
-        last_rows(&mut self.conn, text).await
+        last_rows(&mut *self.conn, text).await
     }
 
     /// How long a change waits for transactions that use the table. Whole seconds, by the server.

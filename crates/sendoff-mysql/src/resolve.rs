@@ -1,3 +1,5 @@
+//! Finds out how a commit in doubt ended, on MySQL and MariaDB.
+
 use sendoff_engine::capture::{CommitMark, Resolution, Resolve};
 use sendoff_engine::store::StoreError;
 

@@ -1,3 +1,5 @@
+//! Deletes rows that are over, and adds counters up, on MySQL and MariaDB.
+
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -5,7 +7,6 @@ use mysql_async::Row;
 use sendoff_core::{Status, limits};
 use sendoff_engine::store::{Purge, Purged, RetainStore, StoreError};
 
-use crate::options::Retention;
 use crate::rows;
 use crate::sql::Statement;
 use crate::store::MysqlStore;
@@ -14,10 +15,7 @@ use crate::wire::Literal;
 #[async_trait]
 impl RetainStore for MysqlStore {
     fn keeps(&self) -> Option<Duration> {
-        match self.retention() {
-            Retention::DeleteWhenDone => None,
-            Retention::Keep(duration) => Some(duration),
-        }
+        self.retention().keeps()
     }
 
     async fn purge(&self, purge: &Purge) -> Result<Purged, StoreError> {

@@ -1,42 +1,33 @@
 //! Rows on their way out.
 
-use std::borrow::Cow;
-
 use bytes::Bytes;
 use mysql_async::{Row, Value};
-use sendoff_core::{
-    BoxError, Event, EventId, Headers, Status, StoredEvent, Timestamp, Token, Undecodable,
-};
+use sendoff_core::{EventId, Status, Timestamp, Token, Undecodable};
+use sendoff_engine::store::frame::event::{self, EVENT_ID, EVENT_TYPE};
+use sendoff_engine::store::frame::{Cells, Column};
 use sendoff_engine::store::{Claimed, Row as Standing, StoreError};
 
 use crate::wire::{EARLIEST, time_of};
 
-/// Columns of `claimed`, `locked` and `find`. By number: a name is looked up for every row.
+/// Columns of `claimed`, `locked` and `find`, after those of the event. By number: a name is looked up
+/// for every row.
 mod column {
-    pub(super) const EVENT_ID: usize = 0;
-    pub(super) const EVENT_TYPE: usize = 1;
-    pub(super) const AGGREGATE_TYPE: usize = 2;
-    pub(super) const AGGREGATE_ID: usize = 3;
-    pub(super) const TENANT_ID: usize = 4;
-    pub(super) const ORDERING_KEY: usize = 5;
-    pub(super) const CONTENT_TYPE: usize = 6;
-    pub(super) const OCCURRED_AT: usize = 7;
-    pub(super) const HEADERS: usize = 8;
-    pub(super) const PAYLOAD: usize = 9;
-    pub(super) const ATTEMPTS: usize = 10;
-    pub(super) const DUE_AT: usize = 11;
-    pub(super) const CREATED_AT: usize = 12;
+    use sendoff_engine::store::frame::event::COLUMNS;
+
+    pub(super) const ATTEMPTS: usize = COLUMNS;
+    pub(super) const DUE_AT: usize = COLUMNS + 1;
+    pub(super) const CREATED_AT: usize = COLUMNS + 2;
     /// Of a claim.
-    pub(super) const TOKEN: usize = 13;
-    pub(super) const LOST: usize = 14;
-    pub(super) const CLAIMED_AT: usize = 15;
-    pub(super) const SEQ: usize = 16;
+    pub(super) const TOKEN: usize = COLUMNS + 3;
+    pub(super) const LOST: usize = COLUMNS + 4;
+    pub(super) const CLAIMED_AT: usize = COLUMNS + 5;
+    pub(super) const SEQ: usize = COLUMNS + 6;
     /// Of a row that was found.
-    pub(super) const STATUS: usize = 13;
-    pub(super) const DONE_AT: usize = 14;
-    pub(super) const LAST_ERROR: usize = 15;
-    pub(super) const LOCKED_BY: usize = 16;
-    pub(super) const LOSSES: usize = 17;
+    pub(super) const STATUS: usize = COLUMNS + 3;
+    pub(super) const DONE_AT: usize = COLUMNS + 4;
+    pub(super) const LAST_ERROR: usize = COLUMNS + 5;
+    pub(super) const LOCKED_BY: usize = COLUMNS + 6;
+    pub(super) const LOSSES: usize = COLUMNS + 7;
 }
 
 /// Rows that a claim holds or a transaction has locked, oldest due first. A row that is no event still
@@ -56,14 +47,14 @@ fn one(mut row: Row, counted: bool) -> Result<Claimed, StoreError> {
     // A date of zeros, say. What is to be written back must be a time.
     let or_earliest = |column| time(&row, column).unwrap_or(EARLIEST);
     Ok(Claimed {
-        id: id(&row, column::EVENT_ID)?,
+        id: id(&row, EVENT_ID.at)?,
         token: Token::new(or_earliest(column::TOKEN)),
         attempts: if lost && !counted { attempts.saturating_add(1) } else { attempts },
         was_due: or_earliest(column::DUE_AT),
         lost,
         created_at: or_earliest(column::CREATED_AT),
         claimed_at: time(&row, column::CLAIMED_AT)?,
-        event: event(&mut row),
+        event: event::decoded(&mut Taken(&mut row)),
     })
 }
 
@@ -74,11 +65,11 @@ pub(crate) fn seq(row: &Row) -> Result<i64, StoreError> {
 
 /// The bytes of a row's type, whether or not they are text.
 pub(crate) fn event_type(row: &Row) -> &[u8] {
-    maybe(row, column::EVENT_TYPE).unwrap_or_default()
+    maybe(row, EVENT_TYPE.at).unwrap_or_default()
 }
 
 pub(crate) fn standing(mut row: Row) -> Result<Standing, StoreError> {
-    let event = event(&mut row).map_err(|undecodable| StoreError::Refused(undecodable.into()))?;
+    let event = event::decoded(&mut Taken(&mut row))?;
     let maybe_text = |column| {
         let text = maybe(&row, column).map(|bytes| String::from_utf8(bytes.to_vec())).transpose();
         text.map_err(|_| unreadable(column))
@@ -139,69 +130,46 @@ fn unreadable(column: usize) -> StoreError {
     StoreError::Refused(format!("column {column} of the server's answer cannot be read").into())
 }
 
-fn event(row: &mut Row) -> Result<Event, Undecodable> {
-    let absent = |field| Undecodable { field, source: None };
-    let id = id(row, column::EVENT_ID).map_err(|_| absent("event_id"))?;
-    let headers = headers(row, column::HEADERS)?;
-    let occurred_at = time(row, column::OCCURRED_AT).map_err(|_| absent("occurred_at"))?;
-    let payload = payload(row, column::PAYLOAD)?;
-    Event::restore(StoredEvent {
-        id,
-        event_type: text(row, column::EVENT_TYPE, "event_type")?,
-        aggregate_type: text(row, column::AGGREGATE_TYPE, "aggregate_type")?,
-        aggregate_id: maybe_text(row, column::AGGREGATE_ID, "aggregate_id")?,
-        tenant_id: maybe_text(row, column::TENANT_ID, "tenant_id")?,
-        ordering_key: maybe_text(row, column::ORDERING_KEY, "ordering_key")?,
-        headers,
-        content_type: Cow::Owned(text(row, column::CONTENT_TYPE, "content_type")?),
-        payload,
-        occurred_at,
-    })
-}
+/// The columns of a row, whose bytes are taken out.
+pub(crate) struct Taken<'r>(pub(crate) &'r mut Row);
 
-pub(crate) fn headers(row: &mut Row, column: usize) -> Result<Headers, Undecodable> {
-    let headers = maybe_text(row, column, "headers")?;
-    Headers::from_json(headers.as_deref())
-        // Not the parser's own words, which may quote a header's value.
-        .map_err(|error| undecodable("headers", NotHeaders { column: error.column() }))
-}
-
-pub(crate) fn payload(row: &mut Row, column: usize) -> Result<Bytes, Undecodable> {
-    match row.take(column) {
-        Some(Value::Bytes(bytes)) => Ok(Bytes::from(bytes)),
-        _ => Err(Undecodable { field: "payload", source: None }),
+impl Cells for Taken<'_> {
+    fn integer(&mut self, column: Column) -> Result<Option<i64>, Undecodable> {
+        present(self.0, column)
+            .then(|| integer(self.0, column.at))
+            .transpose()
+            .map_err(|_| column.absent())
     }
-}
 
-#[derive(Debug, thiserror::Error)]
-#[error("not a JSON object of texts, at character {column}")]
-struct NotHeaders {
-    column: usize,
-}
+    fn id(&mut self, column: Column) -> Result<Option<EventId>, Undecodable> {
+        present(self.0, column)
+            .then(|| id(self.0, column.at))
+            .transpose()
+            .map_err(|_| column.absent())
+    }
 
-pub(crate) fn undecodable(field: &'static str, source: impl Into<BoxError>) -> Undecodable {
-    Undecodable { field, source: Some(source.into()) }
-}
+    fn time(&mut self, column: Column) -> Result<Option<Timestamp>, Undecodable> {
+        present(self.0, column)
+            .then(|| time(self.0, column.at))
+            .transpose()
+            .map_err(|_| column.absent())
+    }
 
-pub(crate) fn text(
-    row: &mut Row,
-    column: usize,
-    field: &'static str,
-) -> Result<String, Undecodable> {
-    maybe_text(row, column, field)?.ok_or(Undecodable { field, source: None })
-}
+    fn text(&mut self, column: Column) -> Result<Option<String>, Undecodable> {
+        let Some(Value::Bytes(bytes)) = self.0.take(column.at) else { return Ok(None) };
+        // Not the error itself, which carries the bytes.
+        let text = String::from_utf8(bytes).map_err(|error| error.utf8_error());
+        text.map(Some).map_err(|error| column.undecodable(error))
+    }
 
-pub(crate) fn maybe_text(
-    row: &mut Row,
-    column: usize,
-    field: &'static str,
-) -> Result<Option<String>, Undecodable> {
-    match row.take(column) {
-        Some(Value::Bytes(bytes)) => {
-            // Not the error itself, which carries the bytes.
-            let text = String::from_utf8(bytes).map_err(|error| error.utf8_error());
-            text.map(Some).map_err(|error| undecodable(field, error))
+    fn bytes(&mut self, column: Column) -> Result<Option<Bytes>, Undecodable> {
+        match self.0.take(column.at) {
+            Some(Value::Bytes(bytes)) => Ok(Some(Bytes::from(bytes))),
+            _ => Ok(None),
         }
-        _ => Ok(None),
     }
+}
+
+fn present(row: &Row, column: Column) -> bool {
+    !matches!(row.as_ref(column.at), None | Some(Value::NULL))
 }

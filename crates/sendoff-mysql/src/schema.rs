@@ -6,6 +6,7 @@ use std::time::Duration;
 use mysql_async::Conn;
 use sendoff_core::Timestamp;
 use sendoff_engine::store::StoreError;
+use sendoff_engine::store::frame::{check_complete, missing};
 use tokio::time::{Instant, sleep};
 use tracing::info;
 
@@ -27,6 +28,9 @@ const MIGRATIONS: [&str; 3] = [
     include_str!("../migrations/0003_nothing_waits.sql"),
 ];
 
+/// What may be wrong about where tables were looked for.
+pub(crate) const PLACE: &str = "database or prefix";
+
 /// How long a migration waits for another one, and how long it goes on asking for its locks.
 const PATIENCE_SECONDS: u32 = 60;
 /// How long one step waits for a lock, and the application behind it.
@@ -39,11 +43,6 @@ pub(crate) async fn check(store: &MysqlStore) -> Result<(), StoreError> {
     installed(store).await.map(|_| ())
 }
 
-/// Whether everything is there.
-pub(crate) async fn check_installed(store: &MysqlStore) -> Result<(), StoreError> {
-    complete(installed(store).await?, &store.table())
-}
-
 /// How many migrations are missing; `None` where none ever ran.
 async fn installed(store: &MysqlStore) -> Result<Option<usize>, StoreError> {
     installation(store).found(&store.links().upkeep).await
@@ -54,16 +53,35 @@ fn installation(store: &MysqlStore) -> Installation<'_> {
     Installation::new(names, sql, store.connector(), "outbox_schema", MIGRATIONS.len())
 }
 
-/// What it means for the one who asks that so many migrations are missing.
-pub(crate) fn complete(missing: Option<usize>, table: &str) -> Result<(), StoreError> {
-    match missing {
-        None => Err(misconfigured(format!(
-            "there is no table {table}: migrate first, or mend database or prefix"
-        ))),
-        Some(missing) if missing > 0 => Err(misconfigured(format!(
-            "the table {table} was made by an older version: migrate first"
-        ))),
-        Some(_) => Ok(()),
+impl MysqlStore {
+    /// The name of the table, with database and prefix, ready to be put into SQL.
+    pub fn table(&self) -> String {
+        self.names().qualified("outbox_event")
+    }
+
+    /// Installs the tables, or brings them up to date. Safe from several nodes at once: one migrates,
+    /// and the others find it done. One that was interrupted is finished by the next.
+    ///
+    /// # Errors
+    ///
+    /// [`NewerSchema`](StoreError::NewerSchema) if a newer version made the tables;
+    /// [`Misconfigured`](StoreError::Misconfigured) if the user may not make them: then print
+    /// [`migration_sql`](crate::migration_sql) for somebody who may.
+    pub async fn migrate(&self) -> Result<(), StoreError> {
+        self.check_open()?;
+        let steps = |missing, now| steps(self.names(), self.options(), now, missing);
+        installation(self).migrate(steps).await
+    }
+
+    /// Whether the tables are there and up to date, for tools that look after an outbox and make
+    /// nothing themselves.
+    ///
+    /// # Errors
+    ///
+    /// [`Misconfigured`](StoreError::Misconfigured) where they are not, with what to do.
+    pub async fn check_installed(&self) -> Result<(), StoreError> {
+        self.check_open()?;
+        check_complete(installed(self).await?, &self.table(), PLACE)
     }
 }
 
@@ -171,15 +189,6 @@ async fn patiently(conn: &mut Conn, steps: &str) -> Result<(), StoreError> {
     }
 }
 
-/// How many of our migrations have not run.
-fn missing(found: i64, migrations: usize) -> Result<usize, StoreError> {
-    let known = i64::try_from(migrations).unwrap_or(i64::MAX);
-    if found > known {
-        return Err(StoreError::NewerSchema { found, known });
-    }
-    Ok(usize::try_from(known - found).unwrap_or(migrations))
-}
-
 /// `SKIP LOCKED` came with MySQL 8.0.1 and with MariaDB 10.6; names that compare exactly with MySQL
 /// 8.0.17.
 fn check_server(version: &str) -> Result<(), StoreError> {
@@ -203,12 +212,6 @@ fn check_server(version: &str) -> Result<(), StoreError> {
         )));
     }
     Ok(())
-}
-
-/// Brings the outbox up to date.
-pub(crate) async fn migrate(store: &MysqlStore) -> Result<(), StoreError> {
-    let steps = |missing, now| steps(store.names(), store.options(), now, missing);
-    installation(store).migrate(steps).await
 }
 
 /// Everything that [`MysqlStore::migrate`] would run on an empty database, as a script for MySQL and
@@ -285,13 +288,6 @@ fn laid_out(migration: &str, options: &MysqlOptions, now: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_what_is_missing_runs_and_a_newer_schema_is_refused() {
-        assert_eq!(missing(0, 2).unwrap(), 2);
-        assert_eq!(missing(1, 2).unwrap(), 1);
-        assert!(matches!(missing(99, 2), Err(StoreError::NewerSchema { found: 99, known: 2 })));
-    }
 
     /// Holds S6.
     #[test]

@@ -1,3 +1,6 @@
+//! Settlements and extensions on MySQL and MariaDB, past rows and index entries that somebody has
+//! locked.
+
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -23,7 +26,7 @@ const PASSING: Duration = Duration::from_millis(5);
 const WARY: Duration = Duration::from_secs(10);
 
 /// Whether somebody has locked entries of an index, and not their rows, which show nothing of it. A session
-/// that reads for update up to a bound has the first entry behind it on MariaDB.
+/// that reads for update up to a bound has the first entry after it on MariaDB.
 #[derive(Debug, Default)]
 pub(crate) struct Wary(Mutex<Option<Instant>>);
 
@@ -125,7 +128,7 @@ impl MysqlStore {
         change(&Literal::part(entry), &Literal::part(too)).await
     }
 
-    /// What writes these outcomes to the rows that were noted, each statement with a semicolon behind it.
+    /// What writes these outcomes to the rows that were noted, each statement with a semicolon after it.
     pub(crate) fn ends_text<'o>(&self, outcomes: impl IntoIterator<Item = &'o Outcome>) -> String {
         let (mut deleted, mut kept, mut ended) = (false, false, false);
         for outcome in outcomes {

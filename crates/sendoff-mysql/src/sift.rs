@@ -19,13 +19,18 @@ impl Sieve for MysqlStore {
         look: &Look<'_>,
         passed: &[EventId],
     ) -> Result<Option<Visible>, StoreError> {
-        let text = self.sql().first_visible.with(&[
+        let statement = match look.except {
+            [] => &self.sql().first_visible,
+            _ => &self.sql().first_visible_except,
+        };
+        let text = statement.with(&[
             ("owner", &Literal::text(look.owner)),
             ("skip_recent", &Literal::span(look.skip_recent)),
             ("since", &Literal::since(look.window)),
             ("from", &Literal::from(look.from)),
             ("which", &Literal::number(look.which as i64)),
             ("passed", &Literal::other_ids(passed)),
+            ("kinds", &Literal::kinds(look.except)),
         ]);
         let found = self.links().claims.query(&text).await?;
         let Some(row) = found.first() else { return Ok(None) };

@@ -1,5 +1,8 @@
 //! The statements: texts with gaps for values.
 
+use sendoff_engine::sql_file;
+use sendoff_engine::store::frame::text;
+
 use crate::names::Names;
 use crate::wire::Literal;
 
@@ -8,19 +11,20 @@ use crate::wire::Literal;
 pub(crate) struct Statement {
     /// What stands before the first gap.
     start: String,
-    /// Each gap, and what stands behind it.
-    gaps: Vec<(&'static str, String)>,
+    /// Each gap, and what stands after it.
+    gaps: Vec<(String, String)>,
 }
 
 impl Statement {
-    fn new(file: &'static str, names: &Names) -> Self {
+    fn new(file: &str, name: &str, names: &Names) -> Self {
+        let text = text(file, &[name]);
         // Gaps first: the name of a database may hold anything.
-        let mut parts = file.split(':');
-        let start = names.put_into(parts.next().unwrap_or_default().trim_start());
+        let mut parts = text.split(':');
+        let start = names.put_into(parts.next().unwrap_or_default());
         let gaps = parts.map(|part| {
             let end = part.find(|c: char| c != '_' && !c.is_ascii_alphanumeric());
             let (gap, rest) = part.split_at(end.unwrap_or(part.len()));
-            (gap, names.put_into(rest))
+            (gap.to_owned(), names.put_into(rest))
         });
         Self { start, gaps: gaps.collect() }
     }
@@ -45,7 +49,7 @@ impl Statement {
 }
 
 macro_rules! statements {
-    ($($(#[$note:meta])* $name:ident),* $(,)?) => {
+    ($($(#[$note:meta])* $name:ident $(in $file:ident)?),* $(,)?) => {
         /// Every statement, with the names of one outbox put in.
         #[derive(Debug)]
         pub(crate) struct Sql {
@@ -56,10 +60,7 @@ macro_rules! statements {
             /// Puts the checked names in.
             pub(crate) fn load(names: &Names) -> Self {
                 Self {
-                    $($name: Statement::new(
-                        const { body(include_str!(concat!("../sql/", stringify!($name), ".sql"))) },
-                        names,
-                    ),)*
+                    $($name: Statement::new(sql_file!($name $($file)?), stringify!($name), names),)*
                 }
             }
 
@@ -72,10 +73,13 @@ macro_rules! statements {
 }
 
 statements!(
+    ahead,
     at,
     begun,
     claim,
-    claim_suspects,
+    claim_except in claim,
+    claim_suspects in claim,
+    claim_suspects_except in claim,
     claimed,
     confirm,
     counts,
@@ -87,7 +91,8 @@ statements!(
     end_session,
     extend,
     find,
-    first_visible,
+    first_visible in claim,
+    first_visible_except in claim,
     fold,
     found,
     hold,
@@ -107,6 +112,7 @@ statements!(
     journal_by_type,
     journal_change,
     journal_clash,
+    journal_clash_in,
     journal_closed,
     journal_cursors,
     journal_doing,
@@ -118,7 +124,7 @@ statements!(
     journal_followers,
     journal_free,
     journal_gate,
-    journal_give,
+    journal_give in journal_take,
     journal_held_cursors,
     journal_hold_cursors,
     journal_holders,
@@ -164,7 +170,7 @@ statements!(
     journal_settle_parked,
     journal_state,
     journal_tags,
-    journal_tail,
+    journal_tail in journal_read,
     journal_take,
     journal_taken,
     journal_vitals,
@@ -173,7 +179,7 @@ statements!(
     journal_why,
     lock,
     lock_entry,
-    lock_visible,
+    lock_visible in claim,
     locked,
     no_duplicates,
     note,
@@ -200,27 +206,6 @@ statements!(
     tally,
     topics,
 );
-
-/// A file's text without the comment it begins with, and without its last line break.
-const fn body(file: &'static str) -> &'static str {
-    let mut rest = file.as_bytes();
-    while let [b'-', b'-', line @ ..] = rest {
-        rest = line;
-        while let [letter, after @ ..] = rest {
-            rest = after;
-            if *letter == b'\n' {
-                break;
-            }
-        }
-    }
-    while let [before @ .., b'\n'] = rest {
-        rest = before;
-    }
-    match std::str::from_utf8(rest) {
-        Ok(text) => text,
-        Err(_) => panic!("a file of text"),
-    }
-}
 
 #[cfg(test)]
 mod tests {

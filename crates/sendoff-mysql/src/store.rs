@@ -1,11 +1,14 @@
+//! The outbox's store on MySQL and MariaDB, and its connections.
+
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use sendoff_engine::store::frame::Open;
 use sendoff_engine::store::{PassedOver, StoreError};
 
 use crate::connect::Connector;
-use crate::link::Link;
+use crate::link::{Link, Links};
 use crate::locked::LockSessions;
 use crate::names::Names;
 use crate::options::{Layout, MysqlOptions, Retention};
@@ -36,21 +39,10 @@ struct Shared {
     /// How many connections of the links broke.
     lost: Arc<AtomicU64>,
     locks: Arc<LockSessions>,
-    closed: AtomicBool,
+    open: Open,
     /// Rows that make statements fail.
     passed: PassedOver,
     wary: Wary,
-}
-
-/// Apart, so that none waits for another.
-pub(crate) struct Links {
-    pub(crate) claims: Link,
-    /// Proofs of commits.
-    pub(crate) proofs: Link,
-    /// Settlements and extensions, in the order they are sent.
-    pub(crate) settlements: Link,
-    /// What may take its time.
-    pub(crate) upkeep: Link,
 }
 
 impl MysqlStore {
@@ -86,7 +78,7 @@ impl MysqlStore {
             names,
             links,
             lost,
-            closed: AtomicBool::new(false),
+            open: Open::default(),
             passed: PassedOver::default(),
             wary: Wary::default(),
         }));
@@ -94,40 +86,11 @@ impl MysqlStore {
         Ok(store)
     }
 
-    /// Installs the tables, or brings them up to date. Safe from several nodes at once: one migrates,
-    /// and the others find it done. One that was interrupted is finished by the next.
-    ///
-    /// # Errors
-    ///
-    /// [`NewerSchema`](StoreError::NewerSchema) if a newer version made the tables;
-    /// [`Misconfigured`](StoreError::Misconfigured) if the user may not make them: then print
-    /// [`migration_sql`](crate::migration_sql) for somebody who may.
-    pub async fn migrate(&self) -> Result<(), StoreError> {
-        self.check_open()?;
-        schema::migrate(self).await
-    }
-
-    /// Whether the tables are there and up to date, for tools that look after an outbox and make
-    /// nothing themselves.
-    ///
-    /// # Errors
-    ///
-    /// [`Misconfigured`](StoreError::Misconfigured) where they are not, with what to do.
-    pub async fn check_installed(&self) -> Result<(), StoreError> {
-        self.check_open()?;
-        schema::check_installed(self).await
-    }
-
-    /// The name of the table, with database and prefix, ready to be put into SQL.
-    pub fn table(&self) -> String {
-        self.0.names.qualified("outbox_event")
-    }
-
     /// Closes the store for all its clones.
     ///
     /// Every later call answers [`StoreError::Closed`]; what is under way is finished.
     pub async fn close(&self) {
-        self.0.closed.store(true, Ordering::Relaxed);
+        self.0.open.close();
         self.0.locks.close();
         let Links { claims, proofs, settlements, upkeep } = &self.0.links;
         for link in [claims, proofs, settlements, upkeep] {
@@ -136,7 +99,7 @@ impl MysqlStore {
     }
 
     pub(crate) fn check_open(&self) -> Result<(), StoreError> {
-        if self.0.closed.load(Ordering::Relaxed) { Err(StoreError::Closed) } else { Ok(()) }
+        self.0.open.check()
     }
 
     pub(crate) fn lost_links(&self) -> u64 {

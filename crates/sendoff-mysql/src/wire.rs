@@ -14,6 +14,7 @@ use mysql_async::Value;
 use sendoff_core::journal::{Mode, Position};
 use sendoff_core::partition::PartitionName;
 use sendoff_core::{EventId, Timestamp, limits};
+use sendoff_engine::store::EventKind;
 
 /// A value in a statement. Only this module makes them.
 #[derive(Clone)]
@@ -80,6 +81,14 @@ impl Literal {
     pub(crate) fn other_ids(ids: &[EventId]) -> Self {
         // No id is empty; and nothing at all would be no list.
         if ids.is_empty() { Self::bytes(&[]) } else { Self::ids(ids.iter().copied()) }
+    }
+
+    /// For `(…) not in (…)`, at least one: aggregate types and event types.
+    pub(crate) fn kinds(kinds: &[EventKind<'_>]) -> Self {
+        let pair =
+            |kind: &EventKind<'_>| [Self::text(kind.aggregate_type), Self::text(kind.event_type)];
+        let pairs: Vec<_> = kinds.iter().map(pair).collect();
+        Self::rows(pairs.iter().map(<[Self; 2]>::as_slice))
     }
 
     /// For `json_table`, in the order of the ids.
@@ -245,7 +254,7 @@ impl Literal {
         Self("@sendoff_at".into())
     }
 
-    /// The position of a fact that was inserted so many rows behind the first.
+    /// The position of a fact that was inserted so many rows after the first.
     pub(crate) fn behind_first(rows: usize) -> Self {
         Self(format!("@sendoff_first + {rows}"))
     }

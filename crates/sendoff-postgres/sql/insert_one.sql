@@ -2,7 +2,7 @@
 -- Guarantee: as `insert`, and without a statement before it. A transaction that wrote something has
 -- its number before this row gives it one, as no statement on its own has; one that wrote nothing
 -- was begun by us as DEFERRABLE, which means nothing where it writes. Where neither is so it raises,
--- so that a COMMIT behind it cannot leave the event out. Rings no bell, since nobody else may take
+-- so that a COMMIT after it cannot leave the event out. Rings no bell, since nobody else may take
 -- the row yet. Index: primary key.
 insert into sendoff.outbox_event
        (event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key, shard,

@@ -1,7 +1,7 @@
--- journal_advance: moves cursors, and sets aside what they leave behind.
+-- journal_advance: moves cursors, and parks what they leave behind.
 -- Guarantee: a cursor moves only if this owner leads its pair under this epoch and it is where the move
 -- comes from, so that neither an old leader nor a late one undoes what somebody else wrote; a status
--- that an operator set stays. What is set aside is there if and only if its cursor moved. A row
+-- that an operator set stays. What is parked is there if and only if its cursor moved. A row
 -- that somebody has locked is not waited for: without a status it is told of as busy, unless what is
 -- visible of it says already that it is another's, or somewhere else.
 -- Index: primary keys.

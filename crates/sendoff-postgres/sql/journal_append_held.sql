@@ -3,7 +3,7 @@
 -- Guarantee: having shared every key that the decision does not hold, they take their positions, in
 -- order. Answers as journal_append does. If an id is there already: by an error (unique_violation), or
 -- in partitions by nothing if all of them are, and otherwise by an error (division_by_zero), for the
--- COMMIT that is sent behind it must not make half of them durable.
+-- COMMIT that is sent after it must not make half of them durable.
 -- It commits durably, as with the function.
 -- Index: unique (event_id).
 with new as (

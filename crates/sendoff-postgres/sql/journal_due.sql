@@ -1,4 +1,4 @@
--- journal_due: what was set aside and is due, of the active pairs this owner leads; the longest due of
+-- journal_due: what was parked and is due, of the active pairs this owner leads; the longest due of
 -- each pair first, and in the order of positions where they are due together.
 -- Index: (topic, publisher, next_at) of journal_parked, once for each pair.
 select p.topic, p.publisher, p.position, p.attempts, p.parked_at, p.next_at, p.error

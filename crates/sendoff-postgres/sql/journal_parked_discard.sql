@@ -1,4 +1,4 @@
--- journal_parked_discard: forgets what is set aside. Index: primary key.
+-- journal_parked_discard: forgets what is parked. Index: primary key.
 delete from sendoff.journal_parked
  where ($1::text is null or topic = $1::text)
    and ($2::text is null or publisher = $2::text)

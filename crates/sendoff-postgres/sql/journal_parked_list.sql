@@ -1,4 +1,4 @@
--- journal_parked_list: what is set aside, in the order of pairs and positions, behind a given one.
+-- journal_parked_list: what is parked, in the order of pairs and positions, after a given one.
 -- Index: primary key.
 select topic, publisher, position, attempts, parked_at, next_at, error
   from sendoff.journal_parked

@@ -1,4 +1,4 @@
--- journal_parked_retry: makes what is set aside due now.
+-- journal_parked_retry: makes what is parked due now.
 -- Guarantee: all of it at one time, so that it is tried in the order of positions. Index: primary key.
 update sendoff.journal_parked
    set next_at = statement_timestamp()

@@ -1,5 +1,5 @@
 -- journal_purge: deletes facts and their tags between two positions, the lowest first.
--- Guarantee: nothing above a cursor, and nothing that was set aside, as it is in this statement's own
+-- Guarantee: nothing above a cursor, and nothing that was parked, as it is in this statement's own
 -- snapshot; nothing recorded at the given time or later. Waits for no row: what somebody else deletes
 -- he deletes.
 -- Index: primary keys.

@@ -1,4 +1,4 @@
--- journal_settle_parked: what became of a fact that was set aside and tried again: it is forgotten
+-- journal_settle_parked: what became of a fact that was parked and tried again: it is forgotten
 -- where there are no attempts, and due again, or not by itself any more, where there are.
 -- Guarantee: only if this owner leads the pair under this epoch, which is locked first. Answers whether
 -- it was, and whether it seems so: a row that somebody else has locked is not waited for.

@@ -1,9 +1,12 @@
+//! Claims, holds and confirmations on PostgreSQL.
+
 use std::time::Duration;
 
 use async_trait::async_trait;
 use sendoff_core::{EventId, limits};
 use sendoff_engine::store::{
-    Claim, ClaimStore, Claimed, Claims, Held, RESCUE_SLACK, StoreError, Suspects, Take, sift_claim,
+    Claim, ClaimStore, Claimed, Claims, EventKind, Held, RESCUE_SLACK, StoreError, Suspects, Take,
+    sift_claim,
 };
 
 use crate::link::Params;
@@ -52,15 +55,29 @@ impl Take<PostgresStore> for Claim<'_> {
         passed: &[EventId],
     ) -> Result<Option<Vec<Claimed>>, StoreError> {
         let (limit, passed) = (limit as i64, wired(passed));
-        let statement = match self.suspects {
-            Suspects::Skip => &store.sql().claim,
-            Suspects::Only => &store.sql().claim_suspects,
-        };
         let (hold, skip_recent) = (Span(self.hold), Span(self.skip_recent));
         let (window, from) = (self.window.map(Span), self.from.map(At));
         let bytes = i64::try_from(self.bytes).unwrap_or(i64::MAX);
-        let params: Params<'_> =
-            &[&self.owner, &limit, &hold, &skip_recent, &window, &bytes, &from, &passed];
+        let (aggregates, types) = kinds(self.except);
+        let params: Params<'_> = &[
+            &skip_recent,
+            &window,
+            &from,
+            &passed,
+            &limit,
+            &bytes,
+            &self.owner,
+            &hold,
+            &aggregates,
+            &types,
+        ];
+        let sql = store.sql();
+        let (statement, params) = match (self.suspects, self.except.is_empty()) {
+            (Suspects::Skip, true) => (&sql.claim, &params[..8]),
+            (Suspects::Only, true) => (&sql.claim_suspects, &params[..8]),
+            (Suspects::Skip, false) => (&sql.claim_except, params),
+            (Suspects::Only, false) => (&sql.claim_suspects_except, params),
+        };
         let rows = store.links().claims.query(statement, params).await?;
         let mut placed: Vec<Placed> = rows.iter().map(rows::claimed).collect::<Result<_, _>>()?;
         // An UPDATE returns its rows in whichever order it came by them.
@@ -68,6 +85,11 @@ impl Take<PostgresStore> for Claim<'_> {
         let claimed: Vec<_> = placed.into_iter().map(|row| row.claimed).collect();
         Ok((!claimed.is_empty()).then_some(claimed))
     }
+}
+
+/// Kinds of events as two arrays: aggregate types and event types.
+pub(crate) fn kinds<'k>(kinds: &[EventKind<'k>]) -> (Vec<&'k str>, Vec<&'k str>) {
+    kinds.iter().map(|kind| (kind.aggregate_type, kind.event_type)).unzip()
 }
 
 /// Holds as two arrays.

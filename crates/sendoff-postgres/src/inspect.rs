@@ -1,3 +1,5 @@
+//! Counts, lag and rows of an outbox on PostgreSQL.
+
 use std::time::Duration;
 
 use async_trait::async_trait;

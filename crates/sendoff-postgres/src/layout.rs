@@ -1,6 +1,17 @@
-//! One migration, two layouts.
+//! One migration, two layouts; and one text of a function, whichever migrations make it.
 
 use crate::options::Layout;
+
+/// Functions that several migrations make. Each stands here as the last of them makes it: the ones before
+/// may as well, because a function is only called when all of them ran.
+const FUNCTIONS: [(&str, &str); 3] = [
+    ("journal_append", include_str!("../migrations/functions/journal_append.sql")),
+    ("journal_clash", include_str!("../migrations/functions/journal_clash.sql")),
+    ("sendoff_emit", include_str!("../migrations/functions/sendoff_emit.sql")),
+];
+
+/// What a line begins with in whose place a function stands.
+const INCLUDE: &str = "-- include ";
 
 /// What stands at the end of a line that is for one layout only.
 const FLAT: &str = "-- [flat]";
@@ -22,6 +33,15 @@ impl From<Layout> for Lines {
     }
 }
 
+/// The lines of a migration, with those of the functions that it includes.
+fn lines_of(migration: &str) -> impl Iterator<Item = &str> {
+    migration.lines().flat_map(|line| {
+        let name = line.strip_prefix(INCLUDE);
+        let function = FUNCTIONS.iter().find(|(known, _)| Some(*known) == name);
+        function.map_or_else(|| vec![line], |(_, function)| function.lines().collect())
+    })
+}
+
 /// A migration without the lines of the other layout.
 pub(crate) fn for_layout(migration: &str, lines: Lines) -> String {
     let (ours, theirs) = match lines {
@@ -29,7 +49,7 @@ pub(crate) fn for_layout(migration: &str, lines: Lines) -> String {
         Lines::Partitioned => (PARTITIONED, FLAT),
     };
     let mut text = String::with_capacity(migration.len());
-    for line in migration.lines().filter(|line| !line.ends_with(theirs)) {
+    for line in lines_of(migration).filter(|line| !line.ends_with(theirs)) {
         text.push_str(line.strip_suffix(ours).map_or(line, str::trim_end));
         text.push('\n');
     }
@@ -40,6 +60,13 @@ pub(crate) fn for_layout(migration: &str, lines: Lines) -> String {
 mod tests {
     use super::*;
     use sendoff_core::partition::Period;
+
+    #[test]
+    fn a_function_stands_where_it_is_included() {
+        let text = for_layout("begin\n-- include journal_clash\nend", Lines::Flat);
+        assert!(text.contains("create or replace function sendoff.journal_clash("), "{text}");
+        assert!(text.starts_with("begin\n") && text.ends_with("$body$;\nend\n"), "{text}");
+    }
 
     #[test]
     fn a_line_is_for_its_layout_only() {

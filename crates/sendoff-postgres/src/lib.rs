@@ -17,7 +17,7 @@
 //! # async fn example(mut client: tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
 //! let store = PostgresStore::connect("postgres://app@localhost/shop").await?;
 //! store.migrate().await?;
-//! let outbox = Outbox::builder(store).on("order.placed", ship).start()?;
+//! let outbox = Outbox::builder(store).on("order.placed", ship).start().await?;
 //!
 //! let mut tx = outbox.begin(&mut client).await?;
 //! tx.execute("insert into orders (total) values ($1)", &[&990_i32]).await?;

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join;
+use sendoff_core::journal::Run;
 use sendoff_engine::store::StoreError;
+use tokio::runtime::Handle;
 use tokio::sync::{Mutex, OnceCell};
 use tokio::time::{Instant, sleep_until};
 use tokio_postgres::types::ToSql;
@@ -15,6 +17,7 @@ use crate::connect::{Connector, Opened};
 use crate::error::{failed, is_lost_race, spoils_session};
 use crate::options::Doorbell;
 use crate::sql::{Sql, Statement};
+use crate::wire::At;
 
 /// The pause after a first failure to connect; it doubles up to the longest, which is short beside
 /// any hold: a server that is back must be found before holds run out.
@@ -22,6 +25,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// How often a statement that lost against another transaction is tried in all.
 const TRIES: usize = 3;
+
+/// What a statement is answered.
+type Rows = Result<Vec<Row>, Error>;
 
 pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
@@ -56,6 +62,16 @@ struct State {
     closed: bool,
 }
 
+/// Apart, so that none waits for another.
+pub(crate) struct Links {
+    /// Claims, proofs of commits, and the flag of the bell.
+    pub(crate) claims: Link,
+    /// Settlements and extensions, in the order they are sent.
+    pub(crate) settlements: Link,
+    /// What may take its time.
+    pub(crate) upkeep: Link,
+}
+
 impl Link {
     pub(crate) fn new(connector: Arc<Connector>, statements: Kept) -> Self {
         let state =
@@ -72,6 +88,28 @@ impl Link {
         statement: &Statement,
         params: Params<'_>,
     ) -> Result<Vec<Row>, StoreError> {
+        Ok(self.answered(statement, params).await?.1)
+    }
+
+    /// The same, and in which run of the server; nothing where a pooler chooses the server.
+    pub(crate) async fn query_in_run(
+        &self,
+        statement: &Statement,
+        params: Params<'_>,
+    ) -> Result<(Option<Run>, Vec<Row>), StoreError> {
+        let (session, rows) = self.answered(statement, params).await?;
+        let run = match self.statements {
+            Kept::Prepared => Some(session.run().await.map_err(failed)?),
+            Kept::Unnamed => None,
+        };
+        Ok((run, rows))
+    }
+
+    async fn answered(
+        &self,
+        statement: &Statement,
+        params: Params<'_>,
+    ) -> Result<(Arc<Session>, Vec<Row>), StoreError> {
         let mut tries = 0;
         loop {
             let session = self.session().await?;
@@ -80,7 +118,7 @@ impl Link {
             unfinished.finished();
             tries += 1;
             match answer {
-                Ok(rows) => return Ok(rows),
+                Ok(rows) => return Ok((session, rows)),
                 Err(error) => {
                     if spoils_session(&error) {
                         session.spoil();
@@ -138,12 +176,14 @@ impl Link {
         // Ours and the link's own: any third is a statement under way, which must not end up in the
         // taker's transaction.
         if ours.is_some() && Arc::strong_count(&session) == 2 {
-            return Ok(Taken { session, kept: false });
+            return Ok(Taken { session, connector: Some(self.connector.clone()), kept: false });
         }
         state.session = ours;
         drop(state);
         let opened = self.connector.open(None).await?;
-        Ok(Taken::of(opened))
+        let mut taken = Taken::of(opened);
+        taken.connector = Some(self.connector.clone());
+        Ok(taken)
     }
 
     /// Takes a session back that is as it was when it was taken.
@@ -166,6 +206,8 @@ impl Link {
 pub(crate) struct Session {
     opened: Opened,
     prepared: Vec<OnceCell<Prepared>>,
+    run: OnceCell<Run>,
+    told: OnceCell<Option<String>>,
     spoilt: AtomicBool,
     given_up: AtomicBool,
 }
@@ -174,7 +216,7 @@ impl Session {
     pub(crate) fn new(opened: Opened) -> Self {
         let prepared = (0..Sql::COUNT).map(|_| OnceCell::new()).collect();
         let (spoilt, given_up) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { opened, prepared, spoilt, given_up }
+        Self { opened, prepared, run: OnceCell::new(), told: OnceCell::new(), spoilt, given_up }
     }
 
     pub(crate) async fn query(
@@ -182,7 +224,7 @@ impl Session {
         statement: &Statement,
         params: Params<'_>,
         kept: Kept,
-    ) -> Result<Vec<Row>, Error> {
+    ) -> Rows {
         let client = &self.opened.client;
         match kept {
             Kept::Prepared => client.query(self.prepared(statement).await?, params).await,
@@ -191,7 +233,7 @@ impl Session {
     }
 
     /// Runs a statement and ends the transaction with it, in one round trip. Where the statement
-    /// fails, so does the transaction: the server answers the COMMIT behind it with a rollback.
+    /// fails, so does the transaction: the server answers the COMMIT after it with a rollback.
     pub(crate) async fn query_and_commit(
         &self,
         statement: &Statement,
@@ -215,6 +257,16 @@ impl Session {
     async fn prepared(&self, statement: &Statement) -> Result<&Prepared, Error> {
         let prepare = || self.opened.client.prepare_typed(&statement.text, statement.types);
         self.prepared[statement.slot].get_or_try_init(prepare).await
+    }
+
+    /// The run of the server, which is asked for once.
+    pub(crate) async fn run(&self) -> Result<Run, Error> {
+        let ask = || async {
+            let started_at = "select pg_postmaster_start_time()";
+            let At(started_at) = self.opened.client.query_one(started_at, &[]).await?.try_get(0)?;
+            Ok(Run::numbered(started_at.as_micros()))
+        };
+        self.run.get_or_try_init(ask).await.copied()
     }
 
     /// Runs a command that answers nothing.
@@ -260,13 +312,15 @@ impl Drop for Session {
 /// transaction and its locks.
 pub(crate) struct Taken {
     session: Arc<Session>,
+    /// What ends the statement that it is at when it is dropped.
+    connector: Option<Arc<Connector>>,
     kept: bool,
 }
 
 impl Taken {
     /// One that no link has had before.
     pub(crate) fn of(opened: Opened) -> Self {
-        Self { session: Arc::new(Session::new(opened)), kept: false }
+        Self { session: Arc::new(Session::new(opened)), connector: None, kept: false }
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -288,13 +342,22 @@ impl Taken {
         statement: &Statement,
         params: Params<'_>,
         kept: Kept,
-    ) -> Result<Vec<Row>, Error> {
+    ) -> Rows {
         self.session.query(statement, params, kept).await
     }
 
     /// Runs a command that answers nothing.
     pub(crate) async fn execute(&self, command: &str) -> Result<(), Error> {
         self.session.execute(command).await
+    }
+
+    /// What a statement says about the session, which is asked for once: so let it always be the same one.
+    pub(crate) async fn told_once(&self, asking: &Statement) -> Result<Option<&str>, Error> {
+        let ask = async || {
+            let rows = self.query(asking, &[], Kept::Unnamed).await?;
+            rows.first().map_or(Ok(None), |row| row.try_get(0))
+        };
+        Ok(self.session.told.get_or_try_init(ask).await?.as_deref())
     }
 
     fn kept(mut self) -> Arc<Session> {
@@ -305,8 +368,17 @@ impl Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        if !self.kept {
-            self.session.spoil();
+        if self.kept {
+            return;
+        }
+        self.session.spoil();
+        // It may wait for a lock, and a server does not see that nobody waits for it: without this, those
+        // who give up again and again would leave ever more sessions behind.
+        if let (Some(connector), Ok(runtime)) = (self.connector.take(), Handle::try_current()) {
+            let session = Arc::clone(&self.session);
+            runtime.spawn(async move {
+                connector.cancel(session.opened.client.cancel_token()).await;
+            });
         }
     }
 }

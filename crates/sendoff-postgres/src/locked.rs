@@ -161,7 +161,7 @@ impl Take<PostgresStore> for Locking<'_> {
         let (window, from) = (self.0.window.map(Span), self.0.from.map(At));
         let bytes = i64::try_from(self.0.bytes).unwrap_or(i64::MAX);
         let params: Params<'_> =
-            &[&limit, &Span(self.0.skip_recent), &window, &bytes, &from, &passed];
+            &[&Span(self.0.skip_recent), &window, &from, &passed, &limit, &bytes];
         let found = transaction.begin(&store.sql().lock_tables, &store.sql().lock, params).await?;
         if found.is_empty() {
             transaction.end("rollback").await?;

@@ -6,6 +6,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use sendoff_engine::store::StoreError;
+use sendoff_engine::store::frame::{check_complete, missing};
 use tokio::time::sleep;
 use tokio_postgres::{Client, Row};
 use tracing::info;
@@ -24,23 +25,21 @@ const LOCK_WAIT: &str = "1s";
 const TRIES: u32 = 60;
 const PAUSE: Duration = Duration::from_millis(1_000);
 
-/// Patience with whoever has a table locked.
-#[derive(Debug, Default)]
-pub(crate) struct Patience {
-    tries: u32,
-}
-
-impl Patience {
-    /// Whether to try again after this error; waits before it says so.
-    pub(crate) async fn again(&mut self, error: &StoreError) -> bool {
-        self.tries += 1;
-        if !matches!(error, StoreError::Busy(_)) || self.tries >= TRIES {
-            return false;
+/// Tries for as long as there is patience with whoever has a table locked.
+pub(crate) async fn patiently<F>(attempt: impl Fn() -> F) -> Result<(), StoreError>
+where
+    F: Future<Output = Result<(), StoreError>>,
+{
+    for tries in 1..TRIES {
+        match attempt().await {
+            Err(StoreError::Busy(_)) => {
+                info!(tries, "a migration waits: a transaction keeps a table locked");
+                sleep(PAUSE.mul_f64(0.5 + fastrand::f64())).await;
+            }
+            answer => return answer,
         }
-        info!(tries = self.tries, "a migration waits: a transaction keeps a table locked");
-        sleep(PAUSE.mul_f64(0.5 + fastrand::f64())).await;
-        true
     }
+    attempt().await
 }
 
 /// What makes the tables of one thing and brings them up to date.
@@ -104,7 +103,7 @@ impl Migrations<'_> {
         }
         let rows = server.ask(versions.version).await?;
         let found: i32 = rows.first().map_or(Ok(0), |row| row.try_get(0)).map_err(failed)?;
-        self.missing(found).map(Some)
+        missing(found.into(), self.all.len()).map(Some)
     }
 
     /// Whether everything is there.
@@ -113,16 +112,9 @@ impl Migrations<'_> {
         server: &impl Ask,
         versions: Versions<'_>,
     ) -> Result<(), StoreError> {
+        let missing = self.installed(server, versions).await?;
         let table = self.names.qualified(self.table);
-        match self.installed(server, versions).await? {
-            None => Err(misconfigured(format!(
-                "there is no table {table}: migrate first, or mend database, schema or prefix"
-            ))),
-            Some(missing) if missing > 0 => Err(misconfigured(format!(
-                "the table {table} was made by an older version: migrate first"
-            ))),
-            Some(_) => Ok(()),
-        }
+        check_complete(missing, &table, "database, schema or prefix")
     }
 
     /// Begins a transaction in which nobody else migrates, and says how many are missing.
@@ -156,15 +148,6 @@ impl Migrations<'_> {
     /// Everything that would be run on an empty database.
     pub(crate) fn script(&self, shape: impl Fn(&'static str) -> Cow<'static, str>) -> String {
         format!("{}{}commit;\n", self.lock(), self.steps(self.all.len(), shape))
-    }
-
-    /// How many have not run.
-    fn missing(&self, found: i32) -> Result<usize, StoreError> {
-        let (found, known) = (i64::from(found), self.all.len() as i64);
-        if found > known {
-            return Err(StoreError::NewerSchema { found, known });
-        }
-        Ok(usize::try_from(known - found).unwrap_or(self.all.len()))
     }
 
     /// One migration at a time; the lock ends with its transaction, so it works behind a pooler too.
@@ -214,18 +197,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_missing_runs_and_a_newer_schema_is_refused() {
+    fn only_what_is_missing_runs() {
         let names = Names::new(None, None);
         let (versions, table) = ("thing_schema", "thing");
         let all = &["create a", "create b", "create c"];
         let migrations = Migrations { all, names: &names, versions, table };
-        assert_eq!(migrations.missing(0).unwrap(), 3);
-        assert_eq!(migrations.missing(2).unwrap(), 1);
-        assert_eq!(migrations.missing(3).unwrap(), 0);
-        assert!(matches!(
-            migrations.missing(4),
-            Err(StoreError::NewerSchema { found: 4, known: 3 })
-        ));
         let script = migrations.steps(1, Cow::Borrowed);
         assert!(script.contains("create c") && script.contains("values (3)"), "{script}");
         assert!(!script.contains("create b"), "{script}");

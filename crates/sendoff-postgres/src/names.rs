@@ -1,6 +1,7 @@
 //! Where an outbox lives, and how its names are put into our statements.
 
 use sendoff_core::Ident;
+use sendoff_engine::store::frame::put_names;
 
 /// The name of PostgreSQL's schema for everybody.
 const PUBLIC: &str = "public";
@@ -53,15 +54,7 @@ impl Names {
     /// A file's text with the names of this outbox.
     pub(crate) fn put_into(&self, text: &str) -> String {
         let text = text.replace("sendoff_channel", &self.channel());
-        let mut parts = text.split("sendoff.");
-        let mut named = self.prefixed(parts.next().unwrap_or_default());
-        for part in parts {
-            let end = part.find(|c: char| c != '_' && !c.is_ascii_alphanumeric());
-            let (name, rest) = part.split_at(end.unwrap_or(part.len()));
-            named.push_str(&self.qualified(name));
-            named.push_str(&self.prefixed(rest));
-        }
-        named
+        put_names(&text, |name| self.qualified(name), |text| self.prefixed(text))
     }
 
     /// Names that stand without a schema: of indexes and constraints.

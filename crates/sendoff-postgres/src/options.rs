@@ -1,10 +1,13 @@
+//! Options of an outbox on PostgreSQL.
+
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use sendoff_core::Ident;
-use sendoff_core::partition::Period;
-pub use sendoff_engine::store::Retention;
 use sendoff_engine::store::StoreError;
+use sendoff_engine::store::frame::check_within;
+pub use sendoff_engine::store::{Layout, Retention};
 
 use crate::error::misconfigured;
 
@@ -18,7 +21,8 @@ pub struct PostgresOptions {
     /// prefixes live side by side in one schema.
     pub prefix: Option<Ident>,
     /// How the table is laid out where [`migrate`](crate::PostgresStore::migrate) makes it. One that
-    /// is there stays as it is, and the store works with either.
+    /// is there stays as it is, and the store works with either. In partitions an id that is written
+    /// twice is refused within one statement.
     pub layout: Layout,
     /// What becomes of delivered rows.
     pub retention: Retention,
@@ -80,31 +84,10 @@ impl PostgresOptions {
                  another"
             )));
         }
-        if !(1..=LOCKED_CONNECTIONS).contains(&self.locked_connections) {
-            return Err(misconfigured(format!(
-                "locked_connections is {}; it lies between 1 and {LOCKED_CONNECTIONS}",
-                self.locked_connections
-            )));
-        }
-        for (field, value) in [
-            ("connect_timeout", self.connect_timeout),
-            ("statement_timeout", self.statement_timeout),
-        ] {
-            if value < TIMEOUTS.0 || value > TIMEOUTS.1 {
-                return Err(misconfigured(format!(
-                    "{field} is {value:?}; it lies between {:?} and {:?}",
-                    TIMEOUTS.0, TIMEOUTS.1
-                )));
-            }
-        }
-        let idle = self.idle_in_transaction_timeout;
-        if idle < IDLE.0 || idle > IDLE.1 {
-            return Err(misconfigured(format!(
-                "idle_in_transaction_timeout is {idle:?}; it lies between {:?} and {:?}",
-                IDLE.0, IDLE.1
-            )));
-        }
-        Ok(())
+        check_within("locked_connections", self.locked_connections, 1..=LOCKED_CONNECTIONS)?;
+        check_within("connect_timeout", self.connect_timeout, TIMEOUTS)?;
+        check_within("statement_timeout", self.statement_timeout, TIMEOUTS)?;
+        check_within("idle_in_transaction_timeout", self.idle_in_transaction_timeout, IDLE)
     }
 }
 
@@ -113,30 +96,13 @@ impl PostgresOptions {
 const SILENCE: Duration = Duration::from_secs(12);
 
 /// Shorter would end batches whose handlers run; longer is no protection.
-const IDLE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(10 * 60));
+const IDLE: RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_secs(10 * 60);
 
 /// Shorter is no chance to succeed; longer is not patience but a failure nobody sees.
-const TIMEOUTS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(10 * 60));
+const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(10 * 60);
 
 /// More than a server usually takes in all.
 const LOCKED_CONNECTIONS: usize = 1_000;
-
-/// How the table is laid out.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Layout {
-    /// One table.
-    #[default]
-    Flat,
-    /// Partitioned by the time of a row's creation, so that what is over can be dropped at once
-    /// instead of row by row. Needs a
-    /// [`PartitionMaintainer`](sendoff_engine::PartitionMaintainer), and wants
-    /// [`Retention::FOREVER`].
-    ///
-    /// One difference: PostgreSQL can only hold an id unique together with the partition's key. An
-    /// id that is written twice is refused within one statement; one that comes again later is not
-    /// noticed. Who brings ids keeps them unique.
-    Partitioned(Period),
-}
 
 /// What a commit of the relay's own sessions is worth. Events are as durable as their own transaction
 /// is, either way.

@@ -1,3 +1,5 @@
+//! Deletes rows that are over, and adds counters up, on PostgreSQL.
+
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -7,7 +9,6 @@ use sendoff_engine::store::{Purge, Purged, RetainStore, StoreError};
 use tracing::debug;
 
 use crate::link::Params;
-use crate::options::Retention;
 use crate::rows;
 use crate::store::PostgresStore;
 use crate::wire::Span;
@@ -45,10 +46,7 @@ const FOLDS: usize = 100;
 #[async_trait]
 impl RetainStore for PostgresStore {
     fn keeps(&self) -> Option<Duration> {
-        match self.retention() {
-            Retention::DeleteWhenDone => None,
-            Retention::Keep(duration) => Some(duration),
-        }
+        self.retention().keeps()
     }
 
     async fn purge(&self, purge: &Purge) -> Result<Purged, StoreError> {

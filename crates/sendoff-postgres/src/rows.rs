@@ -1,42 +1,36 @@
 //! Rows on their way out.
 
-use std::borrow::Cow;
-
 use bytes::Bytes;
-use sendoff_core::{BoxError, Event, Headers, Status, StoredEvent, Timestamp, Token, Undecodable};
+use sendoff_core::journal::{Tag, Tags};
+use sendoff_core::{Event, EventId, Status, Timestamp, Token, Undecodable};
+use sendoff_engine::store::frame::event::{self, EVENT_ID};
+use sendoff_engine::store::frame::{Cells, Column};
 use sendoff_engine::store::{Claimed, Row as Standing, StoreError};
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
 use crate::error::failed;
-use crate::wire::{At, Id, Json, Payload};
+use crate::wire::{At, Id, Integer, Json, Payload};
 
-/// Columns of `claim`, `claim_suspects`, `lock` and `find`. By number: a name is looked up for every row.
+/// Columns of `claim`, `claim_suspects`, `lock` and `find`, after those of the event. By number: a name
+/// is looked up for every row.
 mod column {
-    pub(super) const EVENT_ID: usize = 0;
-    pub(super) const EVENT_TYPE: usize = 1;
-    pub(super) const AGGREGATE_TYPE: usize = 2;
-    pub(super) const AGGREGATE_ID: usize = 3;
-    pub(super) const TENANT_ID: usize = 4;
-    pub(super) const ORDERING_KEY: usize = 5;
-    pub(super) const CONTENT_TYPE: usize = 6;
-    pub(super) const OCCURRED_AT: usize = 7;
-    pub(super) const HEADERS: usize = 8;
-    pub(super) const PAYLOAD: usize = 9;
-    pub(super) const ATTEMPTS: usize = 10;
-    pub(super) const DUE_AT: usize = 11;
-    pub(super) const CREATED_AT: usize = 12;
+    use sendoff_engine::store::frame::event::COLUMNS;
+
+    pub(super) const ATTEMPTS: usize = COLUMNS;
+    pub(super) const DUE_AT: usize = COLUMNS + 1;
+    pub(super) const CREATED_AT: usize = COLUMNS + 2;
     /// Of a claim or a lock.
-    pub(super) const SEQ: usize = 13;
-    pub(super) const WAS_DUE: usize = 14;
-    pub(super) const LOST: usize = 15;
-    pub(super) const CLAIMED_AT: usize = 16;
+    pub(super) const SEQ: usize = COLUMNS + 3;
+    pub(super) const WAS_DUE: usize = COLUMNS + 4;
+    pub(super) const LOST: usize = COLUMNS + 5;
+    pub(super) const CLAIMED_AT: usize = COLUMNS + 6;
     /// Of a row that was found.
-    pub(super) const STATUS: usize = 13;
-    pub(super) const DONE_AT: usize = 14;
-    pub(super) const LAST_ERROR: usize = 15;
-    pub(super) const LOCKED_BY: usize = 16;
-    pub(super) const LOSSES: usize = 17;
+    pub(super) const STATUS: usize = COLUMNS + 3;
+    pub(super) const DONE_AT: usize = COLUMNS + 4;
+    pub(super) const LAST_ERROR: usize = COLUMNS + 5;
+    pub(super) const LOCKED_BY: usize = COLUMNS + 6;
+    pub(super) const LOSSES: usize = COLUMNS + 7;
 }
 
 /// A claimed row, and its place among the others.
@@ -47,7 +41,7 @@ pub(crate) struct Placed {
 
 /// A row that is no event still has to be claimed, so that it can be settled.
 pub(crate) fn claimed(row: &Row) -> Result<Placed, StoreError> {
-    let Id(id) = get(row, column::EVENT_ID)?;
+    let Id(id) = get(row, EVENT_ID.at)?;
     let was_due = time(row, column::WAS_DUE)?;
     let claimed = Claimed {
         id,
@@ -63,10 +57,9 @@ pub(crate) fn claimed(row: &Row) -> Result<Placed, StoreError> {
 }
 
 pub(crate) fn standing(row: &Row) -> Result<Standing, StoreError> {
-    let event = event(row).map_err(|undecodable| StoreError::Refused(undecodable.into()))?;
     let code: i16 = get(row, column::STATUS)?;
     Ok(Standing {
-        event,
+        event: event(row)?,
         status: Status::try_from(i64::from(code))
             .map_err(|unknown| StoreError::Refused(unknown.into()))?,
         attempts: attempts(row)?,
@@ -91,51 +84,62 @@ fn attempts(row: &Row) -> Result<u32, StoreError> {
     get::<i32>(row, column::ATTEMPTS).map(|stored| u32::try_from(stored).unwrap_or(0))
 }
 
-/// The headers of a row.
-pub(crate) fn headers(row: &Row, column: usize) -> Result<Headers, Undecodable> {
-    let headers: Option<Json> = field(row, column, "headers")?;
-    Headers::from_json(headers.as_ref().map(|Json(text)| text.as_str()))
-        // Not the parser's own words, which may quote a header's value.
-        .map_err(|error| undecodable("headers", NotHeaders { column: error.column() }))
-}
-
-/// When the event of a row happened.
-pub(crate) fn occurred_at(row: &Row, column: usize) -> Result<Timestamp, Undecodable> {
-    let at: At = field(row, column, "occurred_at")?;
-    if at.is_finite() { Ok(at.0) } else { Err(Undecodable { field: "occurred_at", source: None }) }
-}
-
 fn event(row: &Row) -> Result<Event, Undecodable> {
-    let Id(id) = field(row, column::EVENT_ID, "event_id")?;
-    let Payload(payload) = field(row, column::PAYLOAD, "payload")?;
-    Event::restore(StoredEvent {
-        id,
-        event_type: field(row, column::EVENT_TYPE, "event_type")?,
-        aggregate_type: field(row, column::AGGREGATE_TYPE, "aggregate_type")?,
-        aggregate_id: field(row, column::AGGREGATE_ID, "aggregate_id")?,
-        tenant_id: field(row, column::TENANT_ID, "tenant_id")?,
-        ordering_key: field(row, column::ORDERING_KEY, "ordering_key")?,
-        headers: headers(row, column::HEADERS)?,
-        content_type: Cow::Owned(field(row, column::CONTENT_TYPE, "content_type")?),
-        payload: Bytes::copy_from_slice(payload),
-        occurred_at: occurred_at(row, column::OCCURRED_AT)?,
-    })
+    event::decoded(&mut all(row))
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("not a JSON object of texts, at character {column}")]
-struct NotHeaders {
-    column: usize,
+/// The columns of a row from this one on.
+#[derive(Clone, Copy)]
+pub(crate) struct ColumnsFrom<'r> {
+    pub(crate) row: &'r Row,
+    pub(crate) first: usize,
 }
 
-pub(crate) fn undecodable(field: &'static str, source: impl Into<BoxError>) -> Undecodable {
-    Undecodable { field, source: Some(source.into()) }
+/// Every column of a row.
+pub(crate) const fn all(row: &Row) -> ColumnsFrom<'_> {
+    ColumnsFrom { row, first: 0 }
 }
 
-pub(crate) fn field<'r, T: FromSql<'r>>(
-    row: &'r Row,
-    column: usize,
-    field: &'static str,
-) -> Result<T, Undecodable> {
-    row.try_get(column).map_err(|error| undecodable(field, error))
+impl<'r> ColumnsFrom<'r> {
+    fn get<T: FromSql<'r>>(self, column: Column) -> Result<Option<T>, Undecodable> {
+        let found = self.row.try_get(self.first + column.at);
+        found.map_err(|error| column.undecodable(error))
+    }
+}
+
+impl Cells for ColumnsFrom<'_> {
+    fn integer(&mut self, column: Column) -> Result<Option<i64>, Undecodable> {
+        Ok(self.get(column)?.map(|Integer(number)| number))
+    }
+
+    fn id(&mut self, column: Column) -> Result<Option<EventId>, Undecodable> {
+        Ok(self.get(column)?.map(|Id(id)| id))
+    }
+
+    fn time(&mut self, column: Column) -> Result<Option<Timestamp>, Undecodable> {
+        Ok(self.get(column)?.map(|At(time)| time))
+    }
+
+    fn moment(&mut self, column: Column) -> Result<Option<Timestamp>, Undecodable> {
+        let time: Option<At> = self.get(column)?;
+        Ok(time.filter(|time| time.is_finite()).map(|At(time)| time))
+    }
+
+    fn text(&mut self, column: Column) -> Result<Option<String>, Undecodable> {
+        self.get(column)
+    }
+
+    fn json(&mut self, column: Column) -> Result<Option<String>, Undecodable> {
+        Ok(self.get(column)?.map(|Json(text)| text))
+    }
+
+    fn bytes(&mut self, column: Column) -> Result<Option<Bytes>, Undecodable> {
+        Ok(self.get(column)?.map(|Payload(bytes)| Bytes::copy_from_slice(bytes)))
+    }
+
+    fn tags(&mut self, column: Column) -> Result<Tags, Undecodable> {
+        let texts: Vec<&str> = self.get(column)?.ok_or(column.absent())?;
+        let tags = texts.into_iter().map(str::parse).collect::<Result<Vec<Tag>, _>>();
+        tags.and_then(Tags::new).map_err(|invalid| column.undecodable(invalid))
+    }
 }

@@ -9,7 +9,7 @@ use tokio_postgres::Client;
 
 use crate::error::{failed, misconfigured};
 use crate::layout::for_layout;
-use crate::migrations::{Migrations, Patience, Versions};
+use crate::migrations::{Migrations, Versions, patiently};
 use crate::names::Names;
 use crate::options::{Doorbell, Layout, PostgresOptions};
 use crate::store::PostgresStore;
@@ -35,23 +35,41 @@ pub(crate) async fn check(store: &PostgresStore) -> Result<(), StoreError> {
     migrations.installed(&store.links().upkeep, versions(store)).await.map(drop)
 }
 
-/// Whether everything is there.
-pub(crate) async fn check_installed(store: &PostgresStore) -> Result<(), StoreError> {
-    migrations(store.names()).check_installed(&store.links().upkeep, versions(store)).await
+impl PostgresStore {
+    /// The name of the table, with schema and prefix, ready to be put into SQL.
+    pub fn table(&self) -> String {
+        self.names().qualified("outbox_event")
+    }
+
+    /// Installs the tables, or brings them up to date. Safe from several nodes at once: one migrates,
+    /// and the others find it done.
+    ///
+    /// # Errors
+    ///
+    /// [`NewerSchema`](StoreError::NewerSchema) if a newer version made the tables;
+    /// [`Misconfigured`](StoreError::Misconfigured) if a flat table is there and the layout is another;
+    /// [`Refused`](StoreError::Refused) if the role may not make them: then print
+    /// [`migration_sql`](crate::migration_sql) for somebody who may.
+    pub async fn migrate(&self) -> Result<(), StoreError> {
+        self.check_open()?;
+        patiently(|| attempt(self)).await?;
+        first_partitions(self).await
+    }
+
+    /// Whether the tables are there and up to date, for tools that look after an outbox and make
+    /// nothing themselves.
+    ///
+    /// # Errors
+    ///
+    /// [`Misconfigured`](StoreError::Misconfigured) where they are not, with what to do.
+    pub async fn check_installed(&self) -> Result<(), StoreError> {
+        self.check_open()?;
+        migrations(self.names()).check_installed(&self.links().upkeep, versions(self)).await
+    }
 }
 
 /// Runs what is missing, in one transaction on a connection of its own: whoever drops the future
 /// drops the connection, and the server undoes it.
-pub(crate) async fn migrate(store: &PostgresStore) -> Result<(), StoreError> {
-    let mut patience = Patience::default();
-    while let Err(error) = attempt(store).await {
-        if !patience.again(&error).await {
-            return Err(error);
-        }
-    }
-    first_partitions(store).await
-}
-
 async fn attempt(store: &PostgresStore) -> Result<(), StoreError> {
     let opened = store.connector().open(None).await?;
     let run = async {

@@ -1,3 +1,5 @@
+//! Settlements and extensions on PostgreSQL, as arrays of one statement.
+
 use std::time::Duration;
 
 use async_trait::async_trait;

@@ -5,6 +5,7 @@ use sendoff_engine::store::{Look, PassedOver, Sieve, StoreError, Visible};
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
+use crate::claim::kinds;
 use crate::link::Params;
 use crate::rows;
 use crate::store::PostgresStore;
@@ -23,8 +24,13 @@ impl Sieve for PostgresStore {
         let passed = wired(passed);
         let (skip_recent, window) = (Span(look.skip_recent), look.window.map(Span));
         let (from, which) = (look.from.map(At), look.which as i16);
-        let params: Params<'_> = &[&look.owner, &skip_recent, &window, &from, &which, &passed];
-        let statement = &self.sql().first_visible;
+        let (aggregates, types) = kinds(look.except);
+        let params: Params<'_> =
+            &[&skip_recent, &window, &from, &passed, &which, &look.owner, &aggregates, &types];
+        let (statement, params) = match look.except {
+            [] => (&self.sql().first_visible, &params[..6]),
+            _ => (&self.sql().first_visible_except, params),
+        };
         let found = self.links().claims.query(statement, params).await?;
         let Some(row) = found.first() else { return Ok(None) };
         let (Id(id), At(due_at)) = (rows::get(row, 0)?, rows::get(row, 1)?);

@@ -3,6 +3,8 @@
 //! Types are told, never asked for: the server's answer would cost a round trip, and on a pipeline
 //! COMMIT would overtake.
 
+use sendoff_engine::sql_file;
+use sendoff_engine::store::frame::text;
 use tokio_postgres::types::Type;
 
 use crate::names::Names;
@@ -16,7 +18,7 @@ pub(crate) struct Statement {
 }
 
 macro_rules! statements {
-    ($($name:ident: [$($parameter:ident),*]),* $(,)?) => {
+    ($($name:ident $(in $file:ident)?: [$($parameter:ident),*]),* $(,)?) => {
         /// Every statement, with the names of one outbox put in.
         #[derive(Debug)]
         pub(crate) struct Sql {
@@ -35,7 +37,8 @@ macro_rules! statements {
                 Self {
                     $($name: Statement {
                         text: statement(
-                            include_str!(concat!("../sql/", stringify!($name), ".sql")),
+                            sql_file!($name $($file)?),
+                            stringify!($name),
                             names,
                             writes,
                         ),
@@ -55,14 +58,27 @@ macro_rules! statements {
 
 statements!(
     arm: [],
-    claim: [TEXT, INT8, INTERVAL, INTERVAL, INTERVAL, INT8, TIMESTAMPTZ, UUID_ARRAY],
-    claim_suspects: [TEXT, INT8, INTERVAL, INTERVAL, INTERVAL, INT8, TIMESTAMPTZ, UUID_ARRAY],
+    claim: [INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT8, INT8, TEXT, INTERVAL],
+    claim_except in claim: [
+        INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT8, INT8, TEXT, INTERVAL, TEXT_ARRAY,
+        TEXT_ARRAY
+    ],
+    claim_suspects in claim: [
+        INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT8, INT8, TEXT, INTERVAL
+    ],
+    claim_suspects_except in claim: [
+        INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT8, INT8, TEXT, INTERVAL, TEXT_ARRAY,
+        TEXT_ARRAY
+    ],
     confirm: [UUID_ARRAY, TIMESTAMPTZ_ARRAY],
     counts: [],
     disarm: [],
-    extend: [UUID_ARRAY, TIMESTAMPTZ_ARRAY, INTERVAL],
+    extend in settle: [UUID_ARRAY, TIMESTAMPTZ_ARRAY, INTERVAL],
     find: [UUID],
-    first_visible: [TEXT, INTERVAL, INTERVAL, TIMESTAMPTZ, INT2, UUID_ARRAY],
+    first_visible in claim: [INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT2, TEXT],
+    first_visible_except in claim: [
+        INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT2, TEXT, TEXT_ARRAY, TEXT_ARRAY
+    ],
     fold: [INT8, INTERVAL],
     in_transaction: [],
     insert: [
@@ -84,7 +100,7 @@ statements!(
     journal_append: [
         INT4_ARRAY, BOOL_ARRAY, INT4, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY,
         TIMESTAMPTZ_ARRAY, JSONB_ARRAY, BYTEA_ARRAY, UUID_ARRAY, UUID_ARRAY, INT2_ARRAY,
-        TEXT_ARRAY, TEXT_ARRAY, INT8
+        TEXT_ARRAY, TEXT_ARRAY, INT8, TIMESTAMPTZ
     ],
     journal_append_held: [
         INT4_ARRAY, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TIMESTAMPTZ_ARRAY, JSONB_ARRAY,
@@ -93,10 +109,13 @@ statements!(
     journal_append_in: [
         INT4_ARRAY, BOOL_ARRAY, INT4, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY,
         TIMESTAMPTZ_ARRAY, JSONB_ARRAY, BYTEA_ARRAY, UUID_ARRAY, UUID_ARRAY, INT2_ARRAY,
-        TEXT_ARRAY, TEXT_ARRAY, INT8
+        TEXT_ARRAY, TEXT_ARRAY, INT8, TIMESTAMPTZ
     ],
     journal_append_one: [
         INT4_ARRAY, INT4, UUID, TEXT, TEXT_ARRAY, TEXT, TIMESTAMPTZ, JSONB, BYTEA, UUID, UUID
+    ],
+    journal_append_session in journal_append_tagged: [
+        INT4, UUID, TEXT, TEXT, TEXT, TIMESTAMPTZ, JSONB, BYTEA, UUID, UUID, INT4, INT4, TEXT
     ],
     journal_append_tagged: [
         INT4, UUID, TEXT, TEXT, TEXT, TIMESTAMPTZ, JSONB, BYTEA, UUID, UUID
@@ -108,15 +127,16 @@ statements!(
     journal_doing: [INT4],
     journal_due: [TEXT, INT8],
     journal_followers: [],
-    journal_give: [TEXT, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY],
+    journal_give in journal_take: [TEXT, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY],
     journal_head: [],
     journal_hold: [INT4_ARRAY, BOOL_ARRAY, INT4, INT4],
+    journal_hold_session: [INT4, BOOL, INT4, BOOL, INT4, INT4],
     journal_hold_two: [INT4, BOOL, INT4, BOOL, INT4, INT4],
     journal_holders: [],
     journal_join: [TEXT, INT4, INTERVAL, INTERVAL, INT8_ARRAY],
     journal_keeper_lock: [],
     journal_keeper_unlock: [],
-    journal_layout: [],
+    journal_layout in layout: [],
     journal_leave: [TEXT],
     journal_leaving: [],
     journal_node_lock: [INT4],
@@ -127,24 +147,26 @@ statements!(
     journal_parked_retry: [TEXT, TEXT, INT8],
     journal_purge: [INT8, INT8, TIMESTAMPTZ, INT8],
     journal_purgeable: [INT8, INT8, TIMESTAMPTZ, INT8],
-    journal_ranges: [BOOL],
+    journal_ranges in partition_list: [BOOL],
     journal_read: [INT2_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8],
     journal_read_book: [TEXT, TEXT_ARRAY, INT8, INT8, INT8, INT8, TEXT_ARRAY],
-    journal_read_from_last: [INT2_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8, INT2_ARRAY, TEXT_ARRAY, TEXT_ARRAY],
+    journal_read_from_last in journal_read: [INT2_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8, INT2_ARRAY, TEXT_ARRAY, TEXT_ARRAY],
     journal_read_tag: [TEXT, TEXT_ARRAY, INT8, INT8, INT8, INT8],
     journal_register: [TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY],
+    journal_release_session: [TEXT],
     journal_schema_known: [],
     journal_schema_version: [],
+    journal_session_limit: [],
     journal_settle_parked: [TEXT, TEXT, TEXT, INT8, INT8, INT4, INTERVAL, TEXT],
     journal_take: [TEXT, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY],
     journal_tail: [INT8, INT8, INT8, INT8],
-    journal_tail_large: [INT8, INT8, INT8, INT8],
+    journal_tail_large in journal_tail: [INT8, INT8, INT8, INT8],
     journal_vitals: [],
     journal_who: [],
-    lock: [INT8, INTERVAL, INTERVAL, INT8, TIMESTAMPTZ, UUID_ARRAY],
+    lock in claim: [INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT8, INT8],
     lock_tables: [],
     oldest_lag: [],
-    partition_layout: [],
+    partition_layout in layout: [],
     partition_list: [],
     partition_idle: [TEXT],
     partition_lock: [],
@@ -156,18 +178,18 @@ statements!(
     schema_known: [],
     schema_version: [],
     set_aside: [UUID, TIMESTAMPTZ, TEXT],
-    settle_delete: [
+    settle_delete in settle: [
         UUID_ARRAY, TIMESTAMPTZ_ARRAY, INT2_ARRAY, INTERVAL_ARRAY, INT4_ARRAY, TEXT_ARRAY,
         TIMESTAMPTZ_ARRAY
     ],
-    settle_keep: [
+    settle_keep in settle: [
         UUID_ARRAY, TIMESTAMPTZ_ARRAY, INT2_ARRAY, INTERVAL_ARRAY, INT4_ARRAY, TEXT_ARRAY,
         TIMESTAMPTZ_ARRAY
     ],
-    settle_locked_delete: [
+    settle_locked_delete in settle: [
         UUID_ARRAY, INT2_ARRAY, INTERVAL_ARRAY, INT4_ARRAY, TEXT_ARRAY, TIMESTAMPTZ_ARRAY
     ],
-    settle_locked_keep: [
+    settle_locked_keep in settle: [
         UUID_ARRAY, INT2_ARRAY, INTERVAL_ARRAY, INT4_ARRAY, TEXT_ARRAY, TIMESTAMPTZ_ARRAY
     ],
     topics: [],
@@ -187,18 +209,14 @@ impl Writes {
     }
 }
 
-/// What stands at the end of a line that makes a transaction durable.
-const DURABLE: &str = "-- [durable]";
+/// The name by which a text is had with the lines that make a transaction durable.
+const DURABLE: &str = "durable";
 
-/// A file's statement, without its comments.
-fn statement(file: &str, names: &Names, writes: Writes) -> String {
-    let lines: Vec<_> = file
-        .lines()
-        .filter(|line| !line.trim_start().starts_with("--"))
-        .filter(|line| writes == Writes::Durable || !line.ends_with(DURABLE))
-        .map(|line| line.strip_suffix(DURABLE).map_or(line, str::trim_end))
-        .collect();
-    names.put_into(lines.join("\n").trim())
+/// A statement of a file.
+fn statement(file: &str, name: &str, names: &Names, writes: Writes) -> String {
+    let asked = [name, DURABLE];
+    let asked = if writes == Writes::Durable { &asked } else { &asked[..1] };
+    names.put_into(&text(file, asked))
 }
 
 #[cfg(test)]
@@ -212,7 +230,7 @@ mod tests {
         let (sql, relaxed) = (load(Writes::Durable), load(Writes::AsTheSessionHasIt));
         assert_eq!(sql.all().len(), Sql::COUNT);
         for statement in sql.all().into_iter().chain(relaxed.all()) {
-            assert!(!statement.text.contains(DURABLE), "{}", statement.text);
+            assert!(!statement.text.is_empty() && !statement.text.contains("--"), "{statement:?}");
             let named = (1..20).take_while(|n| statement.text.contains(&format!("${n}"))).count();
             assert_eq!(named, statement.types.len(), "{}", statement.text);
             assert!(!statement.text.contains("sendoff."), "{}", statement.text);

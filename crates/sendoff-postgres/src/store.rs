@@ -1,12 +1,14 @@
+//! The outbox's store on PostgreSQL, and its connections.
+
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use sendoff_engine::store::frame::Open;
 use sendoff_engine::store::{PassedOver, StoreError};
 
 use crate::bounds::SessionBounds;
 use crate::connect::{Commits, Connector};
-use crate::link::{Kept, Link};
+use crate::link::{Kept, Link, Links};
 use crate::locked::LockSessions;
 use crate::names::Names;
 use crate::options::{Doorbell, Layout, PostgresOptions, RelayCommits, Retention};
@@ -40,19 +42,9 @@ struct Shared {
     links: Links,
     locks: Arc<LockSessions>,
     bell: Bell,
-    closed: AtomicBool,
+    open: Open,
     /// Rows that make statements fail.
     passed: PassedOver,
-}
-
-/// Apart, so that none waits for another.
-pub(crate) struct Links {
-    /// Claims, proofs of commits, and the flag of the bell.
-    pub(crate) claims: Link,
-    /// Settlements and extensions, in the order they are sent.
-    pub(crate) settlements: Link,
-    /// What may take its time.
-    pub(crate) upkeep: Link,
 }
 
 impl PostgresStore {
@@ -94,48 +86,18 @@ impl PostgresStore {
             names,
             links,
             locks: Arc::new(locks),
-            closed: AtomicBool::new(false),
+            open: Open::default(),
             passed: PassedOver::default(),
         }));
         schema::check(&store).await?;
         Ok(store)
     }
 
-    /// Installs the tables, or brings them up to date. Safe from several nodes at once: one migrates,
-    /// and the others find it done.
-    ///
-    /// # Errors
-    ///
-    /// [`NewerSchema`](StoreError::NewerSchema) if a newer version made the tables;
-    /// [`Misconfigured`](StoreError::Misconfigured) if a flat table is there and the layout is another;
-    /// [`Refused`](StoreError::Refused) if the role may not make them: then print
-    /// [`migration_sql`](crate::migration_sql) for somebody who may.
-    pub async fn migrate(&self) -> Result<(), StoreError> {
-        self.check_open()?;
-        schema::migrate(self).await
-    }
-
-    /// Whether the tables are there and up to date, for tools that look after an outbox and make
-    /// nothing themselves.
-    ///
-    /// # Errors
-    ///
-    /// [`Misconfigured`](StoreError::Misconfigured) where they are not, with what to do.
-    pub async fn check_installed(&self) -> Result<(), StoreError> {
-        self.check_open()?;
-        schema::check_installed(self).await
-    }
-
-    /// The name of the table, with schema and prefix, ready to be put into SQL.
-    pub fn table(&self) -> String {
-        self.0.names.qualified("outbox_event")
-    }
-
     /// Closes the store for all its clones.
     ///
     /// Every later call answers [`StoreError::Closed`]; what is under way is finished.
     pub async fn close(&self) {
-        self.0.closed.store(true, Ordering::Relaxed);
+        self.0.open.close();
         self.0.bell.silence();
         self.0.locks.close();
         let Links { claims, settlements, upkeep } = &self.0.links;
@@ -145,7 +107,7 @@ impl PostgresStore {
     }
 
     pub(crate) fn check_open(&self) -> Result<(), StoreError> {
-        if self.0.closed.load(Ordering::Relaxed) { Err(StoreError::Closed) } else { Ok(()) }
+        self.0.open.check()
     }
 
     pub(crate) fn connector(&self) -> &Arc<Connector> {
@@ -160,6 +122,10 @@ impl PostgresStore {
         &self.0.sql
     }
 
+    pub(crate) fn bell(&self) -> &Bell {
+        &self.0.bell
+    }
+
     pub(crate) fn links(&self) -> &Links {
         &self.0.links
     }
@@ -168,16 +134,12 @@ impl PostgresStore {
         &self.0.locks
     }
 
-    pub(crate) fn passed(&self) -> &PassedOver {
-        &self.0.passed
-    }
-
-    pub(crate) fn bell(&self) -> &Bell {
-        &self.0.bell
-    }
-
     pub(crate) fn retention(&self) -> Retention {
         self.0.options.retention
+    }
+
+    pub(crate) fn passed(&self) -> &PassedOver {
+        &self.0.passed
     }
 
     pub(crate) fn layout(&self) -> Layout {

@@ -87,6 +87,21 @@ impl<'a> FromSql<'a> for At {
     accepts!(TIMESTAMPTZ);
 }
 
+/// A whole number of any width.
+pub(crate) struct Integer(pub(crate) i64);
+
+impl<'a> FromSql<'a> for Integer {
+    fn from_sql(of: &Type, raw: &'a [u8]) -> Result<Self, Wrong> {
+        Ok(Self(match *of {
+            Type::INT2 => i16::from_sql(of, raw)?.into(),
+            Type::INT4 => i32::from_sql(of, raw)?.into(),
+            _ => i64::from_sql(of, raw)?,
+        }))
+    }
+
+    accepts!(INT2, INT4, INT8);
+}
+
 /// A span of time, as an `interval` of microseconds alone: days and months depend on time zones.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span(pub(crate) Duration);

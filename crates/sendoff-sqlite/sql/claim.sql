@@ -1,14 +1,30 @@
 -- claim: the visible rows that may run in company, oldest due first.
 -- Guarantee: part one of a claim; `hold` follows in the same immediate transaction, so no other
 -- claim comes between. Leaves suspects out. Index: outbox_event_due, and a plan without it fails.
+--
+-- claim_suspects: the visible rows that were lost before and are lost again, oldest due first.
+-- Guarantee: as `claim`, for exactly the rows that `claim` leaves out.
+-- Index: outbox_event_suspect, and a plan without it fails.
+--
+-- claim_except, claim_suspects_except: the same without rows of the kinds ?7, pairs of aggregate type and
+-- event type in JSON.
+--
+-- lock: the visible rows, oldest due first.
+-- Guarantee: runs in an immediate transaction that stays open, so that nobody else writes anything;
+-- nothing is written. Index: outbox_event_due, and a plan without it fails.
 select seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key,
        content_type, occurred_at, headers, payload,
        status, attempts, due_at, created_at, done_at, last_error, locked_by, losses
-  from outbox_event indexed by outbox_event_due
+  from outbox_event indexed by outbox_event_due                          -- [not claim_suspects, claim_suspects_except]
+  from outbox_event indexed by outbox_event_suspect                      -- [claim_suspects, claim_suspects_except]
  where status in (0, 2)
-   and due_at >= ?6 and due_at <= ?1
+   and due_at >= ?3 and due_at <= ?1
    and (created_at <= ?2 or created_at > ?1)
-   and created_at >= ?5
-   and losses + (locked_by is not null and locked_by <> ?3) < 2
+   and created_at >= ?4
+   and losses + (locked_by is not null and locked_by <> ?6) < 2          -- [claim, claim_except]
+   and losses > 0                                                        -- [claim_suspects, claim_suspects_except]
+   and losses + (locked_by is not null and locked_by <> ?6) >= 2         -- [claim_suspects, claim_suspects_except]
+   and (aggregate_type, event_type) not in                               -- [claim_except, claim_suspects_except]
+       (select value ->> 0, value ->> 1 from json_each(?7))              -- [claim_except, claim_suspects_except]
  order by due_at, seq
- limit ?4
+ limit ?5

@@ -1,7 +1,7 @@
 -- insert_many: new rows of any number, in the caller's transaction.
 -- Guarantee: all of them or none, since it is one statement; a second row with the same id is refused.
 -- Index: unique (event_id).
--- ?1: a JSON array with an array for each row; ?2: ids and payloads, one behind the other. A row names where
+-- ?1: a JSON array with an array for each row; ?2: ids and payloads, one after the other. A row names where
 -- its id begins, its columns, and where its payload begins and how long it is.
 insert into outbox_event
        (event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key, shard,

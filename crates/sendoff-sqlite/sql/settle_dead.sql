@@ -1,4 +1,4 @@
--- settle_dead: a delivery given up.
+-- settle_dead: a delivery that was the last.
 -- Guarantee: a stale token changes nothing; a terminal row stays as it is.
 -- Index: unique (event_id).
 update outbox_event

@@ -1,10 +1,12 @@
+//! Claims, holds and confirmations on SQLite.
+
 use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction};
 use sendoff_core::{EventId, Timestamp, Token, limits, report};
 use sendoff_engine::store::{
-    Claim, ClaimStore, Claimed, Claims, Held, RESCUE_SLACK, StoreError, Suspects,
+    Claim, ClaimStore, Claimed, Claims, EventKind, Held, RESCUE_SLACK, StoreError, Suspects,
 };
 use tracing::error;
 
@@ -15,7 +17,8 @@ use crate::store::{SqliteStore, due, in_transaction};
 #[async_trait]
 impl ClaimStore for SqliteStore {
     async fn claim(&self, claim: &Claim<'_>) -> Result<Claims, StoreError> {
-        let Claim { owner, limit, bytes, hold, skip_recent, window, from, suspects } = *claim;
+        let Claim { owner, limit, bytes, hold, skip_recent, window, from, except, suspects } =
+            *claim;
         let wanted = Wanted {
             owner: owner.to_owned(),
             limit: limit.min(limits::BATCH_ROWS),
@@ -24,6 +27,7 @@ impl ClaimStore for SqliteStore {
             skip_recent,
             window,
             from,
+            except: kinds(except),
             suspects,
         };
         let claimed = self.on_thread(move |conn, sql, clock| {
@@ -79,7 +83,17 @@ struct Wanted {
     skip_recent: Duration,
     window: Option<Duration>,
     from: Option<Timestamp>,
+    /// Kinds of events, as the statement takes them.
+    except: Option<String>,
     suspects: Suspects,
+}
+
+/// Kinds of events in JSON; nothing if there are none.
+fn kinds(kinds: &[EventKind<'_>]) -> Option<String> {
+    let pairs = kinds.iter().map(|kind| [kind.aggregate_type, kind.event_type]);
+    (!kinds.is_empty()).then(|| {
+        serde_json::Value::from_iter(pairs.map(|pair| serde_json::json!(pair))).to_string()
+    })
 }
 
 fn take(
@@ -88,21 +102,29 @@ fn take(
     now: Timestamp,
     wanted: &Wanted,
 ) -> rusqlite::Result<Vec<Claimed>> {
-    let statement = match wanted.suspects {
-        Suspects::Skip => &sql.claim,
-        Suspects::Only => &sql.claim_suspects,
+    let statement = match (wanted.suspects, &wanted.except) {
+        (Suspects::Skip, None) => &sql.claim,
+        (Suspects::Only, None) => &sql.claim_suspects,
+        (Suspects::Skip, Some(_)) => &sql.claim_except,
+        (Suspects::Only, Some(_)) => &sql.claim_suspects_except,
     };
     let (until, created_from) = rows::created_within(now, wanted.skip_recent, wanted.window);
     // Read to the end before the first row is held: holding moves it in the index being walked.
     let mut statement = tx.prepare_cached(statement)?;
-    let found = statement.query((
-        now.as_micros(),
-        until,
-        &wanted.owner,
-        wanted.limit as i64,
-        created_from,
-        rows::due_from(wanted.from),
-    ))?;
+    let (now_micros, from, limit) =
+        (now.as_micros(), rows::due_from(wanted.from), wanted.limit as i64);
+    let found = match &wanted.except {
+        None => statement.query((now_micros, until, from, created_from, limit, &wanted.owner))?,
+        Some(except) => statement.query((
+            now_micros,
+            until,
+            from,
+            created_from,
+            limit,
+            &wanted.owner,
+            except,
+        ))?,
+    };
     let found = rows::visible_within(found, wanted.bytes)?;
     let mut hold = tx.prepare_cached(&sql.hold)?;
     let mut claimed = Vec::with_capacity(found.len());

@@ -1,3 +1,5 @@
+//! Counts, lag and rows of an outbox on SQLite.
+
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -17,7 +19,7 @@ impl InspectStore for SqliteStore {
                 conn.prepare_cached(&sql.find)?.query_row([id.as_bytes()], rows::row).optional()
             })
             .await?;
-        found.transpose().map_err(|undecodable| StoreError::Refused(undecodable.into()))
+        Ok(found.transpose()?)
     }
 
     async fn counts(&self) -> Result<Counts, StoreError> {

@@ -2,7 +2,7 @@
 //!
 //! SQLite locks the whole file, not rows: while a batch is open nobody else writes anything to it,
 //! the application included. So one batch is open at a time, and handlers must be shorter still than
-//! elsewhere; the `lease` mode has no such price.
+//! elsewhere; the `held` mode has no such price.
 
 use std::sync::Arc;
 
@@ -114,7 +114,7 @@ fn begin(
     let (until, created_from) = rows::created_within(now, wanted.skip_recent, wanted.window);
     let mut statement = conn.prepare_cached(&sql.lock)?;
     let due_from = rows::due_from(wanted.from);
-    let found = statement.query((now.as_micros(), until, created_from, limit, due_from))?;
+    let found = statement.query((now.as_micros(), until, due_from, created_from, limit))?;
     let found = rows::visible_within(found, wanted.bytes)?;
     drop(statement);
     if found.is_empty() {

@@ -1,3 +1,5 @@
+//! Options of an outbox on SQLite, and the file that a URL names.
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;

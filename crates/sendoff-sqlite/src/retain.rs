@@ -1,3 +1,5 @@
+//! Walks a table on SQLite for rows that are over, in steps that leave others their turn.
+
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -6,7 +8,6 @@ use rusqlite::Connection;
 use sendoff_core::{Status, Timestamp};
 use sendoff_engine::store::{Purge, Purged, RetainStore, StoreError};
 
-use crate::options::Retention;
 use crate::sql::Sql;
 use crate::store::SqliteStore;
 
@@ -16,10 +17,7 @@ const ROWS_PER_STEP: usize = 2_000;
 #[async_trait]
 impl RetainStore for SqliteStore {
     fn keeps(&self) -> Option<Duration> {
-        match self.retention() {
-            Retention::DeleteWhenDone => None,
-            Retention::Keep(duration) => Some(duration),
-        }
+        self.retention().keeps()
     }
 
     async fn purge(&self, purge: &Purge) -> Result<Purged, StoreError> {
@@ -111,7 +109,7 @@ impl SqliteStore {
         Ok(Over { done, dead })
     }
 
-    /// Delivered rows over, behind the row `after` and up to `last`.
+    /// Delivered rows over, after the row `after` and up to `last`.
     async fn walk_done(
         &self,
         after: i64,
@@ -157,7 +155,7 @@ fn walk(
     let mut seen = 0;
     while let Some(row) = rows.next()? {
         let created_at: i64 = row.get(1)?;
-        // A row from the future says nothing about those behind it: the clock was wrong then.
+        // A row from the future says nothing about those after it: the clock was wrong then.
         let young = (cutoff.as_micros()..=now.as_micros()).contains(&created_at);
         if young || step.over.len() == wanted {
             return Ok(Step { after: None, ..step });

@@ -1,13 +1,11 @@
 //! Rows on their way in and out.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::Bytes;
-use rusqlite::types::ValueRef;
-use sendoff_core::{
-    BoxError, Event, EventId, Headers, Status, StoredEvent, Timestamp, Token, Undecodable,
-};
+use rusqlite::types::{FromSql, ValueRef};
+use sendoff_core::{Event, EventId, Status, StoredEvent, Timestamp, Token, Undecodable};
+use sendoff_engine::store::frame::{Cells, Column, event};
 use sendoff_engine::store::{Birth, Born, NewRow, Row};
 
 use crate::store::due;
@@ -48,27 +46,22 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Columns of `claim`, `claim_suspects`, `lock` and `find`. By number: a name is looked up for every row.
+/// Columns of `claim`, `claim_suspects`, `lock` and `find`: the event's stand between the first and the
+/// others. By number: a name is looked up for every row.
 mod column {
+    use sendoff_engine::store::frame::Column;
+    use sendoff_engine::store::frame::event::COLUMNS;
+
     pub(super) const SEQ: usize = 0;
-    pub(super) const EVENT_ID: usize = 1;
-    pub(super) const EVENT_TYPE: usize = 2;
-    pub(super) const AGGREGATE_TYPE: usize = 3;
-    pub(super) const AGGREGATE_ID: usize = 4;
-    pub(super) const TENANT_ID: usize = 5;
-    pub(super) const ORDERING_KEY: usize = 6;
-    pub(super) const CONTENT_TYPE: usize = 7;
-    pub(super) const OCCURRED_AT: usize = 8;
-    pub(super) const HEADERS: usize = 9;
-    pub(super) const PAYLOAD: usize = 10;
-    pub(super) const STATUS: usize = 11;
-    pub(super) const ATTEMPTS: usize = 12;
-    pub(super) const DUE_AT: usize = 13;
-    pub(super) const CREATED_AT: usize = 14;
-    pub(super) const DONE_AT: usize = 15;
-    pub(super) const LAST_ERROR: usize = 16;
-    pub(super) const LOCKED_BY: usize = 17;
-    pub(super) const LOSSES: usize = 18;
+    pub(super) const EVENT: usize = 1;
+    pub(super) const STATUS: usize = EVENT + COLUMNS;
+    pub(super) const ATTEMPTS: usize = EVENT + COLUMNS + 1;
+    pub(super) const DUE_AT: usize = EVENT + COLUMNS + 2;
+    pub(super) const CREATED_AT: usize = EVENT + COLUMNS + 3;
+    pub(super) const DONE_AT: usize = EVENT + COLUMNS + 4;
+    pub(super) const LAST_ERROR: Column = Column::new(EVENT + COLUMNS + 5, "last_error");
+    pub(super) const LOCKED_BY: Column = Column::new(EVENT + COLUMNS + 6, "locked_by");
+    pub(super) const LOSSES: usize = EVENT + COLUMNS + 7;
 }
 
 /// When a row may have been created: not after the first, which excepts rows from the future that a
@@ -107,7 +100,7 @@ fn visible(row: &rusqlite::Row<'_>) -> rusqlite::Result<Visible> {
         attempts: count(row, column::ATTEMPTS)?,
         due_at: time(row, column::DUE_AT)?,
         created_at: time(row, column::CREATED_AT)?,
-        locked_by: match row.get_ref(column::LOCKED_BY)? {
+        locked_by: match row.get_ref(column::LOCKED_BY.at)? {
             ValueRef::Text(name) => Some(name.to_vec()),
             _ => None,
         },
@@ -136,8 +129,9 @@ pub(crate) fn visible_within(
 /// The bytes of a row that can be many.
 fn weight(row: &rusqlite::Row<'_>) -> rusqlite::Result<usize> {
     let mut bytes = 0_usize;
-    for column in [column::PAYLOAD, column::HEADERS] {
-        if let ValueRef::Text(many) | ValueRef::Blob(many) = row.get_ref(column)? {
+    for column in [event::PAYLOAD, event::HEADERS] {
+        let value = row.get_ref(column::EVENT + column.at)?;
+        if let ValueRef::Text(many) | ValueRef::Blob(many) = value {
             bytes = bytes.saturating_add(many.len());
         }
     }
@@ -152,67 +146,26 @@ pub(crate) fn row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Result<Row, Undec
     let decode = || {
         Ok(Row {
             event: event(row)?,
-            status: Status::try_from(status).map_err(|e| undecodable("status", e))?,
+            status: Status::try_from(status)
+                .map_err(|unknown| Undecodable { field: "status", source: Some(unknown.into()) })?,
             attempts,
             losses,
             due_at,
             created_at,
             done_at,
-            last_error: optional_text(row, column::LAST_ERROR, "last_error")?,
-            locked_by: optional_text(row, column::LOCKED_BY, "locked_by")?,
+            last_error: all(row).text(column::LAST_ERROR)?,
+            locked_by: all(row).text(column::LOCKED_BY)?,
         })
     };
     Ok(decode())
 }
 
-/// The event of a row, or which column is none. Never fails the statement: one bad row must not keep
-/// its neighbours from being delivered.
 fn event(row: &rusqlite::Row<'_>) -> Result<Event, Undecodable> {
-    Event::restore(StoredEvent {
-        id: id(row).map_err(|error| undecodable("event_id", error))?,
-        event_type: text(row, column::EVENT_TYPE, "event_type")?,
-        aggregate_type: text(row, column::AGGREGATE_TYPE, "aggregate_type")?,
-        aggregate_id: optional_text(row, column::AGGREGATE_ID, "aggregate_id")?,
-        tenant_id: optional_text(row, column::TENANT_ID, "tenant_id")?,
-        ordering_key: optional_text(row, column::ORDERING_KEY, "ordering_key")?,
-        headers: headers(row, column::HEADERS)?,
-        content_type: Cow::Owned(text(row, column::CONTENT_TYPE, "content_type")?),
-        payload: payload(row, column::PAYLOAD)?,
-        occurred_at: time(row, column::OCCURRED_AT)
-            .map_err(|error| undecodable("occurred_at", error))?,
-    })
-}
-
-/// The headers of a row.
-pub(crate) fn headers(row: &rusqlite::Row<'_>, column: usize) -> Result<Headers, Undecodable> {
-    let headers = optional_text(row, column, "headers")?;
-    Headers::from_json(headers.as_deref()).map_err(|error| {
-        // Not the error itself: its text may quote a header's value.
-        undecodable("headers", NotHeaders { line: error.line(), column: error.column() })
-    })
-}
-
-/// The payload of a row.
-pub(crate) fn payload(row: &rusqlite::Row<'_>, column: usize) -> Result<Bytes, Undecodable> {
-    match value(row, column, "payload")? {
-        ValueRef::Blob(payload) => Ok(Bytes::copy_from_slice(payload)),
-        _ => Err(Undecodable { field: "payload", source: None }),
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("not a JSON object of texts, at line {line} column {column}")]
-struct NotHeaders {
-    line: usize,
-    column: usize,
-}
-
-pub(crate) fn undecodable(field: &'static str, source: impl Into<BoxError>) -> Undecodable {
-    Undecodable { field, source: Some(source.into()) }
+    event::decoded(&mut ColumnsFrom { row, first: column::EVENT })
 }
 
 fn id(row: &rusqlite::Row<'_>) -> rusqlite::Result<EventId> {
-    row.get(column::EVENT_ID).map(EventId::from_bytes)
+    row.get(column::EVENT + event::EVENT_ID.at).map(EventId::from_bytes)
 }
 
 fn count(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<u32> {
@@ -224,34 +177,57 @@ pub(crate) fn time(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<T
     row.get(column).map(Timestamp::from_micros)
 }
 
-fn value<'r>(
-    row: &'r rusqlite::Row<'_>,
-    column: usize,
-    field: &'static str,
-) -> Result<ValueRef<'r>, Undecodable> {
-    row.get_ref(column).map_err(|error| undecodable(field, error))
+/// The columns of a row from this one on.
+#[derive(Clone, Copy)]
+pub(crate) struct ColumnsFrom<'r> {
+    row: &'r rusqlite::Row<'r>,
+    first: usize,
 }
 
-pub(crate) fn text(
-    row: &rusqlite::Row<'_>,
-    column: usize,
-    field: &'static str,
-) -> Result<String, Undecodable> {
-    optional_text(row, column, field)?.ok_or(Undecodable { field, source: None })
+/// Every column of a row.
+pub(crate) fn all<'r>(row: &'r rusqlite::Row<'_>) -> ColumnsFrom<'r> {
+    ColumnsFrom { row, first: 0 }
 }
 
-fn optional_text(
-    row: &rusqlite::Row<'_>,
-    column: usize,
-    field: &'static str,
-) -> Result<Option<String>, Undecodable> {
-    match value(row, column, field)? {
-        ValueRef::Null => Ok(None),
-        // SQLite stores any bytes as text.
-        ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
-            Ok(text) => Ok(Some(text.to_owned())),
-            Err(error) => Err(undecodable(field, error)),
-        },
-        _ => Err(Undecodable { field, source: None }),
+impl<'r> ColumnsFrom<'r> {
+    fn get<T: FromSql>(self, column: Column) -> Result<Option<T>, Undecodable> {
+        self.row.get(self.first + column.at).map_err(|error| column.undecodable(error))
+    }
+
+    fn value(self, column: Column) -> Result<ValueRef<'r>, Undecodable> {
+        self.row.get_ref(self.first + column.at).map_err(|error| column.undecodable(error))
+    }
+}
+
+impl Cells for ColumnsFrom<'_> {
+    fn integer(&mut self, column: Column) -> Result<Option<i64>, Undecodable> {
+        self.get(column)
+    }
+
+    fn id(&mut self, column: Column) -> Result<Option<EventId>, Undecodable> {
+        Ok(self.get(column)?.map(EventId::from_bytes))
+    }
+
+    fn time(&mut self, column: Column) -> Result<Option<Timestamp>, Undecodable> {
+        Ok(self.get(column)?.map(Timestamp::from_micros))
+    }
+
+    fn text(&mut self, column: Column) -> Result<Option<String>, Undecodable> {
+        match self.value(column)? {
+            ValueRef::Null => Ok(None),
+            // SQLite stores any bytes as text.
+            ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
+                Ok(text) => Ok(Some(text.to_owned())),
+                Err(error) => Err(column.undecodable(error)),
+            },
+            _ => Err(column.absent()),
+        }
+    }
+
+    fn bytes(&mut self, column: Column) -> Result<Option<Bytes>, Undecodable> {
+        match self.value(column)? {
+            ValueRef::Blob(bytes) => Ok(Some(Bytes::copy_from_slice(bytes))),
+            _ => Ok(None),
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior};
 use sendoff_engine::store::StoreError;
+use sendoff_engine::store::frame::missing;
 
 use crate::error::{failed, misconfigured};
 use crate::sql::Sql;
@@ -17,8 +18,17 @@ pub(crate) trait Schema {
     /// Every migration, the oldest first. What a published one does never changes.
     fn migrations(&self) -> Vec<&str>;
 
+    /// Asks whether any ever ran in this file.
+    fn schema_known(&self) -> &str;
+
+    /// The newest that ran, in a file in which some did.
+    fn newest(&self, conn: &Connection) -> rusqlite::Result<i64>;
+
     /// The newest that ran; 0 where none did.
-    fn version(&self, conn: &Connection) -> rusqlite::Result<i64>;
+    fn version(&self, conn: &Connection) -> rusqlite::Result<i64> {
+        let known: bool = conn.query_row(self.schema_known(), [], |row| row.get(0))?;
+        if known { self.newest(conn) } else { Ok(0) }
+    }
 
     /// Notes that this one ran.
     fn remember(&self, conn: &Connection, version: i64) -> rusqlite::Result<()>;
@@ -29,21 +39,22 @@ impl Schema for Sql {
         &self.table
     }
 
-    fn migrations(&self) -> Vec<&str> {
-        vec![&self.migration_0001, &self.migration_0002]
-    }
-
-    fn version(&self, conn: &Connection) -> rusqlite::Result<i64> {
-        if !conn.query_row(&self.schema_known, [], |row| row.get(0))? {
-            return Ok(0);
-        }
+    fn newest(&self, conn: &Connection) -> rusqlite::Result<i64> {
         let version = conn.query_row(&self.schema_version, [&self.table], |row| row.get(0));
         Ok(version.optional()?.unwrap_or(0))
+    }
+
+    fn migrations(&self) -> Vec<&str> {
+        vec![&self.migration_0001, &self.migration_0002]
     }
 
     fn remember(&self, conn: &Connection, version: i64) -> rusqlite::Result<()> {
         conn.execute(&self.schema_table, [])?;
         conn.execute(&self.schema_set, (&self.table, version)).map(drop)
+    }
+
+    fn schema_known(&self) -> &str {
+        &self.schema_known
     }
 }
 
@@ -89,26 +100,4 @@ pub(crate) fn check_installed(
         )));
     }
     Ok(())
-}
-
-/// How many of the `known` migrations have not run.
-fn missing(found: i64, known: usize) -> Result<usize, StoreError> {
-    let newest = known as i64;
-    if found > newest {
-        return Err(StoreError::NewerSchema { found, known: newest });
-    }
-    Ok(known - usize::try_from(found).unwrap_or(0))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_is_missing_runs_and_a_newer_schema_is_refused() {
-        assert_eq!(missing(0, 3).unwrap(), 3);
-        assert_eq!(missing(2, 3).unwrap(), 1);
-        assert_eq!(missing(3, 3).unwrap(), 0);
-        assert!(matches!(missing(4, 3), Err(StoreError::NewerSchema { found: 4, known: 3 })));
-    }
 }

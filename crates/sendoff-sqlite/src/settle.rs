@@ -1,3 +1,5 @@
+//! Settlements on SQLite, one by one in the store's transaction.
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

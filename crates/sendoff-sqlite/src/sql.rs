@@ -1,13 +1,15 @@
 //! The statements, as text.
 
 use sendoff_core::Ident;
+use sendoff_engine::sql_file;
+use sendoff_engine::store::frame::text;
 
 /// The names the files know; the first also begins the names of the indexes and of the view.
 const TABLE: &str = "outbox_event";
 const TALLY: &str = "outbox_tally";
 
 macro_rules! statements {
-    ($($name:ident),* $(,)?) => {
+    ($($name:ident $(in $file:ident)?),* $(,)?) => {
         /// Every statement, with the table's name put in.
         #[derive(Debug)]
         #[cfg_attr(not(feature = "sqlx"), allow(dead_code, reason = "only sqlx inserts many"))]
@@ -24,12 +26,12 @@ macro_rules! statements {
             pub(crate) fn load(prefix: Option<&Ident>) -> Self {
                 let prefix = prefix.map_or("", Ident::as_str);
                 let table = format!("{prefix}{TABLE}");
-                let insert = named(include_str!("../sql/insert.sql"), prefix);
+                let insert = named(sql_file!(insert), "insert", prefix);
                 let (head, row) = insert.rsplit_once('\n').unwrap_or((&insert, ""));
                 Self {
                     insert_head: head.to_owned(),
                     insert_row: row.to_owned(),
-                    $($name: named(include_str!(concat!("../sql/", stringify!($name), ".sql")), prefix),)*
+                    $($name: named(sql_file!($name $($file)?), stringify!($name), prefix),)*
                     table,
                 }
             }
@@ -39,14 +41,16 @@ macro_rules! statements {
 
 statements!(
     claim,
-    claim_suspects,
+    claim_except in claim,
+    claim_suspects in claim,
+    claim_suspects_except in claim,
     confirm,
     counts,
     extend,
     find,
     hold,
     insert_many,
-    lock,
+    lock in claim,
     migration_0001,
     migration_0002,
     oldest_due,
@@ -81,11 +85,9 @@ impl Sql {
 }
 
 /// A file's statement, without its comments: statements are cached by their text.
-fn named(file: &str, prefix: &str) -> String {
-    let lines: Vec<_> = file.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
-    let text = lines.join("\n");
+fn named(file: &str, name: &str, prefix: &str) -> String {
     let put = |text: &str, name: &str| text.replace(name, &format!("{prefix}{name}"));
-    put(&put(text.trim(), TABLE), TALLY)
+    put(&put(&text(file, &[name]), TABLE), TALLY)
 }
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+//! The outbox's store on SQLite, and the thread that works for it.
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -2,7 +2,9 @@
 //!
 //! - [`history`]: writers, handlers and faults log what happened; one checker judges it.
 //! - [`conformance`]: the suite a store joins by, in a few lines.
+//! - [`capture`]: the suite a driver joins by: what it does with an application's transaction.
 //! - [`acceptance`]: what every outbox does, whatever its store and its driver.
+//! - [`durability`]: what a commit is worth when a link or a server goes down.
 //! - [`relay`]: what batches, relays and topic workers do, on every store and in both claim modes.
 //! - [`journal`]: the suite a journal joins by.
 //! - [`sim`]: worlds of several nodes on virtual time, one for each seed.
@@ -19,17 +21,23 @@
 //! Not here: the store in memory, which is `sendoff_engine::memory`.
 
 pub mod acceptance;
+pub mod capture;
 pub mod clock;
 pub mod conformance;
+pub mod durability;
 pub mod faketime;
 pub mod history;
+pub mod hostile;
 pub mod journal;
 pub mod nodes;
 pub mod ordeal;
 pub mod process;
 pub mod proxy;
+pub mod readable;
 pub mod relay;
+pub mod servers;
 pub mod sim;
 pub mod soak;
+pub mod steps;
 pub mod thorny;
 pub mod wait;

@@ -69,7 +69,7 @@ pub async fn two_nodes_drain_a_backlog(harness: &impl NodesHarness) {
             ..OutboxOptions::default()
         };
         let builder = Outbox::builder(harness.store().await).options(options);
-        nodes.push(builder.on("order.placed", handle).start().unwrap());
+        nodes.push(builder.on("order.placed", handle).start().await.unwrap());
     }
     let done = async || writer.counts().await.unwrap().done == u64::from(ROWS);
     within(Duration::from_secs(60), "the backlog to be drained", done).await;
@@ -81,8 +81,8 @@ pub async fn two_nodes_drain_a_backlog(harness: &impl NodesHarness) {
     assert_eq!((verdict.delivered, verdict.runs), (u64::from(ROWS), u64::from(ROWS)), "{verdict}");
 }
 
-/// No duplicates without a fault: a 20 ms listener, two nodes, a poll every 200 ms.
-pub async fn slow_listeners_and_frequent_polls(harness: &impl NodesHarness) {
+/// No duplicates without a fault: a 20 ms handler, two nodes, a poll every 200 ms.
+pub async fn slow_handlers_and_frequent_polls(harness: &impl NodesHarness) {
     const EVENTS: usize = 1_500;
     let inbox = Inbox::new();
     let mut nodes = Vec::new();
@@ -102,7 +102,7 @@ pub async fn slow_listeners_and_frequent_polls(harness: &impl NodesHarness) {
             ..OutboxOptions::default()
         };
         let builder = Outbox::builder(harness.store().await).options(options);
-        nodes.push(builder.on("order.placed", handle).start().unwrap());
+        nodes.push(builder.on("order.placed", handle).start().await.unwrap());
     }
     for n in 0..EVENTS / 10 {
         let events: Vec<_> = (0..10).map(|_| event()).collect();

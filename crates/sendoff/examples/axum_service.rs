@@ -22,7 +22,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use sendoff::sqlite::SqliteStore;
-use sendoff::{Delivery, Event, Handler, HandlerResult, Outbox};
+use sendoff::{Delivery, Event, EventHandler, HandlerResult, Outbox};
 use serde::{Deserialize, Serialize};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -97,13 +97,12 @@ impl IntoResponse for Failed {
     }
 }
 
-/// The listener: here it could call a carrier. To set a state twice is to set it once, so a second
+/// The handler: here it could call a carrier. To set a state twice is to set it once, so a second
 /// delivery does no harm.
 struct Ship(SqlitePool);
 
-impl Handler for Ship {
-    async fn handle(&self, delivery: Delivery) -> HandlerResult {
-        let placed: OrderPlaced = delivery.read_json()?;
+impl EventHandler<OrderPlaced> for Ship {
+    async fn handle(&self, placed: OrderPlaced, _: Delivery) -> HandlerResult {
         sqlx::query("update orders set state = 'shipped' where id = ?1")
             .bind(placed.order)
             .execute(&self.0)
@@ -132,7 +131,7 @@ async fn serve(
     .execute(&pool)
     .await?;
     let outbox =
-        Outbox::builder(store.clone()).on_event::<OrderPlaced>(Ship(pool.clone())).start()?;
+        Outbox::builder(store.clone()).on_event::<OrderPlaced>(Ship(pool.clone())).start().await?;
 
     let shop = Shop { pool: pool.clone(), outbox: outbox.clone() };
     let routes = Router::new()
@@ -142,7 +141,7 @@ async fn serve(
     println!("listening on http://{}", listener.local_addr()?);
     axum::serve(listener, routes).with_graceful_shutdown(stop).await?;
 
-    // No request is left that could write. Deliver what is in the lanes, give up the rest.
+    // No request is left that could write. Deliver what is in the lanes, release the rest.
     let closed = outbox.close().await;
     println!("closed, everything in time: {}", !closed.cut_off && !closed.unsettled);
     pool.close().await;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::Context;
-use sendoff::relay::{Consumer, Relay, RelayCounters, RelayOptions};
+use sendoff::relay::{Consumer, Relay, RelayOptions};
 use sendoff::sqlite::SqliteStore;
-use sendoff::{Delivery, HandlerResult, Outbox};
+use sendoff::{Counters, Delivery, HandlerResult, Outbox};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -38,7 +38,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     println!("by hand:  {:?}", batch.commit().await?);
 
     // The rest by a relay.
-    let (counters, left) = (Arc::new(RelayCounters::default()), Arc::new(AtomicU32::new(75)));
+    let (counters, left) = (Arc::new(Counters::default()), Arc::new(AtomicU32::new(75)));
     let done = Arc::new(tokio::sync::Notify::new());
     let (count, tell) = (left.clone(), done.clone());
     let handler = move |_: Delivery| {

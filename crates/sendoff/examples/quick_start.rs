@@ -18,9 +18,8 @@ struct OrderPlaced {
     total: u32,
 }
 
-/// The listener. `Ok` means that the effect is durable, and the event is done.
-async fn ship(delivery: Delivery) -> HandlerResult {
-    let placed: OrderPlaced = delivery.read_json()?;
+/// The handler. `Ok` means that the effect is durable, and the event is done.
+async fn ship(placed: OrderPlaced, delivery: Delivery) -> HandlerResult {
     println!("shipping order {} ({} cents), event {}", placed.order, placed.total, delivery.id());
     Ok(())
 }
@@ -28,7 +27,7 @@ async fn ship(delivery: Delivery) -> HandlerResult {
 pub(crate) async fn run() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let store = SqliteStore::open(folder.path().join("shop.db")).await?;
-    let outbox = Outbox::builder(store.clone()).on_event::<OrderPlaced>(ship).start()?;
+    let outbox = Outbox::builder(store.clone()).on_event::<OrderPlaced>(ship).start().await?;
 
     let mut conn = store.connect()?;
     conn.execute_batch("create table orders (id integer primary key, total integer not null)")?;

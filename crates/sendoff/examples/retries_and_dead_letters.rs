@@ -1,4 +1,4 @@
-//! What follows when a listener fails: retries, waits it asks for, and dead letters.
+//! What follows when a handler fails: retries, waits it asks for, and dead letters.
 //!
 //! `cargo run -p sendoff --example retries_and_dead_letters`
 
@@ -12,7 +12,8 @@ use anyhow::{Context, Result};
 use sendoff::sqlite::SqliteStore;
 use sendoff::store::{InspectStore, Row};
 use sendoff::{
-    Delivery, EventId, EventType, Failure, HandlerResult, Linear, Outbox, OutboxOptions, Status,
+    Delivery, EventId, EventType, Failure, HandlerResult, Linear, Outbox, OutboxOptions,
+    RetryOptions, Status,
 };
 use serde_json::json;
 
@@ -23,9 +24,9 @@ enum Mail {
     Flaky,
     /// The target asks to be left alone for a while.
     Throttled,
-    /// The target is away: not the event's fault, so no attempt is used up.
+    /// The target is unavailable: not the event's fault, so no attempt is used up.
     AwayForAWhile,
-    /// Can never succeed, and the listener knows it.
+    /// Can never succeed, and the handler knows it.
     NoSuchAddress,
     /// Fails every time, until somebody repairs the target.
     Broken,
@@ -56,7 +57,10 @@ pub(crate) async fn run() -> Result<()> {
     let was_away = AtomicBool::new(false);
     let repaired = Arc::new(AtomicBool::new(false));
 
-    let options = OutboxOptions { max_attempts: 3, ..OutboxOptions::default() };
+    let options = OutboxOptions {
+        retry: RetryOptions { max_attempts: 3, ..RetryOptions::default() },
+        ..OutboxOptions::default()
+    };
     let outbox = Outbox::builder(store.clone())
         .options(options)
         // The default doubles from 200 ms to 60 s with jitter; a demonstration is less patient.
@@ -78,7 +82,8 @@ pub(crate) async fn run() -> Result<()> {
                 async move { if works { Ok(()) } else { Err("certificate expired".into()) } }
             }
         })
-        .start()?;
+        .start()
+        .await?;
 
     let mut conn = store.connect()?;
     let mut tx = outbox.begin_blocking(&mut conn)?;

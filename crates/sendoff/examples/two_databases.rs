@@ -1,4 +1,4 @@
-//! Two databases, two outboxes, one process. The listener of the first writes into the second, in
+//! Two databases, two outboxes, one process. The handler of the first writes into the second, in
 //! a transaction that remembers what it has seen: at least once becomes once.
 //!
 //! `cargo run -p sendoff --example two_databases`
@@ -59,19 +59,20 @@ pub(crate) async fn run() -> Result<()> {
          )",
     )?;
     let (sent, mut posted) = mpsc::unbounded_channel();
-    let post = move |delivery: Delivery| {
+    let post = move |issued: InvoiceIssued, _: Delivery| {
         let sent = sent.clone();
-        async move { HandlerResult::Ok(sent.send(delivery.read_json::<InvoiceIssued>()?.order)?) }
+        async move { HandlerResult::Ok(sent.send(issued.order)?) }
     };
-    let billing = Outbox::builder(billing_store.clone()).on_event::<InvoiceIssued>(post).start()?;
+    let billing =
+        Outbox::builder(billing_store.clone()).on_event::<InvoiceIssued>(post).start().await?;
 
     let shop_store = SqliteStore::open(folder.path().join("shop.db")).await?;
     let invoices = {
         let billing = billing.clone();
-        // rusqlite blocks, so this listener runs on threads that may.
+        // rusqlite blocks, so this handler runs on threads that may.
         blocking(move |delivery| issue_invoice(&billing, &delivery))
     };
-    let shop = Outbox::builder(shop_store.clone()).on_event::<OrderPlaced>(invoices).start()?;
+    let shop = Outbox::builder(shop_store.clone()).on_raw::<OrderPlaced>(invoices).start().await?;
 
     let mut conn = shop_store.connect()?;
     conn.execute_batch("create table orders (id integer primary key)")?;

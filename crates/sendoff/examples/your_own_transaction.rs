@@ -22,11 +22,11 @@ pub(crate) async fn run() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let store = SqliteStore::open(folder.path().join("books.db")).await?;
     let (delivered, mut deliveries) = mpsc::unbounded_channel();
-    let listener = move |delivery: Delivery| {
+    let handler = move |delivery: Delivery| {
         let delivered = delivered.clone();
         async move { HandlerResult::Ok(delivered.send(delivery)?) }
     };
-    let outbox = Outbox::builder(store.clone()).on(PAID, listener).start()?;
+    let outbox = Outbox::builder(store.clone()).on(PAID, handler).start().await?;
 
     let mut conn = store.connect()?;
     conn.execute_batch("create table invoices (id integer primary key)")?;
@@ -100,7 +100,7 @@ async fn with_savepoints(outbox: &Outbox<SqliteStore>, pool: &SqlitePool) -> Res
 }
 
 /// Code for afterwards: drop a cache entry, answer a client. It runs in this process only, and is
-/// lost with it; what must happen belongs into a listener.
+/// lost with it; what must happen belongs into a handler.
 fn with_hooks(outbox: &Outbox<SqliteStore>, conn: &mut Connection) -> Result<()> {
     let mut tx = outbox.begin_blocking(&mut *conn)?;
     tx.emit((PAID, json!({ "invoice": 7 })))?;
@@ -120,7 +120,7 @@ async fn hear(deliveries: &mut mpsc::UnboundedReceiver<Delivery>, count: usize) 
     for _ in 0..count {
         let next = tokio::time::timeout(Duration::from_secs(20), deliveries.recv());
         let delivery = next.await.context("no delivery in time")?.context("nobody delivers")?;
-        let way = if delivery.lane == Lane::Hot { "from memory" } else { "from the table" };
+        let way = if delivery.lane() == Some(Lane::Hot) { "from memory" } else { "from the table" };
         println!("  delivered {way}: {}", String::from_utf8_lossy(delivery.payload()));
     }
     Ok(())

@@ -1,22 +1,22 @@
 //! A transactional outbox: events leave only after your commit, and always arrive.
 //!
 //! Write events in the transaction that changes your data. If it commits, they are delivered to the
-//! listeners you registered, at least once, also when the process dies in between. If it rolls back,
+//! handlers you registered, at least once, also when the process dies in between. If it rolls back,
 //! they never existed.
 //!
 //! ```
 //! use sendoff::sqlite::SqliteStore;
 //! use sendoff::{Delivery, Event, HandlerResult, Outbox};
-//! use serde::Serialize;
+//! use serde::{Deserialize, Serialize};
 //!
-//! #[derive(Serialize, Event)]
+//! #[derive(Serialize, Deserialize, Event)]
 //! #[event(type = "order.placed")]
 //! struct OrderPlaced {
 //!     total: u32,
 //! }
 //!
-//! async fn ship(delivery: Delivery) -> HandlerResult {
-//!     println!("{} {:?}", delivery.event_type(), delivery.payload());
+//! async fn ship(placed: OrderPlaced, delivery: Delivery) -> HandlerResult {
+//!     println!("{} for {}", delivery.id(), placed.total);
 //!     Ok(())
 //! }
 //!
@@ -25,7 +25,7 @@
 //! # let folder = tempfile::tempdir()?;
 //! # let path = folder.path().join("shop.db");
 //! let store = SqliteStore::open(&path).await?;
-//! let outbox = Outbox::builder(store.clone()).on_event::<OrderPlaced>(ship).start()?;
+//! let outbox = Outbox::builder(store.clone()).on_event::<OrderPlaced>(ship).start().await?;
 //!
 //! let mut conn = store.connect()?;
 //! conn.execute_batch("create table orders (total integer)")?;
@@ -47,36 +47,59 @@
 pub use sendoff_core::{
     AggregateType, Attempt, BoxError, Delivery, Event, EventBuilder, EventId, EventType,
     Exponential, Failure, FailureClass, GLOBAL_AGGREGATE, Headers, Holding, Ident, IntoEvent,
-    InvalidEvent, InvalidId, InvalidIdent, InvalidTimestamp, Jitter, Lane, Linear, RetryPolicy,
-    Status, StoredEvent, Timestamp, Token, TypedEvent, Undecodable, UnreadableJson, Unroutable,
-    Validation, limits, partition,
+    InvalidEvent, InvalidId, InvalidIdent, InvalidTimestamp, Jitter, Lane, Linear, Origin,
+    RetryPolicy, Sink, Status, Stopped, StoredEvent, Timestamp, Token, TypedEvent, Undecodable,
+    UnreadableJson, Unroutable, Validation, Verdict, async_trait, limits, partition,
 };
+#[cfg(feature = "prometheus")]
+pub use sendoff_engine::PrometheusMetrics;
 pub use sendoff_engine::{
-    After, AnyHandler, Before, Blocking, Cleaned, CleanupError, CleanupMaintainer, CleanupOptions,
-    Clock, Closed, CounterValues, Counters, DuplicateListener, Handler, HandlerResult, Interceptor,
-    LaneDepths, Listeners, Maintained, Metrics, NoListener, NoMetrics, OptionsError, Outbox,
-    OutboxBuilder, OutboxOptions, PartitionError, PartitionMaintainer, PartitionOptions,
-    PartitionReport, Skipped, StartError, SystemClock, TokioClock, WhySkipped, blocking, capture,
-    memory, relay, store,
+    After, AnyHandler, AtMost, Before, Blocking, Cleaned, CleanupError, CleanupMaintainer,
+    CleanupOptions, Clock, Closed, CountedPair, CountedRun, CounterValues, Counters,
+    DuplicateHandler, EventHandler, Handler, HandlerOptions, HandlerResult, HandlerRun, Handlers,
+    Interceptor, LaneDepths, Maintained, Metrics, NoHandler, NoMetrics, NodeOptions, OptionsError,
+    Outbox, OutboxBuilder, OutboxOptions, PartitionError, PartitionMaintainer, PartitionOptions,
+    PartitionReport, RetryOptions, RunOutcome, Skipped, StartError, SystemClock, TokioClock,
+    WhySkipped, at_most, blocking, capture, memory, relay, sink, store,
 };
 #[cfg(feature = "macros")]
 pub use sendoff_macros::{AggregateType, Event, EventType};
 
 /// The journal: facts that are appended under conditions and read in order.
+///
+/// What only a store is made of, such as locks, gaps and marks, is in `sendoff_core::journal` and
+/// `sendoff_engine::journal`.
 pub mod journal {
-    pub use sendoff_core::journal::*;
-    pub use sendoff_engine::journal::*;
+    pub use sendoff_core::journal::{
+        Append, Condition, Fact, FactBuilder, Holder, HolderId, IntoFact, Invalid, InvalidPosition,
+        Item, Position, Query, Recorded, Run, Tag, Tags, Topic, TopicBuilder, Unsafe, doctor,
+    };
+    pub use sendoff_engine::journal::{
+        AppendError, AppendIn, AppendInBlocking, Batch, Conflict, DecideError, Decided, Decision,
+        ExecuteError, Executed, Fold, Journal, JournalStore, MemoryJournal, Model, Receipt,
+        TailError, TailOptions, TailReader, TailRow, fold,
+    };
 
     /// Carrying it to publishers.
     pub mod publish {
-        pub use sendoff_core::journal::publish::*;
-        pub use sendoff_engine::journal::publish::*;
+        pub use sendoff_core::journal::publish::{
+            CursorStatus, IdleBackoff, Leadership, PairId, Poison, UnknownCursorStatus,
+        };
+        pub use sendoff_engine::journal::publish::{
+            Cursor, Mode, PairOptions, Parked, ParkedOptions, PublishOptions, PublishOptionsError,
+            PublishStore, Publishers, Publishing, PublishingBuilder, Start, Statistics, To, Which,
+        };
     }
 
     /// Letting go what everybody has passed.
     pub mod retain {
-        pub use sendoff_core::journal::retain::*;
-        pub use sendoff_engine::journal::retain::*;
+        pub use sendoff_core::journal::retain::{
+            Follower, Followers, HeldBy, InvalidRangeName, RangeName, Ranges, Release, Wanted,
+        };
+        pub use sendoff_engine::journal::retain::{
+            Fate, JournalMaintainer, RangeTable, RetainError, RetainJournalStore, RetainOptions,
+            RetainReport, Retained, SkippedRange,
+        };
     }
 }
 

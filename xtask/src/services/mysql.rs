@@ -160,7 +160,6 @@ fn settings(home: &Home, port: u16, durability: Durability) -> Vec<String> {
         format!("--datadir={}", at("data")),
         format!("--socket={}", at("sock")),
         format!("--pid-file={}", at("pid")),
-        format!("--tmpdir={}", home.folder.display()),
         "--bind-address=127.0.0.1".to_owned(),
         format!("--port={port}"),
         // Tests run side by side, each with a pool of its own.

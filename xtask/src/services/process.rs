@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_start_time_is_found_behind_any_command_name() {
+    fn the_start_time_is_found_after_any_command_name() {
         let fields: Vec<String> = (4..=52).map(|field| field.to_string()).collect();
         let rest = fields.join(" ");
         for name in ["postgres", "a b", "x) R 1 (y"] {

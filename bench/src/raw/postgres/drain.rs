@@ -1,16 +1,16 @@
 //! Claim a batch, do nothing with it, mark it; on each connection, until nothing is left.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sendoff_engine::relay::ClaimMode;
-use tokio::task::JoinSet;
 
 use super::locked::Locker;
 use super::statements::Relay;
 use crate::ground::postgres::Ground;
+use crate::raw::timed;
 use crate::work::{By, Drain, Statements};
 
 pub(in crate::raw) async fn drain(
@@ -29,15 +29,7 @@ pub(in crate::raw) async fn drain(
             }
         });
     }
-    let started = Instant::now();
-    let mut running: JoinSet<_> = loops.into_iter().collect();
-    let mut delivered = 0;
-    while let Some(count) = running.join_next().await {
-        delivered += count??;
-    }
-    let took = started.elapsed();
-    ensure!(delivered == drain.rows, "{delivered} of {} rows were delivered", drain.rows);
-    Ok(took)
+    timed(loops, drain).await
 }
 
 async fn run(relay: Relay, batch: usize) -> Result<u64> {

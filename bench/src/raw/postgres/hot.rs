@@ -1,6 +1,6 @@
 //! Commit, tell a handler through a channel, mark in batches.
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use sendoff_core::limits::BATCH_ROWS;
 use sendoff_engine::OutboxOptions;
 use tokio::sync::mpsc;
@@ -9,7 +9,7 @@ use super::statements::{Held, Relay};
 use super::write::{ByHand, Committed, Trips};
 use crate::ground::postgres::Ground;
 use crate::load::{Trace, Writers};
-use crate::raw::Content;
+use crate::raw::{Content, all_marked};
 use crate::work::{End, Hot, Statements};
 
 pub(in crate::raw) async fn start(ground: &Ground, clients: usize, trace: Trace) -> Result<Hot> {
@@ -26,15 +26,7 @@ pub(in crate::raw) async fn start(ground: &Ground, clients: usize, trace: Trace)
     tokio::spawn(handle(committed, completions, trace));
     // Both end when the last writer is gone.
     let marking = tokio::spawn(mark(handled, relay));
-    let finish = move |written| {
-        let finished = async move {
-            let marked = marking.await??;
-            ensure!(marked == written, "{marked} of {written} events were marked");
-            Ok(())
-        };
-        Box::pin(finished) as _
-    };
-    Ok(Hot { writers, finish: Box::new(finish) })
+    Ok(Hot { writers, finish: all_marked(marking) })
 }
 
 /// The handler, which does nothing but look at the clock.

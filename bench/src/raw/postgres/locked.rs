@@ -3,16 +3,15 @@
 
 use anyhow::{Result, ensure};
 use futures_util::future::{join, try_join};
+use sendoff_engine::store::frame::text;
 use tokio_postgres::{Client, Statement};
 use uuid::Uuid;
 
 use crate::ground::postgres::Ground;
 use crate::work::End;
 
-const LOCK: &str = include_str!("../../../../crates/sendoff-postgres/sql/lock.sql");
-const KEEP: &str = include_str!("../../../../crates/sendoff-postgres/sql/settle_locked_keep.sql");
-const DELETE: &str =
-    include_str!("../../../../crates/sendoff-postgres/sql/settle_locked_delete.sql");
+const CLAIMS: &str = include_str!("../../../../crates/sendoff-postgres/sql/claim.sql");
+const SETTLES: &str = include_str!("../../../../crates/sendoff-postgres/sql/settle.sql");
 
 /// The outcome of a delivered row.
 const DONE: i16 = 1;
@@ -28,11 +27,11 @@ impl Locker {
     pub(super) async fn new(ground: &Ground, end: End) -> Result<Self> {
         let client = ground.connect_relay().await?;
         let settle = match end {
-            End::Keep => KEEP,
-            End::Delete => DELETE,
+            End::Keep => "settle_locked_keep",
+            End::Delete => "settle_locked_delete",
         };
-        let lock = client.prepare(&with_fixed_spans(LOCK)).await?;
-        let settle = client.prepare(&with_fixed_spans(settle)).await?;
+        let lock = client.prepare(&with_fixed_spans(CLAIMS, "lock")).await?;
+        let settle = client.prepare(&with_fixed_spans(SETTLES, settle)).await?;
         Ok(Self { client, lock, settle })
     }
 
@@ -72,15 +71,16 @@ impl Locker {
 
 /// The store's statement for the schema it is in, with spans of time that this driver cannot bind
 /// written out: no window, no bounds, nothing skipped, no retry that would be due after one.
-fn with_fixed_spans(statement: &str) -> String {
-    statement
+fn with_fixed_spans(file: &str, name: &str) -> String {
+    text(file, &[name])
         .replace("sendoff.", "public.")
-        .replace("$2::interval", "interval '0'")
+        .replace("$1::interval", "interval '0'")
+        .replace("$2::interval", "null::interval")
         .replace("$3::interval[]", "null::interval[]")
-        .replace("$3::interval", "null::interval")
-        .replace("$4::bigint", "9223372036854775807")
-        .replace("$5::timestamptz", "null::timestamptz")
-        .replace("$6::uuid[]", "'{}'::uuid[]")
+        .replace("$3::timestamptz", "null::timestamptz")
+        .replace("$4::uuid[]", "'{}'::uuid[]")
+        .replace("$5::bigint", "$1::bigint")
+        .replace("$6::bigint", "9223372036854775807")
         .replace("$4::integer[]", "$3::integer[]")
         .replace("$5::text[]", "$4::text[]")
         .replace("$6::timestamptz[]", "$5::timestamptz[]")
@@ -88,17 +88,15 @@ fn with_fixed_spans(statement: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::statements::parameters;
     use super::*;
 
     #[test]
     fn the_parameters_that_are_left_are_those_that_are_bound() {
-        let most = |statement: &str| {
-            let text = with_fixed_spans(statement);
-            (1..=9).filter(|number| text.contains(&format!("${number}::"))).collect::<Vec<_>>()
-        };
-        assert_eq!(most(LOCK), [1]);
-        for settle in [KEEP, DELETE] {
-            assert_eq!(most(settle), [1, 2, 3, 4, 5]);
+        let most = |file, name| parameters(&with_fixed_spans(file, name));
+        assert_eq!(most(CLAIMS, "lock"), [1]);
+        for settle in ["settle_locked_keep", "settle_locked_delete"] {
+            assert_eq!(most(SETTLES, settle), [1, 2, 3, 4, 5]);
         }
     }
 }

@@ -4,6 +4,7 @@
 use std::time::SystemTime;
 
 use anyhow::{Result, ensure};
+use sendoff_engine::store::frame::text;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Statement};
 use uuid::Uuid;
@@ -11,10 +12,8 @@ use uuid::Uuid;
 use crate::ground::postgres::Ground;
 use crate::work::{End, Statements};
 
-const STORE_CLAIM: &str = include_str!("../../../../crates/sendoff-postgres/sql/claim.sql");
-const STORE_KEEP: &str = include_str!("../../../../crates/sendoff-postgres/sql/settle_keep.sql");
-const STORE_DELETE: &str =
-    include_str!("../../../../crates/sendoff-postgres/sql/settle_delete.sql");
+const STORE_CLAIMS: &str = include_str!("../../../../crates/sendoff-postgres/sql/claim.sql");
+const STORE_SETTLES: &str = include_str!("../../../../crates/sendoff-postgres/sql/settle.sql");
 const PLAIN_CLAIM: &str = include_str!("../../../sql/postgres/claim.sql");
 const PLAIN_KEEP: &str = include_str!("../../../sql/postgres/settle_keep.sql");
 const PLAIN_DELETE: &str = include_str!("../../../sql/postgres/settle_delete.sql");
@@ -42,13 +41,12 @@ impl Relay {
     pub(super) async fn new(ground: &Ground, statements: Statements, end: End) -> Result<Self> {
         let client = ground.connect_relay().await?;
         let (claim, settle) = match (statements, end) {
-            (Statements::Store, End::Keep) => (STORE_CLAIM, STORE_KEEP),
-            (Statements::Store, End::Delete) => (STORE_CLAIM, STORE_DELETE),
+            (Statements::Store, _) => (STORE_CLAIMS, STORE_SETTLES),
             (Statements::Plain, End::Keep) => (PLAIN_CLAIM, PLAIN_KEEP),
             (Statements::Plain, End::Delete) => (PLAIN_CLAIM, PLAIN_DELETE),
         };
-        let claim = client.prepare(&with_fixed_spans(claim)).await?;
-        let settle = client.prepare(&with_fixed_spans(settle)).await?;
+        let claim = client.prepare(&with_fixed_spans(claim, "claim")).await?;
+        let settle = client.prepare(&with_fixed_spans(settle, settlement(end))).await?;
         Ok(Self { client, statements, claim, settle })
     }
 
@@ -95,21 +93,36 @@ impl Relay {
     }
 }
 
+fn settlement(end: End) -> &'static str {
+    match end {
+        End::Keep => "settle_keep",
+        End::Delete => "settle_delete",
+    }
+}
+
 /// The store's statement for the schema it is in, with spans of time that this driver cannot bind
 /// written out: the default hold, no window, no bounds, and no retry that would be due after one.
-fn with_fixed_spans(statement: &str) -> String {
-    statement
+fn with_fixed_spans(file: &str, name: &str) -> String {
+    text(file, &[name])
         .replace("sendoff.", "public.")
-        .replace("$3::interval", "interval '30 seconds'")
+        .replace("$1::interval", "interval '0'")
+        .replace("$2::interval", "null::interval")
+        .replace("$8::interval", "interval '30 seconds'")
         .replace("$4::interval[]", "null::interval[]")
-        .replace("$4::interval", "interval '0'")
-        .replace("$5::interval", "null::interval")
         .replace("$7::timestamptz[]", "null::timestamptz[]")
+        .replace("$3::timestamptz", "null::timestamptz")
+        .replace("$4::uuid[]", "'{}'::uuid[]")
+        .replace("$5::bigint", "$2::bigint")
         .replace("$6::bigint", "9223372036854775807")
-        .replace("$7::timestamptz", "null::timestamptz")
-        .replace("$8::uuid[]", "'{}'::uuid[]")
+        .replace("$7::text", "$1::text")
         .replace("$5::integer[]", "$4::integer[]")
         .replace("$6::text[]", "$5::text[]")
+}
+
+/// The numbers of a statement's parameters.
+#[cfg(test)]
+pub(super) fn parameters(text: &str) -> Vec<u32> {
+    (1..=9).filter(|number| text.contains(&format!("${number}::"))).collect()
 }
 
 #[cfg(test)]
@@ -118,17 +131,14 @@ mod tests {
 
     #[test]
     fn the_parameters_that_are_left_are_those_that_are_bound() {
-        let most = |statement: &str| {
-            let text = with_fixed_spans(statement);
-            (1..=9).filter(|number| text.contains(&format!("${number}::"))).collect::<Vec<_>>()
-        };
-        assert_eq!(most(STORE_CLAIM), [1, 2]);
-        assert_eq!(most(PLAIN_CLAIM), [1, 2]);
-        for settle in [STORE_KEEP, STORE_DELETE] {
-            assert_eq!(most(settle), [1, 2, 3, 4, 5]);
+        let most = |file, name| parameters(&with_fixed_spans(file, name));
+        assert_eq!(most(STORE_CLAIMS, "claim"), [1, 2]);
+        assert_eq!(most(PLAIN_CLAIM, "claim"), [1, 2]);
+        for end in [End::Keep, End::Delete] {
+            assert_eq!(most(STORE_SETTLES, settlement(end)), [1, 2, 3, 4, 5]);
         }
         for settle in [PLAIN_KEEP, PLAIN_DELETE] {
-            assert_eq!(most(settle), [1, 2]);
+            assert_eq!(most(settle, "settle"), [1, 2]);
         }
     }
 }

@@ -6,11 +6,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sendoff_core::journal::publish::Poison;
-use sendoff_core::journal::{Fact, Position, Recorded, Topic};
-use sendoff_core::{Failure, Timestamp};
-use sendoff_engine::journal::publish::{
-    PairOptions, PublishStore, Publisher, Publishing, Stopped, Which,
-};
+use sendoff_core::journal::{Fact, Position, Topic};
+use sendoff_core::{Delivery, Failure, Sink, Timestamp, Verdict};
+use sendoff_engine::journal::publish::{PairOptions, PublishStore, Publishing, Which};
 use sendoff_engine::journal::{Journal, MemoryJournal};
 use sendoff_testkit::journal::Latch;
 use sendoff_testkit::wait::eventually;
@@ -46,15 +44,15 @@ struct Gated {
 }
 
 #[async_trait]
-impl Publisher for Gated {
+impl Sink for Gated {
     fn name(&self) -> &str {
         self.latch.name()
     }
 
-    async fn publish_batch(&self, facts: &[Arc<Recorded>]) -> Result<(), Stopped> {
+    async fn deliver(&self, deliveries: &[Delivery]) -> Vec<Verdict> {
         self.entered.fetch_add(1, Ordering::SeqCst);
         self.may.acquire().await.unwrap().forget();
-        self.latch.publish_batch(facts).await
+        self.latch.deliver(deliveries).await
     }
 }
 

@@ -1,4 +1,4 @@
-//! What publishers have set aside.
+//! What publishers have parked.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn set_aside<S: PublishStore>(journal: &Journal<S>) {
     let publishing = pairs.start().await.unwrap();
     journal.append((0..7).map(|_| Fact::builder(("moved", "{}")))).await.unwrap();
     latch.wait_for(4).await;
-    eventually("three are set aside", async || {
+    eventually("three are parked", async || {
         client.get("/publishers/p/parked").await.body["parked"].as_array().unwrap().len() == 3
     })
     .await;
@@ -51,7 +51,7 @@ async fn set_aside<S: PublishStore>(journal: &Journal<S>) {
     latch.accept();
     assert_eq!(discard("retry?all=true&topic=t").await.body["changed"], 2);
     latch.wait_for(6).await;
-    eventually("nothing is set aside", async || {
+    eventually("nothing is parked", async || {
         client.get("/publishers/p/parked").await.body["parked"] == json!([])
     })
     .await;
@@ -66,18 +66,18 @@ async fn set_aside<S: PublishStore>(journal: &Journal<S>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_set_aside_is_listed_tried_again_and_discarded_in_memory() {
+async fn what_is_parked_is_listed_tried_again_and_discarded_in_memory() {
     set_aside(&Journal::new(MemoryJournal::new())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_set_aside_is_listed_tried_again_and_discarded_in_sqlite() {
+async fn what_is_parked_is_listed_tried_again_and_discarded_in_sqlite() {
     let (journal, _folder) = sqlite::journal().await;
     set_aside(&journal).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_set_aside_is_listed_tried_again_and_discarded_on_postgres() {
+async fn what_is_parked_is_listed_tried_again_and_discarded_on_postgres() {
     let Some(place) = Place::new() else { return };
     set_aside(&place.journal().await).await;
     place.drop().await;

@@ -82,7 +82,7 @@ async fn every_mistake_has_a_name() {
     served.close().await;
 }
 
-/// Holds J10: the database is away.
+/// Holds J10: the database is unavailable.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_is_away_is_said_to_be() {
     let Some(place) = Place::new() else { return };

@@ -1,3 +1,5 @@
+//! Runs the command that handles one event, and makes a verdict of how it ended.
+
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::process::{ExitStatus, Stdio};

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use sendoff::relay::{BatchReport, Relay, RelayOptions, RelayStore};
-use sendoff::{Delivery, Failure, HandlerResult, Linear};
+use sendoff::{Delivery, Failure, HandlerOptions, HandlerResult, Linear, RetryOptions};
 use serde_json::json;
 
 use crate::database::{self, Database, Named};
@@ -25,11 +25,11 @@ use crate::signals::Signals;
 /// variables: SENDOFF_EVENT_ID, SENDOFF_EVENT_TYPE, SENDOFF_ATTEMPT, SENDOFF_CONTENT_TYPE,
 /// SENDOFF_AGGREGATE_TYPE, SENDOFF_AGGREGATE_ID, SENDOFF_TENANT_ID, SENDOFF_CREATED_AT,
 /// SENDOFF_OCCURRED_AT and SENDOFF_HEADERS (JSON). If it exits with 0 the event is handled; otherwise
-/// it is tried again later, a minute for each attempt so far, and given up after the last one.
+/// it is tried again later, a minute for each attempt so far, and is dead after the last one.
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes:\n  \
     0  one event was handled\n  \
-    1  one event was due, and handling it failed: it will be tried again, or is given up\n  \
+    1  one event was due, and handling it failed: it will be tried again, or is dead\n  \
     2  the command could not do its work\n  \
     3  nothing was due\n\n\
     Examples:\n  \
@@ -61,8 +61,11 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
     let options = RelayOptions {
         batch: 1,
         workers: 1,
-        max_attempts,
-        handler_timeout: timeout.map(Duration::from_secs),
+        retry: RetryOptions { max_attempts, ..RetryOptions::default() },
+        handler: HandlerOptions {
+            timeout: timeout.map(Duration::from_secs),
+            ..HandlerOptions::default()
+        },
         ..RelayOptions::default()
     };
     let one = One { options, command: Arc::new(command), json };

@@ -10,7 +10,7 @@ use sendoff_testkit::history::{
 };
 
 use super::book::Book;
-use super::listener::node;
+use super::handler::node;
 use super::record::{Received, Record};
 
 const ORDERS_AFTER: &str = include_str!("sql/orders_after.sql");

@@ -1,59 +1,38 @@
-use std::sync::atomic::{AtomicU64, Ordering};
+//! How long deliveries of the demo took.
+
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Buckets in each power of two; a percentile is off by an eighth at most.
-const STEPS: u32 = 8;
-const BUCKETS: usize = 64 * STEPS as usize;
+use hdrhistogram::Histogram;
 
-/// How long deliveries took, in a fixed number of buckets.
+/// Digits that a percentile is right to.
+const DIGITS: u8 = 2;
+/// A delivery that took longer counts as one that took a day.
+const DAY_MICROS: u64 = 24 * 60 * 60 * 1_000_000;
+
+/// How long deliveries took. Takes the same memory for a thousand and for a billion of them.
 #[derive(Debug)]
-pub(crate) struct Latency([AtomicU64; BUCKETS]);
+pub(crate) struct Latency(Mutex<Histogram<u64>>);
 
 impl Default for Latency {
     fn default() -> Self {
-        Self([const { AtomicU64::new(0) }; BUCKETS])
+        let histogram = Histogram::new_with_bounds(1, DAY_MICROS, DIGITS);
+        Self(Mutex::new(histogram.expect("such bounds and digits are allowed")))
     }
 }
 
 impl Latency {
     pub(crate) fn add(&self, took: Duration) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        self.0[bucket(micros)].fetch_add(1, Ordering::Relaxed);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).saturating_record(micros);
     }
 
     /// The time within which `percent` of the deliveries were made; none if there were none.
-    pub(crate) fn percentile(&self, percent: u64) -> Option<Duration> {
-        let counts: Vec<u64> = self.0.iter().map(|count| count.load(Ordering::Relaxed)).collect();
-        let total: u64 = counts.iter().sum();
-        let wanted = (total * percent).div_ceil(100).max(1);
-        let mut seen = 0;
-        let found = counts.iter().position(|count| {
-            seen += count;
-            seen >= wanted
-        });
-        found.map(|bucket| Duration::from_micros(upper_end(bucket)))
+    pub(crate) fn percentile(&self, percent: u32) -> Option<Duration> {
+        let histogram = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = histogram.value_at_percentile(f64::from(percent));
+        (!histogram.is_empty()).then(|| Duration::from_micros(found))
     }
-}
-
-fn bucket(micros: u64) -> usize {
-    let steps = u64::from(STEPS);
-    if micros < steps {
-        return micros as usize;
-    }
-    let power = micros.ilog2();
-    // The three bits behind the highest one.
-    let step = (micros >> (power - STEPS.ilog2())) & (steps - 1);
-    ((power - STEPS.ilog2() + 1) * STEPS) as usize + step as usize
-}
-
-fn upper_end(bucket: usize) -> u64 {
-    let steps = STEPS as usize;
-    if bucket < steps {
-        return bucket as u64;
-    }
-    let (power, step) = (bucket / steps - 1, bucket % steps);
-    let end = ((steps + step + 1) as u128) << power;
-    u64::try_from(end - 1).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -72,9 +51,9 @@ mod tests {
     }
 
     #[test]
-    fn every_time_has_a_bucket_that_ends_behind_it() {
-        for micros in [0, 1, 7, 8, 9, 15, 16, 17, 1_000, 1 << 40, u64::MAX] {
-            assert!(upper_end(bucket(micros)) >= micros, "{micros}");
-        }
+    fn the_longest_times_are_counted_too() {
+        let latency = Latency::default();
+        latency.add(Duration::MAX);
+        assert!(latency.percentile(99).unwrap() > Duration::from_secs(3_600));
     }
 }

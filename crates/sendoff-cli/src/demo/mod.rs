@@ -1,10 +1,10 @@
-//! `sendoff demo`: an application, its outbox and its listener in one process, and a judge.
+//! `sendoff demo`: an application, its outbox and its handler in one process, and a judge.
 
 mod book;
 mod chance;
+mod handler;
 mod judge;
 mod latency;
-mod listener;
 mod options;
 mod place;
 mod quota;

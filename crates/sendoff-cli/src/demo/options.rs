@@ -1,3 +1,5 @@
+//! What can be said on the command line of the demo, and how much work that means.
+
 use std::path::PathBuf;
 
 use clap::builder::BoolishValueParser;
@@ -11,7 +13,7 @@ const COOL_RATE: u32 = 500;
 /// Place orders, deliver their events past crashes and failures, and have the result checked
 ///
 /// Orders go into an SQLite file, each with its event in one transaction, and the events to a
-/// listener that sometimes fails. A checker that follows every event says in the end whether any was
+/// handler that sometimes fails. A checker that follows every event says in the end whether any was
 /// lost, made up or delivered twice.
 ///
 /// The outbox runs in this process. Kill it whenever you like: with --db and --resume it goes on,

@@ -14,7 +14,7 @@ use super::options::Options;
 const APPLICATION_ID: i32 = i32::from_be_bytes(*b"Send");
 const ORDERS: &str = include_str!("sql/orders.sql");
 
-/// The database, and the listener's record beside it.
+/// The database, and the handler's record beside it.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) db: PathBuf,

@@ -1,3 +1,6 @@
+//! Hands out the orders of the demo in windows: between two of them everything begun is finished
+//! and can be judged.
+
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,7 +22,7 @@ pub(crate) struct Quota {
 struct State {
     next: u64,
     window_end: u64,
-    /// Behind the last order; none is endless.
+    /// The number after the last order; none is endless.
     end: Option<u64>,
     unfinished: u64,
     stopped: bool,
@@ -70,7 +73,7 @@ impl Quota {
                 let woken = self.changed.wait_timeout(state, wait);
                 state = woken.unwrap_or_else(PoisonError::into_inner).0;
             } else {
-                // Whoever fell behind by more than a moment does not make up for it in a rush.
+                // Whoever is late by more than a moment does not make up for it in a rush.
                 let catch_up = now.checked_sub(Duration::from_millis(100)).unwrap_or(now);
                 state.due = state.due.max(catch_up) + self.interval;
                 state.unfinished += 1;

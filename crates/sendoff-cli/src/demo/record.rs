@@ -1,6 +1,6 @@
-//! The listener's own record of what it received.
+//! The handler's own record of what it received.
 //!
-//! The listener plays another system, so what it received must not be forgotten when this process
+//! The handler plays another system, so what it received must not be forgotten when this process
 //! is killed: each successful delivery is one line, appended with a single write.
 
 use std::fmt;
@@ -72,7 +72,7 @@ impl Record {
     pub(crate) fn add(&self, received: Received) -> io::Result<()> {
         let line = format!("{received}\n");
         let written = (&self.0).write(line.as_bytes())?;
-        // A second write could land behind another thread's line.
+        // A second write could land after another thread's line.
         if written == line.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
     }
 

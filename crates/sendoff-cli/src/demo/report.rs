@@ -1,3 +1,5 @@
+//! What the demo prints at its end, for people and as JSON.
+
 use std::fmt;
 use std::time::Duration;
 
@@ -114,7 +116,7 @@ impl fmt::Display for Report {
         line("duplicates", self.duplicates, why)?;
         line("dead", self.dead, "")?;
         if self.pending > 0 {
-            let (gone, kept) = ("given up with the temporary file", "left for --resume");
+            let (gone, kept) = ("gone with the temporary file", "left for --resume");
             line("pending", self.pending, if self.temporary { gone } else { kept })?;
         }
         if let (Some(p50), Some(p99)) = (self.p50_ms, self.p99_ms) {

@@ -1,3 +1,5 @@
+//! A run of the demo from opening its file to the checker's verdict.
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -5,14 +7,14 @@ use anyhow::Context;
 use indicatif::{HumanCount, MultiProgress};
 use rusqlite::Connection;
 use sendoff::sqlite::{Retention, SqliteOptions, SqliteStore, Synchronous};
-use sendoff::{Counters, Outbox, OutboxOptions, Timestamp};
+use sendoff::{Counters, Outbox, OutboxOptions, RetryOptions, Timestamp};
 use tokio::sync::watch;
 use tokio::task::{JoinSet, block_in_place};
 
 use super::book::Book;
 use super::chance::Chance;
+use super::handler::DemoHandler;
 use super::judge::{Ended, Judge, MAX_ATTEMPTS};
-use super::listener::Listener;
 use super::options::{Amount, Options};
 use super::place::Place;
 use super::quota::{Quota, Rest};
@@ -75,7 +77,7 @@ impl<'o> Stage<'o> {
             failure_percent: options.failures,
         };
         let record = Arc::new(record);
-        let listener = Listener {
+        let handler = DemoHandler {
             run,
             since: Timestamp::now(),
             record: record.clone(),
@@ -87,8 +89,9 @@ impl<'o> Stage<'o> {
         let outbox = Outbox::builder(store.clone())
             .options(outbox_options(options))
             .metrics(counters.clone())
-            .on_aggregate(OrderPlaced::AGGREGATE_TYPE, OrderPlaced::EVENT_TYPE, listener)
-            .start()?;
+            .on_aggregate(OrderPlaced::AGGREGATE_TYPE, OrderPlaced::EVENT_TYPE, handler)
+            .start()
+            .await?;
         let first = earlier.last_order + 1;
         let (amount, rate) = (options.amount(), options.rate());
         let quota = Arc::new(Quota::new(first, amount, rate, options.check_every));
@@ -279,10 +282,12 @@ fn store_options(options: &Options) -> SqliteOptions {
 fn outbox_options(options: &Options) -> OutboxOptions {
     OutboxOptions {
         workers: usize::from(options.workers),
-        max_attempts: MAX_ATTEMPTS,
+        retry: RetryOptions {
+            max_attempts: MAX_ATTEMPTS,
+            base: Duration::from_millis(50),
+            max: Duration::from_secs(1),
+        },
         poll_interval: Duration::from_millis(500),
-        retry_base: Duration::from_millis(50),
-        retry_max: Duration::from_secs(1),
         hot_grace: Duration::from_secs(3),
         hold: HOLD,
         ..OutboxOptions::default()

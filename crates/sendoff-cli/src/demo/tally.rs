@@ -1,3 +1,5 @@
+//! Counters of the demo that its view and its report read.
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -42,10 +44,10 @@ impl Tally {
     }
 
     /// `took` is none where it says nothing about this run.
-    pub(crate) fn delivered(&self, lane: Lane, took: Option<Duration>) {
+    pub(crate) fn delivered(&self, lane: Option<Lane>, took: Option<Duration>) {
         let counter = match lane {
-            Lane::Hot => &self.hot,
-            Lane::Cold => &self.cold,
+            Some(Lane::Hot) => &self.hot,
+            Some(Lane::Cold) | None => &self.cold,
         };
         counter.fetch_add(1, Ordering::Relaxed);
         if let Some(took) = took {

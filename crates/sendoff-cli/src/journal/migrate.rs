@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::process::ExitCode;
 
 use clap::Args;
-use sendoff::journal::retain::{Ranges, RetainOptions};
+use sendoff::journal::retain::Ranges;
 use sendoff::postgres::{JournalLayout, JournalOptions, journal_migration_sql};
 
 use super::opened;
@@ -43,7 +43,7 @@ pub(super) struct Options {
 pub(super) async fn run(options: Options) -> anyhow::Result<ExitCode> {
     let Options { database, partitioned, print } = options;
     let layout = partitioned.map_or(JournalLayout::Flat, |size| {
-        JournalLayout::Partitioned(Ranges { size, ..RetainOptions::RANGES })
+        JournalLayout::Partitioned(Ranges { size, ..Ranges::DEFAULT })
     });
     if print {
         let server = database.postgres_options();

@@ -46,7 +46,7 @@ impl fmt::Display for Pairs<'_> {
 }
 
 fn line(pair: &PairCheckup) -> Result<String, fmt::Error> {
-    let mut line = format!("{:<6} at {}, {} behind", pair.status, pair.position, pair.lag);
+    let mut line = format!("{:<6} at {}, lags by {}", pair.status, pair.position, pair.lag);
     match (pair.leader.name(), pair.leader.is_alive()) {
         (Some(leader), true) => write!(line, ", led by {leader}")?,
         (Some(leader), false) => write!(line, ", led by nobody, {leader} is gone")?,

@@ -1,4 +1,4 @@
-//! `sendoff journal parked`: shows facts that publishers set aside, tries them again or forgets them.
+//! `sendoff journal parked`: shows facts that publishers parked, tries them again or forgets them.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use super::which::{Chosen, Filter};
 use crate::database::Database;
 use crate::output;
 
-/// Show facts that publishers set aside, retry or discard them
+/// Show facts that publishers parked, retry or discard them
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     sendoff journal parked list --publisher kafka\n  \
     sendoff journal parked retry --topic wallets --publisher kafka\n  \
     sendoff journal parked discard --topic wallets --publisher kafka --position 4711\n  \
     sendoff journal parked discard --topic wallets --publisher kafka --all-positions --dry-run\n\n\
-    Exit status: 0 done, 2 failed, 3 nothing is set aside there.")]
+    Exit status: 0 done, 2 failed, 3 nothing is parked there.")]
 pub(super) struct Options {
     #[command(subcommand)]
     command: Command,
@@ -28,7 +28,7 @@ pub(super) struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show what is set aside, in the order of pairs and positions
+    /// Show what is parked, in the order of pairs and positions
     List(List),
     /// Make it due now; whoever leads the pair tries it again
     Retry(Change),
@@ -68,7 +68,7 @@ struct Change {
 struct Discard {
     #[command(flatten)]
     change: Change,
-    /// Everything that these pairs set aside, not one position
+    /// Everything that these pairs parked, not one position
     #[arg(long, required_unless_present = "position", conflicts_with = "position")]
     all_positions: bool,
     /// Only say how many there are
@@ -99,14 +99,14 @@ impl List {
         })
         .await?;
         if !any {
-            output::note("nothing is set aside");
+            output::note("nothing is parked");
             return Ok(ExitCode::from(NOTHING));
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// Shows what is set aside, page by page, for as long as somebody wants to see it.
+/// Shows what is parked, page by page, for as long as somebody wants to see it.
 async fn each(
     publishers: &Publishers<Arc<dyn PublishStore>>,
     which: &Which,

@@ -38,7 +38,7 @@ pub(super) struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Say where each pair is, how far behind, and who leads it
+    /// Say where each pair is, how far it lags, and who leads it
     List(List),
     /// Stop pairs after the batch they are at
     Pause(Operate),
@@ -46,7 +46,7 @@ enum Command {
     Resume(Operate),
     /// Let pairs go on that were paused or had failed, and forget their errors
     Reset(Operate),
-    /// Put cursors somewhere else, back or ahead: what is behind the new place is published (again)
+    /// Put cursors somewhere else, back or ahead: what is after the new place is published (again)
     Rewind(Rewind),
 }
 
@@ -86,7 +86,7 @@ struct Rewind {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct Place {
-    /// Behind this position; the next fact is the one after it, and 0 is the beginning
+    /// After this position; the next fact is the one after it, and 0 is the beginning
     #[arg(long, value_name = "POSITION")]
     to_position: Option<Position>,
     /// Before whatever was recorded at this time or later

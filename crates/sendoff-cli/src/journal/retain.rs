@@ -29,7 +29,7 @@ const NAMED: usize = 10;
 ///
 /// Deletes facts in short transactions, or, in a journal made with `migrate --partitioned`, drops the
 /// partitions that are over and makes new ones ahead. Nothing goes that a publisher has not passed,
-/// whether it is active, paused or failed, nor what one has set aside; who holds facts back is named.
+/// whether it is active, paused or failed, nor what one has parked; who holds facts back is named.
 /// Looks again every now and then; with --once it ends instead. Appends go on meanwhile.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("bound").required(true).multiple(true)))]
@@ -55,12 +55,12 @@ pub(super) struct Options {
     #[arg(long)]
     archive: bool,
     /// Positions in a new partition
-    #[arg(long, value_name = "POSITIONS", default_value_t = RetainOptions::RANGES.size)]
+    #[arg(long, value_name = "POSITIONS", default_value_t = Ranges::DEFAULT.size)]
     size: NonZeroU64,
     /// Partitions that are there before they are needed
-    #[arg(long, value_name = "COUNT", default_value_t = RetainOptions::RANGES.ahead)]
+    #[arg(long, value_name = "COUNT", default_value_t = Ranges::DEFAULT.ahead)]
     ahead: u32,
-    /// How long a change of partitions waits for its locks, and appends behind it
+    /// How long a change of partitions waits for its locks; appends wait for as long
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "500ms")]
     lock_wait: Duration,
     /// End after one pass
@@ -86,7 +86,7 @@ pub(super) async fn run(options: Options, screen: MultiProgress) -> anyhow::Resu
         keep: options.keep,
         keep_last: options.keep_last,
         fate: if options.archive { Fate::Archive } else { Fate::Drop },
-        ranges: Ranges { size: options.size, ahead: options.ahead, ..RetainOptions::RANGES },
+        ranges: Ranges { size: options.size, ahead: options.ahead, ..Ranges::DEFAULT },
         check_every: options.every,
         lock_wait: options.lock_wait,
         ..RetainOptions::default()
@@ -137,7 +137,7 @@ async fn one(
     if dry_run {
         maintainer.dry_run(COUNTED).await
     } else {
-        maintainer.run_once_until(cancel).await
+        maintainer.run_once_until(cancel.cancelled()).await
     }
 }
 

@@ -29,7 +29,7 @@ use crate::signals::cancelled_by_signal;
 pub(super) struct Options {
     #[command(flatten)]
     database: Database,
-    /// Begin behind this position. The default is the beginning
+    /// Begin after this position. The default is the beginning
     #[arg(long, value_name = "POSITION")]
     after: Option<Position>,
     /// Begin with what is appended from now on

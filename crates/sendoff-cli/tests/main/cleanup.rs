@@ -1,3 +1,5 @@
+//! `sendoff cleanup`, run as a process.
+
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;

@@ -208,7 +208,7 @@ fn publishers_are_listed_paused_resumed_reset_and_rewound() {
     assert_eq!(mail["last_error"], "no such mailbox");
     let text = place.run(&["journal", "publishers", "list", "--topic", "orders"]);
     let text = String::from_utf8(text.stdout).unwrap();
-    assert_eq!(text, "orders:kafka  ACTIVE at 0, 3 behind, led by nobody\n");
+    assert_eq!(text, "orders:kafka  ACTIVE at 0, lags by 3, led by nobody\n");
 
     let paused = publishers(&["pause", "--topic", "wallets", "--publisher", "kafka"]);
     assert_eq!(pair(&paused, "wallets", "kafka")["status"], "PAUSED");
@@ -267,7 +267,7 @@ fn what_is_to_be_changed_has_to_be_said() {
 
 /// Holds J7, J9.
 #[test]
-fn what_was_set_aside_is_listed_retried_and_discarded() {
+fn what_was_parked_is_listed_retried_and_discarded() {
     let Some(place) = Place::new() else { return };
     let _journal = journal(&place);
     place.sql(CURSORS);

@@ -1,3 +1,5 @@
+//! `sendoff migrate` on each kind of database.
+
 use std::process::{Command, Output};
 
 use tempfile::TempDir;

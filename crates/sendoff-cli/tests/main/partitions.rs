@@ -1,3 +1,5 @@
+//! `sendoff partitions`, run as a process.
+
 use crate::postgres::Place;
 use crate::program::{Running, number, report, run, stderr, until};
 

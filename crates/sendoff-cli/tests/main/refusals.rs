@@ -1,3 +1,5 @@
+//! What the program refuses, with which status and which message.
+
 use std::fs;
 use std::process::Output;
 

@@ -1,3 +1,5 @@
+//! Building an event field by field, and checking all limits at the end.
+
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;

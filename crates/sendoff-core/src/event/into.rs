@@ -45,9 +45,9 @@ impl<T: EventType> IntoEvent for (T, &str) {
     }
 }
 
-/// An event of one type, made with `#[derive(Event)]`: the names its listener is registered by.
+/// An event of one type, made with `#[derive(Event)]`: the names its handler is registered by.
 ///
-/// Both, because a listener for the type alone never sees an event that names an aggregate.
+/// Both, because a handler for the type alone never sees an event that names an aggregate.
 pub trait TypedEvent {
     /// The name of its type.
     const EVENT_TYPE: &'static str;

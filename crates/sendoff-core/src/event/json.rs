@@ -1,9 +1,19 @@
-/// The payload is not the JSON that was expected.
+//! Reading a payload as JSON, and saying why it cannot be read.
+
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+use serde_json::error::Category;
+
+use super::misfit::find_misfit;
+
+/// The payload is not the JSON that was expected. In a handler, by `?`, that is a dead letter: what
+/// cannot be read now can never be.
 ///
-/// Says where and in which way, and nothing more: the parser's own words may quote the payload, and
-/// a handler's error ends up in the table and in logs.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("payload is not the expected JSON ({category} error at line {line}, column {column})")]
+/// Says where, which field, and what was expected there, and nothing more: the parser's own words may
+/// quote the payload, and a handler's error ends up in the table and in logs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UnreadableJson {
     /// `syntax`, `data` (well formed, but not of the type asked for), or `end` (cut short).
     pub category: &'static str,
@@ -11,15 +21,40 @@ pub struct UnreadableJson {
     pub line: usize,
     /// From 1.
     pub column: usize,
+    /// The field at fault, as in `items[2].price`, where that is known. A key of a map is `*`: such keys
+    /// are part of the payload.
+    pub field: Option<String>,
+    /// What was expected there, such as `u32`, where that is known.
+    pub expected: Option<String>,
 }
 
-impl From<&serde_json::Error> for UnreadableJson {
-    fn from(error: &serde_json::Error) -> Self {
-        let category = match error.classify() {
-            serde_json::error::Category::Data => "data",
-            serde_json::error::Category::Eof => "end",
-            serde_json::error::Category::Syntax | serde_json::error::Category::Io => "syntax",
+pub(super) fn read<T: DeserializeOwned>(payload: &[u8]) -> Result<T, UnreadableJson> {
+    serde_json::from_slice(payload).map_err(|error| {
+        let (category, misfit) = match error.classify() {
+            Category::Data => ("data", find_misfit::<T>(payload)),
+            Category::Eof => ("end", None),
+            Category::Syntax | Category::Io => ("syntax", None),
         };
-        Self { category, line: error.line(), column: error.column() }
+        let (field, expected) = misfit.map(|misfit| misfit.told()).unwrap_or_default();
+        let (line, column) = (error.line(), error.column());
+        UnreadableJson { category, line, column, field, expected }
+    })
+}
+
+impl fmt::Display for UnreadableJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { category, line, column, field, expected } = self;
+        f.write_str("payload is not the expected JSON")?;
+        let mut before = ": ";
+        if let Some(field) = field {
+            write!(f, "{before}field `{field}`")?;
+            before = ", ";
+        }
+        if let Some(expected) = expected {
+            write!(f, "{before}expected {expected}")?;
+        }
+        write!(f, " ({category} error at line {line}, column {column})")
     }
 }
+
+impl std::error::Error for UnreadableJson {}

@@ -1,6 +1,9 @@
+//! Events: what an application writes and a sink receives, immutable in between.
+
 mod builder;
 mod into;
 mod json;
+mod misfit;
 mod stored;
 
 use std::fmt;
@@ -60,6 +63,8 @@ enum Syntax {
 
 /// Which checks a write makes beyond the limits, which always hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct Validation {
     /// Look whether a payload given as JSON text is JSON.
     pub payload: bool,
@@ -171,7 +176,7 @@ impl Event {
 
     /// Reads a JSON payload.
     pub fn read_json<T: DeserializeOwned>(&self) -> Result<T, UnreadableJson> {
-        serde_json::from_slice(self.payload()).map_err(|error| UnreadableJson::from(&error))
+        json::read(self.payload())
     }
 
     /// The checks that a writer may switch off.

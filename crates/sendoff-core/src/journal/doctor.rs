@@ -67,7 +67,7 @@ pub struct PairCheckup {
     pub status: CursorStatus,
     /// Where it is.
     pub position: Position,
-    /// How many positions it is behind the last one taken.
+    /// By how many positions it lags: from its own to the last one taken.
     pub lag: u64,
     /// How often it failed since it last succeeded.
     pub errors: u32,
@@ -77,7 +77,7 @@ pub struct PairCheckup {
     pub published_at: Option<Timestamp>,
     /// Who leads it.
     pub leader: Leader,
-    /// What it set aside.
+    /// What it parked.
     pub parked: ParkedCount,
 }
 
@@ -107,7 +107,7 @@ impl Leader {
     }
 }
 
-/// How many facts a pair set aside.
+/// How many facts a pair parked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ParkedCount {
     /// Those that are tried again by themselves.
@@ -123,7 +123,7 @@ pub struct ParkedCount {
 pub struct Tolerance {
     /// How long an append may be open.
     pub open: Duration,
-    /// How many positions a pair may be behind.
+    /// How many positions a pair may lag.
     pub lag: u64,
 }
 
@@ -166,11 +166,11 @@ pub enum Finding {
     Failing(PairId, u32, Option<String>),
     /// Nobody who is alive leads a pair.
     Leaderless(PairId, Option<String>),
-    /// A pair is far behind.
+    /// A pair lags far.
     Lagging(PairId, u64),
     /// Facts wait for somebody to decide.
     GivenUp(PairId, ParkedCount),
-    /// Facts are set aside and tried again.
+    /// Facts are parked and tried again.
     Parked(PairId, ParkedCount),
     /// A pair was paused.
     Paused(PairId, u64),
@@ -251,7 +251,7 @@ impl PairCheckup {
             CursorStatus::Failed => {
                 findings.push(Finding::Failed(pair.clone(), last_error.clone()))
             }
-            // Being behind is what it is paused for.
+            // Lagging is what it is paused for.
             CursorStatus::Paused => findings.push(Finding::Paused(pair.clone(), *lag)),
             CursorStatus::Active => {
                 if *errors > 0 {
@@ -313,22 +313,25 @@ impl fmt::Display for Finding {
             ),
             Self::Lagging(pair, lag) => write!(
                 f,
-                "{pair} is {lag} positions behind: its target is slow, or its batches are small"
+                "{pair} lags by {lag} positions: its target is slow, or its batches are small"
             ),
             Self::GivenUp(pair, parked) => write!(
                 f,
-                "{pair} set facts aside and gave up on {}{}: retry or discard them",
+                "{pair} parked facts that are not tried again, {}{} of them: retry or discard them",
                 least(parked),
                 parked.given_up
             ),
             Self::Parked(pair, parked) => write!(
                 f,
-                "{pair} set {}{} facts aside, and tries them again",
+                "{pair} parked {}{} facts, and tries them again",
                 least(parked),
                 parked.retried
             ),
             Self::Paused(pair, lag) => {
-                write!(f, "{pair} is paused, {lag} positions behind: resume it when it may go on")
+                write!(
+                    f,
+                    "{pair} is paused and lags by {lag} positions: resume it when it may go on"
+                )
             }
         }
     }

@@ -1,3 +1,5 @@
+//! Facts: events with tags, before they are appended and as they are read back.
+
 use std::fmt;
 
 use serde::de::DeserializeOwned;
@@ -5,7 +7,6 @@ use serde::de::DeserializeOwned;
 use super::invalid::Invalid;
 use super::position::Position;
 use super::tag::{Tag, Tags};
-use crate::delivery::{Delivery, Lane};
 use crate::event::{Event, IntoEvent, TypedEvent, UnreadableJson, Validation};
 use crate::id::EventId;
 use crate::timestamp::Timestamp;
@@ -216,15 +217,5 @@ impl Recorded {
     /// The struct it was made of, where it is of that type; `None` where it is of another.
     pub fn read<T: TypedEvent + DeserializeOwned>(&self) -> Option<Result<T, UnreadableJson>> {
         (self.event().event_type() == T::EVENT_TYPE).then(|| self.event().read_json())
-    }
-
-    /// A delivery of it, so that any handler can receive what the journal has.
-    pub fn delivery(&self, attempt: u32) -> Delivery {
-        Delivery {
-            event: self.fact.event.clone(),
-            created_at: self.recorded_at,
-            attempt,
-            lane: Lane::Cold,
-        }
     }
 }

@@ -1,3 +1,6 @@
+//! Which keys an append and a decision lock, so that those that exclude one another cannot run at
+//! once.
+
 use std::collections::BTreeMap;
 
 use sha2::{Digest, Sha256};

@@ -1,3 +1,5 @@
+//! Positions in a journal.
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -14,7 +16,7 @@ pub struct Position(u64);
 impl Position {
     /// Before the first fact.
     pub const START: Self = Self(0);
-    /// Behind every fact there will ever be: the highest number that databases count to.
+    /// After every fact there will ever be: the highest number that databases count to.
     pub const END: Self = Self(i64::MAX as u64);
 
     /// The position with this number.

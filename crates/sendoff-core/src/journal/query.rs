@@ -1,8 +1,11 @@
+//! Selecting facts by type and tags, and conditions on what must not have been appended.
+
 use std::collections::BTreeSet;
 
 use super::fact::{Fact, Recorded};
 use super::invalid::{Invalid, at_most};
 use super::position::Position;
+use super::run::Run;
 use super::tag::{Tag, Tags};
 use crate::event::TypedEvent;
 use crate::limits;
@@ -142,7 +145,7 @@ impl Query {
 
     /// The condition that nothing it means was recorded after a position.
     pub fn none_after(self, after: Position) -> Condition {
-        Condition { query: self, after }
+        Condition { query: self, after, run: None }
     }
 }
 
@@ -153,4 +156,15 @@ pub struct Condition {
     pub query: Query,
     /// Since when. [`Position::START`] means ever.
     pub after: Position,
+    /// The run of the server in which what was decided by was read, where that is known: in another run
+    /// it may be gone, and the condition does not hold.
+    pub run: Option<Run>,
+}
+
+impl Condition {
+    /// The same, decided by what was read in this run of the server.
+    #[must_use]
+    pub fn read_in(self, run: Option<Run>) -> Self {
+        Self { run, ..self }
+    }
 }

@@ -1,3 +1,5 @@
+//! Tags of facts, written `key=value`, with their limits.
+
 use std::fmt;
 use std::str::FromStr;
 

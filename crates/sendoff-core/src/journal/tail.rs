@@ -1,3 +1,6 @@
+//! Reading a journal's end without skipping what commits late: when a missing position is gone for
+//! good.
+
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 
@@ -212,7 +215,7 @@ pub enum Unsafe {
     /// It is another server than before, or the same one started again.
     #[error("the server was started again, or is another: what was read before may be gone")]
     Restarted,
-    /// The sequence is behind what was passed on: the database lost its last commits, or was set
+    /// The sequence is lower than what was passed on: the database lost its last commits, or was set
     /// back.
     #[error("position {at} was passed on, and the journal ends at {head}: it was set back")]
     WentBack {

@@ -1,3 +1,5 @@
+//! Topics: which facts a publisher gets.
+
 use std::collections::BTreeSet;
 
 use super::fact::Fact;

@@ -1,3 +1,5 @@
+//! Names of the outbox's partitions, which are days or months.
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -14,11 +16,11 @@ pub struct PartitionName(String);
 
 impl PartitionName {
     pub(super) fn of(period: Period, first: Date) -> Self {
-        let (year, month, day) = (first.year(), first.month(), first.day());
-        Self(match period {
-            Period::Day => format!("p{year:04}{month:02}{day:02}"),
-            Period::Month => format!("p{year:04}{month:02}"),
-        })
+        let format = match period {
+            Period::Day => "p%Y%m%d",
+            Period::Month => "p%Y%m",
+        };
+        Self(first.strftime(format).to_string())
     }
 
     /// The name.
@@ -31,20 +33,15 @@ impl FromStr for PartitionName {
     type Err = InvalidPartitionName;
 
     fn from_str(name: &str) -> Result<Self, InvalidPartitionName> {
-        let read = || {
-            let digits = name.strip_prefix('p')?;
-            let number = |from: usize, to: usize| digits.get(from..to)?.parse::<i16>().ok();
-            let day = match digits.len() {
-                8 => number(6, 8)?,
-                6 => 1,
-                _ => return None,
-            };
-            // A sign parses as a number too.
-            let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
-            let (month, day) = (i8::try_from(number(4, 6)?).ok()?, i8::try_from(day).ok()?);
-            (plain && Date::new(number(0, 4)?, month, day).is_ok()).then(|| Self(name.to_owned()))
+        let (period, day) = match name.len() {
+            9 => (Period::Day, ""),
+            7 => (Period::Month, "01"),
+            _ => return Err(InvalidPartitionName),
         };
-        read().ok_or(InvalidPartitionName)
+        let first = Date::strptime("p%Y%m%d", format!("{name}{day}"));
+        let read = Self::of(period, first.map_err(|_| InvalidPartitionName)?);
+        // The calendar's parser takes signs, for example; we never write them.
+        if read.0 == name { Ok(read) } else { Err(InvalidPartitionName) }
     }
 }
 

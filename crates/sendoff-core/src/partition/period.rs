@@ -7,6 +7,8 @@ use crate::Timestamp;
 
 /// How much time one partition holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case", deny_unknown_fields))]
 pub enum Period {
     /// A day of UTC.
     #[default]

@@ -1,3 +1,5 @@
+//! Which partitions of the outbox's table should be made, and which may be dropped.
+
 use std::time::Duration;
 
 use jiff::civil::Date;

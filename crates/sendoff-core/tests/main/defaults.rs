@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sendoff_core::{Delivery, Event, GLOBAL_AGGREGATE, Lane, StoredEvent, Timestamp};
+use sendoff_core::{Delivery, Event, GLOBAL_AGGREGATE, Lane, Origin, StoredEvent, Timestamp};
 
 /// Holds E3.
 #[test]
@@ -51,7 +51,7 @@ fn the_tenant_is_kept_and_handed_to_whoever_handles_the_event() {
         event: Event::restore(stored).unwrap(),
         created_at: Timestamp::now(),
         attempt: 1,
-        lane: Lane::Cold,
+        origin: Origin::Row(Lane::Cold),
     };
     assert_eq!(delivery.tenant_id(), Some("acme"));
 }

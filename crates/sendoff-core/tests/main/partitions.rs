@@ -1,3 +1,5 @@
+//! Plans of partitions over leap days, ends of months and changes of policy.
+
 use std::time::Duration;
 
 use proptest::prelude::*;

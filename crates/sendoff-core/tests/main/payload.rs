@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use proptest::prelude::*;
-use sendoff_core::{Delivery, Event, InvalidEvent, Lane, Timestamp, Validation, limits};
+use sendoff_core::{Delivery, Event, InvalidEvent, Lane, Origin, Timestamp, Validation, limits};
 use serde::{Serialize, Serializer};
 
 /// Holds E4.
@@ -81,7 +81,12 @@ fn a_payload_is_serialised_once_and_its_bytes_are_shared_on_every_path() {
     let inserted = event.as_ref().payload.clone();
     let event_again = event.clone();
     let now = Timestamp::now();
-    let hot = Delivery { event: event.clone(), created_at: now, attempt: 1, lane: Lane::Hot };
+    let hot = Delivery {
+        event: event.clone(),
+        created_at: now,
+        attempt: 1,
+        origin: Origin::Row(Lane::Hot),
+    };
     let cold = Event::restore(event.as_ref().clone()).unwrap();
     assert_eq!(value.0.get(), 1);
     for bytes in [&inserted, event_again.payload(), hot.payload(), cold.payload()] {

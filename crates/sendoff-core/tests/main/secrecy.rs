@@ -1,9 +1,15 @@
 //! What ends up in logs says nothing of payloads and header values.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Debug;
 
-use sendoff_core::{Delivery, Event, InvalidEvent, Lane, Timestamp, Validation, limits};
+use sendoff_core::{
+    Delivery, Event, Failure, FailureClass, InvalidEvent, Lane, Origin, Timestamp, Validation,
+    limits,
+};
+use serde::Deserialize;
+use serde_json::json;
 
 const CANARY: &str = "canary-7f3a";
 
@@ -31,7 +37,7 @@ fn debug_prints_neither_payload_nor_header_values() {
         assert_silent(event.as_ref());
         assert_silent(event.headers());
         let created_at = Timestamp::now();
-        assert_silent(&Delivery { event, created_at, attempt: 1, lane: Lane::Hot });
+        assert_silent(&Delivery { event, created_at, attempt: 1, origin: Origin::Row(Lane::Hot) });
     }
 }
 
@@ -54,6 +60,51 @@ fn assert_refusal_is_silent(refused: Result<(), InvalidEvent>) {
     while let Some(error) = cause {
         assert!(!error.to_string().contains(CANARY), "{error}");
         cause = error.source();
+    }
+}
+
+/// Holds M4. A handler's error is stored and logged, and what serde says of a value quotes it.
+#[test]
+fn a_payload_that_cannot_be_read_is_not_quoted() {
+    #[derive(Debug, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[allow(dead_code, reason = "only to be read")]
+    struct Expected {
+        number: u32,
+        choice: Option<Choice>,
+        map: Option<BTreeMap<String, u32>>,
+        #[serde(default, deserialize_with = "chatty")]
+        custom: u32,
+    }
+    #[derive(Debug, serde::Deserialize)]
+    enum Choice {
+        Known,
+    }
+    fn chatty<'de, D: serde::Deserializer<'de>>(value: D) -> Result<u32, D::Error> {
+        let text = String::deserialize(value)?;
+        Err(serde::de::Error::custom(format!("invalid value: {text}, expected {text}")))
+    }
+    for json in [
+        json!(CANARY),
+        json!({ "number": CANARY }),
+        json!({ "number": 1, CANARY: 1 }),
+        json!({ "number": 1, "choice": CANARY }),
+        json!({ "number": 1, "choice": { CANARY: CANARY } }),
+        json!({ "number": 1, "map": { CANARY: CANARY } }),
+        json!({ "number": 1, "custom": CANARY }),
+    ] {
+        let event = Event::json("x", &json).unwrap();
+        let error = event.read_json::<Expected>().unwrap_err();
+        assert_silent(&error);
+        assert!(!error.to_string().contains(CANARY), "{error}");
+        assert!(error.field.is_some() || error.expected.is_some(), "{json}: {error}");
+        let failure = Failure::from(error);
+        assert_eq!(failure.class(), FailureClass::Dead);
+        assert!(!failure.report().contains(CANARY), "{failure}");
+    }
+    for text in [format!("{{\"{CANARY}"), format!("{{{CANARY}}}"), CANARY.to_owned()] {
+        let error = Event::builder("x").bytes(text).build().unwrap().read_json::<Expected>();
+        assert!(!error.unwrap_err().to_string().contains(CANARY));
     }
 }
 

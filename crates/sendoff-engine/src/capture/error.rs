@@ -1,3 +1,5 @@
+//! How writing, beginning and committing can fail, and what is known of a commit in doubt.
+
 use sendoff_core::{BoxError, EventId, InvalidEvent};
 
 /// Why an event was not written. The transaction is the caller's and still open.

@@ -1,15 +1,17 @@
 //! Events enter here, inside the caller's transaction.
 
-mod awaits;
-mod blocks;
 mod error;
-mod guard;
+mod outbox_tx;
+mod outbox_tx_async;
+mod outbox_tx_blocking;
 mod staged;
 mod staging;
 mod tx;
 
 pub use error::{BeginError, CommitError, CommitMark, Resolution, TornSavepoint, WriteError};
-pub use guard::{Awaits, BlockingGuard, BlockingSavepoint, Blocks, Guard, SavepointGuard};
+pub use outbox_tx::{
+    Awaits, BlockingOutboxSavepoint, BlockingOutboxTx, Blocks, OutboxSavepoint, OutboxTx,
+};
 pub use staged::Staged;
 pub use tx::{
     Begin, BeginBlocking, BoxFuture, Capture, CaptureBlocking, Commit, CommitBlocking, Nest,

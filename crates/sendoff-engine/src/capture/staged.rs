@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use sendoff_core::EventId;
 
-use crate::handover::{Handover, HotRow};
+use crate::source::{Handover, HotRow};
 
 /// The receipt for events written into a transaction that is not ours.
 ///

@@ -7,8 +7,8 @@ use sendoff_core::{Event, EventId, IntoEvent, Validation};
 use tracing::error;
 
 use super::WriteError;
-use crate::dispatch::shielded;
-use crate::handover::{Deadline, Handover, HotRow, Stamp};
+use crate::sink::shielded;
+use crate::source::{Deadline, Handover, HotRow, Stamp};
 use crate::store::{Birth, Born, NewRow};
 
 /// The writing side of an outbox: checks events, makes rows of them, and hands over what committed.

@@ -1,22 +1,19 @@
-//! Running handlers: who listens, what wraps a run, and what follows it.
+//! Between a source and a sink: which handler, one run at a time, and what follows it.
 
-mod attempt;
-mod blocking;
-mod handler;
-mod interceptor;
-mod listeners;
-mod shield;
+mod alone;
+mod due;
+mod follow_up;
+mod handlers;
 mod supervise;
 mod watch;
 mod worker;
 
-pub use blocking::{Blocking, blocking};
-pub use handler::{AnyHandler, Handler, HandlerResult};
-pub use interceptor::{After, Before, Interceptor};
-pub use listeners::{DuplicateListener, Listeners, NoListener};
+pub use handlers::{DuplicateHandler, Handlers, NoHandler};
 
-pub(crate) use attempt::attempt;
-pub(crate) use shield::{discard, error_text, last_words, shield, shielded};
+pub(crate) use alone::{Company, Place};
+pub(crate) use due::Due;
+pub(crate) use follow_up::{FollowUp, unroutable};
+pub(crate) use handlers::{Nobody, Route};
 pub(crate) use supervise::{Restarts, supervise};
-pub(crate) use watch::{Slots, Watch};
+pub(crate) use watch::Watch;
 pub(crate) use worker::Worker;

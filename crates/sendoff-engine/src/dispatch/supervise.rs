@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
-use super::shield::shield;
+use crate::sink::shield;
 
 /// How often tasks of ours panicked and were begun again.
 #[derive(Debug, Clone, Default)]

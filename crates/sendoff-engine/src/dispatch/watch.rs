@@ -1,59 +1,19 @@
-//! Workers that are stuck, and events that wait for them.
+//! Runs that are stuck, and events that wait for them.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 use tracing::warn;
 
-use crate::handover::Handover;
-use crate::lock::lock;
-
-/// Since when each worker has been running a handler; none while it is free.
-#[derive(Debug)]
-pub(crate) struct Slots(Mutex<Vec<Option<Instant>>>);
-
-/// A run of a worker, until it is dropped.
-#[derive(Debug)]
-pub(crate) struct Running<'s> {
-    slots: &'s Slots,
-    worker: usize,
-}
-
-impl Slots {
-    pub(crate) fn new(workers: usize) -> Self {
-        Self(Mutex::new(vec![None; workers]))
-    }
-
-    pub(crate) fn begin(&self, worker: usize) -> Running<'_> {
-        self.set(worker, Some(Instant::now()));
-        Running { slots: self, worker }
-    }
-
-    fn set(&self, worker: usize, since: Option<Instant>) {
-        if let Some(slot) = lock(&self.0).get_mut(worker) {
-            *slot = since;
-        }
-    }
-
-    /// Whether every worker has been running one handler for `limit` or longer.
-    fn all_stuck(&self, limit: Duration) -> bool {
-        lock(&self.0).iter().all(|slot| slot.is_some_and(|since| since.elapsed() >= limit))
-    }
-}
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        self.slots.set(self.worker, None);
-    }
-}
+use crate::source::Handover;
 
 /// Sees to it that nothing waits here for ever while others could deliver it: an event that no worker
-/// began in time is released, and once every worker is stuck nothing is kept or taken at all.
+/// began in time is released. While every run of a handler is stuck nothing is kept or taken for it, and
+/// once every worker is, nothing at all.
 #[derive(Clone)]
 pub(crate) struct Watch {
     pub(crate) handover: Arc<Handover>,
-    pub(crate) slots: Arc<Slots>,
     /// How long an event may wait for a worker, and after how long a run counts as stuck.
     pub(crate) limit: Duration,
 }
@@ -70,16 +30,23 @@ impl Watch {
     }
 
     fn look(&self) {
-        if self.slots.all_stuck(self.limit)
-            && let Some(waiting) = self.handover.lanes.pause()
-        {
-            let (limit, rows) = (self.limit, waiting.len());
+        let (Handover { lanes, handlers, .. }, limit) = (&*self.handover, self.limit);
+        // What is taken out is dropped with its tickets, and that releases it.
+        if let Some(waiting) = lanes.pause_if_stuck(limit) {
+            let rows = waiting.len();
             warn!(?limit, rows, "every worker is stuck: what waits is released, nothing is taken");
         }
-        // Dropped with their tickets, and that releases them.
-        let overdue = self.handover.lanes.take_overdue(self.limit);
-        if !overdue.is_empty() {
-            let (limit, rows) = (self.limit, overdue.len());
+        let overdue = lanes.take_overdue(limit);
+        for kind in handlers.kinds_of(&overdue.stuck) {
+            warn!(
+                aggregate_type = kind.aggregate_type,
+                event_type = kind.event_type,
+                ?limit,
+                "every run of this handler is stuck: nothing is taken for it until one ends"
+            );
+        }
+        if !overdue.parcels.is_empty() {
+            let rows = overdue.parcels.len();
             warn!(?limit, rows, "no worker was free for too long: released to others");
         }
     }

@@ -1,134 +1,107 @@
-use std::sync::{Arc, Mutex};
+//! A worker of an outbox: takes one event, has it delivered, sends its settlement.
 
-use sendoff_core::{
-    Delivery, Failure, FailureClass, Jitter, Next, RetryPolicy, after_failure, after_unroutable,
-};
-use tracing::{Instrument, debug, error, info_span, warn};
+use std::sync::Arc;
 
-use super::attempt::attempt;
-use super::shield::{discard, error_text, last_words, shielded};
-use super::watch::Slots;
-use super::{Interceptor, Listeners, NoListener};
-use crate::handover::{Handover, Parcel};
-use crate::lock::lock;
-use crate::options::OutboxOptions;
+use sendoff_core::{Delivery, Failure, Verdict};
+use tracing::{Instrument, Span, debug, info_span, warn};
+
+use super::follow_up::FollowUp;
+use super::handlers::{Handlers, Nobody};
 use crate::settle::{Completion, Completions};
+use crate::sink::{Door, discard, error_text};
+use crate::source::{Drawn, Handover, Parcel};
 use crate::store::Outcome;
 
-/// Takes parcels from the lanes and runs their handlers. There are as many as may run at once.
+/// Takes events from the lanes and runs their handlers. There are as many as may run at once.
 #[derive(Clone)]
 pub(crate) struct Worker {
     pub(crate) handover: Arc<Handover>,
-    pub(crate) listeners: Arc<Listeners>,
-    pub(crate) interceptors: Arc<[Box<dyn Interceptor>]>,
-    pub(crate) retry: Arc<dyn RetryPolicy>,
+    pub(crate) handlers: Arc<Handlers>,
+    pub(crate) door: Door,
+    pub(crate) follow_up: FollowUp,
     pub(crate) completions: Completions,
-    pub(crate) options: Arc<OutboxOptions>,
-    pub(crate) random: Arc<Mutex<fastrand::Rng>>,
-    pub(crate) slots: Arc<Slots>,
-    /// Which of the workers it is.
-    pub(crate) number: usize,
-}
-
-/// Why a run did not succeed.
-enum Missed {
-    /// Nobody listens.
-    Unroutable(Failure),
-    /// The handler, or something around it, failed.
-    Failed(Failure),
 }
 
 impl Worker {
     /// Works until the lanes are closed and empty.
     pub(crate) async fn run(self) {
-        while let Some(parcel) = self.handover.next().await {
-            let id = parcel.delivery.id();
-            // I1: what waited too long may have become somebody else's.
-            if !parcel.ticket.may_start() {
-                debug!(event.id = %id, "hold ran out before the delivery began");
-                continue;
+        while let Some(drawn) = self.handover.next().await {
+            match drawn.rest.is_empty() {
+                true => self.run_one(drawn).await,
+                false => self.run_batch(drawn).await,
             }
-            let span =
-                info_span!("deliver", event.id = %id, event.r#type = parcel.delivery.event_type());
-            let outcome = {
-                let _running = self.slots.begin(self.number);
-                self.deliver(&parcel).instrument(span).await
-            };
-            let Parcel { ticket, attempt, .. } = parcel;
-            self.completions.send(Completion { ticket, attempt, outcome }).await;
         }
     }
 
-    async fn deliver(&self, parcel: &Parcel) -> Outcome {
-        let result = self.attempt(&parcel.delivery).await;
-        self.after(&parcel.delivery, result.as_ref().err());
-        let Err(missed) = result else {
-            self.handover.metrics.succeeded();
-            return Outcome::Done;
+    async fn run_one(&self, Drawn { first: parcel, run, .. }: Drawn<'_>) {
+        if !may_start(&parcel) {
+            return;
+        }
+        let sink = self.handlers.sink(parcel.route).unwrap_or(&Nobody);
+        let attempt = self.door.deliver_one(sink, &parcel.delivery).instrument(span(&parcel));
+        let verdict = attempt.await;
+        // Before the settlement, which may have to wait for the database: the handler has not.
+        drop(run);
+        self.complete(parcel, verdict).await;
+    }
+
+    /// What its sink did not try, after a failure or for want of time, is tried again at once, uncounted.
+    async fn run_batch(&self, Drawn { first, mut rest, run }: Drawn<'_>) {
+        rest.insert(0, first);
+        rest.retain(may_start);
+        let Some(first) = rest.first() else { return };
+        let sink = self.handlers.sink(first.route).unwrap_or(&Nobody);
+        let deliveries: Vec<Delivery> = rest.iter().map(|parcel| parcel.delivery.clone()).collect();
+        let span = info_span!(
+            "deliver",
+            events = deliveries.len(),
+            event.r#type = first.delivery.event_type()
+        );
+        let verdicts = self.door.deliver(sink, &deliveries).instrument(span).await;
+        let untried = rest.split_off(verdicts.len());
+        if !untried.is_empty() {
+            run.put_back(untried);
+        }
+        drop(run);
+        rest.iter().for_each(|parcel| parcel.ticket.run_is_over());
+        for (parcel, verdict) in rest.into_iter().zip(verdicts) {
+            self.complete(parcel, verdict).await;
+        }
+    }
+
+    async fn complete(&self, parcel: Parcel, verdict: Verdict) {
+        let outcome = match verdict {
+            Ok(()) => {
+                self.handover.observer.tell(|metrics| metrics.succeeded());
+                Outcome::Done
+            }
+            Err(failure) => span(&parcel).in_scope(|| self.after(&parcel, failure)),
         };
-        self.handover.metrics.failed();
-        let failure = missed.failure();
-        let error = error_text(failure);
+        let Parcel { ticket, attempt, .. } = parcel;
+        self.completions.send(Completion { ticket, attempt, outcome }).await;
+    }
+
+    fn after(&self, parcel: &Parcel, failure: Failure) -> Outcome {
+        self.handover.observer.tell(|metrics| metrics.failed());
         let (id, attempt) = (parcel.delivery.id(), parcel.attempt.number);
-        warn!(event.id = %id, attempt, error, "delivery failed");
-        let next = shielded(|| self.next(parcel, &missed)).unwrap_or_else(|panic| {
-            error!(error = panic.report(), "the retry policy failed; waiting for its maximum");
-            let delay = self.options.retry_max;
-            self.follow(parcel, FailureClass::RetryAfter { delay })
-        });
-        discard(missed);
-        match next {
-            Next::Retry { delay, attempts } => Outcome::Retry { delay, attempts, error },
-            Next::Dead { attempts } => Outcome::Dead { attempts, error },
-        }
-    }
-
-    fn next(&self, parcel: &Parcel, missed: &Missed) -> Next {
-        match missed {
-            Missed::Failed(failure) => self.follow(parcel, failure.class()),
-            Missed::Unroutable(_) => {
-                self.follow(parcel, after_unroutable(self.options.unroutable, parcel.age))
-            }
-        }
-    }
-
-    fn follow(&self, parcel: &Parcel, class: FailureClass) -> Next {
-        let jitter = Jitter::new(lock(&self.random).f64());
-        after_failure(parcel.attempt, class, &*self.retry, self.options.max_attempts, jitter)
-    }
-
-    async fn attempt(&self, delivery: &Delivery) -> Result<(), Missed> {
-        for interceptor in self.interceptors.iter() {
-            shielded(|| interceptor.before(delivery)).flatten().map_err(Missed::Failed)?;
-        }
-        let (aggregate_type, event_type) = (delivery.aggregate_type(), delivery.event_type());
-        let Some(handler) = self.listeners.find(aggregate_type, event_type) else {
-            return Err(Missed::Unroutable(Failure::dead(NoListener {
-                aggregate_type: aggregate_type.to_owned(),
-                event_type: event_type.to_owned(),
-            })));
-        };
-        let run = attempt(handler, delivery.clone(), self.options.handler_timeout);
-        run.await.map_err(Missed::Failed)
-    }
-
-    fn after(&self, delivery: &Delivery, missed: Option<&Missed>) {
-        let failure = missed.map(Missed::failure);
-        for interceptor in self.interceptors.iter().rev() {
-            let after = || interceptor.after(delivery, failure).map_err(Failure::retry);
-            if let Err(error) = shielded(after).flatten() {
-                // Before the log, which may be off and would drop the error as it is.
-                let error = last_words(error);
-                warn!(error, "interceptor failed after");
-            }
-        }
+        warn!(event.id = %id, attempt, error = error_text(&failure), "delivery failed");
+        let class = self.follow_up.class(&failure, parcel.age);
+        let outcome = self.follow_up.after(parcel.attempt, &failure, class);
+        discard(failure);
+        outcome
     }
 }
 
-impl Missed {
-    fn failure(&self) -> &Failure {
-        match self {
-            Self::Unroutable(failure) | Self::Failed(failure) => failure,
-        }
+/// I1: what waited too long may have become somebody else's.
+fn may_start(parcel: &Parcel) -> bool {
+    let may_start = parcel.ticket.may_start();
+    if !may_start {
+        debug!(event.id = %parcel.delivery.id(), "hold ran out before the delivery began");
     }
+    may_start
+}
+
+fn span(parcel: &Parcel) -> Span {
+    let Parcel { delivery, .. } = parcel;
+    info_span!("deliver", event.id = %delivery.id(), event.r#type = delivery.event_type())
 }

@@ -12,7 +12,7 @@ use super::publish::{PublishStore, Publishers, Which};
 use super::store::{JournalStore, Page};
 use crate::store::StoreError;
 
-/// Facts that were set aside and are counted, page by page: beyond that the number is worth less than
+/// Facts that were parked and are counted, page by page: beyond that the number is worth less than
 /// the time.
 const PAGES: usize = 10;
 
@@ -20,7 +20,7 @@ impl<S: JournalStore> Journal<S> {
     /// Finds out what a tail relies on and who holds it back. Changes nothing.
     pub async fn checkup(&self) -> Result<Checkup, StoreError> {
         let mut source = self.bounded(self.store().tail()).await?;
-        // Behind everything: what the rows are does not matter here.
+        // After everything: what the rows are does not matter here.
         let look = source.look(Ask::Rows, Page::first(Position::END, Position::END));
         let look = self.bounded(look).await?;
         let holders = self.holders().await?;

@@ -1,3 +1,5 @@
+//! How appending, deciding, executing and tailing can fail.
+
 use std::time::Duration;
 
 use sendoff_core::journal::{Invalid, Position, Unsafe};
@@ -5,12 +7,21 @@ use sendoff_core::{BoxError, limits};
 
 use crate::store::StoreError;
 
-/// The condition of an append does not hold.
+/// Why the condition of an append does not hold. Decide again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the condition does not hold: there is a fact at position {position}; decide again")]
-pub struct Conflict {
-    /// Where the first fact is that it excludes.
-    pub position: Position,
+pub enum Conflict {
+    /// There is a fact that it excludes.
+    #[error("the condition does not hold: there is a fact at position {position}; decide again")]
+    Fact {
+        /// Where the first one is.
+        position: Position,
+    },
+    /// The server was started anew since: what was decided by may be gone.
+    #[error(
+        "the condition does not hold: the database's server is another, or was started anew, and what \
+         was decided by may be gone; decide again"
+    )]
+    Restarted,
 }
 
 /// Why nothing was appended.
@@ -86,7 +97,7 @@ pub enum ExecuteError<E> {
     #[error("the handler refused the command: {0}")]
     Handler(E),
     /// Others were quicker, every time.
-    #[error("the command lost against others {tries} times")]
+    #[error("the command was tried {tries} times, and each time others were quicker")]
     Contended {
         /// How often it was tried.
         tries: u32,

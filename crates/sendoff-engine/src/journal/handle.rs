@@ -1,20 +1,20 @@
+//! The handle of a journal: appending, reading, deciding, tailing.
+
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures_util::stream::{Stream, TryStreamExt};
+use futures_util::stream::Stream;
 use sendoff_core::journal::{
     Append, Condition, Fact, Holder, IntoFact, Invalid, Position, Query, Recorded, Tail,
 };
 use tokio::sync::{Mutex, Notify, watch};
-use tokio::time::timeout;
 
 use super::error::{AppendError, DecideError};
 use super::model::{Decided, Model};
-use super::pages::pages;
-use super::store::{AppendIn, AppendInBlocking, JournalStore, Receipt};
+use super::pages::{Pages, pages};
+use super::store::{AppendIn, AppendInBlocking, Basis, JournalStore, Mark, Receipt};
 use super::tail::{TailOptions, TailReader};
-use crate::store::StoreError;
+use crate::store::{StoreError, within};
 
 /// A journal. Cheap to clone.
 ///
@@ -167,13 +167,23 @@ impl<S: JournalStore> Journal<S> {
     pub async fn decide<M: Model>(&self, mut model: M) -> Result<Decided<M>, DecideError> {
         let query = model.query();
         query.check()?;
-        let mark = self.bounded(self.0.store.mark(&query)).await?;
-        let facts = pages(&self.0.store, query.clone(), model.closing(), Position::START, mark);
-        let mut facts = std::pin::pin!(facts);
-        while let Some(fact) = facts.try_next().await? {
-            apply(&mut model, &fact)?;
+        let Mark { position: mark, run } = self.bounded(self.0.store.mark(&query)).await?;
+        let (store, mut pages) = (&self.0.store, Pages::up_to(mark));
+        let (mut closing, mut next) = (model.closing(), Some(Position::START));
+        while let Some(after) = next.filter(|after| *after < mark) {
+            let (closing, page) = (closing.take(), pages.page(after));
+            let basis = Basis { query: &query, closing: closing.as_ref(), page };
+            let found = self.bounded(store.read_from_last(basis)).await?;
+            // What one server has read says nothing of what another has.
+            if run.zip(found.run).is_some_and(|(mark, page)| mark != page) {
+                return Err(StoreError::Unavailable(OtherServer.into()).into());
+            }
+            for fact in &found.facts {
+                apply(&mut model, fact)?;
+            }
+            next = pages.turned(&found);
         }
-        Ok(Decided { model, condition: query.none_after(mark) })
+        Ok(Decided { model, condition: query.none_after(mark).read_in(run) })
     }
 
     /// Everything above a position, in order, as it becomes certain.
@@ -207,13 +217,10 @@ impl<S: JournalStore> Journal<S> {
     }
 }
 
-/// Waits so long for an answer of the database.
-pub(super) async fn within<T, E: From<StoreError>>(
-    wait: Duration,
-    call: impl Future<Output = Result<T, E>>,
-) -> Result<T, E> {
-    timeout(wait, call).await.unwrap_or_else(|_| Err(StoreError::Timeout.into()))
-}
+/// Sessions of one journal ended up at two servers.
+#[derive(Debug, thiserror::Error)]
+#[error("two servers answered, or one that was started meanwhile; decide again")]
+struct OtherServer;
 
 /// Takes a fact into account.
 pub(super) fn apply(model: &mut impl Model, fact: &Recorded) -> Result<(), DecideError> {

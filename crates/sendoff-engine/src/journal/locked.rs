@@ -10,7 +10,7 @@ use super::execute::{Executed, FIRST_PAUSE, TRIES, rest};
 use super::handle::{Journal, apply};
 use super::model::{Decided, Model};
 use super::pages::Pages;
-use super::store::{JournalStore, Locked, LockedDecision, Receipt};
+use super::store::{Basis, JournalStore, Locked, LockedDecision, Receipt};
 
 /// What makes it the caller's turn, for as long as it is kept.
 enum Turn<'j> {
@@ -124,7 +124,8 @@ impl<S: JournalStore> Journal<S> {
         query.check()?;
         let mut pages = Pages::up_to(Position::END);
         let (closing, first) = (model.closing(), pages.page(Position::START));
-        let lock = self.store().lock(&query, closing.as_ref(), first);
+        let basis = Basis { query: &query, closing: closing.as_ref(), page: first };
+        let lock = self.store().lock(basis);
         let Some(locked) = self.bounded(lock).await? else {
             let turn = timeout(self.store().longest_wait(), self.turn().lock()).await;
             let turn = turn.map_err(|late| DecideError::Busy(late.into()))?;
@@ -134,12 +135,13 @@ impl<S: JournalStore> Journal<S> {
         loop {
             for fact in &found.facts {
                 apply(&mut model, fact)?;
-                mark = mark.max(fact.position);
+                mark.position = mark.position.max(fact.position);
             }
             let Some(after) = pages.turned(&found) else { break };
             found = self.bounded(transaction.read(&query, pages.page(after))).await?;
         }
-        Ok((Decided { model, condition: query.none_after(mark) }, Turn::Locked(transaction)))
+        let condition = query.none_after(mark.position).read_in(mark.run);
+        Ok((Decided { model, condition }, Turn::Locked(transaction)))
     }
 
     async fn append_locked(

@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use sendoff_core::Timestamp;
-use sendoff_core::journal::{Append, Ask, Holder, Position, Query, Recorded, Sequence, Server};
+use sendoff_core::journal::{Append, Ask, Holder, Position, Query, Recorded};
 
 use super::error::{AppendError, Conflict, DecideError};
 use super::publish::Desk;
-use super::store::{Found, JournalStore, Page, Receipt, TailLook, TailRow, TailSource};
+use super::store::{Found, JournalStore, Mark, Page, Receipt, TailLook, TailRow, TailSource};
 use crate::lock::lock;
 use crate::store::StoreError;
 
@@ -36,7 +36,7 @@ impl MemoryJournal {
         Self::default()
     }
 
-    /// Forgets what came behind a position, as a server does that lost its last commits: the next fact
+    /// Forgets what came after a position, as a server does that lost its last commits: the next fact
     /// gets a position that was given before.
     pub fn lose_after(&self, position: Position) {
         let (mut desk, mut facts) = (self.desk(), self.facts());
@@ -104,7 +104,7 @@ impl JournalStore for MemoryJournal {
             let excluded =
                 |fact: &&Recorded| fact.position > condition.after && condition.query.selects(fact);
             if let Some(fact) = facts.kept.iter().find(excluded) {
-                return Err(Conflict { position: fact.position }.into());
+                return Err(Conflict::Fact { position: fact.position }.into());
             }
         }
         let recorded_at = Timestamp::now();
@@ -119,8 +119,8 @@ impl JournalStore for MemoryJournal {
         Ok(receipts)
     }
 
-    async fn mark(&self, _: &Query) -> Result<Position, DecideError> {
-        Ok(self.head().await?)
+    async fn mark(&self, _: &Query) -> Result<Mark, DecideError> {
+        Ok(self.head().await?.into())
     }
 
     async fn read(&self, query: &Query, page: Page) -> Result<Found, StoreError> {
@@ -143,21 +143,9 @@ impl JournalStore for MemoryJournal {
 #[async_trait]
 impl TailSource for MemoryJournal {
     async fn look(&mut self, ask: Ask, page: Page) -> Result<TailLook, StoreError> {
-        let Found { facts, more } = self.page(&Query::all(), page);
+        let Found { facts, more, .. } = self.page(&Query::all(), page);
         let head = self.head().await?;
-        Ok(TailLook {
-            server: Server { started_at: Timestamp::from_micros(0), in_recovery: false },
-            sequence: Sequence::ONE_BY_ONE,
-            head,
-            // Nobody has an append open while somebody else looks.
-            holders: (ask == Ask::HoldersThenRows).then(Vec::new),
-            proved: Position::START,
-            undecided: None,
-            rows: facts
-                .into_iter()
-                .map(|fact| TailRow { position: fact.position, recorded: Ok(fact) })
-                .collect(),
-            complete: !more,
-        })
+        let row = |fact: Recorded| TailRow { position: fact.position, recorded: Ok(fact) };
+        Ok(TailLook::alone(ask, head, facts.into_iter().map(row).collect(), !more))
     }
 }

@@ -6,10 +6,9 @@ use futures_util::stream::{self, Stream, TryStreamExt};
 use sendoff_core::journal::{Position, Query, Recorded};
 use sendoff_core::limits;
 
-use super::handle::within;
-use super::store::{Found, JournalStore, Page};
+use super::store::{Basis, Found, JournalStore, Page};
 use crate::appetite::{Appetite, Portion};
-use crate::store::StoreError;
+use crate::store::{StoreError, within};
 
 /// Everything the query means between two positions, a page at a time; from the last fact on that
 /// `closing` means, if there is one.
@@ -26,11 +25,8 @@ pub(super) fn pages<S: JournalStore>(
         let Some(after) = after.filter(|after| *after < up_to) else {
             return Ok::<_, StoreError>(None);
         };
-        let page = pages.page(after);
-        let found = match closing {
-            Some(closing) => within(wait, store.read_from_last(&query, &closing, page)).await?,
-            None => within(wait, store.read(&query, page)).await?,
-        };
+        let basis = Basis { query: &query, closing: closing.as_ref(), page: pages.page(after) };
+        let found = within(wait, store.read_from_last(basis)).await?;
         let after = pages.turned(&found);
         Ok(Some((stream::iter(found.facts.into_iter().map(Ok)), (query, None, after, pages))))
     };
@@ -57,7 +53,7 @@ impl Pages {
 
     /// Where the next page begins, if what was found was not all.
     pub(super) fn turned(&mut self, found: &Found) -> Option<Position> {
-        let Found { facts, more } = found;
+        let Found { facts, more, .. } = found;
         let bytes = facts.iter().map(|fact| fact.event().size()).sum();
         // Nobody waits for it with a clock.
         self.appetite.answered(Portion { rows: facts.len(), bytes }, Duration::ZERO, Duration::MAX);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sendoff_core::journal::doctor::Vitals;
 use sendoff_core::journal::{
-    Append, Ask, Holder, HolderId, Position, Query, Recorded, Sequence, Server,
+    Append, Ask, Holder, HolderId, Position, Query, Recorded, Run, Sequence, Server,
 };
 use sendoff_core::{Timestamp, Undecodable, limits};
 
@@ -31,27 +31,24 @@ pub trait JournalStore: Send + Sync + 'static {
     /// Appends in a transaction of its own, and returns what became of each fact, in order.
     ///
     /// Carried out again with the same ids and the same content it changes nothing and answers with
-    /// the positions of the first time, so that an append whose answer was lost can be repeated.
+    /// the positions of the first time, so that an append whose answer was lost can be repeated. Where
+    /// its condition was read in another run of the server than this one, that is all it does: otherwise
+    /// the condition does not hold.
     async fn append(&self, append: &Append) -> Result<Vec<Receipt>, AppendError>;
 
     /// A position such that all facts the query means, up to it, are visible to whatever is read from
     /// now on, and any that are appended from now on are above it.
-    async fn mark(&self, query: &Query) -> Result<Position, DecideError>;
+    async fn mark(&self, query: &Query) -> Result<Mark, DecideError>;
 
     /// Facts that the query means, in the order of their positions.
     ///
     /// Without a mark as its end a page may miss what commits later with a lower position.
     async fn read(&self, query: &Query, page: Page) -> Result<Found, StoreError>;
 
-    /// The same, from the last fact on that `closing` means, where there is one on the page's way and it
-    /// is found quickly; else from the page's beginning.
-    async fn read_from_last(
-        &self,
-        query: &Query,
-        _closing: &Query,
-        page: Page,
-    ) -> Result<Found, StoreError> {
-        self.read(query, page).await
+    /// The same, from the last fact on that closes, where there is one on the page's way and it is found
+    /// quickly; else from the page's beginning.
+    async fn read_from_last(&self, basis: Basis<'_>) -> Result<Found, StoreError> {
+        self.read(basis.query, basis.page).await
     }
 
     /// Takes what a decision locks, for as long as what it answers with lives, and reads the first page
@@ -59,12 +56,7 @@ pub trait JournalStore: Send + Sync + 'static {
     /// store has no such locks.
     ///
     /// Whoever holds it and goes silent is ended by the server within seconds.
-    async fn lock(
-        &self,
-        _query: &Query,
-        _closing: Option<&Query>,
-        _page: Page,
-    ) -> Result<Option<Locked<'_>>, DecideError> {
+    async fn lock(&self, _: Basis<'_>) -> Result<Option<Locked<'_>>, DecideError> {
         Ok(None)
     }
 
@@ -100,7 +92,7 @@ impl<S: JournalStore + ?Sized> JournalStore for Arc<S> {
         (**self).append(append).await
     }
 
-    async fn mark(&self, query: &Query) -> Result<Position, DecideError> {
+    async fn mark(&self, query: &Query) -> Result<Mark, DecideError> {
         (**self).mark(query).await
     }
 
@@ -108,22 +100,12 @@ impl<S: JournalStore + ?Sized> JournalStore for Arc<S> {
         (**self).read(query, page).await
     }
 
-    async fn read_from_last(
-        &self,
-        query: &Query,
-        closing: &Query,
-        page: Page,
-    ) -> Result<Found, StoreError> {
-        (**self).read_from_last(query, closing, page).await
+    async fn read_from_last(&self, basis: Basis<'_>) -> Result<Found, StoreError> {
+        (**self).read_from_last(basis).await
     }
 
-    async fn lock(
-        &self,
-        query: &Query,
-        closing: Option<&Query>,
-        page: Page,
-    ) -> Result<Option<Locked<'_>>, DecideError> {
-        (**self).lock(query, closing, page).await
+    async fn lock(&self, basis: Basis<'_>) -> Result<Option<Locked<'_>>, DecideError> {
+        (**self).lock(basis).await
     }
 
     async fn head(&self) -> Result<Position, StoreError> {
@@ -147,13 +129,28 @@ impl<S: JournalStore + ?Sized> JournalStore for Arc<S> {
     }
 }
 
+/// Up to where a decision misses nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// All facts up to it are visible that the decision asks for.
+    pub position: Position,
+    /// The run of the server that says so. None where facts that were read are never gone.
+    pub run: Option<Run>,
+}
+
+impl From<Position> for Mark {
+    fn from(position: Position) -> Self {
+        Self { position, run: None }
+    }
+}
+
 /// A decision whose keys are locked, and what was read first.
 pub struct Locked<'s> {
-    /// A position up to which the pages miss nothing. What they find raises it.
-    pub mark: Position,
+    /// Up to where the pages miss nothing. What they find raises it.
+    pub mark: Mark,
     /// The first page of what the query means.
     pub found: Found,
-    /// The transaction that has the locks. Dropped, it is undone.
+    /// The transaction that has the locks, or the session. Dropped, it is undone.
     pub transaction: Box<dyn LockedDecision + 's>,
 }
 
@@ -163,7 +160,7 @@ impl fmt::Debug for Locked<'_> {
     }
 }
 
-/// A transaction that has a decision's locks.
+/// A transaction that has a decision's locks, or a session that keeps them for it.
 #[async_trait]
 pub trait LockedDecision: Send {
     /// A further page.
@@ -202,6 +199,20 @@ pub struct Receipt {
     pub recorded_at: Timestamp,
     /// Whether this append put it there. If not an earlier one did, of the same fact.
     pub fresh: bool,
+}
+
+/// How often a decision's locks are asked for where a deadlock took them back.
+pub const LOCK_TRIES: u32 = 8;
+
+/// What a decision is based on.
+#[derive(Debug, Clone, Copy)]
+pub struct Basis<'q> {
+    /// The facts that matter.
+    pub query: &'q Query,
+    /// Which of them close what was before, so that nothing before the last of these is read.
+    pub closing: Option<&'q Query>,
+    /// The part that is read at first.
+    pub page: Page,
 }
 
 /// Which part of what a query means, and how much of it at once.
@@ -243,6 +254,8 @@ pub struct Found {
     pub facts: Vec<Recorded>,
     /// Whether the page ended before everything was on it that there is.
     pub more: bool,
+    /// The run of the server that was asked, where it is known.
+    pub run: Option<Run>,
 }
 
 /// Looks at the end of a journal, always on the same connection.
@@ -273,6 +286,23 @@ pub struct TailLook {
     pub rows: Vec<TailRow>,
     /// Whether there was nothing above the last of them, up to the end of the page.
     pub complete: bool,
+}
+
+impl TailLook {
+    /// Of a journal that no server has, and in which nobody has an append open while somebody else
+    /// looks.
+    pub fn alone(ask: Ask, head: Position, rows: Vec<TailRow>, complete: bool) -> Self {
+        Self {
+            server: Server { started_at: Timestamp::from_micros(0), in_recovery: false },
+            sequence: Sequence::ONE_BY_ONE,
+            head,
+            holders: (ask == Ask::HoldersThenRows).then(Vec::new),
+            proved: Position::START,
+            undecided: None,
+            rows,
+            complete,
+        }
+    }
 }
 
 /// Numbers that a store which decides gaps by itself could not decide yet.

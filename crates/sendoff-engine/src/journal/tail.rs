@@ -1,3 +1,5 @@
+//! Carries out what the pure `Tail` asks for, over one connection, and waits in between.
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,20 +9,24 @@ use sendoff_core::limits;
 use tokio::sync::Notify;
 
 use super::error::TailError;
-use super::handle::within;
 use super::store::{Page, TailRow, TailSource, Undecided};
 use crate::appetite::Portion;
+use crate::store::within;
 
 /// How a tail waits. Nothing here decides what it passes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct TailOptions {
     /// How many rows a batch has at most.
     pub batch: usize,
     /// How many bytes of payloads and headers; a row that is larger by itself comes alone.
     pub batch_bytes: usize,
     /// How long after a look in vain the next one is made, if nobody in this process appends.
+    #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
     pub interval: Duration,
     /// The same while it waits for somebody to finish.
+    #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
     pub gap_interval: Duration,
 }
 

@@ -5,15 +5,14 @@ use std::time::Duration;
 use sendoff_core::Timestamp;
 use sendoff_core::journal::{Position, Query};
 
-use super::handle::within;
 use super::store::{JournalStore, Page};
-use crate::store::StoreError;
+use crate::store::{StoreError, within};
 
 /// Facts are recorded a little before they have their positions, so times are not quite in the order
 /// of positions.
 const MARGIN: Duration = Duration::from_secs(1);
 
-/// A position that everything recorded at `time` or later is behind, give or take a second too early.
+/// The last position before `time`, give or take a second too early.
 /// A search by halves: there is no index of times, and need not be.
 pub(super) async fn position_before<S: JournalStore + ?Sized>(
     store: &S,
@@ -22,7 +21,7 @@ pub(super) async fn position_before<S: JournalStore + ?Sized>(
     let time = time.saturating_sub(MARGIN);
     let wait = store.longest_wait();
     let (mut low, mut high) = (0, within(wait, store.head()).await?.get());
-    // Everything up to `low` is older; the first fact behind `high` is not.
+    // Everything up to `low` is older; the first fact after `high` is not.
     while low < high {
         let middle = low + (high - low) / 2;
         let page = Page::first(place(middle), place(high));

@@ -1,3 +1,5 @@
+//! One row of the table in memory, and the rules for holding it.
+
 use std::time::Duration;
 
 use sendoff_core::limits::{DELAY, ERROR_CHARS, truncate};
@@ -104,7 +106,7 @@ impl Entry {
     pub(super) fn settle(&mut self, outcome: &Outcome, now: Timestamp) {
         let row = &mut self.row;
         row.locked_by = None;
-        if !outcome.is_given_up() {
+        if !outcome.is_released() {
             row.losses = 0;
         }
         match outcome {

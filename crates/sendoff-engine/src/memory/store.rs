@@ -1,3 +1,5 @@
+//! The store in memory, as a handle that all clones share.
+
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -7,8 +7,8 @@ use sendoff_core::{EventId, Status, Timestamp, Token, limits};
 
 use super::entry::Entry;
 use crate::store::{
-    Claim, Claimed, Counts, Extended, Held, Lock, Outcome, Purge, Purged, Row, Settled, Settlement,
-    Suspects, TopicCounts,
+    Claim, Claimed, Counts, EventKind, Extended, Held, Lock, Outcome, Purge, Purged, Row, Settled,
+    Settlement, Suspects, TopicCounts,
 };
 use crate::weight::weight;
 
@@ -61,6 +61,7 @@ impl Table {
     pub(super) fn claim(&mut self, claim: &Claim<'_>, now: Timestamp) -> Vec<Claimed> {
         let ids: Vec<EventId> = self
             .visible(claim.skip_recent, claim.window, claim.from, now)
+            .filter(|entry| !claim.except.contains(&EventKind::of(&entry.row.event)))
             .filter(|entry| {
                 let losses = entry.row.losses + u32::from(entry.is_lost_to(claim.owner));
                 let suspect = losses >= limits::SUSPECT_LOSSES;

@@ -1,3 +1,5 @@
+//! Transactions of the store in memory.
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,21 +1,28 @@
+//! Deletes rows past their retention in short transactions.
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use sendoff_core::{limits, report};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use crate::options::{OptionsError, check_counts, check_times};
-use crate::store::{Purge, Purged, RetainStore, StoreError};
+use crate::options::{LONGEST, OptionsError, SHORTEST, check_counts, check_times};
+use crate::store::{Purge, Purged, RetainStore, StoreError, within};
+use crate::told::{is_told, told};
 
 /// How rows past their retention are deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct CleanupOptions {
     /// How long ago a row must have ended. 7 days.
+    #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
     pub retention: Duration,
     /// How often to look again, in [`run`](CleanupMaintainer::run). 1 h.
+    #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
     pub check_every: Duration,
     /// Rows in one pass; full passes follow each other, with a rest between them. 10,000.
     pub limit: usize,
@@ -24,6 +31,7 @@ pub struct CleanupOptions {
     /// Whether dead rows go too. No.
     pub include_dead: bool,
     /// How long one transaction may take. 10 s.
+    #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
     pub store_timeout: Duration,
 }
 
@@ -50,11 +58,10 @@ impl CleanupOptions {
             ("limit", self.limit, MOST_IN_A_PASS),
             ("batch", self.batch, limits::BATCH_ROWS),
         ])?;
-        let (short, long) = (Duration::from_millis(1), limits::DELAY);
         check_times(&[
-            ("retention", self.retention, Duration::ZERO, long),
-            ("check_every", self.check_every, short, long),
-            ("store_timeout", self.store_timeout, short, limits::HOLD),
+            ("retention", self.retention, Duration::ZERO, LONGEST),
+            ("check_every", self.check_every, SHORTEST, LONGEST),
+            ("store_timeout", self.store_timeout, SHORTEST, limits::HOLD),
         ])
     }
 }
@@ -133,15 +140,19 @@ impl CleanupMaintainer {
     ///
     /// Dropped half-way, it leaves whole transactions behind.
     pub async fn run_once(&self) -> Result<Cleaned, CleanupError> {
-        self.run_once_until(&CancellationToken::new()).await
+        self.once(&CancellationToken::new()).await
     }
 
-    /// Like [`run_once`](Self::run_once), and ends early when `cancel` says so; the counts then tell
+    /// Like [`run_once`](Self::run_once), and ends early when `stop` is ready; the counts then tell
     /// what was done.
     pub async fn run_once_until(
         &self,
-        cancel: &CancellationToken,
+        stop: impl Future<Output = ()>,
     ) -> Result<Cleaned, CleanupError> {
+        told(stop, |cancel| async move { self.once(&cancel).await }).await
+    }
+
+    async fn once(&self, cancel: &CancellationToken) -> Result<Cleaned, CleanupError> {
         let mut cleaned = Cleaned::default();
         loop {
             let began = Instant::now();
@@ -176,7 +187,7 @@ impl CleanupMaintainer {
         cleaned.passes += 1;
         while left > 0 {
             let limit = left.min(self.options.batch);
-            if cancel.is_cancelled() {
+            if is_told(cancel).await {
                 return Ok(false);
             }
             // Awaited to its end, which is near: what it deletes must be counted.
@@ -198,8 +209,7 @@ impl CleanupMaintainer {
 
     async fn purge(&self, limit: usize) -> Result<Purged, StoreError> {
         let purge = self.what(limit);
-        let answer = timeout(self.options.store_timeout, self.store.purge(&purge)).await;
-        answer.unwrap_or(Err(StoreError::Timeout))
+        within(self.options.store_timeout, self.store.purge(&purge)).await
     }
 
     fn what(&self, limit: usize) -> Purge {
@@ -212,12 +222,16 @@ impl CleanupMaintainer {
         self.store.purgeable(&self.what(most)).await
     }
 
-    /// Runs [`run_once`](Self::run_once) again and again until `cancel` says so, and returns what it
+    /// Runs [`run_once`](Self::run_once) again and again until `stop` is ready, and returns what it
     /// did in all. What fails is logged and tried again the next time.
-    pub async fn run(&self, cancel: &CancellationToken) -> Cleaned {
+    pub async fn run(&self, stop: impl Future<Output = ()>) -> Cleaned {
+        told(stop, |cancel| async move { self.again_and_again(&cancel).await }).await
+    }
+
+    async fn again_and_again(&self, cancel: &CancellationToken) -> Cleaned {
         let mut total = Cleaned::default();
         loop {
-            let cleaned = match self.run_once_until(cancel).await {
+            let cleaned = match self.once(cancel).await {
                 Ok(cleaned) => cleaned,
                 Err(error) => {
                     let deleted = error.so_far.purged.total();

@@ -2,11 +2,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sendoff_core::report;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tracing::warn;
 
-use crate::handover::Handover;
-use crate::store::{OutboxStore, StoreError};
+use crate::source::Handover;
+use crate::store::{OutboxStore, within};
 
 /// Reports how long the oldest pending event has been due, how long the oldest one has been in our
 /// hands, and how full the lanes are.
@@ -21,13 +21,14 @@ pub(crate) struct Lag {
 impl Lag {
     /// Runs until it is dropped.
     pub(crate) async fn run(self) {
-        let metrics = &self.handover.metrics;
+        let Handover { observer, lanes, holds, .. } = &*self.handover;
         loop {
-            metrics.lane_depths(self.handover.lanes.depths());
-            metrics.oldest_in_flight(self.handover.holds.oldest());
-            let lag = timeout(self.store_timeout, self.store.oldest_lag()).await;
-            match lag.unwrap_or(Err(StoreError::Timeout)) {
-                Ok(lag) => metrics.oldest_lag(lag),
+            observer.tell(|metrics| {
+                metrics.lane_depths(lanes.depths());
+                metrics.oldest_in_flight(holds.oldest());
+            });
+            match within(self.store_timeout, self.store.oldest_lag()).await {
+                Ok(lag) => observer.tell(|metrics| metrics.oldest_lag(lag)),
                 Err(error) => warn!(error = report(&error), "could not read the oldest lag"),
             }
             sleep(self.interval).await;

@@ -1,18 +1,26 @@
 //! Seeing and keeping: metrics, lag, retention, partitions.
 
 mod cleanup;
+mod counters;
+mod labels;
 mod lag;
 mod metrics;
+mod observer;
 mod partitions;
+#[cfg(feature = "prometheus")]
+mod prometheus;
 mod upkeep;
 
 pub use cleanup::{Cleaned, CleanupError, CleanupMaintainer, CleanupOptions};
-pub use metrics::{CounterValues, Counters, Metrics, NoMetrics};
+pub use counters::{CountedPair, CountedRun, CounterValues, Counters};
+pub use metrics::{HandlerRun, Metrics, NoMetrics, RunOutcome};
 pub use partitions::{
     Maintained, PartitionError, PartitionMaintainer, PartitionOptions, PartitionReport, Skipped,
     WhySkipped,
 };
+#[cfg(feature = "prometheus")]
+pub use prometheus::PrometheusMetrics;
 
 pub(crate) use lag::Lag;
-pub(crate) use metrics::Shielded;
+pub(crate) use observer::Observer;
 pub(crate) use upkeep::Upkeep;

@@ -1,32 +1,40 @@
+//! Makes partitions ahead of time and drops those that are over.
+
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use sendoff_core::partition::{PartitionName, Period, Plan, Planned, Policy, plan};
 use sendoff_core::{limits, report};
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::options::{OptionsError, check_counts, check_times};
+use crate::options::{LONGEST, OptionsError, SHORTEST, check_counts, check_times};
 use crate::store::{Bounds, Created, Dropped, PartitionSession, PartitionStore, StoreError};
 
 /// How partitions are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct PartitionOptions {
     /// How much time one partition holds. A day.
     pub period: Period,
     /// How far ahead partitions are made. 30 days.
+    #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
     pub lookahead: Duration,
     /// How long a partition stays after its end; `None` keeps them all, and is the default.
+    #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration::optional"))]
     pub retention: Option<Duration>,
     /// Whether dead rows go with their partition. No: a partition with a dead row in it stays, and is
     /// reported, until somebody requeued or purged them.
     pub drop_dead: bool,
     /// How often to look again, in [`run`](PartitionMaintainer::run). 1 h.
+    #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
     pub check_every: Duration,
-    /// How long a change waits for its lock, and others behind it, before it is left for the next
+    /// How long a change waits for its lock, and others with it, before it is left for the next
     /// time. 500 ms.
+    #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
     pub lock_wait: Duration,
     /// Rows of the tail that move into a new partition in one transaction, while writers wait.
     /// 100,000.
@@ -56,16 +64,15 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 impl PartitionOptions {
     /// Checks every field; the error names the first that is out of range.
     pub fn validate(&self) -> Result<(), OptionsError> {
-        let (short, long) = (Duration::from_millis(1), limits::DELAY);
         check_counts(&[("most_moved", self.most_moved, MOST_MOVED)])?;
         let ahead_most = match self.period {
             Period::Day => DAY * 366,
-            Period::Month => long,
+            Period::Month => LONGEST,
         };
         check_times(&[
-            ("check_every", self.check_every, short, long),
-            ("lock_wait", self.lock_wait, short, limits::HOLD),
-            ("retention", self.retention.unwrap_or_default(), Duration::ZERO, long),
+            ("check_every", self.check_every, SHORTEST, LONGEST),
+            ("lock_wait", self.lock_wait, SHORTEST, limits::HOLD),
+            ("retention", self.retention.unwrap_or_default(), Duration::ZERO, LONGEST),
             // Shorter than the time between two looks, and rows would fall into the tail.
             ("lookahead", self.lookahead, self.check_every.min(DAY), ahead_most),
         ])
@@ -188,13 +195,14 @@ impl PartitionMaintainer {
         self.pass(Doing::Dry).await
     }
 
-    /// Runs a pass again and again until `cancel` says so, which also ends one under way. What fails
+    /// Runs a pass again and again until `stop` is ready, which also ends one under way. What fails
     /// is logged and tried again the next time.
-    pub async fn run(&self, cancel: &CancellationToken) {
+    pub async fn run(&self, stop: impl Future<Output = ()>) {
+        let mut stop = pin!(stop);
         loop {
             let pass = tokio::select! {
                 biased;
-                () = cancel.cancelled() => return,
+                () = &mut stop => return,
                 pass = self.run_once() => pass,
             };
             match pass {
@@ -204,7 +212,7 @@ impl PartitionMaintainer {
             }
             tokio::select! {
                 biased;
-                () = cancel.cancelled() => return,
+                () = &mut stop => return,
                 () = sleep(self.options.check_every) => {}
             }
         }
@@ -312,7 +320,7 @@ impl PartitionMaintainer {
         Ok(())
     }
 
-    /// Lets those go on who waited behind a lock that was not to be had.
+    /// Lets those go on who waited for a lock that this change did not get.
     async fn rest(&self, attempt: usize) {
         if attempt > 0 {
             sleep(self.options.lock_wait).await;

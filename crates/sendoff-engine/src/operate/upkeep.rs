@@ -1,12 +1,15 @@
+//! The engine's own maintenance: retention, counters, and rows that a stepped-back clock left in
+//! the future.
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use sendoff_core::{limits, report};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 use tracing::warn;
 
 use super::cleanup::{CleanupError, CleanupMaintainer, CleanupOptions};
-use crate::store::{OutboxStore, RetainStore, StoreError};
+use crate::store::{Answer, OutboxStore, RetainStore, StoreError, within};
 
 /// Deletes delivered rows past their retention, and puts right what a stepped-back clock left in the
 /// future.
@@ -96,10 +99,7 @@ impl Upkeep {
         CleanupMaintainer::unchecked(store, options).run_once().await.map(|_| ())
     }
 
-    async fn bounded<T>(
-        &self,
-        statement: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
-        timeout(self.store_timeout, statement).await.unwrap_or(Err(StoreError::Timeout))
+    async fn bounded<T>(&self, asked: impl Future<Output = Answer<T>>) -> Answer<T> {
+        within(self.store_timeout, asked).await
     }
 }

@@ -1,31 +1,16 @@
+//! A batch in a consumer's hands: its answers, and its commit or rollback.
+
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Arc;
 
-use sendoff_core::{
-    Attempt, BoxError, Delivery, EventId, Failure, FailureClass, Jitter, Next, RetryPolicy,
-    after_failure,
-};
+use sendoff_core::{BoxError, Delivery, EventId, Failure};
 use tracing::error;
 
-use super::company::Place;
-use super::held_rows::HeldRows;
-use super::locked::Locked;
-use super::settling::{Answer, Answers, Settled};
-use crate::dispatch::{error_text, shielded};
-use crate::handover::Asking;
-use crate::lock::lock;
+use crate::dispatch::{Due, FollowUp, Place};
+use crate::settle::{Answer, Answers, SettledBatch};
+use crate::source::{Asking, HeldRows, Locked};
 use crate::store::{Outcome, StoreError};
-
-/// How failures in a batch are followed up.
-#[derive(Clone)]
-pub(super) struct FollowUp {
-    pub(super) retry: Arc<dyn RetryPolicy>,
-    pub(super) retry_max: Duration,
-    pub(super) max_attempts: u32,
-    pub(super) random: Arc<Mutex<fastrand::Rng>>,
-}
 
 /// Events in this consumer's hands, at least one.
 ///
@@ -34,7 +19,7 @@ pub(super) struct FollowUp {
 /// everything after [`rollback`](Self::rollback), or when the batch is dropped.
 #[must_use = "a batch that is dropped is rolled back"]
 pub struct Batch {
-    pub(super) records: Arc<[Record]>,
+    pub(super) records: Arc<[Due]>,
     /// Where among them an event is.
     pub(super) by_id: BTreeMap<EventId, usize>,
     pub(super) answers: BTreeMap<EventId, Outcome>,
@@ -61,15 +46,6 @@ impl Drop for PutBack {
     }
 }
 
-/// One event of a batch.
-#[derive(Debug, Clone)]
-pub(super) struct Record {
-    pub(super) delivery: Delivery,
-    pub(super) attempt: Attempt,
-    /// By the database's clock.
-    pub(super) age: Duration,
-}
-
 /// What keeps the rows.
 pub(super) enum Source {
     Held(HeldRows),
@@ -83,7 +59,7 @@ pub struct BatchReport {
     pub done: usize,
     /// Failed, and to be tried again.
     pub retried: usize,
-    /// Given up for good.
+    /// Dead: no more attempts.
     pub dead: usize,
     /// Not answered, and put back as they were.
     pub untouched: usize,
@@ -143,10 +119,12 @@ impl Batch {
     }
 
     /// It failed: one more attempt, tried again after the retry policy's delay, or dead when that was
-    /// the last one. Any error will do; a [`Failure`] says more.
+    /// the last one. Any error will do, and one of a payload that cannot be read is dead; a [`Failure`]
+    /// says more.
     pub fn fail(&mut self, id: EventId, failure: impl Into<Failure>) -> Result<(), BatchError> {
         let failure = failure.into();
-        self.answer(id, |follow_up, record| follow_up.after(record, &failure, failure.class()))
+        let class = failure.class();
+        self.answer(id, |follow_up, due| follow_up.after(due.attempt, &failure, class))
     }
 
     /// It will never succeed.
@@ -172,11 +150,11 @@ impl Batch {
         }
         let run_of = |id| self.by_id.get(&id).and_then(|&at| self.records.get(at));
         let answer = |(id, outcome)| {
-            let attempt = run_of(id).map(|record: &Record| record.attempt);
+            let attempt = run_of(id).map(|record: &Due| record.attempt);
             (id, Answer { outcome, attempt })
         };
         let answers: Answers = answers.into_iter().map(answer).collect();
-        let Settled { written, fenced, unsettled } = match self.source {
+        let SettledBatch { written, fenced, unsettled } = match self.source {
             Source::Locked(locked) => {
                 report.untouched = unanswered;
                 locked.commit(answers).await?
@@ -199,7 +177,7 @@ impl Batch {
         }
     }
 
-    fn record(&self, id: EventId) -> Result<&Record, BatchError> {
+    fn record(&self, id: EventId) -> Result<&Due, BatchError> {
         let found = self.by_id.get(&id).and_then(|&at| self.records.get(at));
         found.ok_or(BatchError::NotInBatch { id })
     }
@@ -207,7 +185,7 @@ impl Batch {
     fn answer(
         &mut self,
         id: EventId,
-        outcome: impl FnOnce(&FollowUp, &Record) -> Outcome,
+        outcome: impl FnOnce(&FollowUp, &Due) -> Outcome,
     ) -> Result<(), BatchError> {
         let record = self.record(id)?;
         if self.answers.contains_key(&id) {
@@ -216,25 +194,6 @@ impl Batch {
         let outcome = outcome(&self.follow_up, record);
         self.answers.insert(id, outcome);
         Ok(())
-    }
-}
-
-impl FollowUp {
-    /// What a failure of this class leads to.
-    pub(super) fn after(&self, record: &Record, failure: &Failure, class: FailureClass) -> Outcome {
-        let error = error_text(failure);
-        let jitter = Jitter::new(lock(&self.random).f64());
-        let follow =
-            |class| after_failure(record.attempt, class, &*self.retry, self.max_attempts, jitter);
-        // Policies are others' code.
-        let next = shielded(|| follow(class)).unwrap_or_else(|panic| {
-            error!(error = panic.report(), "the retry policy failed; waiting for its maximum");
-            follow(FailureClass::RetryAfter { delay: self.retry_max })
-        });
-        match next {
-            Next::Retry { delay, attempts } => Outcome::Retry { delay, attempts, error },
-            Next::Dead { attempts } => Outcome::Dead { attempts, error },
-        }
     }
 }
 

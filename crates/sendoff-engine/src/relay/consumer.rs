@@ -1,27 +1,28 @@
+//! Takes batches of due events, held or locked.
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sendoff_core::{Delivery, Exponential, Lane, RetryPolicy, Timestamp, report};
-use tokio::time::{Instant, timeout};
-use tracing::{error, warn};
+use sendoff_core::{RetryPolicy, Timestamp, report};
+use tokio::time::Instant;
+use tracing::warn;
 
-use super::batch::{Batch, FollowUp, PutBack, Record, Source};
-use super::company::{Company, Place};
-use super::held_rows::HeldRows;
-use super::locked::Locked;
+use super::batch::{Batch, PutBack, Source};
 use super::options::{ClaimMode, RelayOptions};
-use super::settling::Terms;
 use crate::appetite::Portion;
-use crate::handover::{Ask, Asking, Deadline, Holds, Turns};
+use crate::dispatch::{Company, Due, FollowUp, Place};
 use crate::lock::lock;
-use crate::options::OptionsError;
+use crate::options::{OptionsError, RetryOptions};
 use crate::owner::owner;
-use crate::settle::Refusals;
+use crate::settle::{Refusals, Terms};
+use crate::sink::shielded_policy;
+use crate::source::{Ask, Asking, Deadline, HeldRows, Holds, Locked, Turns};
 use crate::store::{
-    Claim, Claimed, Claims, Lock, LockStore, LockedRows, OutboxStore, Outcome, StoreError, Suspects,
+    Answer, Claim, Claimed, Claims, Lock, LockStore, LockedRows, OutboxStore, StoreError, Suspects,
+    within,
 };
 
 /// Everything a relay asks of a store.
@@ -75,7 +76,7 @@ const WIDE_LOOK: u32 = 8;
 impl Consumer {
     /// A consumer of this store, with the exponential back-off that `options` describes.
     pub fn new(store: impl RelayStore, options: RelayOptions) -> Result<Self, OptionsError> {
-        let retry = Exponential { base: options.retry_base, max: options.retry_max };
+        let retry = options.retry;
         Self::with_retry(store, options, retry)
     }
 
@@ -98,11 +99,11 @@ impl Consumer {
     ) -> Result<Self, OptionsError> {
         options.validate()?;
         let mut random = fastrand::Rng::new();
-        let owner = owner(options.owner.as_deref(), random.u64(..));
+        let owner = owner(options.node.name.as_deref(), random.u64(..));
         let follow_up = FollowUp {
-            retry,
-            retry_max: options.retry_max,
-            max_attempts: options.max_attempts,
+            retry: shielded_policy(retry, options.retry.max),
+            max_attempts: options.retry.max_attempts,
+            unroutable: options.handler.unroutable,
             random: Arc::new(Mutex::new(random)),
         };
         let most = Portion { rows: options.batch, bytes: options.batch_bytes };
@@ -166,11 +167,8 @@ impl Consumer {
         &self.0.store
     }
 
-    pub(super) async fn bounded<T>(
-        &self,
-        statement: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
-        self.0.bounded(statement).await
+    pub(super) async fn bounded<T>(&self, asked: impl Future<Output = Answer<T>>) -> Answer<T> {
+        self.0.bounded(asked).await
     }
 }
 
@@ -262,7 +260,7 @@ impl Inner {
         let held = self.held_rows(&mut rows, until);
         drop(look);
         let place = match &rows[..] {
-            [row] if row.can_run(self.options.max_attempts) => {
+            [row] if row.can_run(self.options.retry.max_attempts) => {
                 self.company.alone(self.patience, self.options.hold).await
             }
             // It ends, and need not be alone for that.
@@ -342,9 +340,9 @@ impl Inner {
     }
 
     fn terms(&self) -> Terms {
-        let RelayOptions { hold, retry_max, max_attempts, .. } = self.options;
+        let RelayOptions { hold, retry: RetryOptions { max, max_attempts, .. }, .. } = self.options;
         // Something else must be written while the batch is held.
-        let refusals = Refusals { patience: hold / 2, delay: retry_max, max_attempts };
+        let refusals = Refusals { patience: hold / 2, delay: max, max_attempts };
         Terms { hold, limit: self.options.statement_limit(), refusals }
     }
 
@@ -353,7 +351,7 @@ impl Inner {
         let mut ends = BTreeMap::new();
         for row in rows {
             let id = row.id;
-            match self.record(row) {
+            match Due::of(row, self.options.retry.max_attempts) {
                 Ok(record) => records.push(record),
                 Err(end) => {
                     ends.insert(id, end);
@@ -374,30 +372,9 @@ impl Inner {
         }
     }
 
-    /// A row as an event to be handled, or how it ends without that.
-    fn record(&self, row: Claimed) -> Result<Record, Outcome> {
-        let (attempt, max_attempts) = (row.attempt(), self.options.max_attempts);
-        let age = row.claimed_at.since(row.created_at);
-        let event = row.event.map_err(|undecodable| {
-            let error = report(&undecodable);
-            error!(event.id = %row.id, error, "stored row cannot be decoded");
-            Outcome::Dead { attempts: attempt.uncounted(), error }
-        })?;
-        if attempt.is_exhausted(max_attempts) {
-            let error = format!("its {max_attempts} attempts are used up by holders who vanished");
-            return Err(Outcome::Dead { attempts: max_attempts, error });
-        }
-        let (created_at, lane) = (row.created_at, Lane::Cold);
-        let delivery = Delivery { event, created_at, attempt: attempt.number, lane };
-        Ok(Record { delivery, attempt, age })
-    }
-
-    async fn bounded<T>(
-        &self,
-        statement: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
+    async fn bounded<T>(&self, asked: impl Future<Output = Answer<T>>) -> Answer<T> {
         let limit = self.options.statement_limit();
-        timeout(limit, statement).await.unwrap_or(Err(StoreError::Timeout))
+        within(limit, asked).await
     }
 }
 

@@ -11,20 +11,13 @@
 //! here: the hot lane; order by key.
 
 mod batch;
-mod beside;
-mod company;
 mod consumer;
-mod held_rows;
-mod locked;
-mod metrics;
 mod options;
 mod runner;
-mod settling;
 mod topic;
 
 pub use batch::{Batch, BatchError, BatchReport};
 pub use consumer::{Consumer, RelayStore};
-pub use metrics::{NoRelayMetrics, RelayCounterValues, RelayCounters, RelayMetrics};
 pub use options::{ClaimMode, RelayOptions};
 pub use runner::{Relay, RelayBuilder};
 pub use topic::{TopicStatus, TopicWorker, TopicWorkerBuilder};

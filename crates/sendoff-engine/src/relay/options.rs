@@ -1,14 +1,18 @@
+//! Options of relays and consumers.
+
 use std::time::Duration;
 
-use sendoff_core::{Unroutable, limits};
+use sendoff_core::limits;
 
 use crate::options::{
-    HANDLER_TIMEOUT, MIB, MOST_BYTES, OptionsError, START_WITHIN, check_counts, check_owner,
-    check_store_timeout, check_times, statement_limit,
+    HandlerOptions, LONGEST, MIB, MOST, MOST_BYTES, NodeOptions, OptionsError, RetryOptions,
+    SHORTEST, SHORTEST_HOLD, check_counts, check_times,
 };
 
 /// How a batch keeps its rows to itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case", deny_unknown_fields))]
 pub enum ClaimMode {
     /// By a hold on each row, which is extended while handlers run. Handlers may take their time; a
     /// crash leaves the rows to run out, and counts as a lost attempt.
@@ -24,6 +28,8 @@ pub enum ClaimMode {
 /// Every parameter of a [`Relay`](super::Relay) and of a [`Consumer`](super::Consumer), with its
 /// default. A plain value: fill in what differs.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct RelayOptions {
     /// How rows are kept. By holds.
     pub mode: ClaimMode,
@@ -35,41 +41,29 @@ pub struct RelayOptions {
     pub workers: usize,
     /// Look at rows created within this time first, so that old partitions are not read. Older rows
     /// are still found: whenever such a look does not fill a batch, and every eighth time. None.
+    #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration::optional"))]
     pub window: Option<Duration>,
     /// Leave rows younger than this to others. Zero.
+    #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
     pub skip_recent: Duration,
 
     /// How long a held row is held; extended while it waits or runs. 30 s.
+    #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
     pub hold: Duration,
-    /// How long a handler may run for one event; a run that takes longer is a failed attempt. 5 minutes.
-    /// None lets handlers run for ever: one that hangs has its worker until the process ends.
-    pub handler_timeout: Option<Duration>,
-    /// How long an event may wait in its batch before it is released to others: held ones while the
-    /// handler before them still runs, locked ones when it ends. 30 s.
-    pub start_within: Duration,
-    /// What to do with an event nobody listens for. Dead at once.
-    pub unroutable: Unroutable,
-
-    /// The delay after a first failure, before jitter. 200 ms.
-    pub retry_base: Duration,
-    /// The longest delay after a failure, before jitter. 60 s.
-    pub retry_max: Duration,
-    /// Attempts before an event is dead. 10.
-    pub max_attempts: u32,
+    /// How long a handler may take, and how long an event waits for it.
+    pub handler: HandlerOptions,
+    /// How often an event is tried, and how long the pauses are.
+    pub retry: RetryOptions,
 
     /// How long an idle worker waits before it looks again. 1 s.
+    #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
     pub poll_interval: Duration,
     /// The least time between two counts of what is pending, which cost as much as there is. Off.
+    #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration::optional"))]
     pub pending_interval: Option<Duration>,
-    /// How long a statement of ours may take before it counts as lost; at most half of
-    /// [`hold`](Self::hold), so that one lost statement lets no hold run out. That half by default,
-    /// but not more than 5 s.
-    pub store_timeout: Option<Duration>,
-    /// How long a stop lets a running handler finish. 5 s.
-    pub drain_timeout: Duration,
 
-    /// The node's name in `locked_by`; generated when not given. Each start adds its own suffix.
-    pub owner: Option<String>,
+    /// The node's name, its patience with the database, and its time to close.
+    pub node: NodeOptions,
 }
 
 impl Default for RelayOptions {
@@ -82,17 +76,11 @@ impl Default for RelayOptions {
             window: None,
             skip_recent: Duration::ZERO,
             hold: Duration::from_secs(30),
-            handler_timeout: Some(HANDLER_TIMEOUT),
-            start_within: START_WITHIN,
-            unroutable: Unroutable::Dead,
-            retry_base: Duration::from_millis(200),
-            retry_max: Duration::from_secs(60),
-            max_attempts: 10,
+            handler: HandlerOptions::default(),
+            retry: RetryOptions::default(),
             poll_interval: Duration::from_secs(1),
             pending_interval: None,
-            store_timeout: None,
-            drain_timeout: Duration::from_secs(5),
-            owner: None,
+            node: NodeOptions::default(),
         }
     }
 }
@@ -103,29 +91,24 @@ impl RelayOptions {
         check_counts(&[
             ("batch", self.batch, limits::BATCH_ROWS),
             ("batch_bytes", self.batch_bytes, MOST_BYTES),
-            ("workers", self.workers, crate::options::MOST),
-            ("max_attempts", usize::try_from(self.max_attempts).unwrap_or(0), crate::options::MOST),
+            ("workers", self.workers, MOST),
         ])?;
-        let (short, long) = (Duration::from_millis(1), limits::DELAY);
         check_times(&[
-            ("window", self.window.unwrap_or(short), short, long),
-            ("skip_recent", self.skip_recent, Duration::ZERO, long),
-            ("hold", self.hold, crate::options::SHORTEST_HOLD, limits::HOLD),
-            ("handler_timeout", self.handler_timeout.unwrap_or(short), short, long),
-            ("start_within", self.start_within, short, long),
-            ("retry_base", self.retry_base, Duration::ZERO, long),
-            ("retry_max", self.retry_max, Duration::ZERO, long),
-            ("poll_interval", self.poll_interval, short, long),
-            ("pending_interval", self.pending_interval.unwrap_or(short), short, long),
-            ("drain_timeout", self.drain_timeout, Duration::ZERO, long),
+            ("window", self.window.unwrap_or(SHORTEST), SHORTEST, LONGEST),
+            ("skip_recent", self.skip_recent, Duration::ZERO, LONGEST),
+            ("hold", self.hold, SHORTEST_HOLD, limits::HOLD),
+            ("poll_interval", self.poll_interval, SHORTEST, LONGEST),
+            ("pending_interval", self.pending_interval.unwrap_or(SHORTEST), SHORTEST, LONGEST),
         ])?;
-        check_store_timeout(self.store_timeout, self.hold)?;
-        check_owner(self.owner.as_deref())
+        self.handler.check().map_err(|error| error.within("handler"))?;
+        self.retry.check().map_err(|error| error.within("retry"))?;
+        self.node.check(self.hold).map_err(|error| error.within("node"))
     }
 
-    /// How long a statement of ours may take: [`store_timeout`](Self::store_timeout), or its default.
+    /// How long a statement of ours may take: [`store_timeout`](NodeOptions::store_timeout), or its
+    /// default, half of [`hold`](Self::hold).
     pub fn statement_limit(&self) -> Duration {
-        statement_limit(self.store_timeout, self.hold)
+        self.node.statement_limit(self.hold)
     }
 }
 
@@ -137,14 +120,14 @@ mod tests {
     #[test]
     fn the_defaults_are_those_of_the_rules() {
         let options = RelayOptions::default();
-        assert_eq!((options.batch, options.max_attempts), (50, 10));
-        assert_eq!(options.handler_timeout, Some(Duration::from_secs(300)));
+        assert_eq!((options.batch, options.retry.max_attempts), (50, 10));
+        assert_eq!(options.handler.timeout, Some(Duration::from_secs(300)));
         assert_eq!(
-            (options.start_within, options.pending_interval),
+            (options.handler.start_within, options.pending_interval),
             (Duration::from_secs(30), None)
         );
         assert_eq!((options.mode, options.window), (ClaimMode::Held, None));
-        assert!(options.retry_base > Duration::ZERO, "a retry is never immediate");
+        assert!(options.retry.base > Duration::ZERO, "a retry is never immediate");
         assert_eq!(options.validate(), Ok(()));
     }
 
@@ -155,15 +138,17 @@ mod tests {
         let error = options.validate().unwrap_err();
         assert_eq!(error.to_string(), "batch is 1001; it must be from 1 to 1000");
         let options = RelayOptions { hold: Duration::from_millis(1), ..RelayOptions::default() };
-        assert!(matches!(options.validate(), Err(OptionsError::Time { field: "hold", .. })));
+        assert_eq!(options.validate().unwrap_err().path(), "hold");
     }
 
     #[test]
     fn a_statement_may_take_half_of_a_hold_and_no_more() {
         let options = RelayOptions { hold: Duration::from_secs(2), ..RelayOptions::default() };
         assert_eq!(options.statement_limit(), Duration::from_secs(1));
-        let options = RelayOptions { store_timeout: Some(Duration::from_secs(3)), ..options };
+        let node =
+            NodeOptions { store_timeout: Some(Duration::from_secs(3)), ..NodeOptions::default() };
+        let options = RelayOptions { node, ..options };
         let error = options.validate().unwrap_err();
-        assert_eq!(error.to_string(), "store_timeout is 3s; it must be from 1ms to 1s");
+        assert_eq!(error.to_string(), "node.store_timeout is 3s; it must be from 1ms to 1s");
     }
 }

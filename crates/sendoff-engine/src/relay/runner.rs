@@ -1,34 +1,33 @@
+//! The relay: workers that take batches, deliver them and commit what became of them.
+
 use std::fmt;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sendoff_core::{
-    Delivery, EventId, Exponential, Failure, FailureClass, RetryPolicy, after_unroutable, report,
-};
+use sendoff_core::{Delivery, EventId, Failure, FailureClass, RetryPolicy, Sink, report};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, error, info_span, warn};
 
-use super::batch::{BatchReport, FollowUp, Record, Source};
+use super::batch::{BatchReport, Source};
 use super::consumer::{Consumer, RelayStore};
-use super::held_rows::HeldRows;
-use super::locked::Locked;
-use super::metrics::{NoRelayMetrics, RelayMetrics, Shielded};
 use super::options::RelayOptions;
-use crate::dispatch::{
-    AnyHandler, Handler, Listeners, NoListener, Restarts, attempt, discard, error_text, shielded,
-    supervise,
-};
-use crate::handover::Alarm;
+use crate::dispatch::{Due, FollowUp, Handlers, Nobody, Restarts, supervise, unroutable};
 use crate::lock::lock;
+use crate::operate::{Metrics, NoMetrics, Observer};
 use crate::options::OptionsError;
+use crate::sink::{
+    Door, Handler, HandlerSink, Interceptor, Interceptors, discard, error_text, shielded,
+};
+use crate::source::{Alarm, HeldRows, Locked};
 use crate::store::{Outcome, StoreError};
+use crate::told::told;
 
 /// Who handles an event.
-pub(super) type Route = Arc<dyn Fn(&Delivery) -> Option<AnyHandler> + Send + Sync>;
+pub(super) type Route = Arc<dyn Fn(&Delivery) -> Option<Arc<dyn Sink>> + Send + Sync>;
 type Classify = Arc<dyn Fn(&Failure) -> FailureClass + Send + Sync>;
 type Hook = Arc<dyn Fn(&Delivery, &Failure) + Send + Sync>;
 
@@ -62,9 +61,12 @@ pub struct Relay(Arc<Inner>);
 struct Inner {
     consumer: Consumer,
     route: Route,
+    /// Where every event goes, if there is one such place.
+    only: Option<Arc<dyn Sink>>,
+    door: Door,
     classify: Option<Classify>,
     hook: Option<Hook>,
-    metrics: Shielded,
+    observer: Observer,
     restarts: Restarts,
     alarm: Alarm,
     /// Whether writers were told to ring.
@@ -74,7 +76,7 @@ struct Inner {
 
 /// The parts of a batch that its delivery is about.
 struct Work<'b> {
-    records: &'b [Record],
+    records: &'b [Due],
     hold: Hold<'b>,
     follow_up: &'b FollowUp,
     /// How many of them were begun, or passed over.
@@ -107,7 +109,7 @@ impl Relay {
     }
 
     /// Works until `stop` is ready. Running handlers then get
-    /// [`drain_timeout`](RelayOptions::drain_timeout) to finish; what was not finished is put back
+    /// [`drain_timeout`](crate::NodeOptions::drain_timeout) to finish; what was not finished is put back
     /// exactly as it was, which is no attempt.
     ///
     /// Dropped half-way, it rolls back the batches it has open.
@@ -144,16 +146,7 @@ impl Relay {
         &self,
         stop: impl Future<Output = ()>,
     ) -> Result<Option<BatchReport>, StoreError> {
-        let told = CancellationToken::new();
-        let mut work = pin!(self.0.process(&told));
-        let processed = tokio::select! {
-            biased;
-            processed = &mut work => processed,
-            () = stop => {
-                told.cancel();
-                work.await
-            }
-        };
+        let processed = told(stop, |told| async move { self.0.process(&told).await }).await;
         self.0.sample_pending().await;
         Ok(processed?.map(|(report, _)| report))
     }
@@ -244,9 +237,17 @@ impl Inner {
         &self,
         stop: &CancellationToken,
     ) -> Result<Option<(BatchReport, bool)>, StoreError> {
+        // Whatever was claimed would only be put back.
+        if self
+            .only
+            .as_ref()
+            .is_some_and(|sink| matches!(shielded(|| sink.is_healthy()), Ok(false)))
+        {
+            return Ok(None);
+        }
         let began = Instant::now();
         let counted = |error| {
-            self.metrics.tell(|metrics| metrics.errors(1));
+            self.observer.tell(|metrics| metrics.errors(1));
             Err(error)
         };
         let mut batch = match self.consumer.fetch().await {
@@ -275,11 +276,12 @@ impl Inner {
         };
         report.untouched += released;
         retries.into_iter().for_each(|delay| self.alarm.ring_after(delay));
-        self.metrics.tell(|metrics| {
+        self.observer.tell(|metrics| {
             metrics.batch_duration(began.elapsed());
             metrics.processed(report.done as u64);
             metrics.retries(report.retried as u64);
             metrics.dead(report.dead as u64);
+            metrics.fenced(report.fenced as u64);
         });
         Ok(Some((report, full)))
     }
@@ -293,7 +295,8 @@ impl Inner {
         stop: &CancellationToken,
         released: &mut usize,
     ) -> Vec<(EventId, Outcome)> {
-        let (records, begun, limit) = (work.records, work.begun, self.options().start_within);
+        let (records, begun, limit) =
+            (work.records, work.begun, self.options().handler.start_within);
         let waiting = || {
             let waiting = records.iter().skip(begun.load(Ordering::Relaxed));
             waiting.map(|record| record.delivery.id()).collect()
@@ -314,7 +317,7 @@ impl Inner {
         let since = Instant::now();
         for (at, record) in work.records.iter().enumerate() {
             let id = record.delivery.id();
-            let late = at > 0 && since.elapsed() >= self.options().start_within;
+            let late = at > 0 && since.elapsed() >= self.options().handler.start_within;
             if late || stop.is_cancelled() {
                 break;
             }
@@ -331,7 +334,7 @@ impl Inner {
                 biased;
                 outcome = &mut run => Some(outcome),
                 () = stop.cancelled() => {
-                    timeout(self.options().drain_timeout, run).await.ok()
+                    timeout(self.options().node.drain_timeout, run).await.ok()
                 }
             };
             match ended {
@@ -342,44 +345,38 @@ impl Inner {
         answers
     }
 
-    async fn run(&self, follow_up: &FollowUp, record: &Record) -> Outcome {
-        let delivery = &record.delivery;
-        let (failure, class) = match shielded(|| (self.route)(delivery)) {
-            Ok(Some(handler)) => {
-                let limit = self.options().handler_timeout;
-                match attempt(&handler, delivery.clone(), limit).await {
-                    Ok(()) => return Outcome::Done,
-                    Err(failure) => {
-                        let class = self.class_of(&failure);
-                        (failure, class)
-                    }
-                }
-            }
-            Ok(None) => {
-                let class = after_unroutable(self.options().unroutable, record.age);
-                (Failure::dead(unheard(delivery)), class)
-            }
-            Err(panic) => (panic, FailureClass::Retry),
+    async fn run(&self, follow_up: &FollowUp, due: &Due) -> Outcome {
+        let delivery = &due.delivery;
+        let verdict = match shielded(|| (self.route)(delivery)) {
+            Ok(Some(sink)) => self.door.deliver_one(&*sink, delivery).await,
+            Ok(None) => self.door.deliver_one(&Nobody, delivery).await,
+            Err(panic) => Err(panic),
         };
-        self.metrics.tell(|metrics| metrics.errors(1));
+        let Err(failure) = verdict else { return Outcome::Done };
+        self.observer.tell(|metrics| metrics.errors(1));
         let (id, attempt) = (delivery.id(), delivery.attempt);
         warn!(event.id = %id, attempt, error = error_text(&failure), "delivery failed");
+        let class = self.class_of(follow_up, &failure, due.age);
         if let Some(hook) = &self.hook
             && let Err(panic) = shielded(|| hook(delivery, &failure))
         {
             warn!(error = panic.report(), "the failure hook failed");
         }
-        let outcome = follow_up.after(record, &failure, class);
+        let outcome = follow_up.after(due.attempt, &failure, class);
         discard(failure);
         outcome
     }
 
-    fn class_of(&self, failure: &Failure) -> FailureClass {
-        let Some(classify) = &self.classify else { return failure.class() };
-        shielded(|| classify(failure)).unwrap_or_else(|panic| {
-            warn!(error = panic.report(), "the failure classifier failed");
-            failure.class()
-        })
+    fn class_of(&self, follow_up: &FollowUp, failure: &Failure, age: Duration) -> FailureClass {
+        let own = || follow_up.class(failure, age);
+        match &self.classify {
+            Some(classify) if !unroutable(failure) => shielded(|| classify(failure))
+                .unwrap_or_else(|panic| {
+                    warn!(error = panic.report(), "the failure classifier failed");
+                    own()
+                }),
+            _ => own(),
+        }
     }
 
     /// Counts what is pending, if that was asked for and the last time is long enough ago.
@@ -395,7 +392,7 @@ impl Inner {
         match self.consumer.bounded(self.consumer.store().topics()).await {
             Ok(topics) => {
                 let pending = topics.iter().map(|topic| topic.counts.pending()).sum();
-                self.metrics.tell(|metrics| metrics.pending(pending));
+                self.observer.tell(|metrics| metrics.pending(pending));
             }
             Err(error) => warn!(error = report(&error), "could not count what is pending"),
         }
@@ -406,13 +403,6 @@ fn retry_of(outcome: &Outcome) -> Option<Duration> {
     match outcome {
         Outcome::Retry { delay, .. } => Some(*delay),
         _ => None,
-    }
-}
-
-fn unheard(delivery: &Delivery) -> NoListener {
-    NoListener {
-        aggregate_type: delivery.aggregate_type().to_owned(),
-        event_type: delivery.event_type().to_owned(),
     }
 }
 
@@ -430,7 +420,8 @@ pub struct RelayBuilder {
     retry: Option<Arc<dyn RetryPolicy>>,
     classify: Option<Classify>,
     hook: Option<Hook>,
-    metrics: Arc<dyn RelayMetrics>,
+    interceptors: Vec<Box<dyn Interceptor>>,
+    metrics: Arc<dyn Metrics>,
 }
 
 impl RelayBuilder {
@@ -445,7 +436,8 @@ impl RelayBuilder {
             retry: None,
             classify: None,
             hook: None,
-            metrics: Arc::new(NoRelayMetrics),
+            interceptors: Vec::new(),
+            metrics: Arc::new(NoMetrics),
         }
     }
 
@@ -456,7 +448,7 @@ impl RelayBuilder {
     }
 
     /// Waits between attempts as `policy` says; the default doubles from
-    /// [`retry_base`](RelayOptions::retry_base) to [`retry_max`](RelayOptions::retry_max).
+    /// [`base`](crate::RetryOptions::base) to [`max`](crate::RetryOptions::max).
     pub fn retry(self, policy: impl RetryPolicy + 'static) -> Self {
         self.retry_by(Arc::new(policy))
     }
@@ -484,40 +476,64 @@ impl RelayBuilder {
         self
     }
 
+    /// Adds an interceptor.
+    pub fn intercept(mut self, interceptor: impl Interceptor) -> Self {
+        self.interceptors.push(Box::new(interceptor));
+        self
+    }
+
     /// Counts into `metrics`.
-    pub fn metrics(mut self, metrics: Arc<dyn RelayMetrics>) -> Self {
+    pub fn metrics(mut self, metrics: Arc<dyn Metrics>) -> Self {
         self.metrics = metrics;
         self
     }
 
     /// A relay with one handler for every event.
     pub fn build(self, handler: impl Handler) -> Result<Relay, OptionsError> {
-        let handler = AnyHandler::new(handler);
-        self.build_with(Arc::new(move |_| Some(handler.clone())))
+        self.build_to(HandlerSink::new("handler", handler))
     }
 
-    /// A relay that gives each event to its listener; what nobody listens for follows
-    /// [`unroutable`](RelayOptions::unroutable).
-    pub fn build_routed(self, listeners: Listeners) -> Result<Relay, OptionsError> {
+    /// A relay that gives every event to a sink, one at a time. While the sink is not healthy, nothing
+    /// is taken.
+    pub fn build_to(self, sink: impl Sink) -> Result<Relay, OptionsError> {
+        let sink: Arc<dyn Sink> = Arc::new(sink);
+        let only = sink.clone();
+        self.build_as(Arc::new(move |_| Some(sink.clone())), Some(only))
+    }
+
+    /// A relay that gives each event to its handler; what has no handler follows
+    /// [`unroutable`](crate::HandlerOptions::unroutable).
+    pub fn build_routed(self, handlers: Handlers) -> Result<Relay, OptionsError> {
         self.build_with(Arc::new(move |delivery| {
-            listeners.find(delivery.aggregate_type(), delivery.event_type()).cloned()
+            handlers.find(delivery.aggregate_type(), delivery.event_type()).cloned()
         }))
     }
 
     pub(super) fn build_with(self, route: Route) -> Result<Relay, OptionsError> {
-        let Self { store, options, retry, classify, hook, metrics } = self;
-        let retry = retry.unwrap_or_else(|| {
-            Arc::new(Exponential { base: options.retry_base, max: options.retry_max })
-        });
+        self.build_as(route, None)
+    }
+
+    fn build_as(self, route: Route, only: Option<Arc<dyn Sink>>) -> Result<Relay, OptionsError> {
+        let Self { store, options, retry, classify, hook, interceptors, metrics } = self;
+        let retry = retry.unwrap_or_else(|| Arc::new(options.retry));
         let alarm = Alarm::new(options.poll_interval);
         let patience = options.hold / 2;
+        let observer = Observer::new(metrics);
+        let door = Door {
+            interceptors: Interceptors::of(interceptors),
+            limit: options.handler.timeout,
+            unhealthy_for: options.poll_interval,
+            observer: observer.clone(),
+        };
         let consumer = Consumer::with(store, options, retry, patience)?;
         Ok(Relay(Arc::new(Inner {
             consumer,
             route,
+            only,
+            door,
             classify,
             hook,
-            metrics: Shielded(metrics),
+            observer,
             restarts: Restarts::default(),
             alarm,
             armed: AtomicBool::new(false),

@@ -6,18 +6,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sendoff_core::{
-    Event, EventType, GLOBAL_AGGREGATE, InvalidEvent, Linear, RetryPolicy, Unroutable,
+    Event, EventType, GLOBAL_AGGREGATE, InvalidEvent, Linear, RetryPolicy, Sink, TypedEvent,
+    Unroutable,
 };
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::batch::BatchReport;
 use super::consumer::RelayStore;
-use super::metrics::RelayMetrics;
 use super::options::RelayOptions;
 use super::runner::{Relay, RelayBuilder};
 use crate::capture::{Capture, Staged, WriteError};
-use crate::dispatch::{AnyHandler, DuplicateListener, Handler};
+use crate::dispatch::DuplicateHandler;
+use crate::operate::Metrics;
 use crate::outbox::{Outbox, StartError};
+use crate::sink::{EventHandler, Handler, HandlerSink, Typed};
 use crate::store::{StoreError, TopicCounts};
 
 impl<S> Outbox<S> {
@@ -70,7 +73,7 @@ pub struct TopicStatus {
     pub processing: u64,
     /// Handled, since the counters were made.
     pub processed: u64,
-    /// Given up, since the counters were made.
+    /// Dead, since the counters were made.
     pub failed: u64,
 }
 
@@ -122,9 +125,9 @@ pub struct TopicWorkerBuilder {
     store: Arc<dyn RelayStore>,
     options: RelayOptions,
     retry: Arc<dyn RetryPolicy>,
-    metrics: Option<Arc<dyn RelayMetrics>>,
-    handlers: HashMap<String, AnyHandler>,
-    duplicate: Option<DuplicateListener>,
+    metrics: Option<Arc<dyn Metrics>>,
+    handlers: HashMap<String, Arc<dyn Sink>>,
+    duplicate: Option<DuplicateHandler>,
 }
 
 impl TopicWorkerBuilder {
@@ -148,16 +151,32 @@ impl TopicWorkerBuilder {
     /// Registers the handler of a topic.
     pub fn on(mut self, topic: impl EventType, handler: impl Handler) -> Self {
         let topic = topic.name().to_owned();
-        if self.handlers.insert(topic.clone(), AnyHandler::new(handler)).is_some() {
+        let sink = Arc::new(HandlerSink::new(topic.clone(), handler));
+        if self.handlers.insert(topic.clone(), sink).is_some() {
             let aggregate_type = GLOBAL_AGGREGATE.to_owned();
-            self.duplicate.get_or_insert(DuplicateListener { aggregate_type, event_type: topic });
+            self.duplicate.get_or_insert(DuplicateHandler { aggregate_type, event_type: topic });
         }
         self
     }
 
+    /// Registers the handler of a struct with `#[derive(Event)]`, whose type is the topic: an async
+    /// function of the struct and its [`Delivery`](sendoff_core::Delivery). What cannot be read as one is
+    /// dead at once.
+    pub fn on_event<E>(self, handler: impl EventHandler<E>) -> Self
+    where
+        E: TypedEvent + DeserializeOwned + Send + 'static,
+    {
+        self.on_raw::<E>(Typed::new(handler))
+    }
+
+    /// Like [`on_event`](Self::on_event), for a handler that reads the payload itself.
+    pub fn on_raw<E: TypedEvent>(self, handler: impl Handler) -> Self {
+        self.on(E::EVENT_TYPE, handler)
+    }
+
     /// What becomes of an event whose topic has no handler: dead at once, or tried again.
     pub fn unroutable(mut self, unroutable: Unroutable) -> Self {
-        self.options.unroutable = unroutable;
+        self.options.handler.unroutable = unroutable;
         self
     }
 
@@ -169,7 +188,7 @@ impl TopicWorkerBuilder {
     }
 
     /// Counts into `metrics`.
-    pub fn metrics(mut self, metrics: Arc<dyn RelayMetrics>) -> Self {
+    pub fn metrics(mut self, metrics: Arc<dyn Metrics>) -> Self {
         self.metrics = Some(metrics);
         self
     }

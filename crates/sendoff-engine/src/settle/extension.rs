@@ -1,13 +1,14 @@
+//! Extends holds in statements that the database can answer in time.
+
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use sendoff_core::{EventId, report};
-use tokio::time::timeout;
 use tracing::warn;
 
 use super::fit::{Fit, halves};
-use crate::handover::Deadline;
-use crate::store::{Extended, Held, SettleStore, StoreError};
+use crate::source::Deadline;
+use crate::store::{Extended, Held, SettleStore, StoreError, within};
 
 /// Extends holds in statements of a size that the database answers in time.
 #[derive(Debug, Default)]
@@ -56,8 +57,7 @@ impl Extender {
             holds.chunks(self.fit.rows()).map(<[Held]>::to_vec).collect();
         while let Some(part) = parts.pop_front() {
             let until = Deadline::after(hold);
-            let answer = timeout(limit, store.extend(&part, hold)).await;
-            match answer.unwrap_or(Err(StoreError::Timeout)) {
+            match within(limit, store.extend(&part, hold)).await {
                 Ok(answer) => {
                     self.fit.answered(part.len());
                     extension.take(part, answer, until);

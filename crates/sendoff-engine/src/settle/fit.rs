@@ -1,3 +1,5 @@
+//! How many rows go into one statement, learned from how long the last ones took.
+
 use sendoff_core::limits;
 
 /// How many rows go into one statement: half as many after one that took too long, twice as many

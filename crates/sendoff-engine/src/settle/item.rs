@@ -1,3 +1,5 @@
+//! One settlement on its way to the database, and how it ended.
+
 use std::time::Duration;
 
 use sendoff_core::{Attempt, EventId};

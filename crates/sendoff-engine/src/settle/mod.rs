@@ -4,6 +4,7 @@
 //! database refuses, `extension.rs` keeps holds; the outbox's writer and the relay's batches share
 //! them.
 
+mod batch;
 mod carry;
 mod extension;
 mod fit;
@@ -17,9 +18,9 @@ mod writer;
 use std::time::Duration;
 
 use sendoff_core::limits;
-use tokio::time::timeout;
 use tracing::error;
 
+pub(crate) use batch::{Answer, Answers, SettledBatch, Settling, Terms};
 pub(crate) use carry::{Carry, Waits};
 pub(crate) use extension::Extender;
 pub(crate) use item::{FIRST_PAUSE, Fate, Item, Over};
@@ -28,7 +29,7 @@ pub(crate) use refusal::Refusals;
 pub(crate) use text::storable;
 pub(crate) use writer::{Pace, SettleWriter};
 
-use crate::store::{Held, SettleStore, Settled, Settlement, StoreError};
+use crate::store::{Held, SettleStore, Settled, Settlement, StoreError, within};
 
 /// One settlement statement, which may take no longer than `limit`.
 pub(crate) async fn send<B>(
@@ -37,7 +38,7 @@ pub(crate) async fn send<B>(
     limit: Duration,
 ) -> Result<Settled, StoreError> {
     let settlements: Vec<Settlement> = batch.iter().map(|item| item.settlement.clone()).collect();
-    timeout(limit, store.settle(&settlements)).await.unwrap_or(Err(StoreError::Timeout))
+    within(limit, store.settle(&settlements)).await
 }
 
 /// The database refuses whatever could be written about these events. It will deliver them again,

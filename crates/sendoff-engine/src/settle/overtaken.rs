@@ -1,8 +1,10 @@
+//! Settlements that were fenced, perhaps by a claim of this very node.
+
 use sendoff_core::limits;
 
 use super::item::{Fate, Item, Over};
 use super::queue::Completion;
-use crate::handover::{Looks, Mark, Ticket};
+use crate::source::{Looks, Mark, Ticket};
 use crate::store::Held;
 
 /// Settlements whose rows have another token, while claims of this very node are under way: if one

@@ -1,7 +1,7 @@
 use sendoff_core::Attempt;
 use tokio::sync::mpsc;
 
-use crate::handover::Ticket;
+use crate::source::Ticket;
 use crate::store::Outcome;
 
 /// A run that is over, and what is to be written about it.

@@ -1,3 +1,5 @@
+//! The one writer of settlements, releases and extensions.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +11,7 @@ use super::overtaken::{Known, Overtaken};
 use super::{
     Carry, Completion, Extender, FIRST_PAUSE, Fate, Item, Over, Refusals, Waits, put_off, send,
 };
-use crate::handover::{Handover, Mark, Ticket};
+use crate::source::{Handover, Mark, Ticket};
 use crate::store::{Held, OutboxStore, Outcome};
 use crate::until::until;
 
@@ -95,7 +97,7 @@ impl SettleWriter {
 
     /// Runs until every sender of completions is gone, then releases what is still held.
     ///
-    /// After a panic it can be run again: what it had in hand is given up by its tickets.
+    /// After a panic it can be run again: what it had in hand is released by its tickets.
     pub(crate) async fn run(&mut self) {
         let mut completed = Vec::new();
         let mut open = true;
@@ -124,7 +126,7 @@ impl SettleWriter {
                     open = count > 0;
                     self.send_new(&mut completed).await;
                 }
-                () = self.handover.holds.unwanted(), if takes => {
+                () = self.handover.holds.released(), if takes => {
                     self.send_new(&mut completed).await;
                 }
                 () = claims_over(&self.handover, claims) => self.settle_overtaken(),
@@ -144,7 +146,7 @@ impl SettleWriter {
     /// How many completions to take for one statement.
     fn room(&self) -> usize {
         let fit = self.carry.fit();
-        let others = if self.handover.holds.has_unwanted() { fit / SHARE } else { 0 };
+        let others = if self.handover.holds.has_released() { fit / SHARE } else { 0 };
         fit - others
     }
 
@@ -167,20 +169,20 @@ impl SettleWriter {
         self.settle_overtaken();
         let room = fit.saturating_sub(batch.len());
         batch.extend(self.carry.joining(Instant::now(), room.min(fit / SHARE)));
-        let unwanted = self.handover.holds.take_unwanted(fit.saturating_sub(batch.len()));
-        let released = unwanted.len();
-        batch.extend(unwanted.into_iter().map(release));
+        let released = self.handover.holds.take_released(fit.saturating_sub(batch.len()));
+        let rows = released.len();
+        batch.extend(released.into_iter().map(release));
         if !batch.is_empty() {
             self.send(batch).await;
         }
-        if released > 0 {
-            debug!(rows = released, "holds released");
+        if rows > 0 {
+            debug!(rows, "holds released");
             if self.handover.holds.rings() {
                 self.handover.alarm.ring();
             }
         }
         self.count_unreleased();
-        self.handover.metrics.lane_depths(self.handover.lanes.depths());
+        self.handover.observer.tell(|metrics| metrics.lane_depths(self.handover.lanes.depths()));
     }
 
     /// Sends what could not be settled the last time and is to be tried again now.
@@ -222,11 +224,11 @@ impl SettleWriter {
                     self.handover.alarm.ring_after(*delay);
                 }
                 (Fate::Applied, Outcome::Dead { attempts, error }) => {
-                    self.handover.metrics.dead();
+                    self.handover.observer.tell(|metrics| metrics.dead(1));
                     error!(event.id = %held.id, attempts, error, "event is dead");
                 }
                 // What is released runs out by itself.
-                (Fate::Refused, outcome) if !outcome.is_given_up() => refused.push(held),
+                (Fate::Refused, outcome) if !outcome.is_released() => refused.push(held),
                 _ => {}
             }
             if let Some(ticket) = item.bearer {
@@ -247,7 +249,7 @@ impl SettleWriter {
 
     fn count_fenced(&self, count: usize) {
         if count > 0 {
-            self.handover.metrics.fenced(count as u64);
+            self.handover.observer.tell(|metrics| metrics.fenced(count as u64));
             warn!(count, "settlements fenced: the rows were no longer held");
         }
     }
@@ -255,7 +257,7 @@ impl SettleWriter {
     fn count_unreleased(&self) {
         let count = self.handover.holds.take_overflow();
         if count > 0 {
-            self.handover.metrics.unreleased(count);
+            self.handover.observer.tell(|metrics| metrics.unreleased(count));
             warn!(count, "too many rows to release: they are visible when their holds end");
         }
     }

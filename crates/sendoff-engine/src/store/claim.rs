@@ -1,3 +1,5 @@
+//! What the engine asks of a store to take rows and to keep them.
+
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -79,8 +81,26 @@ pub struct Claim<'a> {
     /// claimed before. It hides rows that became visible late, so whoever gives one must look
     /// without it as well, every so often.
     pub from: Option<Timestamp>,
+    /// No rows of these kinds, to which nothing is done, not even a lock: they may be many.
+    pub except: &'a [EventKind<'a>],
     /// Which rows.
     pub suspects: Suspects,
+}
+
+/// The events of one type about one kind of aggregate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EventKind<'a> {
+    /// The kind of aggregate; [`GLOBAL_AGGREGATE`](sendoff_core::GLOBAL_AGGREGATE) for none.
+    pub aggregate_type: &'a str,
+    /// The type.
+    pub event_type: &'a str,
+}
+
+impl<'a> EventKind<'a> {
+    /// What an event is one of.
+    pub fn of(event: &'a Event) -> Self {
+        Self { aggregate_type: event.aggregate_type(), event_type: event.event_type() }
+    }
 }
 
 impl<'a> Claim<'a> {
@@ -94,6 +114,7 @@ impl<'a> Claim<'a> {
             skip_recent: Duration::ZERO,
             window: None,
             from: None,
+            except: &[],
             suspects: Suspects::Skip,
         }
     }

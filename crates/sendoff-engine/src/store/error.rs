@@ -1,4 +1,8 @@
-use sendoff_core::BoxError;
+use std::future::Future;
+use std::time::Duration;
+
+use sendoff_core::{BoxError, Undecodable};
+use tokio::time::timeout;
 
 /// Why a store could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -36,4 +40,22 @@ pub enum StoreError {
         /// What, and what to do about it.
         reason: String,
     },
+}
+
+impl From<Undecodable> for StoreError {
+    /// A row that must be read and cannot.
+    fn from(undecodable: Undecodable) -> Self {
+        Self::Refused(undecodable.into())
+    }
+}
+
+/// What a store answers.
+pub(crate) type Answer<T> = Result<T, StoreError>;
+
+/// Waits so long for an answer of the database.
+pub(crate) async fn within<T, E: From<StoreError>>(
+    limit: Duration,
+    asked: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    timeout(limit, asked).await.unwrap_or_else(|_| Err(StoreError::Timeout.into()))
 }

@@ -1,3 +1,5 @@
+//! What the engine asks of a store to look at rows without changing them.
+
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -46,7 +48,7 @@ pub struct Row {
     pub due_at: Timestamp,
     /// When it was created.
     pub created_at: Timestamp,
-    /// When it ended: was done, or given up as dead.
+    /// When it ended: was done, or dead.
     pub done_at: Option<Timestamp>,
     /// The last error.
     pub last_error: Option<String>,
@@ -63,7 +65,7 @@ pub struct Counts {
     pub done: u64,
     /// To be tried again.
     pub retry: u64,
-    /// Given up.
+    /// No more attempts.
     pub dead: u64,
 }
 

@@ -1,3 +1,5 @@
+//! What a relay asks of a store to work on rows under a transaction's locks.
+
 use std::time::Duration;
 
 use async_trait::async_trait;

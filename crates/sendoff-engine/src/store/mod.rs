@@ -8,6 +8,7 @@
 
 mod claim;
 mod error;
+pub mod frame;
 mod inspect;
 mod lock;
 mod partition;
@@ -22,13 +23,14 @@ use std::time::Duration;
 
 use sendoff_core::{Event, Timestamp, Token};
 
-pub use claim::{Claim, ClaimStore, Claimed, Claims, RESCUE_SLACK, Suspects};
+pub use claim::{Claim, ClaimStore, Claimed, Claims, EventKind, RESCUE_SLACK, Suspects};
 pub use error::StoreError;
+pub(crate) use error::{Answer, within};
 pub use inspect::{Counts, InspectStore, Row, TopicCounts};
 pub use lock::{Lock, LockStore, LockedRows};
 pub use partition::{Bounds, Created, Dropped, PartitionSession, PartitionStore};
 pub use retain::{Purge, Purged, RetainStore};
-pub use retention::Retention;
+pub use retention::{Layout, Retention};
 pub use settle::{Extended, Held, Outcome, SettleStore, Settled, Settlement};
 pub use sift::{Look, PassedOver, Sieve, Sifted, Take, Visible, Which, sift, sift_claim};
 pub use wake::WakeStore;

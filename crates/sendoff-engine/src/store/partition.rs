@@ -1,3 +1,5 @@
+//! What the maintainer asks of a store whose table is in partitions.
+
 use std::fmt;
 use std::time::Duration;
 
@@ -52,7 +54,7 @@ pub trait PartitionSession: Send + fmt::Debug {
 /// Within what a change of partitions stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// How long it waits for a lock, and others behind it.
+    /// How long it waits for a lock, and others with it.
     pub lock_wait: Duration,
     /// Rows that move out of the tail in one transaction.
     pub most_moved: u64,

@@ -1,3 +1,5 @@
+//! What the engine asks of a store to write what became of rows.
+
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,7 +12,7 @@ use super::{ClaimStore, StoreError};
 pub trait SettleStore: ClaimStore {
     /// Carries out every settlement whose token still matches a pending row, in one transaction, and
     /// says which. One that is neither applied nor busy was fenced: somebody else has the row, or it
-    /// is terminal. Never waits for a row that somebody has locked (I11). Clears `locked_by`, and `losses` unless the row is given up. What ends
+    /// is terminal. Never waits for a row that somebody has locked (I11). Clears `locked_by`, and `losses` unless the row is released. What ends
     /// rows is counted by event type in the same transaction, for
     /// [`topics`](super::InspectStore::topics).
     async fn settle(&self, batch: &[Settlement]) -> Result<Settled, StoreError>;
@@ -84,9 +86,9 @@ pub enum Outcome {
         /// What went wrong; at most [`ERROR_CHARS`](sendoff_core::limits::ERROR_CHARS) are kept.
         error: String,
     },
-    /// Given up untouched: visible at once, status and attempts as they were.
+    /// Released untouched: visible at once, status and attempts as they were.
     Released,
-    /// Given up as if it had never been claimed: due again exactly when it was, status and attempts
+    /// Released as if it had never been claimed: due again exactly when it was, status and attempts
     /// as they are.
     Restored {
         /// When it was due: [`Claimed::was_due`](super::Claimed::was_due).
@@ -95,8 +97,8 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Whether the row is given up: it was not delivered, and nothing about it is counted.
-    pub const fn is_given_up(&self) -> bool {
+    /// Whether the row is released: it was not delivered, and nothing about it is counted.
+    pub const fn is_released(&self) -> bool {
         matches!(self, Self::Released | Self::Restored { .. })
     }
 

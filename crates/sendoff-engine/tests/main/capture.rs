@@ -1,3 +1,5 @@
+//! Transactions with an outbox: hooks, savepoints, commits in doubt.
+
 use std::sync::{Arc, Mutex};
 
 use sendoff_core::{Event, InvalidEvent, Validation, limits};
@@ -171,7 +173,8 @@ async fn a_commit_the_store_refuses_rolls_back_and_says_why() {
 #[tokio::test]
 async fn a_closed_store_says_so_and_delivers_nothing() {
     let inbox = Inbox::new();
-    let outbox = Outbox::builder(MemoryStore::new()).on(EVENT, inbox.clone()).start().unwrap();
+    let outbox =
+        Outbox::builder(MemoryStore::new()).on(EVENT, inbox.clone()).start().await.unwrap();
     let mut tx = outbox.begin(outbox.store()).await.unwrap();
     tx.emit(event()).unwrap();
     outbox.store().close();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sendoff_core::{Delivery, Event, EventId, Failure, Status, limits};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::{Claim, ClaimStore, Outcome, Row};
-use sendoff_engine::{Counters, HandlerResult, Outbox, OutboxOptions};
+use sendoff_engine::{Counters, HandlerResult, Outbox, OutboxOptions, RetryOptions};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::within;
 use tokio::time::{Instant, sleep};
@@ -29,10 +29,14 @@ fn done(store: &Flaky) -> usize {
     store.table.rows().iter().filter(|row| row.status == Status::Done).count()
 }
 
-fn start(store: &Flaky, inbox: &Inbox, options: OutboxOptions) -> (Outbox<Flaky>, Arc<Counters>) {
+async fn start(
+    store: &Flaky,
+    inbox: &Inbox,
+    options: OutboxOptions,
+) -> (Outbox<Flaky>, Arc<Counters>) {
     let counters = Arc::new(Counters::default());
     let outbox = Outbox::builder(store.clone()).options(options).metrics(counters.clone());
-    (outbox.on(EVENT, inbox.clone()).start().unwrap(), counters)
+    (outbox.on(EVENT, inbox.clone()).start().await.unwrap(), counters)
 }
 
 /// Panics if anything is visible: somebody else would have it then.
@@ -45,7 +49,7 @@ async fn assert_all_held(store: &Flaky) {
 async fn a_row_somebody_has_locked_delays_no_other_and_is_settled_when_it_is_free() {
     let (store, inbox) = (Flaky::default(), Inbox::stepping());
     let ids = fill(&store.table, 50).await;
-    let (outbox, counters) = start(&store, &inbox, options());
+    let (outbox, counters) = start(&store, &inbox, options()).await;
     within(SECOND, "the claim", async || row(&store.table, ids[7]).locked_by.is_some()).await;
     let lock = store.table.lock_row(ids[7]).unwrap();
     inbox.allow(PLENTY);
@@ -66,7 +70,7 @@ async fn a_row_somebody_has_locked_delays_no_other_and_is_settled_when_it_is_fre
 async fn a_row_that_is_locked_is_extended_when_it_is_free_and_its_hold_is_not_lost() {
     let (store, inbox) = (Flaky::default(), Inbox::stepping());
     let ids = fill(&store.table, 2).await;
-    let (outbox, counters) = start(&store, &inbox, options());
+    let (outbox, counters) = start(&store, &inbox, options()).await;
     within(SECOND, "the claim", async || row(&store.table, ids[1]).locked_by.is_some()).await;
     let lock = store.table.lock_row(ids[0]).unwrap();
     sleep(29 * SECOND).await;
@@ -86,7 +90,8 @@ async fn statements_that_take_too_long_are_halved_until_they_fit() {
     let (store, inbox) = (Flaky::default(), Inbox::stepping());
     fill(&store.table, 200).await;
     store.hang_where(|ids| ids.len() > 10);
-    let (outbox, counters) = start(&store, &inbox, OutboxOptions { workers: 200, ..options() });
+    let (outbox, counters) =
+        start(&store, &inbox, OutboxOptions { workers: 200, ..options() }).await;
     sleep(SECOND).await;
     inbox.allow(200);
     within(60 * SECOND, "all of them", async || done(&store) == 200).await;
@@ -99,7 +104,7 @@ async fn a_row_whose_statements_are_never_answered_is_no_outage() {
     let (store, inbox) = (Flaky::default(), Inbox::stepping());
     let poison = fill(&store.table, 64).await[20];
     store.hang_where(move |ids| ids.contains(&poison));
-    let (outbox, _) = start(&store, &inbox, OutboxOptions { workers: 64, ..options() });
+    let (outbox, _) = start(&store, &inbox, OutboxOptions { workers: 64, ..options() }).await;
     sleep(SECOND).await;
     inbox.allow(PLENTY);
     within(45 * SECOND, "the others", async || done(&store) == 63).await;
@@ -118,7 +123,7 @@ async fn one_lost_statement_lets_no_hold_run_out() {
     let (store, inbox) = (Flaky::default(), Inbox::stepping());
     let options = OutboxOptions { poller_enabled: false, workers: 64, ..options() };
     let outbox = Outbox::builder(store.clone()).options(options).on("slow", inbox.clone());
-    let outbox = outbox.on(EVENT, Inbox::new()).start().unwrap();
+    let outbox = outbox.on(EVENT, Inbox::new()).start().await.unwrap();
     for round in 0..20_u32 {
         let mut tx = outbox.begin(()).await.unwrap();
         tx.emit(Event::json("slow", &1).unwrap()).unwrap();
@@ -144,8 +149,11 @@ async fn a_success_the_database_will_not_record_is_counted_and_ends() {
     let (store, inbox) = (Flaky::default(), Inbox::new());
     let refused = fill(&store.table, 8).await[3];
     store.refuse_where(move |id, outcome| id == refused && *outcome == Outcome::Done);
-    let options = OutboxOptions { retry_max: SECOND, max_attempts: 3, ..options() };
-    let (outbox, _) = start(&store, &inbox, options);
+    let options = OutboxOptions {
+        retry: RetryOptions { max: SECOND, max_attempts: 3, ..RetryOptions::default() },
+        ..options()
+    };
+    let (outbox, _) = start(&store, &inbox, options).await;
     within(2 * SECOND, "the others", async || done(&store) == 7).await;
     let dead = async || row(&store.table, refused).status == Status::Dead;
     // What was delivered is not delivered again as long as the refusal may be a passing one.
@@ -164,7 +172,7 @@ async fn a_success_the_database_will_not_record_is_counted_and_ends() {
 async fn an_event_about_which_nothing_can_be_written_is_delivered_seldom() {
     let (store, inbox) = (Flaky::default(), Inbox::new());
     store.refuse(fill(&store.table, 8).await[3]);
-    let (outbox, _) = start(&store, &inbox, options());
+    let (outbox, _) = start(&store, &inbox, options()).await;
     within(2 * SECOND, "the others", async || done(&store) == 7).await;
     sleep(limits::HOLD - 10 * SECOND).await;
     assert_eq!(inbox.received().len(), 8, "each once");
@@ -182,8 +190,12 @@ async fn an_error_text_the_database_cannot_encode_is_stored_in_plain_characters(
     let store = Flaky::default();
     let ids = fill(&store.table, 5).await;
     store.refuse_strange_text();
-    let options = OutboxOptions { retry_base: 60 * SECOND, ..options() };
-    let outbox = Outbox::builder(store.clone()).options(options).on(EVENT, fail).start().unwrap();
+    let options = OutboxOptions {
+        retry: RetryOptions { base: 60 * SECOND, ..RetryOptions::default() },
+        ..options()
+    };
+    let outbox =
+        Outbox::builder(store.clone()).options(options).on(EVENT, fail).start().await.unwrap();
     for id in ids {
         within(2 * SECOND, "it", async || row(&store.table, id).status == Status::Retry).await;
         let row = row(&store.table, id);
@@ -198,7 +210,7 @@ async fn releases_have_their_turn_under_endless_completions() {
     // Statements take so long that there is always a completion when one is answered.
     store.take(SECOND / 20);
     let options = OutboxOptions { poller_enabled: false, hot_capacity: 20, ..options() };
-    let (outbox, counters) = start(&store, &inbox, options);
+    let (outbox, counters) = start(&store, &inbox, options).await;
     let began = Instant::now();
     while began.elapsed() < 5 * SECOND {
         let mut tx = outbox.begin(()).await.unwrap();
@@ -222,7 +234,7 @@ async fn releases_have_their_turn_under_endless_completions() {
 async fn a_locked_row_does_not_keep_a_close_from_releasing_the_others() {
     let (store, inbox) = (Flaky::default(), Inbox::stepping());
     let ids = fill(&store.table, 20).await;
-    let (outbox, _) = start(&store, &inbox, options());
+    let (outbox, _) = start(&store, &inbox, options()).await;
     within(SECOND, "the claim", async || row(&store.table, ids[0]).locked_by.is_some()).await;
     let _lock = store.table.lock_row(ids[0]).unwrap();
     inbox.allow(1);

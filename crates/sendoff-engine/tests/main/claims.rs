@@ -7,7 +7,7 @@ use sendoff_core::{Delivery, Event, EventId, Status};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::relay::{ClaimMode, Relay, RelayOptions};
 use sendoff_engine::store::{Claim, ClaimStore, Lock, LockStore, Suspects};
-use sendoff_engine::{Counters, Handler, Outbox, OutboxOptions};
+use sendoff_engine::{Counters, Handler, Outbox, OutboxOptions, RetryOptions};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::clock::ManualClock;
 use sendoff_testkit::wait::{eventually, within};
@@ -58,7 +58,8 @@ async fn what_is_cut_short_is_gone_on_with_at_once() {
     fill(&store.table, events(20)).await;
     store.set_cut(3);
     let options = OutboxOptions { poll_interval: 60 * SECOND, ..options() };
-    let outbox = Outbox::builder(store.clone()).options(options).on(EVENT, inbox.clone()).start();
+    let outbox =
+        Outbox::builder(store.clone()).options(options).on(EVENT, inbox.clone()).start().await;
     let outbox = outbox.unwrap();
     within(5 * SECOND, "all of them", async || inbox.received().len() == 20).await;
     outbox.close().await;
@@ -80,7 +81,8 @@ async fn over_a_slow_line_less_is_claimed_at_once() {
     let (store, inbox) = (Flaky::default(), Inbox::new());
     fill(&store.table, heavy(60, 650)).await;
     store.set_line(1_000 * KIB);
-    let outbox = Outbox::builder(store.clone()).options(options()).on(EVENT, inbox.clone()).start();
+    let outbox =
+        Outbox::builder(store.clone()).options(options()).on(EVENT, inbox.clone()).start().await;
     let outbox = outbox.unwrap();
     within(300 * SECOND, "all of them", async || inbox.received().len() == 60).await;
     eventually("their end", async || all_done(&store.table)).await;
@@ -109,7 +111,8 @@ async fn the_cold_lane_holds_no_more_bytes_than_it_may() {
     let (store, inbox) = (MemoryStore::new(), Inbox::stepping());
     fill(&store, heavy(30, 300)).await;
     let options = OutboxOptions { workers: 1, cold_bytes: 1_024 * KIB, ..options() };
-    let outbox = Outbox::builder(store.clone()).options(options).on(EVENT, inbox.clone()).start();
+    let outbox =
+        Outbox::builder(store.clone()).options(options).on(EVENT, inbox.clone()).start().await;
     let outbox = outbox.unwrap();
     eventually("the lane to fill", async || outbox.lane_depths().cold >= 3).await;
     sleep(60 * SECOND).await;
@@ -128,7 +131,7 @@ async fn the_hot_lane_holds_no_more_bytes_than_it_may() {
     let counters = Arc::new(Counters::default());
     let options = OutboxOptions { workers: 1, hot_bytes: 1_024 * KIB, ..options() };
     let outbox = Outbox::builder(store.clone()).options(options).metrics(counters.clone());
-    let outbox = outbox.on(EVENT, inbox.clone()).start().unwrap();
+    let outbox = outbox.on(EVENT, inbox.clone()).start().await.unwrap();
     for event in heavy(10, 300) {
         commit(&outbox, &event).await;
     }
@@ -189,7 +192,7 @@ async fn delivering(
         None => {
             let options = OutboxOptions { poll_interval, ..options() };
             let outbox = Outbox::builder(store.clone()).options(options);
-            let outbox = outbox.on(EVENT, inbox.clone()).start().unwrap();
+            let outbox = outbox.on(EVENT, inbox.clone()).start().await.unwrap();
             story.await;
             outbox.close().await;
         }
@@ -242,7 +245,7 @@ async fn a_suspect_without_attempts_ends_although_others_never_leave() {
     for relay in [None, Some(ClaimMode::Held)] {
         let (store, inbox) = (Flaky::default(), Inbox::stepping());
         let last = fill(&store.table, [event()]).await[0];
-        for number in 0..=OutboxOptions::default().max_attempts {
+        for number in 0..=RetryOptions::default().max_attempts {
             let owner = number.to_string();
             let suspects = if number < 2 { Suspects::Skip } else { Suspects::Only };
             let claim = Claim { suspects, ..Claim::new(&owner, 1, SECOND) };
@@ -258,7 +261,7 @@ async fn a_suspect_without_attempts_ends_although_others_never_leave() {
         };
         delivering(relay, &store, &inbox, SECOND, story).await;
         assert!(!inbox.ids().contains(&last), "{relay:?}");
-        assert_eq!(row(&store.table, last).attempts, OutboxOptions::default().max_attempts);
+        assert_eq!(row(&store.table, last).attempts, RetryOptions::default().max_attempts);
     }
 }
 
@@ -268,7 +271,8 @@ async fn a_suspect_is_not_starved_by_a_lasting_backlog() {
     let (store, inbox) = (MemoryStore::new(), Inbox::new());
     let suspects = [suspect(&store).await, suspect(&store).await];
     fill(&store, events(5_000)).await;
-    let outbox = Outbox::builder(store.clone()).options(options()).on(EVENT, slow(&inbox)).start();
+    let outbox =
+        Outbox::builder(store.clone()).options(options()).on(EVENT, slow(&inbox)).start().await;
     let outbox = outbox.unwrap();
     let seen = async || suspects.iter().all(|id| inbox.ids().contains(id));
     within(20 * SECOND, "the suspects", seen).await;
@@ -300,7 +304,8 @@ async fn what_was_written_while_the_clock_was_ahead_is_delivered_after_it_steppe
     let store = MemoryStore::with_clock(Arc::new(clock.clone()));
     fill(&store, events(1_500)).await;
     clock.step_back(3_600 * SECOND);
-    let outbox = Outbox::builder(store.clone()).options(options()).on(EVENT, inbox.clone()).start();
+    let outbox =
+        Outbox::builder(store.clone()).options(options()).on(EVENT, inbox.clone()).start().await;
     let outbox = outbox.unwrap();
     within(60 * SECOND, "all of them", async || all_done(&store)).await;
     assert_eq!(inbox.received().len(), 1_500);
@@ -313,7 +318,8 @@ async fn what_was_written_while_the_clock_was_ahead_is_delivered_after_it_steppe
 async fn what_waits_in_memory_is_confirmed_again_after_a_lost_link() {
     let (store, inbox) = (Flaky::default(), Inbox::stepping());
     let options = OutboxOptions { workers: 1, ..options() };
-    let outbox = Outbox::builder(store.clone()).options(options).on(EVENT, inbox.clone()).start();
+    let outbox =
+        Outbox::builder(store.clone()).options(options).on(EVENT, inbox.clone()).start().await;
     let outbox = outbox.unwrap();
     let writer = Outbox::writer_only(store.table.clone());
     let mut ids = Vec::new();
@@ -344,7 +350,8 @@ async fn what_waits_in_memory_is_confirmed_again_after_a_lost_link() {
 async fn what_cannot_be_confirmed_again_is_left_to_the_poller() {
     let (store, inbox) = (Flaky::default(), Inbox::stepping());
     let options = OutboxOptions { workers: 1, ..options() };
-    let outbox = Outbox::builder(store.clone()).options(options).on(EVENT, inbox.clone()).start();
+    let outbox =
+        Outbox::builder(store.clone()).options(options).on(EVENT, inbox.clone()).start().await;
     let outbox = outbox.unwrap();
     for _ in 0..3 {
         let mut tx = store.table.transaction().unwrap();

@@ -1,8 +1,10 @@
+//! Closing in order: what is drained, what is released, what is settled.
+
 use std::time::Duration;
 
 use sendoff_core::{Delivery, Status};
 use sendoff_engine::memory::MemoryStore;
-use sendoff_engine::{Closed, Outbox, OutboxOptions};
+use sendoff_engine::{Closed, NodeOptions, Outbox, OutboxOptions};
 use sendoff_testkit::acceptance::Inbox;
 
 use super::{EVENT, SECOND, commit, event, options, row};
@@ -16,7 +18,7 @@ async fn slow(_: Delivery) -> sendoff_engine::HandlerResult {
 #[tokio::test(start_paused = true)]
 async fn closing_drains_the_lanes_and_settles_everything() {
     let options = OutboxOptions { workers: 2, ..options() };
-    let outbox = Outbox::builder(MemoryStore::new()).options(options).on(EVENT, slow).start();
+    let outbox = Outbox::builder(MemoryStore::new()).options(options).on(EVENT, slow).start().await;
     let outbox = outbox.unwrap();
     let ids = [commit(&outbox, &event()).await, commit(&outbox, &event()).await];
     assert_eq!(outbox.close().await, Closed::default());
@@ -26,9 +28,13 @@ async fn closing_drains_the_lanes_and_settles_everything() {
 
 /// Holds D10: what is left stays claimable at once, and no attempt is counted.
 #[tokio::test(start_paused = true)]
-async fn what_the_drain_does_not_reach_is_given_up_at_once() {
-    let options = OutboxOptions { workers: 1, drain_timeout: 3 * SECOND, ..options() };
-    let outbox = Outbox::builder(MemoryStore::new()).options(options).on(EVENT, slow).start();
+async fn what_the_drain_does_not_reach_is_released_at_once() {
+    let options = OutboxOptions {
+        workers: 1,
+        node: NodeOptions { drain_timeout: 3 * SECOND, ..NodeOptions::default() },
+        ..options()
+    };
+    let outbox = Outbox::builder(MemoryStore::new()).options(options).on(EVENT, slow).start().await;
     let outbox = outbox.unwrap();
     for _ in 0..10 {
         commit(&outbox, &event()).await;
@@ -45,7 +51,8 @@ async fn what_the_drain_does_not_reach_is_given_up_at_once() {
 
     // Another node takes them now, not after their holds would have run out.
     let inbox = Inbox::new();
-    let next = Outbox::builder(outbox.store().clone()).on(EVENT, inbox.clone()).start().unwrap();
+    let next =
+        Outbox::builder(outbox.store().clone()).on(EVENT, inbox.clone()).start().await.unwrap();
     let begun = tokio::time::Instant::now();
     inbox.has(9).await;
     assert!(begun.elapsed() < SECOND);
@@ -57,7 +64,8 @@ async fn what_the_drain_does_not_reach_is_given_up_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_write_after_the_close_is_left_to_others() {
     let inbox = Inbox::new();
-    let outbox = Outbox::builder(MemoryStore::new()).on(EVENT, inbox.clone()).start().unwrap();
+    let outbox =
+        Outbox::builder(MemoryStore::new()).on(EVENT, inbox.clone()).start().await.unwrap();
     outbox.close().await;
     let id = commit(&outbox, &event()).await;
     let row = row(outbox.store(), id);
@@ -70,12 +78,14 @@ async fn a_write_after_the_close_is_left_to_others() {
 #[tokio::test(start_paused = true)]
 async fn a_dropped_outbox_stops_and_its_rows_come_back_by_themselves() {
     let store = MemoryStore::new();
-    let outbox = Outbox::builder(store.clone()).options(options()).on(EVENT, slow).start().unwrap();
+    let outbox =
+        Outbox::builder(store.clone()).options(options()).on(EVENT, slow).start().await.unwrap();
     let id = commit(&outbox, &event()).await;
     tokio::task::yield_now().await;
     drop(outbox);
     let inbox = Inbox::new();
-    let next = Outbox::builder(store.clone()).options(options()).on(EVENT, inbox.clone()).start();
+    let next =
+        Outbox::builder(store.clone()).options(options()).on(EVENT, inbox.clone()).start().await;
     let next = next.unwrap();
     let begun = tokio::time::Instant::now();
     inbox.has(1).await;
@@ -88,8 +98,8 @@ async fn a_dropped_outbox_stops_and_its_rows_come_back_by_themselves() {
 
 /// Holds D10: also for what was released and still waits for the proof of its commit.
 #[tokio::test(start_paused = true)]
-async fn a_receipt_released_right_before_the_close_is_delivered_or_given_up() {
-    let outbox = Outbox::builder(MemoryStore::new()).on(EVENT, slow).start().unwrap();
+async fn a_receipt_released_right_before_the_close_is_delivered_or_released() {
+    let outbox = Outbox::builder(MemoryStore::new()).on(EVENT, slow).start().await.unwrap();
     let mut tx = outbox.store().transaction().unwrap();
     let staged = outbox.write(&mut tx, event()).await.unwrap();
     let id = staged.id();
@@ -104,9 +114,14 @@ async fn a_receipt_released_right_before_the_close_is_delivered_or_given_up() {
 #[tokio::test(start_paused = true)]
 async fn a_close_that_is_cancelled_is_gone_on_with_by_the_next() {
     for patience in [0, 1, 999, 2_999, 3_001, 3_500] {
-        let options = OutboxOptions { workers: 1, drain_timeout: 3 * SECOND, ..options() };
+        let options = OutboxOptions {
+            workers: 1,
+            node: NodeOptions { drain_timeout: 3 * SECOND, ..NodeOptions::default() },
+            ..options()
+        };
         let hang = async |_: Delivery| std::future::pending().await;
-        let outbox = Outbox::builder(MemoryStore::new()).options(options).on(EVENT, hang).start();
+        let outbox =
+            Outbox::builder(MemoryStore::new()).options(options).on(EVENT, hang).start().await;
         let outbox = outbox.unwrap();
         for _ in 0..10 {
             commit(&outbox, &event()).await;

@@ -1,12 +1,16 @@
+//! From a lane to a handler and what follows: interceptors, routing, failures, time limits.
+
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use sendoff_core::{Delivery, Event, Failure, Status, Unroutable};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::{
-    After, AnyHandler, Before, Handler, HandlerResult, Interceptor, Outbox, OutboxBuilder,
-    OutboxOptions, StartError, blocking,
+    After, AnyHandler, Before, Handler, HandlerOptions, HandlerResult, Interceptor, Outbox,
+    OutboxBuilder, OutboxOptions, RetryOptions, StartError, blocking,
 };
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::{eventually, within};
@@ -53,6 +57,7 @@ async fn interceptors_run_in_order_before_and_in_reverse_after() {
         .intercept(Noting("a", log.clone()))
         .intercept(Noting("b", log.clone()))
         .start()
+        .await
         .unwrap();
     ends(&outbox, &event(), Status::Done).await;
     assert_eq!(*log.lock().unwrap(), ["a before", "b before", "b after: well", "a after: well"]);
@@ -66,6 +71,7 @@ async fn an_error_before_ends_the_attempt_and_the_handler_never_runs() {
         .intercept(Noting("a", log.clone()))
         .intercept(Before(|_: &Delivery| Err(Failure::dead("not today"))))
         .start()
+        .await
         .unwrap();
     ends(&outbox, &event(), Status::Dead).await;
     assert!(inbox.received().is_empty());
@@ -84,6 +90,7 @@ async fn an_interceptor_can_be_a_closure_for_after_alone_and_its_panic_is_swallo
         }))
         .intercept(After(|_: &Delivery, _: Option<&Failure>| std::panic::panic_any("told to")))
         .start()
+        .await
         .unwrap();
     ends(&outbox, &event(), Status::Done).await;
     assert_eq!((calls.load(Ordering::SeqCst), inbox.received().len()), (1, 1));
@@ -91,24 +98,28 @@ async fn an_interceptor_can_be_a_closure_for_after_alone_and_its_panic_is_swallo
 
 /// Holds D6.
 #[tokio::test(start_paused = true)]
-async fn an_event_nobody_listens_to_is_dead_at_once_retried_or_put_off() {
-    let start = |unroutable| {
-        let options = OutboxOptions { unroutable, max_attempts: 2, ..options() };
-        Outbox::builder(MemoryStore::new()).options(options).start().unwrap()
+async fn an_event_without_a_handler_is_dead_at_once_retried_or_put_off() {
+    let start = async |unroutable| {
+        let options = OutboxOptions {
+            handler: HandlerOptions { unroutable, ..HandlerOptions::default() },
+            retry: RetryOptions { max_attempts: 2, ..RetryOptions::default() },
+            ..options()
+        };
+        Outbox::builder(MemoryStore::new()).options(options).start().await.unwrap()
     };
-    let dead = start(Unroutable::Dead);
+    let dead = start(Unroutable::Dead).await;
     let unheard = event();
     ends(&dead, &unheard, Status::Dead).await;
     let ended = row(dead.store(), unheard.id());
     assert_eq!(ended.attempts, 1);
-    assert_eq!(ended.last_error.as_deref(), Some("no listener for (__GLOBAL__, order.placed)"));
+    assert_eq!(ended.last_error.as_deref(), Some("no handler for (__GLOBAL__, order.placed)"));
 
-    let retried = start(Unroutable::Retry);
+    let retried = start(Unroutable::Retry).await;
     let id = commit(&retried, &unheard).await;
     eventually("a retry", async || row(retried.store(), id).status == Status::Retry).await;
 
     let begun = Instant::now();
-    let put_off = start(Unroutable::Defer { delay: 10 * SECOND, at_most: 60 * SECOND });
+    let put_off = start(Unroutable::Defer { delay: 10 * SECOND, at_most: 60 * SECOND }).await;
     ends(&put_off, &unheard, Status::Dead).await;
     let took = begun.elapsed();
     assert!((60 * SECOND..75 * SECOND).contains(&took), "{took:?}");
@@ -131,7 +142,8 @@ async fn no_more_handlers_run_at_once_than_there_are_workers() {
         }
     };
     let options = OutboxOptions { workers: 3, ..options() };
-    let outbox = Outbox::builder(MemoryStore::new()).options(options).on(EVENT, handler).start();
+    let outbox =
+        Outbox::builder(MemoryStore::new()).options(options).on(EVENT, handler).start().await;
     let outbox = outbox.unwrap();
     let mut tx = outbox.begin(outbox.store()).await.unwrap();
     for _ in 0..20 {
@@ -148,8 +160,13 @@ async fn a_handler_that_hangs_is_timed_out_and_frees_its_slot() {
     let handler = |delivery: Delivery| async move {
         if delivery.attempt == 1 { std::future::pending().await } else { Ok(()) }
     };
-    let options = OutboxOptions { workers: 1, handler_timeout: Some(2 * SECOND), ..options() };
-    let outbox = Outbox::builder(MemoryStore::new()).options(options).on(EVENT, handler).start();
+    let options = OutboxOptions {
+        workers: 1,
+        handler: HandlerOptions { timeout: Some(2 * SECOND), ..HandlerOptions::default() },
+        ..options()
+    };
+    let outbox =
+        Outbox::builder(MemoryStore::new()).options(options).on(EVENT, handler).start().await;
     let outbox = outbox.unwrap();
     let stuck = event();
     ends(&outbox, &stuck, Status::Done).await;
@@ -167,7 +184,8 @@ async fn a_handler_that_panics_fails_one_attempt_and_nobody_else() {
         Ok(())
     };
     let options = OutboxOptions { workers: 1, ..options() };
-    let outbox = Outbox::builder(MemoryStore::new()).options(options).on(EVENT, handler).start();
+    let outbox =
+        Outbox::builder(MemoryStore::new()).options(options).on(EVENT, handler).start().await;
     let outbox = outbox.unwrap();
     let shaky = event();
     ends(&outbox, &shaky, Status::Done).await;
@@ -195,6 +213,7 @@ async fn handlers_come_as_functions_closures_types_objects_and_blocking_ones() {
         .on("blocking", blocking(|_| Ok(())))
         .on("blocking panic", blocking(|_| std::panic::panic_any("told to")))
         .start()
+        .await
         .unwrap();
     for name in ["function", "closure", "type", "object", "blocking"] {
         ends(&outbox, &Event::json(name, &1).unwrap(), Status::Done).await;
@@ -205,15 +224,16 @@ async fn handlers_come_as_functions_closures_types_objects_and_blocking_ones() {
 
 /// Holds D5.
 #[tokio::test]
-async fn a_second_listener_for_a_pair_keeps_the_outbox_from_starting() {
-    let started = builder(&Inbox::new()).on(EVENT, Inbox::new()).start();
-    assert!(matches!(started, Err(StartError::Listener(_))));
+async fn a_second_handler_for_a_pair_keeps_the_outbox_from_starting() {
+    let started = builder(&Inbox::new()).on(EVENT, Inbox::new()).start().await;
+    assert!(matches!(started, Err(StartError::DuplicateHandler(_))));
 }
 
 #[test]
 fn delivering_needs_a_runtime_and_says_so() {
-    let started = builder(&Inbox::new()).start();
-    assert!(matches!(started, Err(StartError::NoRuntime(_))));
+    let mut started = pin!(builder(&Inbox::new()).start());
+    let started = started.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(matches!(started, Poll::Ready(Err(StartError::NoRuntime(_)))));
 }
 
 #[tokio::test(start_paused = true)]
@@ -226,8 +246,12 @@ async fn an_outage_burns_no_attempts_and_waits_as_told() {
             if call < 20 { Err(Failure::unavailable(30 * SECOND, "target down")) } else { Ok(()) }
         }
     };
-    let options = OutboxOptions { max_attempts: 2, ..options() };
-    let outbox = Outbox::builder(MemoryStore::new()).options(options).on(EVENT, handler).start();
+    let options = OutboxOptions {
+        retry: RetryOptions { max_attempts: 2, ..RetryOptions::default() },
+        ..options()
+    };
+    let outbox =
+        Outbox::builder(MemoryStore::new()).options(options).on(EVENT, handler).start().await;
     let outbox = outbox.unwrap();
     let (begun, patient) = (Instant::now(), event());
     let id = commit(&outbox, &patient).await;
@@ -270,9 +294,16 @@ async fn an_event_that_kills_its_process_ends_dead_alone() {
                 Ok(())
             }
         };
-        let options = OutboxOptions { max_attempts: 4, ..options() };
-        let node =
-            Outbox::builder(store.clone()).options(options).on(EVENT, handler).start().unwrap();
+        let options = OutboxOptions {
+            retry: RetryOptions { max_attempts: 4, ..RetryOptions::default() },
+            ..options()
+        };
+        let node = Outbox::builder(store.clone())
+            .options(options)
+            .on(EVENT, handler)
+            .start()
+            .await
+            .unwrap();
         let over = async || row(&store, killer).status == Status::Dead;
         tokio::select! {
             biased;

@@ -1,3 +1,5 @@
+//! A store in memory that fails, hangs or is slow when told, and what the engine makes of that.
+
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -25,6 +27,8 @@ pub(crate) struct Flaky {
 #[derive(Default)]
 struct Troubles {
     claims: AtomicUsize,
+    asked: AtomicUsize,
+    claimed: AtomicUsize,
     settlements: AtomicUsize,
     batches: AtomicUsize,
     purges: AtomicIsize,
@@ -39,6 +43,8 @@ struct Troubles {
     /// Milliseconds that a claim from the beginning takes.
     walk: AtomicUsize,
     walks: AtomicUsize,
+    /// Milliseconds that every claim takes.
+    round_trip: AtomicUsize,
     /// Rows a claim takes at most, if not zero.
     cut: AtomicUsize,
     epoch: AtomicU64,
@@ -82,7 +88,7 @@ impl Flaky {
         self.troubles.line.store(bytes, Ordering::SeqCst);
     }
 
-    /// Claims and locks take no more than so many rows, because of one behind them that refuses.
+    /// Claims and locks take no more than so many rows, because of one after them that refuses.
     pub(crate) fn set_cut(&self, rows: usize) {
         self.troubles.cut.store(rows, Ordering::SeqCst);
     }
@@ -100,9 +106,20 @@ impl Flaky {
         self.troubles.walk.store(time.as_millis() as usize, Ordering::SeqCst);
     }
 
+    /// Every claim takes so long, as a real one: time goes on however often it is asked.
+    pub(crate) fn set_round_trip(&self, time: Duration) {
+        self.troubles.round_trip.store(time.as_millis() as usize, Ordering::SeqCst);
+    }
+
     /// Claims from the beginning so far.
     pub(crate) fn walks(&self) -> usize {
         self.troubles.walks.load(Ordering::SeqCst)
+    }
+
+    /// Claims so far, and the rows that they took.
+    pub(crate) fn claims(&self) -> (usize, usize) {
+        let Troubles { asked, claimed, .. } = &*self.troubles;
+        (asked.load(Ordering::SeqCst), claimed.load(Ordering::SeqCst))
     }
 
     /// Somebody wrote, and rings from now on.
@@ -232,6 +249,10 @@ impl Capture<MemoryTx> for Flaky {
 impl ClaimStore for Flaky {
     async fn claim(&self, claim: &Claim<'_>) -> Result<Claims, StoreError> {
         self.step("claim");
+        let round_trip = self.troubles.round_trip.load(Ordering::SeqCst);
+        if round_trip > 0 {
+            tokio::time::sleep(Duration::from_millis(round_trip as u64)).await;
+        }
         self.check_up()?;
         strike(&self.troubles.claims)?;
         // The index of suspects is another one, and small.
@@ -242,6 +263,8 @@ impl ClaimStore for Flaky {
         let mut claimed = self.table.claim(&Claim { limit, ..*claim }).await?;
         claimed.cut = cut;
         claimed.rows.retain(|row| !self.troubles.gone.lock().unwrap().contains(&row.id));
+        self.troubles.asked.fetch_add(1, Ordering::SeqCst);
+        self.troubles.claimed.fetch_add(claimed.rows.len(), Ordering::SeqCst);
         self.transfer(&claimed.rows).await;
         Ok(claimed)
     }

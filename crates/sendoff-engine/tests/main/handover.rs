@@ -1,7 +1,9 @@
+//! The lanes: what takes which, full lanes, and polling.
+
 use sendoff_core::{Lane, Status};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::{Claim, ClaimStore};
-use sendoff_engine::{LaneDepths, Outbox, OutboxOptions};
+use sendoff_engine::{HandlerOptions, LaneDepths, Outbox, OutboxOptions, RetryOptions};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::{eventually, within};
 use tokio::time::Instant;
@@ -23,7 +25,8 @@ async fn fill(store: &MemoryStore, count: usize) {
 async fn one_poll_claims_what_is_visible() {
     let (store, inbox) = (MemoryStore::new(), Inbox::new());
     let options = OutboxOptions { poller_enabled: false, ..options() };
-    let outbox = Outbox::builder(store.clone()).options(options).on(EVENT, inbox.clone()).start();
+    let outbox =
+        Outbox::builder(store.clone()).options(options).on(EVENT, inbox.clone()).start().await;
     let outbox = outbox.unwrap();
     fill(&store, 3).await;
     tokio::time::sleep(60 * SECOND).await;
@@ -44,7 +47,8 @@ async fn one_poll_takes_suspects_too() {
         tokio::time::sleep(2 * SECOND).await;
     }
     let options = OutboxOptions { poller_enabled: false, ..options() };
-    let outbox = Outbox::builder(store.clone()).options(options).on(EVENT, inbox.clone()).start();
+    let outbox =
+        Outbox::builder(store.clone()).options(options).on(EVENT, inbox.clone()).start().await;
     let outbox = outbox.unwrap();
     assert!(outbox.poll().await.unwrap());
     assert_eq!(inbox.received().len(), 3, "each had run before the next was claimed");
@@ -58,7 +62,8 @@ async fn a_backlog_is_drained_without_waiting_for_the_interval() {
     let (store, inbox) = (MemoryStore::new(), Inbox::new());
     fill(&store, 5_000).await;
     let options = OutboxOptions { poll_interval: 3_600 * SECOND, ..options() };
-    let outbox = Outbox::builder(store.clone()).options(options).on(EVENT, inbox.clone()).start();
+    let outbox =
+        Outbox::builder(store.clone()).options(options).on(EVENT, inbox.clone()).start().await;
     let outbox = outbox.unwrap();
     let begun = Instant::now();
     inbox.has(5_000).await;
@@ -73,8 +78,10 @@ async fn no_more_is_claimed_than_the_cold_lane_holds() {
     let (store, inbox) = (MemoryStore::new(), Inbox::stepping());
     fill(&store, 100).await;
     let options = OutboxOptions { workers: 1, cold_capacity: 10, poll_batch: 4, ..options() };
-    let options = OutboxOptions { handler_timeout: None, ..options };
-    let outbox = Outbox::builder(store.clone()).options(options).on(EVENT, inbox.clone()).start();
+    let options =
+        OutboxOptions { handler: HandlerOptions { timeout: None, ..options.handler }, ..options };
+    let outbox =
+        Outbox::builder(store.clone()).options(options).on(EVENT, inbox.clone()).start().await;
     let outbox = outbox.unwrap();
     let held = || store.rows().iter().filter(|row| row.locked_by.is_some()).count();
     eventually("the lane to fill", async || outbox.lane_depths().cold >= 7).await;
@@ -94,7 +101,7 @@ async fn a_row_that_cannot_be_decoded_is_dead_and_the_rest_goes_on() {
     fill(&store, 3).await;
     let spoilt = store.rows()[1].event.id();
     assert!(store.spoil(spoilt));
-    let outbox = Outbox::builder(store.clone()).on(EVENT, inbox.clone()).start().unwrap();
+    let outbox = Outbox::builder(store.clone()).on(EVENT, inbox.clone()).start().await.unwrap();
     inbox.has(2).await;
     eventually("the spoilt row to be dead", async || row(&store, spoilt).status == Status::Dead)
         .await;
@@ -108,7 +115,8 @@ async fn a_failing_database_is_polled_again_with_growing_pauses() {
     let (store, inbox) = (Flaky::default(), Inbox::new());
     store.fail_claims(5);
     fill(&store.table, 1).await;
-    let outbox = Outbox::builder(store.clone()).options(options()).on(EVENT, inbox.clone()).start();
+    let outbox =
+        Outbox::builder(store.clone()).options(options()).on(EVENT, inbox.clone()).start().await;
     let outbox = outbox.unwrap();
     let begun = Instant::now();
     inbox.has(1).await;
@@ -121,8 +129,13 @@ async fn a_failing_database_is_polled_again_with_growing_pauses() {
 #[tokio::test(start_paused = true)]
 async fn a_retry_is_taken_when_it_is_due_and_not_when_the_interval_is_over() {
     let (store, inbox) = (MemoryStore::new(), Inbox::new().failing());
-    let options = OutboxOptions { poll_interval: 60 * SECOND, max_attempts: 2, ..options() };
-    let outbox = Outbox::builder(store.clone()).options(options).on(EVENT, inbox.clone()).start();
+    let options = OutboxOptions {
+        poll_interval: 60 * SECOND,
+        retry: RetryOptions { max_attempts: 2, ..RetryOptions::default() },
+        ..options()
+    };
+    let outbox =
+        Outbox::builder(store.clone()).options(options).on(EVENT, inbox.clone()).start().await;
     let outbox = outbox.unwrap();
     let begun = Instant::now();
     let id = commit(&outbox, &event()).await;
@@ -137,12 +150,16 @@ async fn a_retry_is_taken_when_it_is_due_and_not_when_the_interval_is_over() {
 #[tokio::test(start_paused = true)]
 async fn a_long_run_is_not_taken_over_by_another_node() {
     let (store, inbox, other) = (MemoryStore::new(), Inbox::stepping(), Inbox::new());
-    let unlimited = OutboxOptions { handler_timeout: None, ..options() };
-    let slow = Outbox::builder(store.clone()).options(unlimited).on(EVENT, inbox.clone()).start();
+    let unlimited = OutboxOptions {
+        handler: HandlerOptions { timeout: None, ..HandlerOptions::default() },
+        ..options()
+    };
+    let slow =
+        Outbox::builder(store.clone()).options(unlimited).on(EVENT, inbox.clone()).start().await;
     let slow = slow.unwrap();
     let id = commit(&slow, &event()).await;
     let waiting =
-        Outbox::builder(store.clone()).options(options()).on(EVENT, other.clone()).start();
+        Outbox::builder(store.clone()).options(options()).on(EVENT, other.clone()).start().await;
     let waiting = waiting.unwrap();
     tokio::time::sleep(3_600 * SECOND).await;
     inbox.allow(1);
@@ -159,10 +176,12 @@ async fn with_a_ttl_a_run_that_hangs_is_taken_over() {
     let (store, inbox, other) = (MemoryStore::new(), Inbox::stepping(), Inbox::new());
     let ttl = Some(60 * SECOND);
     let impatient = OutboxOptions { in_flight_ttl: ttl, poller_enabled: false, ..options() };
-    let slow = Outbox::builder(store.clone()).options(impatient).on(EVENT, inbox.clone()).start();
+    let slow =
+        Outbox::builder(store.clone()).options(impatient).on(EVENT, inbox.clone()).start().await;
     let slow = slow.unwrap();
     let id = commit(&slow, &event()).await;
-    let next = Outbox::builder(store.clone()).options(options()).on(EVENT, other.clone()).start();
+    let next =
+        Outbox::builder(store.clone()).options(options()).on(EVENT, other.clone()).start().await;
     let next = next.unwrap();
     let begun = Instant::now();
     within(600 * SECOND, "a takeover", async || !other.received().is_empty()).await;

@@ -1,19 +1,22 @@
 //! Handlers that hang cost their workers, and nobody else anything.
 
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use sendoff_core::{Delivery, Event, Status};
+use sendoff_core::{Delivery, Status};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::relay::{ClaimMode, Relay, RelayOptions};
-use sendoff_engine::{HandlerResult, Outbox, OutboxOptions, blocking};
+use sendoff_engine::{
+    Handler, HandlerOptions, HandlerResult, Outbox, OutboxOptions, RetryOptions, at_most, blocking,
+};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::{eventually, within};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use super::{EVENT, SECOND, commit, event, options, row};
+use super::{EVENT, SECOND, commit, event, fill, options, row};
 
 const HANGS: &str = "hangs";
 
@@ -21,36 +24,36 @@ async fn hang(_: Delivery) -> HandlerResult {
     std::future::pending().await
 }
 
-async fn fill(store: &MemoryStore, event_type: &'static str, count: usize) {
-    let outbox = Outbox::writer_only(store.clone());
-    let mut tx = outbox.begin(store).await.unwrap();
-    for _ in 0..count {
-        tx.emit(Event::json(event_type, &1).unwrap()).unwrap();
-    }
-    tx.commit().await.unwrap();
-}
-
 fn held(store: &MemoryStore) -> usize {
     store.rows().iter().filter(|row| row.locked_by.is_some()).count()
 }
 
+/// May have every worker, which a handler among others has only where somebody says so.
+fn all_workers(handler: impl Handler) -> impl Handler {
+    at_most(NonZeroUsize::new(4).unwrap(), handler)
+}
+
 /// Without any limit on handlers, which is the worst that a user can ask for.
 fn unlimited() -> OutboxOptions {
-    OutboxOptions { handler_timeout: None, ..options() }
+    OutboxOptions {
+        handler: HandlerOptions { timeout: None, ..HandlerOptions::default() },
+        ..options()
+    }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_behind_hung_handlers_is_delivered_by_a_healthy_node() {
+async fn what_waits_while_handlers_hang_is_delivered_by_a_healthy_node() {
     for in_flight_ttl in [None, Some(20 * SECOND)] {
         let (store, inbox) = (MemoryStore::new(), Inbox::new());
         fill(&store, HANGS, 4).await;
-        fill(&store, EVENT, 700).await;
         let sick = OutboxOptions { in_flight_ttl, ..unlimited() };
-        let sick = Outbox::builder(store.clone()).options(sick).on(HANGS, hang).on(EVENT, hang);
-        let sick = sick.start().unwrap();
+        let sick = Outbox::builder(store.clone()).options(sick);
+        let sick = sick.on(HANGS, all_workers(hang)).on(EVENT, hang).start().await.unwrap();
+        eventually("every worker in it", async || held(&store) == 4).await;
+        fill(&store, EVENT, 700).await;
         eventually("full lanes", async || held(&store) > 500).await;
         let healthy = Outbox::builder(store.clone()).options(options()).on(EVENT, inbox.clone());
-        let healthy = healthy.on(HANGS, inbox.clone()).start().unwrap();
+        let healthy = healthy.on(HANGS, inbox.clone()).start().await.unwrap();
         within(60 * SECOND, "the others", async || inbox.received().len() >= 700).await;
         let events = store.rows().into_iter().filter(|row| row.event.event_type() == EVENT);
         assert!(events.clone().all(|row| (row.status, row.attempts) == (Status::Done, 0)));
@@ -69,11 +72,12 @@ async fn a_node_with_one_worker_left_keeps_no_more_than_it_can_begin() {
         sleep(SECOND).await;
         Ok(())
     };
-    let sick = Outbox::builder(store.clone()).options(unlimited()).on(HANGS, hang).on(EVENT, slow);
-    let sick = sick.start().unwrap();
+    let sick = Outbox::builder(store.clone()).options(unlimited());
+    let sick = sick.on(HANGS, all_workers(hang)).on(EVENT, slow);
+    let sick = sick.start().await.unwrap();
     eventually("full lanes", async || held(&store) > 500).await;
     let healthy = Outbox::builder(store.clone()).options(options()).on(EVENT, inbox.clone());
-    let healthy = healthy.start().unwrap();
+    let healthy = healthy.start().await.unwrap();
     let done = async || {
         let rows = store.rows();
         rows.iter().filter(|row| row.status == Status::Done).count() == 700
@@ -95,8 +99,8 @@ async fn a_node_whose_workers_are_all_stuck_takes_nothing_until_one_is_free() {
             Ok(())
         }
     };
-    let outbox = Outbox::builder(store.clone()).options(unlimited()).on(HANGS, wait);
-    let outbox = outbox.on(EVENT, inbox.clone()).start().unwrap();
+    let outbox = Outbox::builder(store.clone()).options(unlimited()).on(HANGS, all_workers(wait));
+    let outbox = outbox.on(EVENT, inbox.clone()).start().await.unwrap();
     fill(&store, HANGS, 4).await;
     sleep(60 * SECOND).await;
     fill(&store, EVENT, 100).await;
@@ -122,13 +126,13 @@ async fn a_stuck_event_takes_no_second_worker_but_another_node_may_have_it() {
     };
     let limits = OutboxOptions { in_flight_ttl: Some(5 * SECOND), workers: 2, ..unlimited() };
     let sick = Outbox::builder(store.clone()).options(limits).on(HANGS, counting);
-    let sick = sick.on(EVENT, inbox.clone()).start().unwrap();
+    let sick = sick.on(EVENT, inbox.clone()).start().await.unwrap();
     sleep(600 * SECOND).await;
     assert_eq!(runs.load(Ordering::SeqCst), 1);
     fill(&store, EVENT, 10).await;
     within(10 * SECOND, "the others", async || inbox.received().len() == 10).await;
     let healthy = Outbox::builder(store.clone()).options(options()).on(HANGS, inbox.clone());
-    let healthy = healthy.on(EVENT, inbox.clone()).start().unwrap();
+    let healthy = healthy.on(EVENT, inbox.clone()).start().await.unwrap();
     within(120 * SECOND, "a takeover", async || inbox.received().len() == 11).await;
     sick.close().await;
     healthy.close().await;
@@ -139,7 +143,7 @@ async fn a_stuck_event_takes_no_second_worker_but_another_node_may_have_it() {
 async fn by_default_a_hung_handler_is_a_failed_attempt_after_five_minutes() {
     let store = MemoryStore::new();
     fill(&store, HANGS, 1).await;
-    let outbox = Outbox::builder(store.clone()).on(HANGS, hang).start().unwrap();
+    let outbox = Outbox::builder(store.clone()).on(HANGS, hang).start().await.unwrap();
     sleep(299 * SECOND).await;
     assert_eq!(store.rows()[0].attempts, 0);
     sleep(2 * SECOND).await;
@@ -165,13 +169,16 @@ async fn a_blocking_handler_that_was_left_behind_is_not_begun_a_second_time() {
     });
     let limits = OutboxOptions {
         workers: 1,
-        handler_timeout: Some(Duration::from_millis(20)),
-        retry_base: Duration::from_millis(1),
+        handler: HandlerOptions {
+            timeout: Some(Duration::from_millis(20)),
+            ..HandlerOptions::default()
+        },
+        retry: RetryOptions { base: Duration::from_millis(1), ..RetryOptions::default() },
         poll_interval: Duration::from_millis(20),
         ..OutboxOptions::default()
     };
     let outbox = Outbox::builder(store.clone()).options(limits).on(HANGS, stuck);
-    let outbox = outbox.on(EVENT, inbox.clone()).start().unwrap();
+    let outbox = outbox.on(EVENT, inbox.clone()).start().await.unwrap();
     fill(&store, HANGS, 1).await;
     let put_off = async || {
         let row = store.rows().into_iter().find(|row| row.event.event_type() == HANGS).unwrap();
@@ -187,13 +194,18 @@ async fn a_blocking_handler_that_was_left_behind_is_not_begun_a_second_time() {
 
 /// Leased rows are released while the handler before them hangs, locked ones when it is timed out.
 #[tokio::test(start_paused = true)]
-async fn a_relay_releases_what_waits_behind_a_hung_handler() {
+async fn a_relay_releases_what_waits_while_a_handler_hangs() {
     let limits = [(ClaimMode::Held, None), (ClaimMode::Locked, Some(40 * SECOND))];
     for (mode, handler_timeout) in limits {
         let (store, inbox) = (MemoryStore::new(), Inbox::new());
         fill(&store, HANGS, 1).await;
         fill(&store, EVENT, 20).await;
-        let options = RelayOptions { mode, workers: 1, handler_timeout, ..RelayOptions::default() };
+        let options = RelayOptions {
+            mode,
+            workers: 1,
+            handler: HandlerOptions { timeout: handler_timeout, ..HandlerOptions::default() },
+            ..RelayOptions::default()
+        };
         let sick = Relay::builder(store.clone()).options(options.clone()).build(hang).unwrap();
         let stop = Arc::new(Notify::new());
         let told = stop.clone();

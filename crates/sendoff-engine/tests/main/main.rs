@@ -5,19 +5,25 @@ mod capture;
 mod carried;
 mod claims;
 mod close;
+mod crowded;
 mod dispatch;
 mod flaky;
 mod handover;
 mod hung;
 mod journal;
+mod metrics;
 mod operate;
+#[cfg(feature = "serde")]
+mod options;
 mod publish;
 mod reclaimed;
 mod relay;
 mod settle;
+mod share;
 mod shield;
 mod silent;
 mod stuck;
+mod typed;
 mod upkeep;
 
 use std::time::Duration;
@@ -44,6 +50,15 @@ async fn commit(outbox: &Outbox<MemoryStore>, event: &Event) -> EventId {
     let id = tx.emit(event).unwrap();
     tx.commit().await.unwrap();
     id
+}
+
+async fn fill(store: &MemoryStore, event_type: &'static str, count: usize) {
+    let outbox = Outbox::writer_only(store.clone());
+    let mut tx = outbox.begin(store).await.unwrap();
+    for _ in 0..count {
+        tx.emit(Event::json(event_type, &1).unwrap()).unwrap();
+    }
+    tx.commit().await.unwrap();
 }
 
 fn row(store: &MemoryStore, id: EventId) -> Row {

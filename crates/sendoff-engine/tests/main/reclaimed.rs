@@ -43,7 +43,7 @@ impl Story {
         let counters = Arc::new(Counters::default());
         let id = write(&store).await;
         let outbox = Outbox::builder(store.clone()).options(options).metrics(counters.clone());
-        let outbox = outbox.on(EVENT, inbox.clone()).start().unwrap();
+        let outbox = outbox.on(EVENT, inbox.clone()).start().await.unwrap();
         let story = Self { store, inbox, outbox, counters, id };
         within(2 * SECOND, "the claim", async || story.row().locked_by.is_some()).await;
         story

@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sendoff_core::{Delivery, Event, Failure, Status};
-use sendoff_engine::Outbox;
 use sendoff_engine::capture::WriteError;
 use sendoff_engine::memory::MemoryStore;
-use sendoff_engine::relay::{BatchReport, ClaimMode, Consumer, Relay, RelayCounters, RelayOptions};
+use sendoff_engine::relay::{BatchReport, ClaimMode, Consumer, Relay, RelayOptions};
+use sendoff_engine::sink::StatisticsSink;
 use sendoff_engine::store::{Outcome, Row, StoreError};
+use sendoff_engine::{Before, Counters, HandlerOptions, Outbox, RetryOptions};
+use sendoff_testkit::journal::Latch;
 use sendoff_testkit::wait::{eventually, within};
 
 use tokio::time::Instant;
@@ -25,11 +27,7 @@ async fn write(store: &MemoryStore, count: usize) {
     tx.commit().unwrap();
 }
 
-fn relay(
-    store: &Flaky,
-    mode: ClaimMode,
-    counters: &Arc<RelayCounters>,
-) -> (Relay, Arc<AtomicUsize>) {
+fn relay(store: &Flaky, mode: ClaimMode, counters: &Arc<Counters>) -> (Relay, Arc<AtomicUsize>) {
     let options = RelayOptions { mode, workers: 3, ..RelayOptions::default() };
     let runs = Arc::new(AtomicUsize::new(0));
     let count = runs.clone();
@@ -41,11 +39,47 @@ fn relay(
     (relay.unwrap(), runs)
 }
 
+/// Interceptors are around a relay's deliveries too, and a sink gets what a handler would.
+#[tokio::test(start_paused = true)]
+async fn interceptors_are_around_what_a_sink_gets() {
+    for mode in [ClaimMode::Held, ClaimMode::Locked] {
+        let (store, calls) = (MemoryStore::new(), Arc::new(AtomicUsize::new(0)));
+        write(&store, 3).await;
+        let (before, taken) = (calls.clone(), StatisticsSink::default());
+        let options = RelayOptions { mode, ..RelayOptions::default() };
+        let relay = Relay::builder(store.clone()).options(options);
+        let relay = relay
+            .intercept(Before(move |_: &Delivery| match before.fetch_add(1, Ordering::Relaxed) {
+                0 => Err(Failure::dead("not this one")),
+                _ => Ok(()),
+            }))
+            .build_to(taken.clone())
+            .unwrap();
+        let report = relay.process_once().await.unwrap().unwrap();
+        assert_eq!((report.done, report.dead, taken.seen().events), (2, 1, 2));
+        assert_eq!(calls.load(Ordering::Relaxed), 3);
+    }
+}
+
+/// Nothing is claimed for a sink that says it is not healthy, and no attempt counts.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_taken_for_a_sink_that_is_not_healthy() {
+    let store = MemoryStore::new();
+    write(&store, 3).await;
+    let latch = Latch::new("p");
+    latch.set_healthy(false);
+    let relay = Relay::builder(store.clone()).build_to(latch.clone()).unwrap();
+    assert_eq!(relay.process_once().await.unwrap(), None);
+    assert!(store.rows().iter().all(|row| row.attempts == 0 && row.locked_by.is_none()));
+    latch.set_healthy(true);
+    assert_eq!(relay.process_once().await.unwrap().unwrap().done, 3);
+}
+
 /// Holds L1: one fetch error, or a hundred, ends no worker, and they are not asked for in a rush.
 #[tokio::test(start_paused = true)]
 async fn fetch_errors_back_off_and_every_worker_goes_on_afterwards() {
     for mode in [ClaimMode::Held, ClaimMode::Locked] {
-        let (store, counters) = (Flaky::default(), Arc::new(RelayCounters::default()));
+        let (store, counters) = (Flaky::default(), Arc::new(Counters::default()));
         store.set_down(true);
         write(&store.table, 200).await;
         let (relay, runs) = relay(&store, mode, &counters);
@@ -65,7 +99,7 @@ async fn fetch_errors_back_off_and_every_worker_goes_on_afterwards() {
 /// Holds L4 and D12: handlers did their work; a settlement that fails is tried again.
 #[tokio::test(start_paused = true)]
 async fn a_settlement_that_fails_is_not_a_failed_delivery() {
-    let (store, counters) = (Flaky::default(), Arc::new(RelayCounters::default()));
+    let (store, counters) = (Flaky::default(), Arc::new(Counters::default()));
     write(&store.table, 10).await;
     store.fail_settlements(3);
     let (relay, runs) = relay(&store, ClaimMode::Held, &counters);
@@ -119,7 +153,11 @@ fn statuses(store: &Flaky, status: Status) -> usize {
 /// A handler that fails for every seventh event, in words that LATIN1 does not have.
 fn failing(store: &Flaky, mode: ClaimMode) -> Relay {
     let runs = AtomicUsize::new(0);
-    let options = RelayOptions { mode, retry_base: Duration::from_secs(60), ..Default::default() };
+    let options = RelayOptions {
+        mode,
+        retry: RetryOptions { base: Duration::from_secs(60), ..RetryOptions::default() },
+        ..Default::default()
+    };
     let relay = Relay::builder(store.clone()).options(options).build(move |_: Delivery| {
         let run = runs.fetch_add(1, Ordering::Relaxed);
         async move {
@@ -155,8 +193,11 @@ async fn a_success_that_cannot_be_recorded_is_counted_and_ends() {
         let runs = Arc::new(AtomicUsize::new(0));
         let counted = runs.clone();
         let second = Duration::from_secs(1);
-        let options =
-            RelayOptions { mode, retry_max: second, max_attempts: 3, ..RelayOptions::default() };
+        let options = RelayOptions {
+            mode,
+            retry: RetryOptions { max: second, max_attempts: 3, ..RetryOptions::default() },
+            ..RelayOptions::default()
+        };
         let relay = Relay::builder(store.clone()).options(options).build(move |_: Delivery| {
             counted.fetch_add(1, Ordering::Relaxed);
             async { Ok(()) }
@@ -170,7 +211,7 @@ async fn a_success_that_cannot_be_recorded_is_counted_and_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn a_locked_row_holds_no_other_back_and_no_worker_either() {
-    let (store, counters) = (Flaky::default(), Arc::new(RelayCounters::default()));
+    let (store, counters) = (Flaky::default(), Arc::new(Counters::default()));
     write(&store.table, 10).await;
     let locked = store.table.rows()[4].event.id();
     let lock = Arc::new(std::sync::Mutex::new(None));
@@ -206,8 +247,13 @@ async fn holds_of_rows_that_are_locked_for_a_while_are_not_lost() {
     let ids: Vec<_> = store.table.rows().iter().map(|row| row.event.id()).collect();
     let (table, runs) = (store.table.clone(), Arc::new(AtomicUsize::new(0)));
     let counted = runs.clone();
-    let options =
-        RelayOptions { start_within: Duration::from_secs(600), ..RelayOptions::default() };
+    let options = RelayOptions {
+        handler: HandlerOptions {
+            start_within: Duration::from_secs(600),
+            ..HandlerOptions::default()
+        },
+        ..RelayOptions::default()
+    };
     let relay = Relay::builder(store.clone()).options(options).build(move |delivery: Delivery| {
         counted.fetch_add(1, Ordering::Relaxed);
         let lock = (delivery.id() == ids[0]).then(|| table.lock_row(ids[2]));
@@ -230,7 +276,11 @@ async fn a_locked_batch_whose_handlers_run_long_keeps_its_transaction_awake() {
     write(&store.table, 2).await;
     store.limit_idleness(Duration::from_secs(15));
     let (mode, start_within) = (ClaimMode::Locked, Duration::from_secs(600));
-    let options = RelayOptions { mode, start_within, ..RelayOptions::default() };
+    let options = RelayOptions {
+        mode,
+        handler: HandlerOptions { start_within, ..HandlerOptions::default() },
+        ..RelayOptions::default()
+    };
     let relay = Relay::builder(store.clone()).options(options).build(async |_: Delivery| {
         tokio::time::sleep(Duration::from_secs(40)).await;
         Ok(())

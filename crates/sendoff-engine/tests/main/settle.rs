@@ -1,3 +1,5 @@
+//! Settlements that fail, are refused, are fenced or gather.
+
 use std::sync::Arc;
 
 use sendoff_core::Status;
@@ -24,7 +26,8 @@ async fn a_settlement_that_fails_is_tried_again_and_nothing_is_delivered_twice()
     let (store, inbox) = (Flaky::default(), Inbox::new());
     fill(&store.table, 5).await;
     store.fail_settlements(6);
-    let outbox = Outbox::builder(store.clone()).options(options()).on(EVENT, inbox.clone()).start();
+    let outbox =
+        Outbox::builder(store.clone()).options(options()).on(EVENT, inbox.clone()).start().await;
     let outbox = outbox.unwrap();
     let done = async || store.table.rows().iter().all(|row| row.status == Status::Done);
     eventually("all to be done", done).await;
@@ -39,7 +42,8 @@ async fn a_row_the_database_refuses_does_not_hold_back_the_others() {
     fill(&store.table, 8).await;
     let refused = store.table.rows()[3].event.id();
     store.refuse(refused);
-    let outbox = Outbox::builder(store.clone()).options(options()).on(EVENT, inbox.clone()).start();
+    let outbox =
+        Outbox::builder(store.clone()).options(options()).on(EVENT, inbox.clone()).start().await;
     let outbox = outbox.unwrap();
     let others = async || {
         let rows = store.table.rows();
@@ -56,7 +60,8 @@ async fn one_event_is_settled_at_once_and_many_together() {
     let (store, inbox) = (Flaky::default(), Inbox::stepping());
     fill(&store.table, 64).await;
     let options = OutboxOptions { workers: 64, ..options() };
-    let outbox = Outbox::builder(store.clone()).options(options).on(EVENT, inbox.clone()).start();
+    let outbox =
+        Outbox::builder(store.clone()).options(options).on(EVENT, inbox.clone()).start().await;
     let outbox = outbox.unwrap();
     let done = |count| {
         let table = store.table.clone();
@@ -83,6 +88,7 @@ async fn a_zombie_is_fenced_and_counted() {
         .on(EVENT, inbox.clone())
         .metrics(counters.clone())
         .start()
+        .await
         .unwrap();
     let id = commit(&outbox, &event()).await;
     tokio::time::sleep(12 * SECOND).await;

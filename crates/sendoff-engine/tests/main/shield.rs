@@ -4,16 +4,19 @@ use std::fmt;
 use std::panic::panic_any;
 use std::sync::Arc;
 
-use sendoff_core::{BoxError, Delivery, Event, Failure, Status};
-use sendoff_engine::journal::publish::{FnPublisher, Publishing, Stopped};
+use sendoff_core::{BoxError, Delivery, Failure, Status, Stopped};
+use sendoff_engine::journal::publish::Publishing;
 use sendoff_engine::journal::{Journal, MemoryJournal};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::relay::{ClaimMode, Relay, RelayOptions};
-use sendoff_engine::{After, Before, HandlerResult, Outbox, OutboxOptions};
+use sendoff_engine::sink::BatchSink;
+use sendoff_engine::{
+    After, Before, HandlerOptions, HandlerResult, Outbox, OutboxOptions, RetryOptions,
+};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::{eventually, within};
 
-use super::{EVENT, SECOND, options};
+use super::{EVENT, SECOND, fill, options};
 use crate::flaky::Flaky;
 
 /// Panics when it is dropped.
@@ -58,15 +61,6 @@ async fn fail_unspeakably(_: Delivery) -> HandlerResult {
     Err(unspeakable().into())
 }
 
-async fn fill(store: &MemoryStore, event_type: &'static str, count: usize) {
-    let outbox = Outbox::writer_only(store.clone());
-    let mut tx = outbox.begin(store).await.unwrap();
-    for _ in 0..count {
-        tx.emit(Event::json(event_type, &1).unwrap()).unwrap();
-    }
-    tx.commit().await.unwrap();
-}
-
 fn failed_once(store: &MemoryStore, event_type: &str, error: &str) -> bool {
     let mut rows = store.rows().into_iter().filter(|row| row.event.event_type() == event_type);
     rows.all(|row| row.status == Status::Dead && row.last_error.as_deref() == Some(error))
@@ -76,13 +70,18 @@ fn failed_once(store: &MemoryStore, event_type: &str, error: &str) -> bool {
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_panics_when_it_is_dropped_at_its_timeout_kills_no_worker() {
     let (store, inbox) = (MemoryStore::new(), Inbox::new());
-    let limits = OutboxOptions { handler_timeout: Some(SECOND), max_attempts: 1, ..options() };
+    let limits = OutboxOptions {
+        handler: HandlerOptions { timeout: Some(SECOND), ..HandlerOptions::default() },
+        retry: RetryOptions { max_attempts: 1, ..RetryOptions::default() },
+        ..options()
+    };
     let outbox = Outbox::builder(store.clone())
         .options(limits)
         .on("bomb", hang_with_a_bomb)
         .on("error", fail_unspeakably)
         .on(EVENT, inbox.clone())
         .start()
+        .await
         .unwrap();
     for event_type in ["bomb", "error", EVENT] {
         fill(&store, event_type, 10).await;
@@ -101,7 +100,10 @@ async fn a_handler_that_panics_when_it_is_dropped_at_its_timeout_kills_no_worker
 async fn interceptors_whose_errors_cannot_be_printed_kill_no_worker() {
     let inbox = Inbox::new();
     let outbox = Outbox::builder(MemoryStore::new())
-        .options(OutboxOptions { max_attempts: 1, ..options() })
+        .options(OutboxOptions {
+            retry: RetryOptions { max_attempts: 1, ..RetryOptions::default() },
+            ..options()
+        })
         .intercept(After(|_: &Delivery, _: Option<&Failure>| {
             Err(Box::new(unspeakable()) as BoxError)
         }))
@@ -111,6 +113,7 @@ async fn interceptors_whose_errors_cannot_be_printed_kill_no_worker() {
         }))
         .on(EVENT, inbox.clone())
         .start()
+        .await
         .unwrap();
     fill(outbox.store(), "refused", 10).await;
     fill(outbox.store(), EVENT, 10).await;
@@ -130,8 +133,8 @@ async fn a_relay_outlives_whatever_its_handlers_and_their_errors_do() {
         }
         let (good, limit) = (inbox.clone(), Some(SECOND));
         let limits = RelayOptions {
-            handler_timeout: limit,
-            max_attempts: 1,
+            handler: HandlerOptions { timeout: limit, ..HandlerOptions::default() },
+            retry: RetryOptions { max_attempts: 1, ..RetryOptions::default() },
             mode,
             ..RelayOptions::default()
         };
@@ -167,11 +170,11 @@ async fn a_publisher_whose_error_cannot_be_printed_is_tried_again() {
     journal.append([sendoff_core::journal::Fact::builder(("moved", "{}"))]).await.unwrap();
     let runs = Arc::new(std::sync::atomic::AtomicU32::new(0));
     let counted = runs.clone();
-    let publisher = FnPublisher::new("wild", move |_| {
+    let publisher = BatchSink::new("wild", move |_| {
         let run = counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         async move {
             match run {
-                0 => Err(Stopped::behind(0, Failure::retry(unspeakable()))),
+                0 => Err(Stopped::after(0, Failure::retry(unspeakable()))),
                 _ => Ok(()),
             }
         }
@@ -188,7 +191,8 @@ async fn a_publisher_whose_error_cannot_be_printed_is_tried_again() {
 async fn stages_that_panic_are_begun_again() {
     let (store, inbox) = (Flaky::default(), Inbox::new());
     store.panic_once(&["claim", "settle", "confirm", "settle"]);
-    let outbox = Outbox::builder(store.clone()).options(options()).on(EVENT, inbox.clone()).start();
+    let outbox =
+        Outbox::builder(store.clone()).options(options()).on(EVENT, inbox.clone()).start().await;
     let outbox = outbox.unwrap();
     fill(&store.table, EVENT, 20).await;
     let done = async || store.table.rows().iter().all(|row| row.status == Status::Done);

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
 use sendoff_core::BoxError;
-use sendoff_core::journal::{Append, Fact, Holder, Position, Query};
+use sendoff_core::journal::{Append, Fact, Holder, Position, Query, Run};
 use sendoff_engine::journal::{
-    AppendError, DecideError, Decision, ExecuteError, Found, Journal, JournalStore, Locked,
-    LockedDecision, MemoryJournal, Model, Page, Receipt, TailOptions, TailSource, fold,
+    AppendError, Basis, DecideError, Decision, ExecuteError, Found, Journal, JournalStore, Locked,
+    LockedDecision, Mark, MemoryJournal, Model, Page, Receipt, TailOptions, TailSource, fold,
 };
 use sendoff_engine::store::StoreError;
 use tokio::time::{Duration, Instant};
@@ -33,6 +33,8 @@ struct Mute {
     /// Whether decisions have locks.
     locks: bool,
     runs: Arc<AtomicU32>,
+    /// The runs of the servers that marks and pages come from.
+    servers: Option<(i64, i64)>,
 }
 
 fn one(left: &AtomicU32) -> bool {
@@ -74,29 +76,26 @@ impl JournalStore for Mute {
         Ok(receipts)
     }
 
-    async fn mark(&self, query: &Query) -> Result<Position, DecideError> {
+    async fn mark(&self, query: &Query) -> Result<Mark, DecideError> {
         self.answer().await;
-        self.journal.mark(query).await
+        let run = self.servers.map(|(mark, _)| Run::numbered(mark));
+        Ok(Mark { run, ..self.journal.mark(query).await? })
     }
 
     async fn read(&self, query: &Query, page: Page) -> Result<Found, StoreError> {
         self.answer().await;
-        self.journal.read(query, page).await
+        let run = self.servers.map(|(_, page)| Run::numbered(page));
+        Ok(Found { run, ..self.journal.read(query, page).await? })
     }
 
-    async fn lock(
-        &self,
-        query: &Query,
-        _: Option<&Query>,
-        page: Page,
-    ) -> Result<Option<Locked<'_>>, DecideError> {
+    async fn lock(&self, basis: Basis<'_>) -> Result<Option<Locked<'_>>, DecideError> {
         self.answer().await;
         if !self.locks {
             return Ok(None);
         }
-        let found = self.journal.read(query, page).await?;
+        let found = self.journal.read(basis.query, basis.page).await?;
         let transaction = Box::new(Lost(self));
-        Ok(Some(Locked { mark: Position::START, found, transaction }))
+        Ok(Some(Locked { mark: Position::START.into(), found, transaction }))
     }
 
     async fn head(&self) -> Result<Position, StoreError> {
@@ -257,4 +256,21 @@ async fn a_command_in_doubt_stays_so_whatever_its_repetition_meets() {
     let handler = || async { Ok::<_, BoxError>(Decision::nothing().fact(fact())?) };
     let done = journal.execute(handler).await.unwrap_err();
     assert!(done.is_in_doubt(), "{done:?}");
+}
+
+/// While a server takes the place of another, sessions may end up at either: a decision is of one.
+#[tokio::test]
+async fn what_two_servers_have_read_is_no_decision() {
+    for (servers, decides) in [((1, 1), true), ((1, 2), false)] {
+        let store = Mute { servers: Some(servers), ..Mute::default() };
+        let journal = Journal::new(store);
+        journal.append([fact()]).await.unwrap();
+        match journal.decide(nothing()).await {
+            Ok(decided) => assert!(decides && decided.condition.run == Some(Run::numbered(1))),
+            Err(error) => {
+                let told = matches!(error, DecideError::Store(StoreError::Unavailable(_)));
+                assert!(told && !decides, "{error:?}");
+            }
+        }
+    }
 }

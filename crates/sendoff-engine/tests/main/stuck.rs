@@ -6,7 +6,7 @@ use std::time::Duration;
 use sendoff_core::{Delivery, Event, Failure, Jitter, RetryPolicy, Status};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::{Claim, ClaimStore, Suspects};
-use sendoff_engine::{HandlerResult, Metrics, Outbox, OutboxOptions};
+use sendoff_engine::{HandlerResult, Metrics, Outbox, OutboxOptions, RetryOptions};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::within;
 use tokio::time::{sleep, timeout};
@@ -50,7 +50,7 @@ async fn a_handler_that_hangs_beside_a_suspect_does_not_stop_the_poller() {
     lose_twice(&store).await;
     fill(&store, "hangs", 1).await;
     let outbox = Outbox::builder(store.clone()).options(options()).on("hangs", hang);
-    let outbox = outbox.on(EVENT, inbox.clone()).start().unwrap();
+    let outbox = outbox.on(EVENT, inbox.clone()).start().await.unwrap();
     sleep(10 * SECOND).await;
     fill(&store, EVENT, 5).await;
     within(60 * SECOND, "the others, the suspect too", async || inbox.received().len() == 6).await;
@@ -63,7 +63,7 @@ async fn a_suspect_that_hangs_does_not_stop_the_poller() {
     fill(&store, "hangs", 1).await;
     lose_twice(&store).await;
     let outbox = Outbox::builder(store.clone()).options(options()).on("hangs", hang);
-    let outbox = outbox.on(EVENT, inbox.clone()).start().unwrap();
+    let outbox = outbox.on(EVENT, inbox.clone()).start().await.unwrap();
     sleep(10 * SECOND).await;
     fill(&store, EVENT, 5).await;
     within(60 * SECOND, "the others", async || inbox.received().len() == 5).await;
@@ -81,7 +81,7 @@ async fn polling_by_hand_and_by_itself_at_once_takes_turns_with_suspects() {
         Ok(())
     };
     let outbox = Outbox::builder(store.clone()).options(options()).on("slow", slow);
-    let outbox = outbox.on(EVENT, inbox.clone()).start().unwrap();
+    let outbox = outbox.on(EVENT, inbox.clone()).start().await.unwrap();
     sleep(SECOND).await;
     timeout(60 * SECOND, outbox.poll()).await.unwrap().unwrap();
     fill(&store, EVENT, 7).await;
@@ -101,7 +101,7 @@ async fn a_poll_that_is_dropped_holds_nothing() {
     };
     let by_hand = OutboxOptions { poller_enabled: false, ..options() };
     let outbox = Outbox::builder(store.clone()).options(by_hand).on("slow", slow);
-    let outbox = outbox.on(EVENT, inbox.clone()).start().unwrap();
+    let outbox = outbox.on(EVENT, inbox.clone()).start().await.unwrap();
     assert!(timeout(SECOND / 2, outbox.poll()).await.is_err(), "it waits to be alone");
     sleep(30 * SECOND).await;
     assert_eq!(held(&store), 0);
@@ -117,7 +117,8 @@ async fn a_poll_under_way_does_not_hold_up_the_close() {
     lose_twice(&store).await;
     fill(&store, "hangs", 1).await;
     let by_hand = OutboxOptions { poller_enabled: false, poll_interval: 60 * SECOND, ..options() };
-    let outbox = Outbox::builder(store.clone()).options(by_hand).on("hangs", hang).start().unwrap();
+    let outbox =
+        Outbox::builder(store.clone()).options(by_hand).on("hangs", hang).start().await.unwrap();
     let poll = tokio::spawn({
         let outbox = outbox.clone();
         async move { outbox.poll().await }
@@ -160,6 +161,7 @@ async fn a_policy_or_metrics_that_panic_stop_nobody() {
         .on("bad", |_: Delivery| async { Err(Failure::retry("no")) })
         .on(EVENT, inbox.clone())
         .start()
+        .await
         .unwrap();
     fill(&store, "bad", 8).await;
     sleep(10 * SECOND).await;
@@ -186,7 +188,7 @@ async fn an_outage_longer_than_a_hold_delivers_nothing_twice() {
             async move { sendoff_engine::Handler::handle(&inbox, delivery).await }
         };
         let outbox = Outbox::builder(store.clone()).options(many).on(EVENT, handler.clone());
-        let outbox = outbox.start().unwrap();
+        let outbox = outbox.start().await.unwrap();
         sleep(outage * SECOND).await;
         store.set_down(false);
         let done = async || store.table.rows().iter().all(|row| row.status == Status::Done);
@@ -202,7 +204,7 @@ async fn an_outage_longer_than_a_hold_delivers_nothing_twice() {
 async fn a_long_queue_in_front_of_a_ttl_delivers_nothing_twice() {
     let (store, inbox) = (MemoryStore::new(), Inbox::new());
     fill(&store, EVENT, 60).await;
-    let node = || {
+    let node = async || {
         let inbox = inbox.clone();
         let handler = move |delivery: Delivery| {
             let inbox = inbox.clone();
@@ -213,9 +215,9 @@ async fn a_long_queue_in_front_of_a_ttl_delivers_nothing_twice() {
         };
         let ttl = Some(60 * SECOND);
         let options = OutboxOptions { in_flight_ttl: ttl, workers: 2, ..options() };
-        Outbox::builder(store.clone()).options(options).on(EVENT, handler).start().unwrap()
+        Outbox::builder(store.clone()).options(options).on(EVENT, handler).start().await.unwrap()
     };
-    let nodes = [node(), node()];
+    let nodes = [node().await, node().await];
     let done = async || store.rows().iter().all(|row| row.status == Status::Done);
     within(3_600 * SECOND, "all to be done", done).await;
     assert_eq!(inbox.received().len(), 60);
@@ -229,8 +231,11 @@ async fn a_long_queue_in_front_of_a_ttl_delivers_nothing_twice() {
 async fn retries_lost_in_a_crash_are_recovered_at_full_speed() {
     let (store, inbox) = (MemoryStore::new(), Inbox::new().failing());
     fill(&store, EVENT, 500).await;
-    let once = OutboxOptions { retry_base: 60 * SECOND, ..options() };
-    let first = Outbox::builder(store.clone()).options(once).on(EVENT, inbox.clone()).start();
+    let once = OutboxOptions {
+        retry: RetryOptions { base: 60 * SECOND, ..RetryOptions::default() },
+        ..options()
+    };
+    let first = Outbox::builder(store.clone()).options(once).on(EVENT, inbox.clone()).start().await;
     let first = first.unwrap();
     let failed = async || store.rows().iter().all(|row| row.status == Status::Retry);
     within(60 * SECOND, "all to fail once", failed).await;
@@ -240,7 +245,8 @@ async fn retries_lost_in_a_crash_are_recovered_at_full_speed() {
     sleep(2 * SECOND).await;
 
     let inbox = Inbox::new();
-    let next = Outbox::builder(store.clone()).options(options()).on(EVENT, inbox.clone()).start();
+    let next =
+        Outbox::builder(store.clone()).options(options()).on(EVENT, inbox.clone()).start().await;
     let next = next.unwrap();
     within(2 * SECOND, "a crash to be recovered from", async || inbox.received().len() == 500)
         .await;
@@ -252,7 +258,7 @@ async fn retries_lost_in_a_crash_are_recovered_at_full_speed() {
 async fn two_closes_at_once_end_together() {
     let store = MemoryStore::new();
     let outbox =
-        Outbox::builder(store.clone()).options(options()).on("hangs", hang).start().unwrap();
+        Outbox::builder(store.clone()).options(options()).on("hangs", hang).start().await.unwrap();
     fill(&store, "hangs", 1).await;
     outbox.poll().await.unwrap();
     let (first, second) = tokio::join!(outbox.close(), outbox.close());

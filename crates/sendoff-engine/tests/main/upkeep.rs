@@ -62,6 +62,7 @@ async fn delivered(store: &Flaky, rows: usize) {
         .options(options())
         .on(EVENT, |_: Delivery| async { Ok(()) })
         .start()
+        .await
         .unwrap();
     let writer = Outbox::writer_only(store.table.clone());
     for _ in 0..rows {
@@ -108,7 +109,7 @@ async fn a_cleanup_that_is_cancelled_says_what_it_did() {
             }
         }
     });
-    let cleaned = cleanup.run_once_until(&cancel).await.unwrap();
+    let cleaned = cleanup.run_once_until(cancel.cancelled()).await.unwrap();
     assert_eq!((cleaned.purged.done, cleaned.finished), (6, false));
     assert_eq!(store.table.rows().len(), 4);
 }
@@ -122,6 +123,7 @@ async fn the_engine_never_deletes_dead_rows() {
         .options(options)
         .on(EVENT, |_: Delivery| async { Err(Failure::dead("no use")) })
         .start()
+        .await
         .unwrap();
     commit(&outbox, &event()).await;
     tokio::time::sleep(9 * DAY).await;
@@ -144,7 +146,7 @@ async fn what_a_clock_left_in_the_future_and_was_locked_is_found_within_a_minute
     clock.step_back(DAY);
     let lock = store.lock_row(id).unwrap();
     let node = Outbox::builder(store.clone()).options(options()).on(EVENT, inbox.clone());
-    let node = node.start().unwrap();
+    let node = node.start().await.unwrap();
     tokio::time::sleep(Duration::from_secs(5)).await;
     drop(lock);
     within(Duration::from_secs(60), "it", async || inbox.ids() == [id]).await;

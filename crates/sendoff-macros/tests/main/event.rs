@@ -1,3 +1,5 @@
+//! `derive(Event)`: names, fields, tags and generics.
+
 use std::time::{Duration, SystemTime};
 
 use sendoff_core::journal::{Fact, IntoFact, Item, Position, Query, Recorded, Tag};
@@ -53,7 +55,7 @@ fn placed() -> OrderPlaced {
 
 /// Holds E7.
 #[test]
-fn a_listener_can_be_registered_by_the_struct_alone() {
+fn a_handler_can_be_registered_by_the_struct_alone() {
     fn names<E: TypedEvent>() -> (&'static str, &'static str) {
         (E::AGGREGATE_TYPE, E::EVENT_TYPE)
     }

@@ -1,4 +1,4 @@
-//! What the derives write is what is stored and what listeners are found by.
+//! What the derives write is what is stored and what handlers are found by.
 
 mod event;
 mod named;

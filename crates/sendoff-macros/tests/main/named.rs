@@ -1,3 +1,5 @@
+//! `derive(EventType)` and `derive(AggregateType)`.
+
 use sendoff_core::{Event, EventType, limits};
 use sendoff_macros::{AggregateType, EventType};
 
@@ -31,14 +33,14 @@ enum Things {
 #[aggregate_type(rename = "invoice", crate = "sendoff_core")]
 struct InvoiceSent;
 
-/// What a listener is registered with: whatever names a type.
+/// What a handler is registered with: whatever names a type.
 fn registered_as(event_type: impl EventType) -> String {
     event_type.name().to_owned()
 }
 
 /// Holds E7.
 #[test]
-fn a_listener_registered_with_the_enum_is_the_one_an_event_written_with_it_looks_for() {
+fn a_handler_registered_with_the_enum_is_the_one_an_event_written_with_it_looks_for() {
     for (written, registered) in [
         (Plain::OrderPlaced, Plain::OrderPlaced),
         (Plain::OrderCancelled, Plain::OrderCancelled),

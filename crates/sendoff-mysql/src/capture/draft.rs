@@ -267,12 +267,9 @@ pub(super) fn names_our_key(store: &MysqlStore, message: &str) -> bool {
 mod tests {
     use sendoff_core::Event;
 
-    use super::*;
+    use sendoff_testkit::steps::sized as row;
 
-    fn row(bytes: usize) -> NewRow {
-        let event = Event::builder("t").bytes(vec![0; bytes]).build().unwrap();
-        NewRow { event, birth: Birth::Due }
-    }
+    use super::*;
 
     /// Holds W5.
     #[test]

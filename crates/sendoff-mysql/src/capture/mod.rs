@@ -5,10 +5,11 @@
 //!
 //! A deadlock makes the server roll back the whole transaction while the session goes on, outside of
 //! any; an application that swallows that error would write its event, and commit it, without the
-//! changes it is about. So every insert stands behind a statement that fails where no transaction is
-//! open, and a guard's behind one that fails where it is not the transaction that the guard began.
+//! changes it is about. So every insert stands after a statement that fails where no transaction is
+//! open, and a guard's after one that fails where it is not the transaction that the guard began.
 
 mod draft;
+mod inserted;
 mod mysql_async;
 #[cfg(feature = "sea-orm")]
 mod sea_orm;

@@ -6,13 +6,14 @@ use ::mysql_async::consts::StatusFlags;
 use ::mysql_async::prelude::Queryable;
 use ::mysql_async::{Conn, Error, Pool, Transaction, TxOpts};
 use sendoff_engine::capture::{
-    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, CommitMark, Nest, Release,
-    TornSavepoint, WriteError,
+    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, Nest, Release, TornSavepoint,
+    WriteError,
 };
 use sendoff_engine::store::{Born, NewRow};
 
 use super::draft::{Draft, Proof, UNDO, names_our_key, preamble, refused};
-use crate::error::{code, is_lost_race, number};
+use super::inserted::{Inserted, undoes};
+use crate::error::{code, number};
 use crate::link::last_rows;
 use crate::rows;
 use crate::store::MysqlStore;
@@ -213,29 +214,12 @@ async fn commit(
             return Err(error);
         }
     };
-    let mark = CommitMark::new(rows.iter().map(|row| row.event.id()).collect());
-    let mark = match inserted.session {
-        Some(session) => mark.with_xid(session),
-        None => mark,
-    };
-    match tx.commit().await {
-        Ok(()) => Ok(inserted.born),
-        // A few refusals are known to mean that it was rolled back.
-        Err(error) if number(&error).is_some_and(undoes) => {
-            Err(CommitError::RolledBack(error.into()))
-        }
-        Err(error) => Err(CommitError::Unknown { mark, source: error.into() }),
-    }
+    inserted.committed(rows, tx.commit().await, number)
 }
 
 async fn roll_back(begun: Begun<'_>) -> Result<(), CommitError> {
     // One that fails here still cannot commit: the server undoes it when the connection closes.
     begun.tx.rollback().await.map_err(|error| CommitError::RolledBack(error.into()))
-}
-
-/// Whether COMMIT answered with this number did not commit.
-pub(super) fn undoes(number: u16) -> bool {
-    is_lost_race(number) || number == code::GROUP_CONFLICT
 }
 
 impl<'t> Nest<'t, MysqlTransaction> for MysqlStore {
@@ -340,14 +324,7 @@ async fn end_savepoint(mut nested: Savepoint<'_, '_>, end: &str) -> Result<(), C
     answer.map_err(|error| CommitError::RolledBack(error.into()))
 }
 
-/// The server's answer to an insert.
-struct Inserted {
-    born: Vec<Born>,
-    /// The session's number; `None` where nothing was inserted.
-    session: Option<u64>,
-}
-
-/// Whatever makes the COMMIT behind it a proof.
+/// Whatever makes the COMMIT after it a proof.
 async fn insert_last(
     store: &MysqlStore,
     tx: &mut Transaction<'_>,

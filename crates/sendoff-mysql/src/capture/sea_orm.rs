@@ -96,17 +96,19 @@ async fn insert_one(
     Ok(created_at)
 }
 
-/// In the order of the statement.
+/// In the order of the statement. Texts travel as bytes: the server would take them for the session's
+/// character set, which is the application's to change.
 fn values(row: &DraftRow<'_>) -> Vec<Value> {
+    let bytes = |text: Option<&str>| Value::from(text.map(|text| text.as_bytes().to_vec()));
     let mut values: Vec<Value> = vec![row.id.as_bytes().to_vec().into()];
-    values.extend(row.names.map(Value::from));
+    values.extend(row.names.map(bytes));
     values.extend([
         row.shard.into(),
-        row.content_type.into(),
+        bytes(Some(row.content_type)),
         time_text(row.occurred_at).into(),
         micros(row.after).into(),
-        row.locked_by.into(),
-        row.headers.clone().into(),
+        bytes(row.locked_by),
+        bytes(row.headers.as_deref()),
         row.payload.to_vec().into(),
     ]);
     values

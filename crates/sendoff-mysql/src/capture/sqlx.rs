@@ -23,13 +23,12 @@ use ::sqlx::mysql::{MySql, MySqlConnection, MySqlDatabaseError, MySqlPool};
 use ::sqlx::{AssertSqlSafe, Connection, Error, Executor, Row, Transaction};
 use sendoff_core::BoxError;
 use sendoff_engine::capture::{
-    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, CommitMark, Nest, Release,
-    WriteError,
+    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, Nest, Release, WriteError,
 };
 use sendoff_engine::store::{Born, NewRow};
 
 use super::draft::{Draft, Proof, UNDO, names_our_key, preamble, refused};
-use super::mysql_async::undoes;
+use super::inserted::{Inserted, undoes};
 use super::unfinished::Unfinished;
 use crate::error::code;
 use crate::store::MysqlStore;
@@ -106,19 +105,7 @@ impl<'c> Commit<Transaction<'c, MySql>> for MysqlStore {
                 return Err(error);
             }
         };
-        let mark = CommitMark::new(rows.iter().map(|row| row.event.id()).collect());
-        let mark = match inserted.session {
-            Some(session) => mark.with_xid(session),
-            None => mark,
-        };
-        match tx.commit().await {
-            Ok(()) => Ok(inserted.born),
-            // A few refusals are known to mean that it was rolled back.
-            Err(error) if number(&error).is_some_and(undoes) => {
-                Err(CommitError::RolledBack(error.into()))
-            }
-            Err(error) => Err(CommitError::Unknown { mark, source: error.into() }),
-        }
+        inserted.committed(rows, tx.commit().await, number)
     }
 
     async fn rollback(&self, tx: Transaction<'c, MySql>) -> Result<(), CommitError> {
@@ -162,14 +149,7 @@ impl<'t> Release<'t, Transaction<'t, MySql>> for MysqlStore {
     }
 }
 
-/// The server's answer to an insert.
-struct Inserted {
-    born: Vec<Born>,
-    /// The session's number; `None` where nothing was inserted.
-    session: Option<u64>,
-}
-
-/// Whatever makes the COMMIT behind it a proof.
+/// Whatever makes the COMMIT after it a proof.
 async fn insert_last(
     store: &MysqlStore,
     tx: &mut Transaction<'_, MySql>,
@@ -259,18 +239,20 @@ async fn send_one(
     // or every number of rows would be a statement to keep.
     let mut insert = ::sqlx::query(AssertSqlSafe(draft.text_with_marks(store)))
         .persistent(draft.rows.len() == 1);
+    // Texts travel as bytes: the server would take them for the session's character set, which is the
+    // application's to change.
     for row in &draft.rows {
         insert = insert.bind(row.id.as_bytes().as_slice());
         for name in row.names {
-            insert = insert.bind(name);
+            insert = insert.bind(name.map(str::as_bytes));
         }
         insert = insert
             .bind(row.shard)
-            .bind(row.content_type)
+            .bind(row.content_type.as_bytes())
             .bind(time_text(row.occurred_at))
             .bind(micros(row.after))
-            .bind(row.locked_by)
-            .bind(row.headers.as_deref())
+            .bind(row.locked_by.map(str::as_bytes))
+            .bind(row.headers.as_deref().map(str::as_bytes))
             .bind(row.payload);
     }
     let unfinished = Unfinished::new(store, session);

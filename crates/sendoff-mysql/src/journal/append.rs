@@ -4,7 +4,7 @@ use std::future::Future;
 
 use mysql_async::{Error, Row};
 use sendoff_core::Timestamp;
-use sendoff_core::journal::{Append, Locks, Mode, Slot};
+use sendoff_core::journal::{Append, Condition, Locks, Mode, Position, Run, Slot};
 use sendoff_engine::journal::{AppendError, Conflict, Receipt};
 use sendoff_engine::store::StoreError;
 
@@ -14,6 +14,7 @@ use super::prepares::Line;
 use super::search::{first, is_common};
 use super::store::MysqlJournal;
 use crate::error::{code, is_lost_race, misconfigured};
+use crate::run::RUN;
 use crate::sql::Sql;
 use crate::values::Values;
 use crate::wire::Literal;
@@ -102,8 +103,8 @@ impl Insert<'_> {
 /// Whose the transaction is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Whose<'a> {
-    /// Its own: it begins and commits.
-    Own,
+    /// Its own: it begins and commits, in a session of this run of the server.
+    Own(Option<Run>),
     /// The caller's: a savepoint is where it begins.
     Callers,
     /// A decision's, which has these locks: it commits, and never begins again by itself.
@@ -121,7 +122,7 @@ pub(super) struct Held<'a> {
 impl Whose<'_> {
     fn undo(self, sql: &Sql) -> String {
         match self {
-            Self::Own | Self::Decisions(_) => "rollback".into(),
+            Self::Own(_) | Self::Decisions(_) => "rollback".into(),
             Self::Callers => {
                 let over = sql.journal_patience_over.text();
                 format!("{over};\nrollback to savepoint sendoff_append")
@@ -129,13 +130,13 @@ impl Whose<'_> {
         }
     }
 
-    /// Behind the last insert.
+    /// After the last insert.
     fn end(self, sql: &Sql) -> String {
         match self {
             Self::Decisions(held) if held.awake => {
                 format!("commit;\n{};\n", sql.journal_asleep.text())
             }
-            Self::Own | Self::Decisions(_) => "commit;\n".into(),
+            Self::Own(_) | Self::Decisions(_) => "commit;\n".into(),
             Self::Callers => format!("{};\n", sql.journal_patience_over.text()),
         }
     }
@@ -267,7 +268,7 @@ impl Appending<'_> {
         Err(Stop::Failed(Failure { number: None, error: too_often() }))
     }
 
-    /// Everything that must be so before the first insert: locks, and in a statement behind them the
+    /// Everything that must be so before the first insert: locks, and in a statement after them the
     /// check.
     fn opening(&self, values: &mut Values) -> String {
         let sql = self.sql;
@@ -278,7 +279,7 @@ impl Appending<'_> {
             text.push_str(";\n");
         };
         match self.whose {
-            Whose::Own => add("start transaction"),
+            Whose::Own(_) => add("start transaction"),
             Whose::Decisions(_) => {}
             Whose::Callers => {
                 add(sql.journal_savepoint.text());
@@ -295,11 +296,27 @@ impl Appending<'_> {
         }
         add(&sql.journal_lock.with(&[("anchors", &anchors(sql, &slots, values))]));
         if let Some(condition) = condition {
-            let first = first(sql, &condition.query, condition.after, values);
-            add(&sql.journal_clash.with(&[("first", &first)]));
+            add(&self.clash(condition, values));
         }
         add(&sql.journal_gate.with(&[("count", &Literal::count(slots.len()))]));
         text
+    }
+
+    /// What notes the first fact that a condition excludes; none at 0 where what it rests on may be gone.
+    fn clash(&self, condition: &Condition, values: &mut Values) -> String {
+        let (sql, gone) = (self.sql, Literal::number(0));
+        let first = |values: &mut Values| first(sql, &condition.query, condition.after, values);
+        match (self.whose, condition.run) {
+            (Whose::Own(here), Some(run)) if here != Some(run) => {
+                sql.journal_clash.with(&[("first", &gone)])
+            }
+            (Whose::Callers, Some(run)) => sql.journal_clash_in.with(&[
+                ("here", &Literal::part(RUN.into())),
+                ("run", &Literal::number(run.number())),
+                ("first", &first(values)),
+            ]),
+            _ => sql.journal_clash.with(&[("first", &first(values))]),
+        }
     }
 
     /// What notes where an insert begins.
@@ -315,7 +332,7 @@ impl Appending<'_> {
     /// Whether there will be others like this one but for their values, in a session of ours.
     fn is_common(&self) -> bool {
         let is_known = match self.whose {
-            Whose::Own => {
+            Whose::Own(_) => {
                 self.append.condition().is_none_or(|condition| is_common(&condition.query))
             }
             Whose::Decisions(held) => !held.awake,
@@ -354,7 +371,8 @@ impl Appending<'_> {
         let number = |column: usize| why.get(column).copied().flatten();
         if let Some(clash) = number(0) {
             return match to_position(clash) {
-                Ok(position) => Conflict { position }.into(),
+                Ok(Position::START) => Conflict::Restarted.into(),
+                Ok(position) => Conflict::Fact { position }.into(),
                 Err(error) => error.into(),
             };
         }

@@ -1,5 +1,6 @@
 //! The journal's connections.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,13 @@ impl Connections {
         Self { links: Lending::new(count, || Link::new(Arc::clone(connector))), patience }
     }
 
+    /// Refuses everything from now on.
+    pub(super) async fn close(&self) {
+        for link in self.links.close() {
+            link.close().await;
+        }
+    }
+
     /// A caller's, who begins to wait.
     pub(super) fn patience(&self) -> Patience {
         Patience::of(self.patience)
@@ -38,24 +46,17 @@ impl Connections {
             .then(|| Literal::number(left))
     }
 
-    /// A connection that nobody uses, until it is dropped.
-    pub(super) async fn lend(
-        &self,
-        purpose: Purpose,
-        patience: Patience,
-    ) -> Result<Lent<'_>, StoreError> {
-        self.links.lend(purpose, patience).await
-    }
-
     /// Runs a text that needs no transaction, and returns the rows of its last result.
     pub(super) async fn query(&self, purpose: Purpose, text: &str) -> Result<Vec<Row>, StoreError> {
         self.lend(purpose, self.patience()).await?.link().query(text).await
     }
+}
 
-    /// Refuses everything from now on.
-    pub(super) async fn close(&self) {
-        for link in self.links.close() {
-            link.close().await;
-        }
+/// A connection that nobody uses is lent, until it is dropped.
+impl Deref for Connections {
+    type Target = Lending<Link>;
+
+    fn deref(&self) -> &Lending<Link> {
+        &self.links
     }
 }

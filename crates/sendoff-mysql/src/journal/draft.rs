@@ -65,7 +65,7 @@ impl<'a> Draft<'a> {
         sql.journal_insert.with(&[("rows", &Literal::fact_marks(self.rows.len()))])
     }
 
-    /// The tags, to be inserted behind the facts; none where there is none.
+    /// The tags, to be inserted after the facts; none where there is none.
     pub(super) fn tags(&self, sql: &Sql, values: &mut Values) -> Option<String> {
         let mut tags = Vec::new();
         for (at, row) in self.rows.iter().enumerate() {

@@ -7,7 +7,7 @@
 use mysql_async::Row;
 use sendoff_core::EventId;
 use sendoff_core::journal::{Item, Position, Query, Recorded, Tag};
-use sendoff_engine::journal::{Found, MemoryKey, Page};
+use sendoff_engine::journal::{Basis, Found, MemoryKey, Page};
 use sendoff_engine::store::StoreError;
 
 use super::facts;
@@ -42,12 +42,8 @@ pub(super) enum Begin<'a> {
 
 impl<'a> History<'a> {
     /// None where the query asks for something else, or where the page is none that begins.
-    pub(super) fn of(
-        memory: &'a Memory,
-        query: &'a Query,
-        closing: Option<&'a Query>,
-        page: Page,
-    ) -> Option<Self> {
+    pub(super) fn of(memory: &'a Memory, basis: Basis<'a>) -> Option<Self> {
+        let Basis { query, closing, page } = basis;
         let [item] = query.items() else { return None };
         let page = page.shared_out(ROW_BYTES);
         let tag = item.tags().next().filter(|_| item.tags().len() == 1)?;
@@ -99,7 +95,7 @@ impl<'a> History<'a> {
         begin: &Begin<'_>,
         rows: Vec<Row>,
     ) -> Result<Option<Found>, StoreError> {
-        let mut found = Found { facts: Vec::new(), more: rows.len() >= self.page.limit };
+        let mut found = Found { facts: Vec::new(), more: rows.len() >= self.page.limit, run: None };
         for row in rows {
             if !facts::is_whole(&row, HEADER_CHARS, PAYLOAD_BYTES) {
                 found.more = true;

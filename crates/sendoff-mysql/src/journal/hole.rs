@@ -2,7 +2,7 @@
 //!
 //! Closing a run locks the gap between the rows around it, so that nobody can insert meanwhile, and
 //! fails where somebody has. Whoever took one of its numbers and had no row yet inserts it when the run
-//! is closed, finds that behind its insert, undoes it, and takes other numbers.
+//! is closed, finds that after its insert, undoes it, and takes other numbers.
 
 use mysql_async::Conn;
 use sendoff_core::journal::Position;

@@ -1,11 +1,12 @@
 //! Deciding under locks: one transaction of two texts, the second of which ends it.
 
 use async_trait::async_trait;
-use mysql_async::{Conn, Error};
-use sendoff_core::journal::{Append, Locks, Mode, Query, Slot};
+use mysql_async::Error;
+use sendoff_core::journal::{Append, Locks, Mode, Query, Run, Slot};
 use sendoff_core::limits;
 use sendoff_engine::journal::{
-    AppendError, DecideError, Found, Locked, LockedDecision, MemoryKey, Page, Purpose, Receipt,
+    AppendError, Basis, DecideError, Found, LOCK_TRIES, Locked, LockedDecision, Mark, MemoryKey,
+    Page, Purpose, Receipt,
 };
 use sendoff_engine::store::StoreError;
 
@@ -20,22 +21,21 @@ use super::store::{MysqlJournal, undecided};
 use crate::error::{code, failed, is_lost_race, number, spoils_session};
 use crate::link::last_rows;
 use crate::rows;
+use crate::run::Known;
 use crate::values::Values;
 use crate::wire::Literal;
 
 /// The first version of MariaDB that there is here; those of MySQL are lower.
 const FIRST_MARIADB: u16 = 10;
-/// How often the locks are asked for where a deadlock took them back.
-const TRIES: u32 = 8;
 
 /// Takes a decision's locks and reads the first page.
 pub(super) async fn lock<'s>(
     journal: &'s MysqlJournal,
-    query: &Query,
-    closing: Option<&Query>,
-    page: Page,
+    basis: Basis<'_>,
 ) -> Result<Locked<'s>, DecideError> {
+    let Basis { query, page, .. } = basis;
     let page = Page { limit: page.limit.min(limits::BATCH_ROWS), ..page };
+    let basis = Basis { page, ..basis };
     let kind = Memory::kind(query);
     let slots = append::slots(&Locks::of_decision(query), journal.memory().shared(kind));
     let patience = journal.connections().patience();
@@ -50,14 +50,15 @@ pub(super) async fn lock<'s>(
         let mut transaction =
             Transaction { journal, lent, conn, kind, slots, is_awake, is_hurried };
         let begun = match transaction.hurry(hurry).await {
-            Ok(()) => transaction.begin(query, closing, page).await,
+            Ok(run) => transaction.begin(basis).await.map(|found| (run, found)),
             Err(error) => Err(error),
         };
         let error = match begun {
-            Ok(found) => {
+            Ok((run, found)) => {
                 let found = found?;
                 // All that is there is read, or will be, and the locks keep the rest away.
-                let mark = found.facts.last().map_or(page.after, |fact| fact.position);
+                let position = found.facts.last().map_or(page.after, |fact| fact.position);
+                let mark = Mark { position, run };
                 return Ok(Locked { mark, found, transaction: Box::new(transaction) });
             }
             Err(error) => error,
@@ -68,7 +69,7 @@ pub(super) async fn lock<'s>(
                 Box::new(transaction).release().await;
                 tries += 1;
                 // Those who append what others decide by may meet crosswise, and the server ends one.
-                if number == code::DEADLOCK && tries < TRIES {
+                if number == code::DEADLOCK && tries < LOCK_TRIES {
                     continue;
                 }
                 return Err(if is_lost_race(number) {
@@ -88,7 +89,7 @@ pub(super) async fn lock<'s>(
 struct Transaction<'s> {
     journal: &'s MysqlJournal,
     lent: Lent<'s>,
-    conn: Conn,
+    conn: Known,
     kind: MemoryKey,
     slots: Vec<Slot>,
     /// Whether the server has no limit for the silence of transactions alone, so that the session's is
@@ -99,15 +100,11 @@ struct Transaction<'s> {
 }
 
 impl Transaction<'_> {
-    /// Locks, and in a statement behind them, which sees what is committed by then, reads.
-    async fn begin(
-        &mut self,
-        query: &Query,
-        closing: Option<&Query>,
-        page: Page,
-    ) -> Result<Result<Found, StoreError>, Error> {
+    /// Locks, and in a statement after them, which sees what is committed by then, reads.
+    async fn begin(&mut self, basis: Basis<'_>) -> Result<Result<Found, StoreError>, Error> {
+        let Basis { query, closing, page } = basis;
         let (journal, sql) = (self.journal, self.journal.sql());
-        let history = History::of(journal.memory(), query, closing, page);
+        let history = History::of(journal.memory(), basis);
         let begun = history.as_ref().and_then(|history| Some((history, history.begin()?)));
         let rows = match begun {
             Some((history, begin)) => {
@@ -119,18 +116,18 @@ impl Transaction<'_> {
                 };
                 let alike = !self.is_awake && slots.len() <= append::FEW;
                 let rows =
-                    journal.prepares().rows(&mut Driver(&mut self.conn), alike, text).await?;
+                    journal.prepares().rows(&mut Driver(&mut *self.conn), alike, text).await?;
                 if let Some(found) = history.found(&begin, rows).transpose() {
                     return Ok(found);
                 }
                 let read = self.reading(query, closing, page);
-                last_rows(&mut self.conn, &read).await?
+                last_rows(&mut *self.conn, &read).await?
             }
             None => {
                 let hold = append::hold(sql, &self.slots, &mut Values::inside());
                 let read = self.reading(query, closing, page);
                 let text = append::block(sql, format!("{}{hold};\n{read}", self.awake()));
-                last_rows(&mut self.conn, &text).await?
+                last_rows(&mut *self.conn, &text).await?
             }
         };
         let found = facts::found(rows, page);
@@ -162,7 +159,7 @@ impl Transaction<'_> {
 
     /// Why the gate is closed.
     async fn refused(mut self) -> StoreError {
-        let why = last_rows(&mut self.conn, self.journal.sql().journal_why.text()).await;
+        let why = last_rows(&mut *self.conn, self.journal.sql().journal_why.text()).await;
         let increment = match why {
             Ok(why) => why.first().and_then(|row| rows::integer(row, 2).ok()),
             Err(error) => return failed(error),
@@ -171,18 +168,20 @@ impl Transaction<'_> {
         refused_gate(increment)
     }
 
-    /// Waits for locks only for as long as there is patience left.
-    async fn hurry(&mut self, left: Option<Literal>) -> Result<(), Error> {
-        let Some(left) = left else { return Ok(()) };
-        let text = self.journal.sql().journal_patience.with(&[("seconds", &left)]);
-        last_rows(&mut self.conn, &text).await.map(|_| ())
+    /// Waits for locks only for as long as there is patience left, and says in which run of the server.
+    async fn hurry(&mut self, left: Option<Literal>) -> Result<Option<Run>, Error> {
+        if let Some(left) = left {
+            let text = self.journal.sql().journal_patience.with(&[("seconds", &left)]);
+            last_rows(&mut *self.conn, &text).await?;
+        }
+        self.conn.run().await
     }
 
     /// Gives the connection back, as it was when it was taken.
     async fn give_back(self) {
         let Self { journal, lent, mut conn, is_hurried, .. } = self;
         let calm = journal.sql().journal_patience_over.text();
-        if is_hurried && last_rows(&mut conn, calm).await.is_err() {
+        if is_hurried && last_rows(&mut *conn, calm).await.is_err() {
             return;
         }
         lent.link().give_back(conn).await;
@@ -194,13 +193,13 @@ impl LockedDecision for Transaction<'_> {
     async fn read(&mut self, query: &Query, page: Page) -> Result<Found, StoreError> {
         let page = Page { limit: page.limit.min(limits::BATCH_ROWS), ..page };
         let text = self.reading(query, None, page);
-        facts::found(last_rows(&mut self.conn, &text).await.map_err(failed)?, page)
+        facts::found(last_rows(&mut *self.conn, &text).await.map_err(failed)?, page)
     }
 
     async fn append(mut self: Box<Self>, append: &Append) -> Result<Vec<Receipt>, AppendError> {
         // The locks are its condition.
         let facts = Append::new(append.facts().to_vec(), None)?;
-        let mut driver = Driver(&mut self.conn);
+        let mut driver = Driver(&mut *self.conn);
         let whose = Whose::Decisions(Held { slots: &self.slots, awake: self.is_awake });
         let lacks = whose.lacks(&facts);
         if !lacks.is_empty() {
@@ -229,7 +228,7 @@ impl LockedDecision for Transaction<'_> {
             text = format!("{text};\n{}", self.journal.sql().journal_asleep.text());
         }
         // One that cannot be undone is closed, and the server undoes it.
-        if last_rows(&mut self.conn, &text).await.is_ok() {
+        if last_rows(&mut *self.conn, &text).await.is_ok() {
             self.give_back().await;
         }
     }

@@ -1,8 +1,10 @@
+//! Options of a journal on MySQL and MariaDB.
+
 use std::time::Duration;
 
 use sendoff_engine::store::StoreError;
+use sendoff_engine::store::frame::check_within;
 
-use crate::error::misconfigured;
 use crate::options::MysqlOptions;
 
 /// More than a server usually takes in all.
@@ -44,26 +46,9 @@ impl JournalOptions {
     /// Validates once, at construction of the store.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         self.server.check()?;
-        if !(1..=CONNECTIONS).contains(&self.connections) {
-            return Err(misconfigured(format!(
-                "connections is {}; it lies between 1 and {CONNECTIONS}",
-                self.connections
-            )));
-        }
-        if self.patience < Duration::from_secs(1) || self.patience > PATIENCE {
-            return Err(misconfigured(format!(
-                "patience is {:?}; it lies between 1 s and {PATIENCE:?}",
-                self.patience
-            )));
-        }
-        let least = Duration::from_millis(10);
-        if self.store_timeout < least || self.store_timeout > PATIENCE {
-            return Err(misconfigured(format!(
-                "store_timeout is {:?}; it lies between {least:?} and {PATIENCE:?}",
-                self.store_timeout
-            )));
-        }
-        Ok(())
+        check_within("connections", self.connections, 1..=CONNECTIONS)?;
+        check_within("patience", self.patience, Duration::from_secs(1)..=PATIENCE)?;
+        check_within("store_timeout", self.store_timeout, Duration::from_millis(10)..=PATIENCE)
     }
 
     /// How long a call waits in all.

@@ -1,3 +1,5 @@
+//! Sends blocks of statements prepared where the server and what is between allow it, else as text.
+
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,4 +1,4 @@
-//! Cursors, who leads them, and what was set aside.
+//! Cursors, who leads them, and what was parked.
 //!
 //! What is written about several pairs is one text: it locks those of their cursors that nobody else
 //! has, compares and writes, and commits.
@@ -12,17 +12,16 @@ use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::{CursorStatus, PairId, UnknownCursorStatus};
 use sendoff_engine::journal::Purpose;
 use sendoff_engine::journal::publish::{
-    Change, Cursor, Membership, Move, Moved, NodeCard, NodeSeen, Parked, ParkedChange,
-    PublishStore, Retried, Seen, Survey, Which,
+    Change, ChangeParked, Cursor, Membership, Move, Moved, NodeCard, NodeSeen, Parked,
+    ParkedChange, ParkedPage, PublishStore, Retried, Seen, Survey, TriedAgain, Which,
 };
-use sendoff_engine::store::StoreError;
+use sendoff_engine::store::{StoreError, frame};
 use serde_json::{Value, json};
 
-use super::facts::position;
 use super::member::MysqlMember;
 use super::store::MysqlJournal;
 use crate::link::Tries;
-use crate::rows::{self, integer, maybe, name, time};
+use crate::rows::{Taken, integer, maybe, name};
 use crate::wire::{Literal, micros};
 
 impl MysqlJournal {
@@ -88,7 +87,8 @@ impl PublishStore for MysqlJournal {
     async fn register(&self, pairs: &[(PairId, Position)]) -> Result<(), StoreError> {
         // An insert would wait for a row that is there and that somebody has locked.
         let there = self.ask(Purpose::Publish, self.sql().journal_cursors.text()).await?;
-        let there: BTreeSet<_> = there.iter().map(pair).collect::<Result<_, _>>()?;
+        let there = cursors(there)?;
+        let there: BTreeSet<_> = there.iter().map(|cursor| &cursor.pair).collect();
         let mut pairs: Vec<_> = pairs.iter().filter(|(pair, _)| !there.contains(pair)).collect();
         if pairs.is_empty() {
             return Ok(());
@@ -125,7 +125,7 @@ impl PublishStore for MysqlJournal {
         let dead = self.silent_for_no_reason(&nodes).await?;
         let mut nodes = nodes.iter().map(node).collect::<Result<Vec<NodeSeen>, StoreError>>()?;
         nodes.retain(|node| !dead.contains(&node.owner));
-        Ok(Survey { nodes, cursors: cursors.iter().map(cursor).collect::<Result<_, _>>()? })
+        Ok(Survey { nodes, cursors: self::cursors(cursors)? })
     }
 
     async fn take(&self, owner: &str, wanted: &[Seen]) -> Result<Vec<Cursor>, StoreError> {
@@ -145,7 +145,7 @@ impl PublishStore for MysqlJournal {
             sql.journal_taken.with(&values),
         ]);
         let taken = self.transact(Purpose::Publish, &text).await?.pop().unwrap_or_default();
-        taken.iter().map(cursor).collect()
+        cursors(taken)
     }
 
     async fn give(&self, owner: &str, pairs: &[(Arc<PairId>, i64)]) -> Result<(), StoreError> {
@@ -188,16 +188,11 @@ impl PublishStore for MysqlJournal {
             .sql()
             .journal_due
             .with(&[("owner", &Literal::text(owner)), ("each", &Literal::count(each))]);
-        self.ask(Purpose::Publish, &text).await?.iter().map(parked).collect()
+        parked(self.ask(Purpose::Publish, &text).await?)
     }
 
-    async fn settle_parked(
-        &self,
-        owner: &str,
-        epoch: i64,
-        parked: &Parked,
-        outcome: &Retried,
-    ) -> Result<bool, StoreError> {
+    async fn settle_parked(&self, tried: TriedAgain<'_>) -> Result<bool, StoreError> {
+        let TriedAgain { owner, epoch, parked, outcome } = tried;
         let (attempts, delay, error) = match outcome {
             Retried::Published => (Literal::null(), Literal::null(), Literal::null()),
             Retried::Failed { attempts, delay, error } => (
@@ -243,12 +238,8 @@ impl PublishStore for MysqlJournal {
         Ok(u64::try_from(meant).unwrap_or_default())
     }
 
-    async fn parked(
-        &self,
-        which: &Which,
-        after: Option<(&PairId, Position)>,
-        limit: usize,
-    ) -> Result<Vec<Parked>, StoreError> {
+    async fn parked(&self, page: ParkedPage<'_>) -> Result<Vec<Parked>, StoreError> {
+        let ParkedPage { which, after, limit } = page;
         let (pair, position) = after.unzip();
         let text = self.sql().journal_parked_list.with(&[
             ("topic", &Literal::maybe_text(which.topic.as_deref())),
@@ -258,15 +249,11 @@ impl PublishStore for MysqlJournal {
             ("after_position", &position.map_or_else(Literal::null, Literal::position)),
             ("limit", &Literal::count(limit)),
         ]);
-        self.ask(Purpose::Read, &text).await?.iter().map(self::parked).collect()
+        self::parked(self.ask(Purpose::Read, &text).await?)
     }
 
-    async fn change_parked(
-        &self,
-        which: &Which,
-        position: Option<Position>,
-        change: ParkedChange,
-    ) -> Result<u64, StoreError> {
+    async fn change_parked(&self, change: ChangeParked<'_>) -> Result<u64, StoreError> {
+        let ChangeParked { which, position, change } = change;
         let statement = match change {
             ParkedChange::Retry => &self.sql().journal_parked_retry,
             ParkedChange::Discard => &self.sql().journal_parked_discard,
@@ -306,7 +293,7 @@ fn moved(next: &Move) -> Value {
     moved
 }
 
-/// What the nth move sets aside.
+/// What the nth move parks.
 fn set_aside((nth, next): (usize, &Move)) -> impl Iterator<Item = Value> {
     next.parked.iter().map(move |park| {
         let mut parked = asked(&next.pair, next.epoch);
@@ -320,20 +307,8 @@ fn set_aside((nth, next): (usize, &Move)) -> impl Iterator<Item = Value> {
     })
 }
 
-fn pair(row: &Row) -> Result<PairId, StoreError> {
-    Ok(PairId::restore(name(row, 0)?, name(row, 1)?))
-}
-
-fn number(row: &Row, column: usize) -> Result<u32, StoreError> {
-    integer(row, column).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
-}
-
 pub(super) fn maybe_name(row: &Row, column: usize) -> Result<Option<String>, StoreError> {
     maybe(row, column).map(|_| name(row, column)).transpose()
-}
-
-fn maybe_time(row: &Row, column: usize) -> Result<Option<sendoff_core::Timestamp>, StoreError> {
-    maybe(row, column).map(|_| rows::time(row, column)).transpose()
 }
 
 pub(super) fn status(row: &Row, column: usize) -> Result<CursorStatus, StoreError> {
@@ -341,28 +316,12 @@ pub(super) fn status(row: &Row, column: usize) -> Result<CursorStatus, StoreErro
     text.parse().map_err(|error: UnknownCursorStatus| StoreError::Refused(error.into()))
 }
 
-/// Columns of `journal_cursors` and `journal_taken`.
-fn cursor(row: &Row) -> Result<Cursor, StoreError> {
-    Ok(Cursor {
-        pair: pair(row)?,
-        position: position(row, 2)?,
-        status: status(row, 3)?,
-        errors: number(row, 4)?,
-        last_error: maybe_name(row, 5)?,
-        leader: maybe_name(row, 6)?,
-        epoch: integer(row, 7)?,
-        published_at: maybe_time(row, 8)?,
-    })
+/// Rows of `journal_cursors` and `journal_taken`.
+fn cursors(rows: Vec<Row>) -> Result<Vec<Cursor>, StoreError> {
+    rows.into_iter().map(|mut row| Ok(frame::cursor::cursor(&mut Taken(&mut row))?)).collect()
 }
 
-/// Columns of `journal_due` and `journal_parked_list`.
-fn parked(row: &Row) -> Result<Parked, StoreError> {
-    Ok(Parked {
-        pair: pair(row)?,
-        position: position(row, 2)?,
-        attempts: number(row, 3)?,
-        parked_at: time(row, 4)?,
-        next_at: maybe_time(row, 5)?,
-        error: maybe_name(row, 6)?,
-    })
+/// Rows of `journal_due` and `journal_parked_list`.
+fn parked(rows: Vec<Row>) -> Result<Vec<Parked>, StoreError> {
+    rows.into_iter().map(|mut row| Ok(frame::cursor::parked(&mut Taken(&mut row))?)).collect()
 }

@@ -2,11 +2,12 @@
 //! other way round.
 
 use sendoff_engine::store::StoreError;
+use sendoff_engine::store::frame::check_complete;
 
 use super::options::JournalOptions;
 use super::store::MysqlJournal;
 use crate::names::Names;
-use crate::schema::{Installation, complete, lock, script};
+use crate::schema::{Installation, PLACE, lock, script};
 
 /// Every migration, the oldest first. A published one never changes.
 const MIGRATIONS: [&str; 4] = [
@@ -28,14 +29,37 @@ pub(super) async fn check(journal: &MysqlJournal) -> Result<(), StoreError> {
     installation(journal).found(journal.upkeep()).await.map(|_| ())
 }
 
-/// Whether everything is there.
-pub(super) async fn check_installed(journal: &MysqlJournal) -> Result<(), StoreError> {
-    complete(installation(journal).found(journal.upkeep()).await?, &journal.table())
-}
+impl MysqlJournal {
+    /// The name of the table, with database and prefix, ready to be put into SQL.
+    pub fn table(&self) -> String {
+        self.names().qualified("journal_event")
+    }
 
-pub(super) async fn migrate(journal: &MysqlJournal) -> Result<(), StoreError> {
-    let steps = |missing, _| script(journal.names(), VERSIONS, &MIGRATIONS, missing);
-    installation(journal).migrate(steps).await
+    /// Installs the tables, or brings them up to date. Safe from several nodes at once: one migrates,
+    /// and the others find it done. One that was interrupted is finished by the next.
+    ///
+    /// # Errors
+    ///
+    /// [`NewerSchema`](StoreError::NewerSchema) if a newer version made the tables;
+    /// [`Misconfigured`](StoreError::Misconfigured) if the user may not make them: then print
+    /// [`journal_migration_sql`](crate::journal_migration_sql) for somebody who may.
+    pub async fn migrate(&self) -> Result<(), StoreError> {
+        self.check_open()?;
+        let steps = |missing, _| script(self.names(), VERSIONS, &MIGRATIONS, missing);
+        installation(self).migrate(steps).await
+    }
+
+    /// Whether the tables are there and up to date, for tools that look after a journal and make
+    /// nothing themselves.
+    ///
+    /// # Errors
+    ///
+    /// [`Misconfigured`](StoreError::Misconfigured) where they are not, with what to do.
+    pub async fn check_installed(&self) -> Result<(), StoreError> {
+        self.check_open()?;
+        let missing = installation(self).found(self.upkeep()).await?;
+        check_complete(missing, &self.table(), PLACE)
+    }
 }
 
 /// Everything that [`MysqlJournal::migrate`] would run on an empty database, as a script for MySQL and

@@ -86,19 +86,21 @@ impl Carrier for Driver<'_> {
     }
 }
 
-/// In the order of the statement.
+/// In the order of the statement. Texts travel as bytes: the server would take them for the session's
+/// character set, which is the application's to change.
 fn values(row: &DraftRow<'_>) -> Vec<Value> {
     let event = row.fact.event();
+    let bytes = |text: Option<&str>| Value::from(text.map(|text| text.as_bytes().to_vec()));
     let mut values: Vec<Value> = vec![
         row.fact.id().as_bytes().to_vec().into(),
-        event.event_type().into(),
-        event.content_type().into(),
+        bytes(Some(event.event_type())),
+        bytes(Some(event.content_type())),
         time_text(event.occurred_at()).into(),
     ];
     values.extend(row.related().map(|id| Value::from(id.map(|id| id.as_bytes().to_vec()))));
     values.extend([
-        row.tags.clone().into(),
-        row.headers.clone().into(),
+        bytes(Some(&row.tags)),
+        bytes(row.headers.as_deref()),
         event.payload().to_vec().into(),
     ]);
     values

@@ -66,17 +66,22 @@ impl Carrier for Driver<'_> {
         // row, or every number of rows would be a statement to keep.
         let mut query = ::sqlx::query(AssertSqlSafe(draft.text_with_marks(sql)))
             .persistent(draft.rows.len() == 1);
+        // Texts travel as bytes: the server would take them for the session's character set, which is the
+        // application's to change.
         for row in &draft.rows {
             let event = row.fact.event();
             query = query
                 .bind(row.fact.id().as_bytes().to_vec())
-                .bind(event.event_type())
-                .bind(event.content_type())
+                .bind(event.event_type().as_bytes())
+                .bind(event.content_type().as_bytes())
                 .bind(time_text(event.occurred_at()));
             for id in row.related() {
                 query = query.bind(id.map(|id| id.as_bytes().to_vec()));
             }
-            query = query.bind(&row.tags).bind(row.headers.as_deref()).bind(&event.payload()[..]);
+            query = query
+                .bind(row.tags.as_bytes())
+                .bind(row.headers.as_deref().map(str::as_bytes))
+                .bind(&event.payload()[..]);
         }
         query.execute(&mut *self.0).await.map_err(failure)?;
         self.ask(format!("{after}{answer}")).await

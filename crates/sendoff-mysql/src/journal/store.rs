@@ -1,17 +1,20 @@
+//! The journal's store on MySQL and MariaDB: its connections, appends and reads.
+
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use mysql_async::Error;
 use sendoff_core::journal::doctor::{ForgetfulSetting, StricterDefault, Vitals};
-use sendoff_core::journal::{Append, Holder, HolderId, Locks, Position, Query};
+use sendoff_core::journal::{Append, Holder, HolderId, Locks, Position, Query, Run};
 use sendoff_core::limits;
 use sendoff_engine::journal::{
-    AppendError, DecideError, Found, JournalStore, Locked, Page, Purpose, Receipt, TailSource,
+    AppendError, Basis, DecideError, Found, JournalStore, Locked, Mark, Page, Purpose, Receipt,
+    TailSource,
 };
 use sendoff_engine::store::StoreError;
+use sendoff_engine::store::frame::Open;
 use tokio::time::timeout;
 
 use super::append::{self, Whose, refused_gate};
@@ -58,7 +61,7 @@ struct Shared {
     upkeep: Link,
     memory: Memory,
     prepares: Prepares,
-    closed: AtomicBool,
+    open: Open,
 }
 
 impl MysqlJournal {
@@ -88,51 +91,22 @@ impl MysqlJournal {
             prepares: Prepares::new(&names),
             names,
             memory: Memory::default(),
-            closed: AtomicBool::new(false),
+            open: Open::default(),
         }));
         let checked = timeout(journal.longest_wait(), schema::check(&journal)).await;
         checked.unwrap_or(Err(StoreError::Timeout))?;
         Ok(journal)
     }
 
-    /// Installs the tables, or brings them up to date. Safe from several nodes at once: one migrates,
-    /// and the others find it done. One that was interrupted is finished by the next.
-    ///
-    /// # Errors
-    ///
-    /// [`NewerSchema`](StoreError::NewerSchema) if a newer version made the tables;
-    /// [`Misconfigured`](StoreError::Misconfigured) if the user may not make them: then print
-    /// [`journal_migration_sql`](crate::journal_migration_sql) for somebody who may.
-    pub async fn migrate(&self) -> Result<(), StoreError> {
-        self.check_open()?;
-        schema::migrate(self).await
-    }
-
-    /// Whether the tables are there and up to date, for tools that look after a journal and make
-    /// nothing themselves.
-    ///
-    /// # Errors
-    ///
-    /// [`Misconfigured`](StoreError::Misconfigured) where they are not, with what to do.
-    pub async fn check_installed(&self) -> Result<(), StoreError> {
-        self.check_open()?;
-        schema::check_installed(self).await
-    }
-
-    /// The name of the table, with database and prefix, ready to be put into SQL.
-    pub fn table(&self) -> String {
-        self.0.names.qualified("journal_event")
-    }
-
     /// Closes the journal for all its clones. Every later call answers [`StoreError::Closed`].
     pub async fn close(&self) {
-        self.0.closed.store(true, Ordering::Relaxed);
+        self.0.open.close();
         self.0.connections.close().await;
         self.0.upkeep.close().await;
     }
 
     pub(super) fn check_open(&self) -> Result<(), StoreError> {
-        if self.0.closed.load(Ordering::Relaxed) { Err(StoreError::Closed) } else { Ok(()) }
+        self.0.open.check()
     }
 
     pub(super) fn connector(&self) -> &Connector {
@@ -180,6 +154,20 @@ impl MysqlJournal {
         session.set(&text, self.sql().journal_patience_over.text()).await
     }
 
+    /// The same for an append, and says in which run of the server it is, where that matters.
+    async fn begin(
+        &self,
+        session: &mut Session<'_>,
+        left: Option<&Literal>,
+        append: &Append,
+    ) -> Result<Option<Run>, Error> {
+        self.hurry(session, left).await?;
+        match append.condition() {
+            Some(condition) if condition.run.is_some() => session.run().await,
+            _ => Ok(None),
+        }
+    }
+
     /// What is one tag's, if it can be read at once.
     async fn read_history(
         &self,
@@ -194,8 +182,27 @@ impl MysqlJournal {
             let mut session = lent.link().session().await?;
             match self.prepares().rows(&mut session, true, text).await {
                 Ok(rows) => {
+                    let run = session.run().await.map_err(failed)?;
                     session.keep();
-                    return history.found(&begin, rows);
+                    let found = history.found(&begin, rows)?;
+                    return Ok(found.map(|found| Found { run, ..found }));
+                }
+                Err(error) => session.failed(error, &mut tries).await?,
+            }
+        }
+    }
+
+    /// A page by any text.
+    async fn read_page(&self, text: &str, page: Page) -> Result<Found, StoreError> {
+        let lent = self.connections().lend(Purpose::Read, self.connections().patience()).await?;
+        let mut tries = Tries::default();
+        loop {
+            let mut session = lent.link().session().await?;
+            match session.query(text).await {
+                Ok(rows) => {
+                    let run = session.run().await.map_err(failed)?;
+                    session.keep();
+                    return Ok(Found { run, ..facts::found(rows, page)? });
                 }
                 Err(error) => session.failed(error, &mut tries).await?,
             }
@@ -235,34 +242,46 @@ impl JournalStore for MysqlJournal {
         let lent = self.connections().lend(Purpose::of(facts), patience).await;
         let lent = lent.map_err(no_place)?;
         let hurry = self.connections().hurry(patience);
-        let mut tries = Tries::default();
+        let (mut tries, mut doubt) = (Tries::default(), None);
         loop {
             let mut session = lent.link().session().await?;
-            if let Err(error) = self.hurry(&mut session, hurry.as_ref()).await {
-                session.failed(error, &mut tries).await?;
-                continue;
-            }
-            let answer = append::append(self, &mut session, Whose::Own, facts).await;
+            let run = match self.begin(&mut session, hurry.as_ref(), facts).await {
+                Ok(run) => run,
+                Err(error) => {
+                    session.failed(error, &mut tries).await?;
+                    continue;
+                }
+            };
+            let answer = append::append(self, &mut session, Whose::Own(run), facts).await;
             match answer {
                 // It is undone, and may be made again: what excluded it, with whom, is over.
                 Err(AppendError::Busy(error)) if tries.again() && is_deadlock(&error) => {
                     session.keep();
                 }
                 // What was idle for long may have been ended. The same ids are there once.
-                Err(AppendError::Store(StoreError::Unavailable(_)))
-                    if session.is_stale() && tries.again() => {}
+                Err(AppendError::Store(StoreError::Unavailable(error)))
+                    if session.is_stale() && tries.again() =>
+                {
+                    doubt = Some(error);
+                }
                 Err(AppendError::Store(StoreError::Unavailable(error))) => {
                     return Err(StoreError::Unavailable(error).into());
                 }
                 answer => {
                     session.keep();
-                    return answer;
+                    return match (answer, doubt) {
+                        // Nothing but a conflict says that the first time left nothing behind.
+                        (Err(error), Some(doubt)) if !matches!(error, AppendError::Conflict(_)) => {
+                            Err(StoreError::Unavailable(doubt).into())
+                        }
+                        (answer, _) => answer,
+                    };
                 }
             }
         }
     }
 
-    async fn mark(&self, query: &Query) -> Result<Position, DecideError> {
+    async fn mark(&self, query: &Query) -> Result<Mark, DecideError> {
         self.check_open()?;
         let slots = append::slots(&Locks::of_decision(query), []);
         let text = |values: &mut Values| append::mark(self.sql(), &slots, values);
@@ -274,15 +293,22 @@ impl JournalStore for MysqlJournal {
         let mut tries = Tries::default();
         loop {
             let mut session = lent.link().session().await?;
-            if let Err(error) = self.hurry(&mut session, hurry.as_ref()).await {
-                session.failed(error, &mut tries).await?;
-                continue;
-            }
+            let begun = match self.hurry(&mut session, hurry.as_ref()).await {
+                Ok(()) => session.run().await,
+                Err(error) => Err(error),
+            };
+            let run = match begun {
+                Ok(run) => run,
+                Err(error) => {
+                    session.failed(error, &mut tries).await?;
+                    continue;
+                }
+            };
             let error = match self.prepares().rows(&mut session, alike, &text).await {
                 Ok(rows) => {
                     session.keep();
                     let row = rows.first().ok_or_else(|| StoreError::Refused(Nothing.into()))?;
-                    return Ok(facts::position(row, 0)?);
+                    return Ok(Mark { position: facts::position(row, 0)?, run });
                 }
                 Err(error) => error,
             };
@@ -311,26 +337,22 @@ impl JournalStore for MysqlJournal {
     async fn read(&self, query: &Query, page: Page) -> Result<Found, StoreError> {
         self.check_open()?;
         let page = Page { limit: page.limit.min(limits::BATCH_ROWS), ..page };
-        let history = History::of(self.memory(), query, None, page);
+        let history = History::of(self.memory(), Basis { query, closing: None, page });
         if let Some(found) = self.read_history(history.as_ref()).await? {
             return Ok(found);
         }
         let rarest = self.rarest(query, page).await?;
         let found = searches(self.sql(), query, page, Manner::Looking, &rarest);
-        let rows =
-            self.connections().query(Purpose::Read, &reading(self.sql(), &found, page)).await?;
-        facts::found(rows, page)
+        self.read_page(&reading(self.sql(), &found, page), page).await
     }
 
-    async fn read_from_last(
-        &self,
-        query: &Query,
-        closing: &Query,
-        page: Page,
-    ) -> Result<Found, StoreError> {
+    async fn read_from_last(&self, basis: Basis<'_>) -> Result<Found, StoreError> {
+        let Basis { query, closing: Some(closing), page } = basis else {
+            return self.read(basis.query, basis.page).await;
+        };
         self.check_open()?;
         let page = Page { limit: page.limit.min(limits::BATCH_ROWS), ..page };
-        let history = History::of(self.memory(), query, Some(closing), page);
+        let history = History::of(self.memory(), Basis { page, ..basis });
         if let Some(found) = self.read_history(history.as_ref()).await? {
             return Ok(found);
         }
@@ -338,21 +360,16 @@ impl JournalStore for MysqlJournal {
         let Some(text) = from_last(self.sql(), query, closing, page, &rarest) else {
             return self.read(query, page).await;
         };
-        let found = facts::found(self.connections().query(Purpose::Read, &text).await?, page)?;
+        let found = self.read_page(&text, page).await?;
         if let Some(history) = history {
             history.learn(&found);
         }
         Ok(found)
     }
 
-    async fn lock(
-        &self,
-        query: &Query,
-        closing: Option<&Query>,
-        page: Page,
-    ) -> Result<Option<Locked<'_>>, DecideError> {
+    async fn lock(&self, basis: Basis<'_>) -> Result<Option<Locked<'_>>, DecideError> {
         self.check_open()?;
-        locked::lock(self, query, closing, page).await.map(Some)
+        locked::lock(self, basis).await.map(Some)
     }
 
     async fn head(&self) -> Result<Position, StoreError> {

@@ -8,7 +8,7 @@
 //! A run that is longer than one statement would fill is closed by one row that stands for all of it; see
 //! [`hole`].
 //!
-//! What was let go left no gap either: how far that is, is asked behind every reading, and rises in the
+//! What was let go left no gap either: how far that is, is asked after every reading, and rises in the
 //! transaction that deletes. So a row that a reading did not find because it was gone is never filled.
 
 use std::collections::BTreeSet;

@@ -37,6 +37,14 @@ async fn lose(conn: &mut impl Queryable) {
 
 const LOSE_FIRST: &str = "update orders set total = 100 where id = 1";
 
+fn assert_undone(error: &CommitError) {
+    let undone = matches!(
+        error,
+        CommitError::RolledBack(_) | CommitError::Refused(WriteError::NoTransaction)
+    );
+    assert!(undone, "{error:?}");
+}
+
 /// Holds W3: an application that swallows the deadlock, goes on and commits.
 async fn a_guard_notices(server: &str, settings: &str, goes_on: bool) {
     let shop = Shop::on(server).await;
@@ -53,13 +61,7 @@ async fn a_guard_notices(server: &str, settings: &str, goes_on: bool) {
         tx.query_drop("insert into orders (id) values (9)").await.unwrap();
     }
     let error = tx.commit().await.unwrap_err();
-    assert!(
-        matches!(
-            error,
-            CommitError::RolledBack(_) | CommitError::Refused(WriteError::NoTransaction)
-        ),
-        "{error:?}"
-    );
+    assert_undone(&error);
     assert_eq!(shop.place.rows().await, 0);
     assert_eq!(shop.place.number("select sum(total) from orders where id < 9").await, 8);
     assert!(shop.delivered().await.is_empty());
@@ -123,13 +125,7 @@ async fn through_sqlx_as_well() {
             other.await.unwrap();
             tx.execute("insert into orders (id) values (9)").await.unwrap();
             let error = tx.commit().await.unwrap_err();
-            assert!(
-                matches!(
-                    error,
-                    CommitError::RolledBack(_) | CommitError::Refused(WriteError::NoTransaction)
-                ),
-                "{error:?}"
-            );
+            assert_undone(&error);
             assert_eq!(shop.place.rows().await, 0);
             assert!(shop.delivered().await.is_empty());
         }

@@ -15,10 +15,10 @@ use crate::place::{Place, claim, connect, due, event, write};
 use crate::server::Server;
 
 /// As seldom as the server can be told to.
-const NOT_BY_AND_BY: &[&str] = &["--innodb-flush-log-at-timeout=2700"];
+pub(crate) const NOT_BY_AND_BY: &[&str] = &["--innodb-flush-log-at-timeout=2700"];
 
 /// What is committed meanwhile can be seen, and is not on the disk.
-async fn commits_are_seen_early(conn: &mut Conn) {
+pub(crate) async fn commits_are_seen_early(conn: &mut Conn) {
     run(conn, "set global innodb_flush_log_at_trx_commit = 0").await;
 }
 

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use sendoff_core::partition::Period;
-use sendoff_core::{EventId, Status};
+use sendoff_core::{Event, EventId, GLOBAL_AGGREGATE, Status};
 use sendoff_engine::store::{
-    Claim, ClaimStore, InspectStore, Lock, LockStore, Outcome, RetainStore, SettleStore,
-    Settlement, StoreError,
+    Claim, ClaimStore, EventKind, InspectStore, Lock, LockStore, Outcome, RetainStore, SettleStore,
+    Settlement, StoreError, frame::text,
 };
 use sendoff_engine::{Outbox, OutboxOptions};
 use sendoff_mysql::{Layout, MysqlOptions};
@@ -92,7 +92,7 @@ async fn whatever_stands_in_a_row_the_others_are_claimed() {
         let options =
             OutboxOptions { poll_interval: Duration::from_millis(50), ..Default::default() };
         let builder = Outbox::builder(store.clone()).options(options);
-        let outbox = builder.on("order.placed", inbox.clone()).start().unwrap();
+        let outbox = builder.on("order.placed", inbox.clone()).start().await.unwrap();
         let over = async || store.counts().await.unwrap().pending() == 0;
         eventually("an end for every row", over).await;
         outbox.close().await;
@@ -177,6 +177,95 @@ async fn a_locked_batch_has_nothing_locked_beside_its_rows() {
         };
         tokio::time::timeout(PROMPT, beside).await.expect("nobody waits for the batch");
     }
+}
+
+/// A locking read would lock each of them, for as long as the claim lasts.
+#[tokio::test]
+async fn a_claim_that_leaves_rows_out_locks_none_of_them() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let store = place.store().await;
+        let mut conn = place.conn().await;
+        let of = |event_type| due(Event::json(event_type, &1).unwrap());
+        for _ in 0..20 {
+            let left_out: Vec<_> = (0..1_000).map(|_| of("left out")).collect();
+            write(&store, &mut conn, &left_out).await;
+        }
+        let wanted: Vec<_> = (0..10).map(|_| of("wanted")).collect();
+        write(&store, &mut conn, &wanted).await;
+
+        let mut claimer = place.conn().await;
+        let kinds = "('__GLOBAL__', 'left out')";
+        let text = text(include_str!("../../sql/claim.sql"), &["claim_except"])
+            .replace("sendoff.", "")
+            .replace(":kinds", kinds)
+            .replace(":passed", "x''")
+            .replace(":from", "0")
+            .replace(":since", "0")
+            .replace(":bytes", "1000000")
+            .replace(":hold", "1000000")
+            .replace(":owner", "'a'")
+            .replace(":skip_recent", "0")
+            .replace(":limit", "100");
+        claimer.query_drop(text).await.unwrap();
+        let found: Option<i64> =
+            claimer.query_first("select json_length(@sendoff_rows)").await.unwrap();
+        assert_eq!(found, Some(10));
+        let locked = format!(
+            "select trx_rows_locked from information_schema.innodb_trx
+              where trx_mysql_thread_id = {}",
+            claimer.id()
+        );
+        let locked: Option<u64> = conn.query_first(locked).await.unwrap();
+        assert!(matches!(locked, Some(1..30)), "{locked:?}");
+        claimer.query_drop("rollback").await.unwrap();
+
+        let kind = EventKind { aggregate_type: GLOBAL_AGGREGATE, event_type: "left out" };
+        let others = Claim { limit: 100, except: &[kind], ..by("a") };
+        let claimed = store.claim(&others).await.unwrap().rows;
+        assert_eq!(claimed.len(), 10);
+        assert!(store.claim(&others).await.unwrap().rows.is_empty());
+    }
+}
+
+/// What somebody has locked is seen by a plain read as well, and must hide no others.
+#[tokio::test]
+async fn rows_that_are_locked_hide_no_others_from_a_claim_that_leaves_rows_out() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let store = place.store().await;
+        let rows: Vec<_> = (0..5).map(|_| due(event())).collect();
+        write(&store, &mut place.conn().await, &rows).await;
+        let mut batch = store.lock(&Lock::new(3)).await.unwrap().unwrap();
+        assert_eq!(batch.take().len(), 3);
+        let kind = EventKind { aggregate_type: GLOBAL_AGGREGATE, event_type: "left out" };
+        let two = Claim { limit: 2, except: &[kind], ..by("a") };
+        for (rows, cut) in [(1, true), (1, true), (0, false)] {
+            let claimed = store.claim(&two).await.unwrap();
+            assert_eq!((claimed.rows.len(), claimed.cut), (rows, cut), "as few as it may be");
+        }
+        batch.rollback().await.unwrap();
+        let claimed = store.claim(&Claim { limit: 9, ..two }).await.unwrap();
+        assert_eq!((claimed.rows.len(), claimed.cut), (3, false));
+    }
+}
+
+/// The same of more rows than a claim of this size sees in its rounds.
+#[tokio::test]
+async fn many_rows_that_are_locked_hide_no_others_from_a_small_claim_that_leaves_rows_out() {
+    let place = Place::on(MARIADB).await;
+    let store = place.store().await;
+    let rows: Vec<_> = (0..12).map(|_| due(event())).collect();
+    write(&store, &mut place.conn().await, &rows).await;
+    let mut batch = store.lock(&Lock::new(10)).await.unwrap().unwrap();
+    assert_eq!(batch.take().len(), 10);
+    let plain = store.claim(&Claim { limit: 1, ..by("b") }).await.unwrap().rows.len();
+    assert_eq!(plain, 1, "a claim that leaves nothing out");
+    let kind = EventKind { aggregate_type: GLOBAL_AGGREGATE, event_type: "left out" };
+    let two = Claim { limit: 2, except: &[kind], ..by("a") };
+    let claimed = store.claim(&two).await.unwrap();
+    assert!(claimed.rows.len() == 1 || claimed.cut, "{} {}", claimed.rows.len(), claimed.cut);
+    batch.rollback().await.unwrap();
 }
 
 /// Somebody has locked an entry of the index by which rows are due, and not its row: what waits for it

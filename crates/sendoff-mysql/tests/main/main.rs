@@ -6,12 +6,10 @@
 
 mod commit;
 mod deadlock;
-#[cfg(all(feature = "sea-orm", feature = "sqlx"))]
-mod dropped;
+mod durability;
 mod durable;
 mod hostile;
 mod journal;
-mod killed;
 mod link;
 mod locks;
 mod nodes;
@@ -29,6 +27,7 @@ mod soak;
 mod sqlx;
 mod suites;
 mod thorny;
+mod through;
 mod unknown;
 mod values;
 mod zone;

@@ -3,17 +3,15 @@
 use std::env;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder};
-use sendoff_core::{Event, EventId};
-use sendoff_engine::capture::{Begin, Commit, CommitError, WriteError};
-use sendoff_engine::store::{
-    Birth, Born, Claim, ClaimStore, Claimed, Held, NewRow, Outcome, SettleStore, Settlement,
-};
+use sendoff_core::EventId;
+use sendoff_engine::capture::{Begin, Commit};
+use sendoff_engine::store::{Born, NewRow};
 use sendoff_mysql::{MysqlOptions, MysqlStore};
 use sendoff_testkit::proxy::Proxy;
+pub(crate) use sendoff_testkit::steps::{by, claim, due, event, hold_of, refusal, settle_one};
 
 pub(crate) const MARIADB: &str = "SENDOFF_MARIADB_URL";
 pub(crate) const MYSQL: &str = "SENDOFF_MYSQL_URL";
@@ -133,8 +131,13 @@ pub(crate) fn port(url: &str) -> SocketAddr {
 
 /// The URL of the same database, by way of a proxy.
 pub(crate) fn by_way_of(url: &str, proxy: &Proxy) -> String {
+    url_at(url, proxy.address())
+}
+
+/// The URL of the same database at another port of this host.
+pub(crate) fn url_at(url: &str, server: SocketAddr) -> String {
     let from = format!(":{}/", Opts::from_url(url).unwrap().tcp_port());
-    url.replace(&from, &format!(":{}/", proxy.address().port()))
+    url.replace(&from, &format!(":{}/", server.port()))
 }
 
 pub(crate) async fn connect(url: &str) -> Conn {
@@ -145,39 +148,8 @@ pub(crate) async fn try_connect(url: &str) -> Result<Conn, mysql_async::Error> {
     Conn::new(OptsBuilder::from_opts(Opts::from_url(url)?).prefer_socket(false)).await
 }
 
-pub(crate) fn event() -> Event {
-    Event::json_text("order.placed", "{}").unwrap()
-}
-
-pub(crate) fn due(event: Event) -> NewRow {
-    NewRow { event, birth: Birth::Due }
-}
-
-pub(crate) fn by(owner: &str) -> Claim<'_> {
-    Claim::new(owner, 1_000, Duration::from_secs(30))
-}
-
-pub(crate) fn hold_of(claimed: &Claimed) -> Held {
-    Held::row(claimed.id, claimed.token)
-}
-
 /// Writes rows in a transaction of their own.
 pub(crate) async fn write(store: &MysqlStore, conn: &mut Conn, rows: &[NewRow]) -> Vec<Born> {
     let tx = store.begin(conn).await.unwrap();
     store.commit(tx, rows).await.unwrap()
-}
-
-pub(crate) async fn claim(store: &MysqlStore, owner: &str) -> Vec<Claimed> {
-    store.claim(&by(owner)).await.unwrap().rows
-}
-
-pub(crate) async fn settle_one(store: &MysqlStore, held: Held, outcome: Outcome) -> bool {
-    !store.settle(&[Settlement { held, outcome }]).await.unwrap().applied.is_empty()
-}
-
-pub(crate) fn refusal(error: CommitError) -> WriteError {
-    match error {
-        CommitError::Refused(refused) => refused,
-        other => WriteError::Driver(other.into()),
-    }
 }

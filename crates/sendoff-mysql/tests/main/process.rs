@@ -1,36 +1,21 @@
 //! Real processes: stopped, and continued.
 
 use std::env;
-use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use sendoff_core::partition::Period;
-use sendoff_core::{Delivery, Event, EventId, Status};
-use sendoff_engine::store::{InspectStore, Row};
-use sendoff_engine::{Counters, Outbox, OutboxOptions, PartitionMaintainer, PartitionOptions};
-use sendoff_mysql::{Layout, MysqlOptions, MysqlStore, Retention};
-use sendoff_testkit::acceptance::Inbox;
+use sendoff_core::{Delivery, Event};
+use sendoff_engine::{PartitionMaintainer, PartitionOptions};
+use sendoff_mysql::{Layout, MysqlOptions, Retention};
+use sendoff_testkit::ordeal::stopped::{self, wait_for_line};
 use sendoff_testkit::process::{Node, say};
-use sendoff_testkit::wait::within;
 
 use crate::place::{MARIADB, MYSQL, Place, due, write};
 
 const EVENT: &str = "order.placed";
-const PLENTY: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// Holds that run out while a test waits for it.
-fn options() -> OutboxOptions {
-    OutboxOptions {
-        poll_interval: Duration::from_millis(50),
-        hold: Duration::from_millis(600),
-        hot_grace: Duration::from_millis(600),
-        max_attempts: 3,
-        ..OutboxOptions::default()
-    }
-}
 
 fn start(test: &str, place: &Place) -> Node {
     Node::start(test, &[("SENDOFF_TEST_NODE", &*place.url)])
@@ -44,23 +29,9 @@ async fn node() {
     let place = Place::of_another(url);
     let handler = |delivery: Delivery| async move {
         say(&format!("began {}", delivery.id()));
-        tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new())).await??;
-        Ok(())
+        wait_for_line().await
     };
-    let counters = Arc::new(Counters::default());
-    let outbox = Outbox::builder(place.store().await)
-        .options(options())
-        .metrics(counters.clone())
-        .on(EVENT, handler)
-        .start()
-        .unwrap();
-    within(PLENTY, "a fence", async || counters.values().fenced > 0).await;
-    say("fenced");
-    drop(outbox);
-}
-
-async fn row(store: &MysqlStore, id: EventId) -> Row {
-    store.find(id).await.unwrap().unwrap()
+    stopped::play(place.store().await, handler).await;
 }
 
 /// Fault 11: stopped past its hold and continued, it finds the row settled by another.
@@ -73,23 +44,9 @@ async fn a_stopped_process_cannot_settle_what_it_lost() {
         write(&store, &mut place.conn().await, &[due(event.clone())]).await;
 
         let mut zombie = start("process::node", &place);
-        zombie.says("began");
-        zombie.signal("-STOP");
-        let inbox = Inbox::new();
-        let other =
-            Outbox::builder(place.store().await).options(options()).on(EVENT, inbox.clone());
-        let other = other.start().unwrap();
-        let done = async || row(&store, event.id()).await.status == Status::Done;
-        within(PLENTY, "another to take over", done).await;
-        let settled = row(&store, event.id()).await;
-        assert_eq!((inbox.received().len(), settled.attempts), (1, 1), "the loss was counted");
-
-        zombie.signal("-CONT");
-        zombie.child.stdin.take().unwrap().write_all(b"go on\n").unwrap();
-        zombie.says("fenced");
-        let after = row(&store, event.id()).await;
-        assert_eq!((after.status, after.done_at), (settled.status, settled.done_at));
-        other.close().await;
+        let other = place.store().await;
+        stopped::a_stopped_process_cannot_settle_what_it_lost(&store, other, &event, &mut zombie)
+            .await;
     }
 }
 

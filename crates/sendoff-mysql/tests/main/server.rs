@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use sendoff_testkit::faketime::ServerClock;
+use sendoff_testkit::servers::{free_port, is_root, own};
 use tempfile::TempDir;
 
 /// A MariaDB server on loopback, with its data in a temporary folder.
@@ -45,19 +46,19 @@ impl Server {
             return None;
         };
         let folder = TempDir::with_prefix("sendoff-mariadb-").unwrap();
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let clock = clock(folder.path())?;
         let mut server = Self { program, folder, port, options, clock, child: None };
+        own(server.folder.path(), "mysql");
         let init = Command::new(install)
+            .env("TMPDIR", server.folder.path())
             .arg("--no-defaults")
             .arg(format!("--datadir={}", server.data().display()))
             .args(["--auth-root-authentication-method=normal", "--skip-test-db"])
             .args(server.account())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status();
-        assert!(init.unwrap().success());
-        server.own();
+            .output()
+            .unwrap();
+        assert!(init.status.success(), "{}", String::from_utf8_lossy(&init.stderr));
         server.up();
         Some(server)
     }
@@ -74,6 +75,8 @@ impl Server {
         let mut line = runner.iter().map(OsString::from).chain([self.program.clone().into()]);
         let child = Command::new(line.next().unwrap())
             .args(line)
+            // A server that starts removes what others have in the folder for temporary tables.
+            .env("TMPDIR", self.folder.path())
             .arg("--no-defaults")
             .arg(format!("--datadir={}", self.data().display()))
             .arg(format!("--socket={}", self.folder.path().join("sock").display()))
@@ -121,14 +124,6 @@ impl Server {
     fn account(&self) -> &'static [&'static str] {
         if is_root() { &["--user=mysql"] } else { &[] }
     }
-
-    fn own(&self) {
-        if is_root() {
-            let folder = self.folder.path();
-            let owned = Command::new("chown").args(["-R", "mysql"]).arg(folder).status();
-            assert!(owned.unwrap().success());
-        }
-    }
 }
 
 impl Drop for Server {
@@ -137,10 +132,6 @@ impl Drop for Server {
             self.kill();
         }
     }
-}
-
-fn is_root() -> bool {
-    std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
 }
 
 /// The server, and what makes its first tables.

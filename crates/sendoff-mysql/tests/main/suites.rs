@@ -3,14 +3,12 @@
 use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Pool, TxOpts};
+use mysql_async::{Conn, TxOpts};
 use sendoff_core::partition::Period;
-use sendoff_core::{Event, EventId, Timestamp};
-use sendoff_engine::Outbox;
+use sendoff_core::{EventId, Timestamp};
 use sendoff_engine::capture::{Begin, Capture, Commit, WriteError};
 use sendoff_engine::store::{Born, NewRow};
 use sendoff_mysql::{Layout, MysqlOptions, MysqlStore, Retention};
-use sendoff_testkit::acceptance::{End, Face, OutboxHarness};
 use sendoff_testkit::conformance::{ClockHarness, ForeignLock, StoreHarness, async_trait};
 use tokio::sync::Mutex;
 
@@ -167,18 +165,6 @@ mod mariadb {
             sendoff_testkit::relay_suite!(Database::deleting(MARIADB).await);
         }
     }
-
-    mod through_a_connection {
-        use super::*;
-
-        sendoff_testkit::acceptance_suite!(Shop::open(MARIADB).await);
-    }
-
-    mod through_a_pool {
-        use super::*;
-
-        sendoff_testkit::acceptance_suite!(Pooled::open(MARIADB).await);
-    }
 }
 
 /// The same on MySQL.
@@ -212,125 +198,6 @@ mod mysql {
             use super::*;
 
             sendoff_testkit::relay_suite!(Database::deleting(MYSQL).await);
-        }
-    }
-
-    mod through_a_connection {
-        use super::*;
-
-        sendoff_testkit::acceptance_suite!(Shop::open(MYSQL).await);
-    }
-}
-
-/// An application with a connection of its own.
-struct Shop {
-    store: MysqlStore,
-    conn: Mutex<Conn>,
-    place: Place,
-}
-
-impl Shop {
-    async fn open(server: &str) -> Self {
-        let place = Place::on(server).await;
-        Self { store: place.store().await, conn: Mutex::new(place.conn().await), place }
-    }
-}
-
-#[async_trait]
-impl OutboxHarness for Shop {
-    type Store = MysqlStore;
-
-    fn store(&self) -> MysqlStore {
-        self.store.clone()
-    }
-
-    async fn write(
-        &self,
-        outbox: &Outbox<MysqlStore>,
-        face: Face,
-        events: &[Event],
-        end: End,
-    ) -> Vec<EventId> {
-        let mut conn = self.conn.lock().await;
-        match face {
-            Face::Guard => {
-                let mut tx = outbox.begin(&mut *conn).await.unwrap();
-                let ids = events.iter().map(|event| tx.emit(event).unwrap()).collect();
-                match end {
-                    End::RollBack => tx.rollback().await.unwrap(),
-                    End::Commit | End::Forget => tx.commit().await.unwrap(),
-                }
-                ids
-            }
-            Face::Own => {
-                let mut tx = conn.start_transaction(TxOpts::new()).await.unwrap();
-                let staged = outbox.write_all(&mut tx, events).await.unwrap();
-                let ids = staged.ids().to_vec();
-                match end {
-                    End::RollBack => tx.rollback().await.unwrap(),
-                    End::Commit | End::Forget => tx.commit().await.unwrap(),
-                }
-                if end != End::Forget {
-                    staged.release();
-                }
-                ids
-            }
-        }
-    }
-}
-
-/// The same with a pool, and with a transaction begun by hand.
-struct Pooled {
-    shop: Shop,
-    pool: Pool,
-}
-
-impl Pooled {
-    async fn open(server: &str) -> Self {
-        let shop = Shop::open(server).await;
-        Self { pool: Pool::from_url(&shop.place.url).unwrap(), shop }
-    }
-}
-
-#[async_trait]
-impl OutboxHarness for Pooled {
-    type Store = MysqlStore;
-
-    fn store(&self) -> MysqlStore {
-        self.shop.store()
-    }
-
-    async fn write(
-        &self,
-        outbox: &Outbox<MysqlStore>,
-        face: Face,
-        events: &[Event],
-        end: End,
-    ) -> Vec<EventId> {
-        match face {
-            Face::Guard => {
-                let mut tx = outbox.begin(&self.pool).await.unwrap();
-                let ids = events.iter().map(|event| tx.emit(event).unwrap()).collect();
-                match end {
-                    End::RollBack => tx.rollback().await.unwrap(),
-                    End::Commit | End::Forget => tx.commit().await.unwrap(),
-                }
-                ids
-            }
-            Face::Own => {
-                let mut conn = self.pool.get_conn().await.unwrap();
-                conn.query_drop("begin").await.unwrap();
-                let staged = outbox.write_all(&mut conn, events).await.unwrap();
-                let ids = staged.ids().to_vec();
-                match end {
-                    End::RollBack => conn.query_drop("rollback").await.unwrap(),
-                    End::Commit | End::Forget => conn.query_drop("commit").await.unwrap(),
-                }
-                if end != End::Forget {
-                    staged.release();
-                }
-                ids
-            }
         }
     }
 }

@@ -1,17 +1,13 @@
 //! Bytes and times, exactly as they were.
 
-use std::time::Duration;
-
 use mysql_async::prelude::Queryable;
 use sendoff_core::{Event, Timestamp, report};
 use sendoff_engine::capture::{Begin, Commit, CommitError, WriteError};
-use sendoff_engine::store::{InspectStore, Outcome};
-use sendoff_engine::{Outbox, OutboxOptions};
+use sendoff_engine::store::InspectStore;
 use sendoff_mysql::{MysqlOptions, Payloads};
-use sendoff_testkit::acceptance::Inbox;
-use sendoff_testkit::wait::eventually;
+use sendoff_testkit::hostile;
 
-use crate::place::{MARIADB, MYSQL, Place, claim, due, event, hold_of, settle_one, write};
+use crate::place::{MARIADB, MYSQL, Place, due, event, write};
 use crate::thorny::{all_rows, check};
 
 /// Holds E6 and E10.
@@ -69,7 +65,7 @@ async fn a_table_of_json_keeps_the_bytes_and_refuses_what_is_none() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_row_that_cannot_be_decoded_dies_alone() {
     let place = Place::new().await;
-    let (store, inbox) = (place.store().await, Inbox::new());
+    let store = place.store().await;
     let mut conn = place.conn().await;
     let rows: Vec<_> = (0..5).map(|_| due(event())).collect();
     write(&store, &mut conn, &rows).await;
@@ -79,22 +75,7 @@ async fn a_row_that_cannot_be_decoded_dies_alone() {
         let id = rows[at].event.id().to_string().replace('-', "");
         place.run(&format!("update outbox_event set {set} where event_id = unhex('{id}')")).await;
     }
-    let claimed = claim(&store, "a").await;
-    let decoded: Vec<_> = claimed.iter().map(|row| row.event.is_ok()).collect();
-    assert_eq!(decoded, [false, false, false, true, true]);
-    for row in &claimed {
-        assert!(settle_one(&store, hold_of(row), Outcome::Released).await);
-    }
-    let options = OutboxOptions { poll_interval: Duration::from_millis(50), ..Default::default() };
-    let builder = Outbox::builder(store.clone()).options(options);
-    let outbox = builder.on("order.placed", inbox.clone()).start().unwrap();
-    let over = async || {
-        let counts = store.counts().await.unwrap();
-        (counts.dead, counts.done) == (3, 2)
-    };
-    eventually("three dead and two delivered", over).await;
-    outbox.close().await;
-    assert_eq!(inbox.received().len(), 2);
+    hostile::rows_that_cannot_be_decoded_die_alone(&store, 3).await;
 }
 
 /// Holds E7: names compare exactly, down to case, accents and spaces at their end.

@@ -151,6 +151,7 @@ fn push<'b>(out: &mut AstPass<'_, 'b, Pg>, param: &'b Encoded) -> QueryResult<()
         Type::INTERVAL_ARRAY => out.push_bind_param::<Array<Interval>, _>(param),
         Type::JSONB_ARRAY => out.push_bind_param::<Array<Nullable<Jsonb>>, _>(param),
         Type::TEXT_ARRAY => out.push_bind_param::<Array<Nullable<Text>>, _>(param),
+        Type::TIMESTAMPTZ => out.push_bind_param::<Nullable<Timestamptz>, _>(param),
         Type::TIMESTAMPTZ_ARRAY => out.push_bind_param::<Array<Timestamptz>, _>(param),
         Type::UUID_ARRAY => out.push_bind_param::<Array<Nullable<Uuid>>, _>(param),
         _ => Err(wrong("a parameter of a type that no statement has")),

@@ -148,12 +148,9 @@ struct TooLongAgo;
 mod tests {
     use sendoff_core::{Event, Timestamp};
 
-    use super::*;
+    use sendoff_testkit::steps::sized as row;
 
-    fn row(bytes: usize) -> NewRow {
-        let event = Event::builder("t").bytes(vec![0; bytes]).build().unwrap();
-        NewRow { event, birth: Birth::Due }
-    }
+    use super::*;
 
     /// Holds W5.
     #[test]

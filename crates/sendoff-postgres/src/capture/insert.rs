@@ -55,7 +55,7 @@ pub(super) async fn insert_all(
     }
 }
 
-/// One statement in one round trip, behind the mark that a transaction is open.
+/// One statement in one round trip, after the mark that a transaction is open.
 pub(super) async fn insert_one(
     store: &PostgresStore,
     client: &Client,

@@ -189,7 +189,7 @@ async fn insert_all(
     Ok(all)
 }
 
-/// Whatever makes the COMMIT behind it a proof.
+/// Whatever makes the COMMIT after it a proof.
 async fn insert_last(
     store: &PostgresStore,
     tx: &mut Transaction<'_, Postgres>,

@@ -1,7 +1,7 @@
 //! An append on its way to the server, and what the server makes of it.
 
-use sendoff_core::BoxError;
-use sendoff_core::journal::{Append, Condition, Fact, Locks, Position};
+use sendoff_core::journal::{Append, Condition, Fact, Locks, Position, Run};
+use sendoff_core::{BoxError, Timestamp};
 use sendoff_engine::journal::{AppendError, Conflict, Receipt};
 use sendoff_engine::store::StoreError;
 use tokio_postgres::error::SqlState;
@@ -35,6 +35,8 @@ pub(super) struct Params<'a> {
     pub(super) kind_tags: Option<Vec<Option<String>>>,
     pub(super) kind_types: Option<Vec<Option<String>>>,
     pub(super) after: i64,
+    /// When the server was started in whose run the condition was read.
+    pub(super) run: Option<At>,
 }
 
 impl<'a> Params<'a> {
@@ -73,6 +75,7 @@ impl<'a> Params<'a> {
             kind_tags,
             kind_types,
             after: condition.map_or(0, |condition| condition.after.into()),
+            run: condition.and_then(|condition| condition.run).map(started_at),
         };
         for fact in facts {
             let event = fact.event();
@@ -97,7 +100,8 @@ impl<'a> Params<'a> {
     pub(super) fn in_order(&self) -> Vec<Param<'_>> {
         let mut params: Vec<Param<'_>> = vec![&self.keys, &self.alone, &self.patience];
         params.extend(self.columns());
-        params.extend([&self.kinds as Param<'_>, &self.kind_tags, &self.kind_types, &self.after]);
+        params.extend([&self.kinds as Param<'_>, &self.kind_tags, &self.kind_types]);
+        params.extend([&self.after as Param<'_>, &self.run]);
         params
     }
 
@@ -130,6 +134,15 @@ impl<'a> Params<'a> {
             &self.causations[0],
         ]
     }
+}
+
+/// The run of the server that began then.
+pub(super) fn run(At(started): At) -> Run {
+    Run::numbered(started.as_micros())
+}
+
+fn started_at(run: Run) -> At {
+    At(Timestamp::from_micros(run.number()))
 }
 
 /// A parameter of a statement.
@@ -206,7 +219,11 @@ pub(super) fn receipts_of(
         outcome @ (APPENDED | KNOWN) if answers.len() == append.facts().len() => {
             answers.iter().map(|answer| answer.receipt(outcome == APPENDED)).collect()
         }
-        CONFLICT => Err(Conflict { position: first.position()? }.into()),
+        CONFLICT => Err(match first.position()? {
+            Position::START => Conflict::Restarted,
+            position => Conflict::Fact { position },
+        }
+        .into()),
         ISOLATION => Err(AppendError::Isolation),
         _ => Err(AppendError::IdTaken),
     }

@@ -1,5 +1,6 @@
 //! The journal's connections.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,19 +47,19 @@ impl Connections {
         lent.link().query(statement, params).await
     }
 
-    /// A connection that nobody uses, until it is dropped.
-    pub(super) async fn lend(
-        &self,
-        purpose: Purpose,
-        patience: Patience,
-    ) -> Result<Lent<'_>, StoreError> {
-        self.links.lend(purpose, patience).await
-    }
-
     /// Refuses everything from now on.
     pub(super) async fn close(&self) {
         for link in self.links.close() {
             link.close().await;
         }
+    }
+}
+
+/// A connection that nobody uses is lent, until it is dropped.
+impl Deref for Connections {
+    type Target = Lending<Link>;
+
+    fn deref(&self) -> &Lending<Link> {
+        &self.links
     }
 }

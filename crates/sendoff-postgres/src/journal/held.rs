@@ -5,12 +5,14 @@ use sendoff_core::journal::Fact;
 use sendoff_engine::journal::AppendError;
 
 use super::append::{Param, Params};
+use super::session::SessionLocks;
 use super::store::PostgresJournal;
 use crate::sql::{Sql, Statement};
 
 pub(super) struct Held<'a> {
     params: Params<'a>,
     manner: Manner<'a>,
+    session: Option<&'a SessionLocks>,
 }
 
 /// What it takes.
@@ -24,11 +26,12 @@ enum Manner<'a> {
 }
 
 impl<'a> Held<'a> {
-    /// By whoever has the locks of the keys `held`.
+    /// By whoever has the locks of the keys `held`: a transaction, or a session.
     pub(super) fn new(
         journal: &PostgresJournal,
         facts: &'a [Fact],
         held: &[i32],
+        session: Option<&'a SessionLocks>,
     ) -> Result<Self, AppendError> {
         let params = Params::under(journal, facts, None)?;
         let manner = if params.alone.contains(&true) {
@@ -42,11 +45,17 @@ impl<'a> Held<'a> {
                 _ => Manner::Facts { keys },
             }
         };
-        Ok(Self { params, manner })
+        Ok(Self { params, manner, session })
+    }
+
+    /// Whether the session has no locks any more once the statement has answered with a row.
+    pub(super) fn releases(&self) -> bool {
+        matches!((&self.manner, self.session), (Manner::Tagged { .. }, Some(_)))
     }
 
     pub(super) fn statement<'s>(&self, sql: &'s Sql) -> &'s Statement {
         match self.manner {
+            Manner::Tagged { .. } if self.session.is_some() => &sql.journal_append_session,
             Manner::Tagged { .. } => &sql.journal_append_tagged,
             Manner::Facts { .. } => &sql.journal_append_held,
             Manner::Alone => &sql.journal_append,
@@ -61,7 +70,15 @@ impl<'a> Held<'a> {
             Manner::Facts { keys } => (keys, params.columns()),
             Manner::Alone => return params.in_order(),
         };
-        [keys].into_iter().chain(facts).collect()
+        let mut all = Vec::with_capacity(13);
+        all.push(keys);
+        all.extend(facts);
+        if self.releases()
+            && let Some(SessionLocks { shared, alone, silence }) = self.session
+        {
+            all.extend([shared as Param<'_>, alone, silence]);
+        }
+        all
     }
 }
 

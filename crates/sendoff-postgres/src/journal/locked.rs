@@ -1,39 +1,40 @@
-//! Deciding under locks: one transaction of two round trips, the second of which ends it.
+//! Deciding under locks, in two round trips: one that locks and reads, and one that appends and releases.
 
 use async_trait::async_trait;
 use futures_util::future::{join, join3};
-use sendoff_core::journal::{Append, Locks, Position, Query};
+use sendoff_core::journal::{Append, Locks, Position, Query, Run};
 use sendoff_core::limits;
 use sendoff_engine::journal::{
-    AppendError, DecideError, Found, JournalStore, Locked, LockedDecision, Page, Purpose, Receipt,
+    AppendError, Basis, DecideError, Found, JournalStore, LOCK_TRIES, Locked, LockedDecision, Mark,
+    Page, Purpose, Receipt,
 };
 use sendoff_engine::store::StoreError;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 
-use super::append::{is_deadlock, receipts, refused};
+use super::append::{is_deadlock, receipts, refused, run};
 use super::connections::Lent;
 use super::held::Held;
 use super::options::milliseconds;
 use super::reading::Reading;
-use super::store::{PostgresJournal, columns, undecided};
+use super::session::SessionLocks;
+use super::store::{Nothing, PostgresJournal, columns, undecided};
 use crate::error::failed;
 use crate::link::{Kept, Taken};
+use crate::rows::get;
 use crate::sql::Statement;
 
-/// A statement behind the locks sees what is committed by then.
+/// A statement after the locks sees what is committed by then.
 const BEGIN: &str = "begin isolation level read committed";
 
-/// How often the locks are asked for where a deadlock took them back.
-const TRIES: u32 = 8;
+/// Where the statements that hold locks say when the server was started.
+const STARTED_AT: usize = 2;
 
 /// Takes a decision's locks and reads the first page.
 pub(super) async fn lock<'s>(
     journal: &'s PostgresJournal,
-    query: &Query,
-    closing: Option<&Query>,
-    page: Page,
+    basis: Basis<'_>,
 ) -> Result<Locked<'s>, DecideError> {
     let patience = journal.connections().patience();
     let mut tries = 0;
@@ -43,20 +44,22 @@ pub(super) async fn lock<'s>(
         let lent = lent.map_err(undecided)?;
         let left = milliseconds(patience.left());
         let session = lent.link().take().await?;
-        let (held, alone) = columns(&Locks::of_decision(query));
-        let transaction = Transaction { journal, lent, session, held };
-        let reading = Reading::of(journal.books(), query, closing, page);
-        let error = match transaction.begin(&alone, left, reading).await {
-            Ok(found) => {
+        let (held, alone) = columns(&Locks::of_decision(basis.query));
+        let locks = SessionLocks::of(journal, &session, &held, &alone).await.map_err(failed)?;
+        let deciding = Deciding { journal, lent, session, held, locks };
+        let reading = Reading::of(journal.books(), basis);
+        let error = match deciding.begin(&alone, left, reading).await {
+            Ok((run, found)) => {
                 // Whatever the locks exclude and is there was found, or comes in a further page.
-                let mark = found.facts.last().map_or(Position::START, |last| last.position);
-                return Ok(Locked { mark, found, transaction: Box::new(transaction) });
+                let position = found.facts.last().map_or(Position::START, |last| last.position);
+                let mark = Mark { position, run: Some(run) };
+                return Ok(Locked { mark, found, transaction: Box::new(deciding) });
             }
             Err(error) => error,
         };
-        Box::new(transaction).release().await;
+        Box::new(deciding).release().await;
         // Those who append what others decide by may meet crosswise, and the server ends one of them.
-        if is_deadlock(&error) && tries < TRIES {
+        if is_deadlock(&error) && tries < LOCK_TRIES {
             continue;
         }
         return Err(undecided(error));
@@ -64,40 +67,46 @@ pub(super) async fn lock<'s>(
 }
 
 /// Dropped, it is closed with its session.
-struct Transaction<'s> {
+struct Deciding<'s> {
     journal: &'s PostgresJournal,
     lent: Lent<'s>,
     session: Taken,
     /// Keys of the locks it has.
     held: Vec<i32>,
+    /// The same, where the session has them; else it is a transaction that has.
+    locks: Option<SessionLocks>,
 }
 
-impl Transaction<'_> {
+impl Deciding<'_> {
     fn kept(&self) -> Kept {
-        Kept::from(self.journal.options().server.doorbell)
+        self.journal.kept()
     }
 
-    /// Locks, and in a statement behind them, which sees what is committed by then, reads.
+    /// Locks, and in a statement after them, which sees what is committed by then, reads.
     async fn begin(
         &self,
         alone: &Vec<bool>,
         patience: i32,
         reading: Reading<'_>,
-    ) -> Result<Found, StoreError> {
+    ) -> Result<(Run, Found), StoreError> {
         let (sql, kept) = (self.journal.sql(), self.kept());
         let silence = milliseconds(limits::DECISION);
         let (hold, params) = self.hold(alone, &patience, &silence);
         let prepared = self.session.prepare(&[hold, reading.statement(sql)], kept).await;
         prepared.map_err(failed)?;
-        let (begun, held, rows) = join3(
-            self.session.execute(BEGIN),
-            self.session.query(hold, &params, kept),
-            self.rows(&reading),
-        )
-        .await;
+        let begin = async {
+            match self.locks {
+                Some(_) => Ok(()),
+                None => self.session.execute(BEGIN).await,
+            }
+        };
+        let hold = self.session.query(hold, &params, kept);
+        let (begun, held, rows) = join3(begin, hold, self.rows(&reading)).await;
         begun.map_err(failed)?;
-        held.map_err(failed)?;
-        self.found(reading, rows.map_err(failed)?).await
+        let held = held.map_err(failed)?;
+        let held = held.first().ok_or_else(|| StoreError::Refused(Nothing.into()))?;
+        let found = self.found(reading, rows.map_err(failed)?).await?;
+        Ok((run(get(held, STARTED_AT)?), found))
     }
 
     /// The statement that takes the locks, and what it is given.
@@ -110,7 +119,10 @@ impl Transaction<'_> {
         let sql = self.journal.sql();
         match (&self.held[..], &alone[..]) {
             ([first, second], [first_alone, second_alone]) => (
-                &sql.journal_hold_two,
+                match self.locks {
+                    Some(_) => &sql.journal_hold_session,
+                    None => &sql.journal_hold_two,
+                },
                 vec![first, first_alone, second, second_alone, patience, silence],
             ),
             _ => (&sql.journal_hold, vec![&self.held, alone, patience, silence]),
@@ -136,20 +148,38 @@ impl Transaction<'_> {
         }
     }
 
-    /// Appends and commits. No row, or an id that is taken, means that one is there already, and that
-    /// nothing was changed.
-    async fn end(&self, append: &Append) -> Result<Vec<Row>, AppendError> {
-        let held = Held::new(self.journal, append.facts(), &self.held)?;
-        let (statement, kept) = (held.statement(self.journal.sql()), self.kept());
-        self.session.prepare(&[statement], kept).await.map_err(not_appended)?;
-        let (rows, committed) = join(
-            self.session.query(statement, &held.in_order(), kept),
-            self.session.execute("commit"),
-        )
-        .await;
+    /// Appends, commits, and releases the locks. No row, or an id that is taken, means that one is there
+    /// already, and that nothing was changed. Also tells whether the session is as it was.
+    async fn end(&self, append: &Append) -> Result<(Vec<Row>, bool), AppendError> {
+        let held = Held::new(self.journal, append.facts(), &self.held, self.locks.as_ref())?;
+        let (sql, kept) = (self.journal.sql(), self.kept());
+        let (statement, params) = (held.statement(sql), held.in_order());
+        let all = [statement, &sql.journal_release_session];
+        let prepared = &all[..if self.locks.is_some() { 2 } else { 1 }];
+        self.session.prepare(prepared, kept).await.map_err(not_appended)?;
+        let after = async { if held.releases() { Ok(()) } else { self.let_go("commit").await } };
+        let (rows, after) = join(self.session.query(statement, &params, kept), after).await;
         let rows = rows.map_err(not_appended)?;
-        committed.map_err(not_appended)?;
-        Ok(rows)
+        let after = match after {
+            Ok(()) if held.releases() && rows.is_empty() => self.let_go("commit").await,
+            after => after,
+        };
+        match after {
+            // Without a transaction the statement was committed when it answered.
+            Err(error) if self.locks.is_none() => Err(not_appended(error)),
+            after => Ok((rows, after.is_ok())),
+        }
+    }
+
+    /// Ends the transaction so, or takes the session's locks from it.
+    async fn let_go(&self, transaction: &str) -> Result<(), Error> {
+        match &self.locks {
+            Some(SessionLocks { silence, .. }) => {
+                let release = &self.journal.sql().journal_release_session;
+                self.session.query(release, &[silence], self.kept()).await.map(|_| ())
+            }
+            None => self.session.execute(transaction).await,
+        }
     }
 
     /// Gives the session back, as it was when it was taken.
@@ -160,9 +190,9 @@ impl Transaction<'_> {
 }
 
 #[async_trait]
-impl LockedDecision for Transaction<'_> {
+impl LockedDecision for Deciding<'_> {
     async fn read(&mut self, query: &Query, page: Page) -> Result<Found, StoreError> {
-        let reading = Reading::of(self.journal.books(), query, None, page);
+        let reading = Reading::of(self.journal.books(), Basis { query, closing: None, page });
         let rows = self.rows(&reading).await.map_err(failed)?;
         self.found(reading, rows).await
     }
@@ -170,13 +200,13 @@ impl LockedDecision for Transaction<'_> {
     async fn append(self: Box<Self>, append: &Append) -> Result<Vec<Receipt>, AppendError> {
         let journal = self.journal;
         match self.end(append).await {
-            Ok(rows) if !rows.is_empty() => {
-                self.give_back().await;
-                receipts(append, &rows)
-            }
-            Ok(_) => {
-                self.give_back().await;
-                journal.append(append).await
+            Ok((rows, clean)) => {
+                if clean {
+                    self.give_back().await;
+                } else {
+                    drop(self);
+                }
+                if rows.is_empty() { journal.append(append).await } else { receipts(append, &rows) }
             }
             // Perhaps by the same call, whose answer was lost.
             Err(AppendError::IdTaken) => {
@@ -192,7 +222,7 @@ impl LockedDecision for Transaction<'_> {
 
     async fn release(self: Box<Self>) {
         // One that cannot be undone is closed, and the server undoes it.
-        if self.session.execute("rollback").await.is_ok() {
+        if self.let_go("rollback").await.is_ok() {
             self.give_back().await;
         }
     }

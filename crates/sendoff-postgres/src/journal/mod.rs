@@ -17,6 +17,7 @@ mod reading;
 mod retain;
 mod schema;
 mod search;
+mod session;
 mod store;
 mod tail;
 

@@ -1,9 +1,11 @@
+//! Options of a journal on PostgreSQL.
+
 use std::time::Duration;
 
 use sendoff_core::Ident;
 use sendoff_core::journal::retain::Ranges;
-use sendoff_engine::journal::retain::RetainOptions;
 use sendoff_engine::store::StoreError;
+use sendoff_engine::store::frame::check_within;
 
 use crate::error::misconfigured;
 use crate::layout::Lines;
@@ -33,8 +35,8 @@ pub enum JournalLayout {
 }
 
 impl JournalLayout {
-    /// In partitions as [`RetainOptions`] has them by default.
-    pub const PARTITIONED: Self = Self::Partitioned(RetainOptions::RANGES);
+    /// In partitions as they are cut by default.
+    pub const PARTITIONED: Self = Self::Partitioned(Ranges::DEFAULT);
 }
 
 impl From<JournalLayout> for Lines {
@@ -92,26 +94,9 @@ impl JournalOptions {
                  {PARTITIONED_PREFIX} at most, because their names are long"
             )));
         }
-        if !(1..=CONNECTIONS).contains(&self.connections) {
-            return Err(misconfigured(format!(
-                "connections is {}; it lies between 1 and {CONNECTIONS}",
-                self.connections
-            )));
-        }
-        if self.patience < Duration::from_millis(1) || self.patience > PATIENCE {
-            return Err(misconfigured(format!(
-                "patience is {:?}; it lies between 1 ms and {PATIENCE:?}",
-                self.patience
-            )));
-        }
-        let least = Duration::from_millis(10);
-        if self.store_timeout < least || self.store_timeout > PATIENCE {
-            return Err(misconfigured(format!(
-                "store_timeout is {:?}; it lies between {least:?} and {PATIENCE:?}",
-                self.store_timeout
-            )));
-        }
-        Ok(())
+        check_within("connections", self.connections, 1..=CONNECTIONS)?;
+        check_within("patience", self.patience, Duration::from_millis(1)..=PATIENCE)?;
+        check_within("store_timeout", self.store_timeout, Duration::from_millis(10)..=PATIENCE)
     }
 
     /// How long a call waits in all.

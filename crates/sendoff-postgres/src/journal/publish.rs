@@ -1,4 +1,4 @@
-//! Cursors, who leads them, and what was set aside.
+//! Cursors, who leads them, and what was parked.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,21 +8,21 @@ use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::{CursorStatus, PairId, UnknownCursorStatus};
 use sendoff_engine::journal::Purpose;
 use sendoff_engine::journal::publish::{
-    Change, Cursor, Membership, Move, Moved, NodeCard, NodeSeen, Parked, ParkedChange,
-    PublishStore, Retried, Seen, Survey, Which,
+    Change, ChangeParked, Cursor, Membership, Move, Moved, NodeCard, NodeSeen, Parked,
+    ParkedChange, ParkedPage, PublishStore, Retried, Seen, Survey, TriedAgain, Which,
 };
 use sendoff_engine::store::StoreError;
+use sendoff_engine::store::frame::cursor;
 use tokio_postgres::Row;
 
-use super::facts::position;
 use super::member::PostgresMember;
 use super::store::PostgresJournal;
 use crate::link::Params;
-use crate::rows::{get, time};
+use crate::rows::{all, get};
 use crate::sql::Statement;
-use crate::wire::{At, ErrorText, Span};
+use crate::wire::{ErrorText, Span};
 
-/// Why a fact that was set aside could not be settled.
+/// Why a fact that was parked could not be settled.
 const LOCKED: &str = "somebody has locked the pair's cursor";
 
 impl PostgresJournal {
@@ -80,7 +80,7 @@ impl PublishStore for PostgresJournal {
         };
         let mut nodes = nodes.iter().map(node).collect::<Result<Vec<NodeSeen>, StoreError>>()?;
         nodes.retain(|node| !dead.contains(&node.owner));
-        Ok(Survey { nodes, cursors: cursors.iter().map(cursor).collect::<Result<_, _>>()? })
+        Ok(Survey { nodes, cursors: self::cursors(&cursors)? })
     }
 
     async fn take(&self, owner: &str, wanted: &[Seen]) -> Result<Vec<Cursor>, StoreError> {
@@ -91,7 +91,7 @@ impl PublishStore for PostgresJournal {
         let rows = self
             .ask(Purpose::Publish, take, &[&owner, &topics, &publishers, &leaders, &epochs])
             .await?;
-        rows.iter().map(cursor).collect()
+        cursors(&rows)
     }
 
     async fn give(&self, owner: &str, pairs: &[(Arc<PairId>, i64)]) -> Result<(), StoreError> {
@@ -148,16 +148,11 @@ impl PublishStore for PostgresJournal {
     async fn due(&self, owner: &str, each: usize) -> Result<Vec<Parked>, StoreError> {
         let most = i64::try_from(each).unwrap_or(i64::MAX);
         let rows = self.ask(Purpose::Publish, &self.sql().journal_due, &[&owner, &most]).await?;
-        rows.iter().map(parked).collect()
+        parked(&rows)
     }
 
-    async fn settle_parked(
-        &self,
-        owner: &str,
-        epoch: i64,
-        parked: &Parked,
-        outcome: &Retried,
-    ) -> Result<bool, StoreError> {
+    async fn settle_parked(&self, tried: TriedAgain<'_>) -> Result<bool, StoreError> {
+        let TriedAgain { owner, epoch, parked, outcome } = tried;
         let (attempts, delay, error) = match outcome {
             Retried::Published => (None, None, None),
             Retried::Failed { attempts, delay, error } => {
@@ -178,12 +173,7 @@ impl PublishStore for PostgresJournal {
     }
 
     async fn change(&self, which: &Which, change: Change) -> Result<u64, StoreError> {
-        let (word, to) = match change {
-            Change::Pause => ("PAUSE", None),
-            Change::Resume => ("RESUME", None),
-            Change::Reset => ("RESET", None),
-            Change::MoveTo(position) => ("MOVE", Some(i64::from(position))),
-        };
+        let (word, to) = change.in_words();
         let change = &self.sql().journal_change;
         let rows = self
             .ask(Purpose::Append, change, &[&which.topic, &which.publisher, &word, &to])
@@ -191,27 +181,19 @@ impl PublishStore for PostgresJournal {
         Ok(rows.len() as u64)
     }
 
-    async fn parked(
-        &self,
-        which: &Which,
-        after: Option<(&PairId, Position)>,
-        limit: usize,
-    ) -> Result<Vec<Parked>, StoreError> {
+    async fn parked(&self, page: ParkedPage<'_>) -> Result<Vec<Parked>, StoreError> {
+        let ParkedPage { which, after, limit } = page;
         let (topic, publisher) = after.map(|(pair, _)| (pair.topic(), pair.publisher())).unzip();
         let position = after.map(|(_, position)| i64::from(position));
         let most = i64::try_from(limit).unwrap_or(i64::MAX);
         let params: Params<'_> =
             &[&which.topic, &which.publisher, &topic, &publisher, &position, &most];
         let rows = self.ask(Purpose::Read, &self.sql().journal_parked_list, params).await?;
-        rows.iter().map(parked).collect()
+        parked(&rows)
     }
 
-    async fn change_parked(
-        &self,
-        which: &Which,
-        position: Option<Position>,
-        change: ParkedChange,
-    ) -> Result<u64, StoreError> {
+    async fn change_parked(&self, change: ChangeParked<'_>) -> Result<u64, StoreError> {
+        let ChangeParked { which, position, change } = change;
         let statement = match change {
             ParkedChange::Retry => &self.sql().journal_parked_retry,
             ParkedChange::Discard => &self.sql().journal_parked_discard,
@@ -232,40 +214,20 @@ fn count(number: u32) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }
 
-fn number(row: &Row, column: usize) -> Result<u32, StoreError> {
-    Ok(u32::try_from(get::<i32>(row, column)?).unwrap_or(0))
-}
-
 fn pair(row: &Row) -> Result<PairId, StoreError> {
-    Ok(PairId::restore(get(row, 0)?, get(row, 1)?))
+    Ok(cursor::pair(&mut all(row))?)
 }
 
 pub(super) fn status(text: &str) -> Result<CursorStatus, StoreError> {
     text.parse().map_err(|error: UnknownCursorStatus| StoreError::Refused(error.into()))
 }
 
-/// Columns of `journal_cursors` and `journal_take`.
-fn cursor(row: &Row) -> Result<Cursor, StoreError> {
-    Ok(Cursor {
-        pair: pair(row)?,
-        position: position(row, 2)?,
-        status: status(get(row, 3)?)?,
-        errors: number(row, 4)?,
-        last_error: get(row, 5)?,
-        leader: get(row, 6)?,
-        epoch: get(row, 7)?,
-        published_at: get::<Option<At>>(row, 8)?.map(|At(time)| time),
-    })
+/// Rows of `journal_cursors` and `journal_take`.
+fn cursors(rows: &[Row]) -> Result<Vec<Cursor>, StoreError> {
+    rows.iter().map(|row| Ok(cursor::cursor(&mut all(row))?)).collect()
 }
 
-/// Columns of `journal_due` and `journal_parked_list`.
-fn parked(row: &Row) -> Result<Parked, StoreError> {
-    Ok(Parked {
-        pair: pair(row)?,
-        position: position(row, 2)?,
-        attempts: number(row, 3)?,
-        parked_at: time(row, 4)?,
-        next_at: get::<Option<At>>(row, 5)?.map(|At(time)| time),
-        error: get(row, 6)?,
-    })
+/// Rows of `journal_due` and `journal_parked_list`.
+fn parked(rows: &[Row]) -> Result<Vec<Parked>, StoreError> {
+    rows.iter().map(|row| Ok(cursor::parked(&mut all(row))?)).collect()
 }

@@ -3,7 +3,7 @@
 
 use sendoff_core::journal::{Item, Position, Query, Recorded};
 use sendoff_core::limits;
-use sendoff_engine::journal::{Books, Found, MemoryKey, Page};
+use sendoff_engine::journal::{Basis, Books, Found, MemoryKey, Page};
 use sendoff_engine::store::StoreError;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -101,12 +101,8 @@ fn types(item: &Item) -> Option<Vec<String>> {
 
 impl<'q> Reading<'q> {
     /// In the cheapest manner there is.
-    pub(super) fn of(
-        books: &'q Books,
-        query: &'q Query,
-        closing: Option<&'q Query>,
-        page: Page,
-    ) -> Self {
+    pub(super) fn of(books: &'q Books, basis: Basis<'q>) -> Self {
+        let Basis { query, closing, page } = basis;
         let manner = match (Tagged::of(query), closing) {
             (Some(query), None) => Some(Manner::Tag(query)),
             (Some(query), Some(closing)) => Closed::of(query, closing).map(|closed| {
@@ -219,7 +215,7 @@ impl<'q> Reading<'q> {
                 let begins = match rows.first() {
                     Some(first) if *position > 0 => closed.is_closed_by(first)?,
                     None => *position == 0,
-                    // From the first fact on; and none may close behind what was read.
+                    // From the first fact on; and none may close after what was read.
                     Some(_) => begin.is_some() || !full,
                 };
                 if !begins {
@@ -242,7 +238,7 @@ impl<'q> Reading<'q> {
 
     /// Remembers where the book was closed.
     fn learn(&self, closed: &Closed, found: Option<Found>) -> Result<Option<Found>, StoreError> {
-        let Some(Found { facts, more }) = &found else { return Ok(None) };
+        let Some(Found { facts, more, .. }) = &found else { return Ok(None) };
         let closing = facts.iter().rev().find(|fact| closed.closes(fact.event().event_type()));
         match closing {
             Some(closing) => {
@@ -259,7 +255,7 @@ impl<'q> Reading<'q> {
 
 /// The facts that fit; none where not even the first does.
 fn page(rows: &[Row], full: bool) -> Result<Option<Found>, StoreError> {
-    let mut found = Found { facts: Vec::with_capacity(rows.len()), more: full };
+    let mut found = Found { facts: Vec::with_capacity(rows.len()), more: full, run: None };
     for row in rows {
         if !facts::fits(row, 0)? {
             found.more = true;
@@ -275,7 +271,7 @@ fn all<'r>(
     rows: impl ExactSizeIterator<Item = &'r Row>,
     more: bool,
 ) -> Result<Option<Found>, StoreError> {
-    let mut found = Found { facts: Vec::with_capacity(rows.len()), more };
+    let mut found = Found { facts: Vec::with_capacity(rows.len()), more, run: None };
     for row in rows {
         if !facts::fits(row, 0)? {
             return Ok(None);

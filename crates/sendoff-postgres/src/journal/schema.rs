@@ -14,16 +14,17 @@ use super::options::{JournalLayout, JournalOptions};
 use super::store::PostgresJournal;
 use crate::error::{failed, misconfigured};
 use crate::layout::{Lines, for_layout};
-use crate::migrations::{Ask, Migrations, Patience, Versions};
+use crate::migrations::{Ask, Migrations, Versions, patiently};
 use crate::names::Names;
 use crate::options::Doorbell;
 use crate::sql::Statement;
 
 /// Every migration, the oldest first. What a published one does never changes.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     include_str!("../../migrations/journal/0001_journal.sql"),
     include_str!("../../migrations/journal/0002_publish.sql"),
     include_str!("../../migrations/journal/0003_durable.sql"),
+    include_str!("../../migrations/journal/0004_restarted.sql"),
 ];
 
 /// What the first of them has besides, in partitions.
@@ -60,24 +61,35 @@ pub(super) async fn check(journal: &PostgresJournal) -> Result<(), StoreError> {
     migrations.installed(journal.connections(), versions(journal)).await.map(drop)
 }
 
-/// Whether everything is there.
-pub(super) async fn check_installed(journal: &PostgresJournal) -> Result<(), StoreError> {
-    let migrations = migrations(journal.names());
-    migrations.check_installed(journal.connections(), versions(journal)).await
+impl PostgresJournal {
+    /// Whether the tables are there and up to date, for tools that look after a journal and make
+    /// nothing themselves.
+    ///
+    /// # Errors
+    ///
+    /// [`Misconfigured`](StoreError::Misconfigured) where they are not, with what to do.
+    pub async fn check_installed(&self) -> Result<(), StoreError> {
+        self.check_open()?;
+        migrations(self.names()).check_installed(self.connections(), versions(self)).await
+    }
+
+    /// Installs the tables, or brings them up to date. Safe from several nodes at once: one migrates,
+    /// and the others find it done.
+    ///
+    /// # Errors
+    ///
+    /// [`NewerSchema`](StoreError::NewerSchema) if a newer version made the tables;
+    /// [`Refused`](StoreError::Refused) if the role may not make them: then print
+    /// [`journal_migration_sql`](crate::journal_migration_sql) for somebody who may.
+    pub async fn migrate(&self) -> Result<(), StoreError> {
+        self.check_open()?;
+        patiently(|| attempt(self)).await?;
+        first_partitions(self).await
+    }
 }
 
 /// Runs what is missing, in one transaction on a connection of its own: whoever drops the future
 /// drops the connection, and the server undoes it.
-pub(super) async fn migrate(journal: &PostgresJournal) -> Result<(), StoreError> {
-    let mut patience = Patience::default();
-    while let Err(error) = attempt(journal).await {
-        if !patience.again(&error).await {
-            return Err(error);
-        }
-    }
-    first_partitions(journal).await
-}
-
 async fn attempt(journal: &PostgresJournal) -> Result<(), StoreError> {
     let opened = journal.connector().open(None).await?;
     let (client, migrations) = (&opened.client, migrations(journal.names()));

@@ -1,6 +1,7 @@
+//! The journal's store on PostgreSQL: its connections, appends and reads.
+
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -8,13 +9,14 @@ use sendoff_core::Timestamp;
 use sendoff_core::journal::doctor::{StricterDefault, Vitals};
 use sendoff_core::journal::{Append, Holder, HolderId, Locks, Position, Query};
 use sendoff_engine::journal::{
-    AppendError, Books, DecideError, Found, JournalStore, Locked, Page, Purpose, Receipt,
-    TailSource,
+    AppendError, Basis, Books, DecideError, Found, JournalStore, Locked, Mark, Page, Purpose,
+    Receipt, TailSource,
 };
 use sendoff_engine::store::StoreError;
+use sendoff_engine::store::frame::Open;
 use tokio::time::timeout;
 
-use super::append::{One, Params, is_busy, receipts, refused};
+use super::append::{One, Params, is_busy, receipts, refused, run};
 use super::connections::Connections;
 use super::facts;
 use super::locked;
@@ -45,7 +47,7 @@ struct Shared {
     sql: Sql,
     connections: Connections,
     books: Books,
-    closed: AtomicBool,
+    open: Open,
 }
 
 impl PostgresJournal {
@@ -73,7 +75,7 @@ impl PostgresJournal {
             connector,
             options,
             names,
-            closed: AtomicBool::new(false),
+            open: Open::default(),
         }));
         let wait = journal.options().longest_wait();
         let checked = timeout(wait, schema::check(&journal)).await;
@@ -81,28 +83,10 @@ impl PostgresJournal {
         Ok(journal)
     }
 
-    /// Installs the tables, or brings them up to date. Safe from several nodes at once: one migrates,
-    /// and the others find it done.
-    ///
-    /// # Errors
-    ///
-    /// [`NewerSchema`](StoreError::NewerSchema) if a newer version made the tables;
-    /// [`Refused`](StoreError::Refused) if the role may not make them: then print
-    /// [`journal_migration_sql`](crate::journal_migration_sql) for somebody who may.
-    pub async fn migrate(&self) -> Result<(), StoreError> {
-        self.check_open()?;
-        schema::migrate(self).await
-    }
-
-    /// Whether the tables are there and up to date, for tools that look after a journal and make
-    /// nothing themselves.
-    ///
-    /// # Errors
-    ///
-    /// [`Misconfigured`](StoreError::Misconfigured) where they are not, with what to do.
-    pub async fn check_installed(&self) -> Result<(), StoreError> {
-        self.check_open()?;
-        schema::check_installed(self).await
+    /// Closes the journal for all its clones. Every later call answers [`StoreError::Closed`].
+    pub async fn close(&self) {
+        self.0.open.close();
+        self.0.connections.close().await;
     }
 
     /// The name of the table, with schema and prefix, ready to be put into SQL.
@@ -110,14 +94,8 @@ impl PostgresJournal {
         self.0.names.qualified("journal_event")
     }
 
-    /// Closes the journal for all its clones. Every later call answers [`StoreError::Closed`].
-    pub async fn close(&self) {
-        self.0.closed.store(true, Ordering::Relaxed);
-        self.0.connections.close().await;
-    }
-
     pub(super) fn check_open(&self) -> Result<(), StoreError> {
-        if self.0.closed.load(Ordering::Relaxed) { Err(StoreError::Closed) } else { Ok(()) }
+        self.0.open.check()
     }
 
     pub(super) fn connector(&self) -> &Arc<Connector> {
@@ -140,6 +118,11 @@ impl PostgresJournal {
         &self.0.books
     }
 
+    /// Whether statements stay prepared in its sessions, which then are its own.
+    pub(super) fn kept(&self) -> Kept {
+        Kept::from(self.options().server.doorbell)
+    }
+
     pub(super) fn sql(&self) -> &Sql {
         &self.0.sql
     }
@@ -148,9 +131,11 @@ impl PostgresJournal {
         self.check_open()?;
         loop {
             let (statement, params) = (reading.statement(self.sql()), reading.in_order());
-            let rows = self.connections().query(Purpose::Read, statement, &params).await?;
+            let lent =
+                self.connections().lend(Purpose::Read, self.connections().patience()).await?;
+            let (run, rows) = lent.link().query_in_run(statement, &params).await?;
             if let Some(found) = reading.found(&rows)? {
-                return Ok(found);
+                return Ok(Found { run, ..found });
             }
             reading = reading.again();
         }
@@ -182,7 +167,7 @@ impl JournalStore for PostgresJournal {
         receipts(append, &rows.map_err(refused)?)
     }
 
-    async fn mark(&self, query: &Query) -> Result<Position, DecideError> {
+    async fn mark(&self, query: &Query) -> Result<Mark, DecideError> {
         self.check_open()?;
         let (keys, alone) = columns(&Locks::of_decision(query));
         let patience = self.connections().patience();
@@ -191,30 +176,20 @@ impl JournalStore for PostgresJournal {
         let decide = &self.sql().journal_decide;
         let rows = lent.link().query(decide, &[&keys, &alone, &left]).await.map_err(undecided)?;
         let row = rows.first().ok_or_else(|| StoreError::Refused(Nothing.into()))?;
-        Ok(facts::position(row, 0)?)
+        Ok(Mark { position: facts::position(row, 0)?, run: Some(run(get(row, 1)?)) })
     }
 
     async fn read(&self, query: &Query, page: Page) -> Result<Found, StoreError> {
-        self.reading(Reading::of(self.books(), query, None, page)).await
+        self.read_from_last(Basis { query, closing: None, page }).await
     }
 
-    async fn read_from_last(
-        &self,
-        query: &Query,
-        closing: &Query,
-        page: Page,
-    ) -> Result<Found, StoreError> {
-        self.reading(Reading::of(self.books(), query, Some(closing), page)).await
+    async fn read_from_last(&self, basis: Basis<'_>) -> Result<Found, StoreError> {
+        self.reading(Reading::of(self.books(), basis)).await
     }
 
-    async fn lock(
-        &self,
-        query: &Query,
-        closing: Option<&Query>,
-        page: Page,
-    ) -> Result<Option<Locked<'_>>, DecideError> {
+    async fn lock(&self, basis: Basis<'_>) -> Result<Option<Locked<'_>>, DecideError> {
         self.check_open()?;
-        locked::lock(self, query, closing, page).await.map(Some)
+        locked::lock(self, basis).await.map(Some)
     }
 
     async fn head(&self) -> Result<Position, StoreError> {

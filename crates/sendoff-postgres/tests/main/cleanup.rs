@@ -130,7 +130,7 @@ async fn a_running_cleanup_comes_again_and_stops_when_told() {
     let cancel = CancellationToken::new();
     let running = tokio::spawn({
         let cancel = cancel.clone();
-        async move { maintainer.run(&cancel).await }
+        async move { maintainer.run(cancel.cancelled()).await }
     });
     for _ in 0..3 {
         ended(&place, 7, 1, 2).await;

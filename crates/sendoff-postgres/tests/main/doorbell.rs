@@ -18,9 +18,13 @@ use crate::place::{Place, due, event, write};
 
 const AN_HOUR: Duration = Duration::from_secs(60 * 60);
 
-fn relay(store: PostgresStore, inbox: &Inbox, poll_interval: Duration) -> Outbox<PostgresStore> {
+async fn relay(
+    store: PostgresStore,
+    inbox: &Inbox,
+    poll_interval: Duration,
+) -> Outbox<PostgresStore> {
     let options = OutboxOptions { poll_interval, ..OutboxOptions::default() };
-    Outbox::builder(store).options(options).on("order.placed", inbox.clone()).start().unwrap()
+    Outbox::builder(store).options(options).on("order.placed", inbox.clone()).start().await.unwrap()
 }
 
 async fn asleep(place: &Place) -> bool {
@@ -28,7 +32,7 @@ async fn asleep(place: &Place) -> bool {
 }
 
 /// Sessions that listen to this place's bell.
-async fn listeners(place: &Place) -> i64 {
+async fn handlers(place: &Place) -> i64 {
     place
         .number(&format!(
             "select count(*) from pg_stat_activity
@@ -39,47 +43,39 @@ async fn listeners(place: &Place) -> i64 {
 }
 
 async fn sleeps(place: &Place) {
-    let ready = async || asleep(place).await && listeners(place).await == 1;
+    let ready = async || asleep(place).await && handlers(place).await == 1;
     eventually("the relay to sleep", ready).await;
+}
+
+/// Three times: once the relay sleeps, something happens, and then an event is written, which comes.
+async fn wakes_after(happens: impl AsyncFn(&Place)) {
+    let place = Place::new();
+    let (store, inbox) = (place.store().await, Inbox::new());
+    let relay = relay(store, &inbox, AN_HOUR).await;
+    let writer = place.store().await;
+    let mut client = place.client().await;
+    for round in 1..=3 {
+        sleeps(&place).await;
+        happens(&place).await;
+        write(&writer, &mut client, &[due(event())]).await;
+        inbox.has(round).await;
+    }
+    relay.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_write_wakes_a_relay_that_would_sleep_for_an_hour() {
-    let place = Place::new();
-    let (store, inbox) = (place.store().await, Inbox::new());
-    let relay = relay(store, &inbox, AN_HOUR);
-    let writer = place.store().await;
-    let mut client = place.client().await;
-    for round in 1..=3 {
-        sleeps(&place).await;
-        write(&writer, &mut client, &[due(event())]).await;
-        inbox.has(round).await;
-    }
-    relay.close().await;
+    wakes_after(async |_| {}).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_listener_comes_back_and_misses_nothing() {
-    let place = Place::new();
-    let (store, inbox) = (place.store().await, Inbox::new());
-    let relay = relay(store, &inbox, AN_HOUR);
-    let writer = place.store().await;
-    let mut client = place.client().await;
-    for round in 1..=3 {
-        sleeps(&place).await;
-        let ended = place
-            .number(&format!(
-                "select count(pg_terminate_backend(pid)) from pg_stat_activity
-                  where query = 'listen \"{}.outbox\"'",
-                place.schema
-            ))
-            .await;
-        assert_eq!(ended, 1);
-        // Nobody may be listening now; whoever listens again looks first.
-        write(&writer, &mut client, &[due(event())]).await;
-        inbox.has(round).await;
-    }
-    relay.close().await;
+    wakes_after(async |place| {
+        // Nobody may be listening then; whoever listens again looks first.
+        let listens = format!("query = 'listen \"{}.outbox\"'", place.schema);
+        assert_eq!(place.end_sessions(&listens).await, 1);
+    })
+    .await;
 }
 
 /// Every notification on the channel of this place.
@@ -169,7 +165,7 @@ async fn with_the_doorbell_off_the_relay_polls_and_nobody_rings() {
     let (store, inbox) = (place.store_with(options).await, Inbox::new());
     place.run("select setval('outbox_bell', 2)").await;
     let mut rings = rings(&place).await;
-    let relay = relay(store.clone(), &inbox, Duration::from_millis(20));
+    let relay = relay(store.clone(), &inbox, Duration::from_millis(20)).await;
     write(&store, &mut place.client().await, &[due(event())]).await;
     inbox.has(1).await;
     assert!(rings.try_recv().is_err());

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use sendoff_core::{EventId, Status};
-use sendoff_engine::store::{Claim, ClaimStore, InspectStore};
+use sendoff_engine::store::{ClaimStore, InspectStore};
 use sendoff_engine::{Outbox, OutboxOptions};
 use sendoff_postgres::{Doorbell, PostgresOptions, PostgresStore};
 use sendoff_testkit::acceptance::Inbox;
+use sendoff_testkit::hostile;
 use sendoff_testkit::wait::eventually;
-use tokio::time::Instant;
 
 use crate::place::{Place, by, claim, due, event, write};
 
@@ -55,7 +55,7 @@ async fn no_stored_value_stops_a_claim() {
     }
     let options = OutboxOptions { poll_interval: Duration::from_millis(50), ..Default::default() };
     let builder = Outbox::builder(store.clone()).options(options);
-    let outbox = builder.on("order.placed", inbox.clone()).start().unwrap();
+    let outbox = builder.on("order.placed", inbox.clone()).start().await.unwrap();
     let over = async || store.counts().await.unwrap().pending() == 0;
     eventually("everything to end", over).await;
     outbox.close().await;
@@ -72,24 +72,8 @@ async fn a_row_that_makes_claims_fail_for_minutes_is_named_and_dead() {
     let store = place.store().await;
     let ids = written(&place, &store, 20).await;
     refuse_updates(&place, &ids[13..14], "new.status <> 3").await;
-    let began = Instant::now();
-    let mut taken = 0;
-    while taken < 19 {
-        let more = store.claim(&Claim { limit: 20, ..by("a") }).await.unwrap().rows;
-        assert!(!more.is_empty() && more.iter().all(|row| row.id != ids[13]));
-        taken += more.len();
-    }
-    let mut found = store.find(ids[13]).await.unwrap().unwrap();
-    while found.status != Status::Dead {
-        assert!(began.elapsed() < Duration::from_secs(3_600), "an hour is enough");
-        later(Duration::from_secs(20)).await;
-        let others = written(&place, &store, 1).await;
-        assert_eq!(claim(&store, "a").await[0].id, others[0]);
-        found = store.find(ids[13]).await.unwrap().unwrap();
-    }
-    assert!(began.elapsed() > Duration::from_secs(240), "not before it was refused for minutes");
-    let reason = found.last_error.unwrap();
-    assert!(reason.contains("this row") && reason.contains("not this one"), "{reason}");
+    let write_one = async || written(&place, &store, 1).await[0];
+    hostile::a_refused_row_dies_named(&store, ids[13], write_one, later).await;
 }
 
 /// What refuses for a moment only is delivered soon after, and dead by no means.
@@ -107,7 +91,7 @@ async fn rows_that_were_refused_for_a_moment_are_claimed_again() {
     }
 }
 
-/// However many rows refuse, those behind them are claimed.
+/// However many rows refuse, those after them are claimed.
 #[tokio::test]
 async fn however_many_rows_refuse_the_others_are_claimed() {
     let place = Place::new();
@@ -120,19 +104,14 @@ async fn however_many_rows_refuse_the_others_are_claimed() {
 
 /// What a row that refuses cuts short is gone on with at once, not an interval later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_is_behind_a_row_that_refuses_does_not_wait_for_the_next_poll() {
+async fn whoever_is_after_a_row_that_refuses_does_not_wait_for_the_next_poll() {
     let place = Place::new();
     // Nor for a bell.
     let options = PostgresOptions { doorbell: Doorbell::Off, ..place.options() };
-    let (store, inbox) = (place.store_with(options).await, Inbox::new());
+    let store = place.store_with(options).await;
     let ids = written(&place, &store, 20).await;
     refuse_updates(&place, &ids[13..14], "true").await;
-    let poll_interval = Duration::from_secs(60 * 60);
-    let options = OutboxOptions { poll_interval, ..Default::default() };
-    let builder = Outbox::builder(store.clone()).options(options);
-    let outbox = builder.on("order.placed", inbox.clone()).start().unwrap();
-    eventually("all the others", async || inbox.received().len() == 19).await;
-    outbox.close().await;
+    hostile::whoever_is_after_a_row_that_refuses_does_not_wait(store, 19).await;
 }
 
 /// A row that refuses is no reason to keep suspects waiting.
@@ -146,7 +125,7 @@ async fn suspects_run_although_every_other_row_refuses() {
     refuse_updates(&place, &ids[..1], "true").await;
     let options = OutboxOptions { poll_interval: Duration::from_millis(50), ..Default::default() };
     let builder = Outbox::builder(store.clone()).options(options);
-    let outbox = builder.on("order.placed", inbox.clone()).start().unwrap();
+    let outbox = builder.on("order.placed", inbox.clone()).start().await.unwrap();
     eventually("the suspect to run", async || !inbox.received().is_empty()).await;
     outbox.close().await;
 }

@@ -10,10 +10,10 @@ mod deadpool;
 #[cfg(feature = "diesel-async")]
 mod diesel_async;
 mod doorbell;
+mod durability;
 mod emit;
 mod hostile;
 mod journal;
-mod killed;
 mod link;
 mod nodes;
 mod ordeal;
@@ -33,8 +33,7 @@ mod soak;
 mod sqlx;
 mod suites;
 mod tally;
-#[cfg(any(feature = "diesel-async", feature = "sea-orm", feature = "sqlx"))]
-mod thorny;
+mod through;
 #[cfg(feature = "tls-rustls")]
 mod tls;
 mod unknown;

@@ -102,7 +102,7 @@ async fn partitions(place: &Place) -> i64 {
         .await
 }
 
-/// Holds L6 and C2: thirty days ahead, a tail behind them, and nothing to do the second time.
+/// Holds L6 and C2: thirty days ahead, a tail after them, and nothing to do the second time.
 #[tokio::test]
 async fn partitions_are_made_thirty_days_ahead_and_only_once() {
     let place = Place::new();
@@ -172,18 +172,13 @@ async fn a_late_insert_that_came_first_is_not_lost() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_insert_that_waited_for_the_drop_is_not_lost() {
     let (place, store, old) = place_with_an_old_partition().await;
-    let mut reader = schema_client(&place).await;
-    let reading = reader.transaction().await.unwrap();
-    reading
-        .batch_execute(&format!("lock table outbox_event_{old} in access share mode"))
-        .await
-        .unwrap();
+    let reading = reading(&place, &old).await;
     let dropping = start(&store, PartitionOptions { lock_wait: PATIENT, ..keeping_a_day() });
     waiting(&place, 1).await;
     let writer = schema_client(&place).await;
     let insert = tokio::spawn(async move { writer.batch_execute(&old_row(0)).await });
     waiting(&place, 2).await;
-    reading.rollback().await.unwrap();
+    reading.batch_execute("rollback").await.unwrap();
     assert_eq!(dropped(&here(dropping.await.unwrap())), [&*old]);
     insert.await.unwrap().unwrap();
     assert_eq!(place.number("select count(*) from outbox_event_pmax").await, 1);
@@ -204,6 +199,14 @@ async fn schema_client(place: &Place) -> Client {
     client
 }
 
+/// Somebody who reads a partition until it rolls back.
+async fn reading(place: &Place, partition: &str) -> Client {
+    let client = schema_client(place).await;
+    let read = format!("begin; lock table outbox_event_{partition} in access share mode");
+    client.batch_execute(&read).await.unwrap();
+    client
+}
+
 /// Until so many sessions wait for a lock on something of this place.
 async fn waiting(place: &Place, sessions: i64) {
     let query = format!(
@@ -218,18 +221,13 @@ async fn waiting(place: &Place, sessions: i64) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_maintainers_one_works_and_the_other_says_so() {
     let (place, store, old) = place_with_an_old_partition().await;
-    let mut reader = schema_client(&place).await;
-    let reading = reader.transaction().await.unwrap();
-    reading
-        .batch_execute(&format!("lock table outbox_event_{old} in access share mode"))
-        .await
-        .unwrap();
+    let reading = reading(&place, &old).await;
     let first = start(&store, PartitionOptions { lock_wait: PATIENT, ..keeping_a_day() });
     waiting(&place, 1).await;
     let other = place.store_with(place.options()).await;
     let second = maintainer(&other, keeping_a_day()).run_once().await.unwrap();
     assert_eq!(second, Maintained::Elsewhere);
-    reading.rollback().await.unwrap();
+    reading.batch_execute("rollback").await.unwrap();
     assert_eq!(dropped(&here(first.await.unwrap())), [&*old]);
     assert_eq!(pass(&other, keeping_a_day()).await, PartitionReport::default());
 }
@@ -238,12 +236,7 @@ async fn of_two_maintainers_one_works_and_the_other_says_so() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pass_that_is_cancelled_leaves_no_lock() {
     let (place, store, old) = place_with_an_old_partition().await;
-    let mut reader = schema_client(&place).await;
-    let reading = reader.transaction().await.unwrap();
-    reading
-        .batch_execute(&format!("lock table outbox_event_{old} in access share mode"))
-        .await
-        .unwrap();
+    let reading = reading(&place, &old).await;
     let held = format!(
         "select count(*) from pg_locks where locktype = 'advisory' and granted and pid in
             (select pid from pg_stat_activity where application_name = 'sendoff')
@@ -263,14 +256,14 @@ async fn a_pass_that_is_cancelled_leaves_no_lock() {
     let cancel = CancellationToken::new();
     let running = tokio::spawn({
         let (maintainer, cancel) = (maintainer(&store, waits), cancel.clone());
-        async move { maintainer.run(&cancel).await }
+        async move { maintainer.run(cancel.cancelled()).await }
     });
     waiting(&place, 1).await;
     cancel.cancel();
     running.await.unwrap();
     eventually("the lock to be free", async || place.number(&held).await == 0).await;
 
-    reading.rollback().await.unwrap();
+    reading.batch_execute("rollback").await.unwrap();
     assert_eq!(dropped(&pass(&store, keeping_a_day()).await), [&*old]);
     assert_eq!(place.number(&held).await, 0, "and a pass that ended holds none");
 }

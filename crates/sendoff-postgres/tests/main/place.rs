@@ -3,16 +3,12 @@
 use std::env;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::time::Duration;
 
-use sendoff_core::{Event, EventId, Ident};
-use sendoff_engine::capture::{CommitError, WriteError};
-use sendoff_engine::store::Outcome;
-use sendoff_engine::store::{
-    Birth, Born, Claim, ClaimStore, Claimed, Held, NewRow, SettleStore, Settlement,
-};
+use sendoff_core::{EventId, Ident};
+use sendoff_engine::store::{Born, NewRow};
 use sendoff_postgres::{PostgresOptions, PostgresStore};
 use sendoff_testkit::proxy::Proxy;
+pub(crate) use sendoff_testkit::steps::{by, claim, due, event, hold_of, refusal, settle_one};
 use tokio_postgres::{Client, Config, NoTls};
 
 use crate::pooler::Pooler;
@@ -100,6 +96,12 @@ impl Place {
     pub(crate) async fn rows(&self) -> i64 {
         self.number("select count(*) from outbox_event").await
     }
+
+    /// Ends the sessions for which a condition holds, and says how many there were.
+    pub(crate) async fn end_sessions(&self, condition: &str) -> i64 {
+        let end = "select count(pg_terminate_backend(pid)) from pg_stat_activity where";
+        self.number(&format!("{end} {condition}")).await
+    }
 }
 
 impl Drop for Place {
@@ -135,31 +137,20 @@ pub(crate) fn port(url: &str) -> SocketAddr {
 
 /// The URL of the same database, by way of a proxy.
 pub(crate) fn by_way_of(url: &str, proxy: &Proxy) -> String {
+    url_at(url, proxy.address())
+}
+
+/// The URL of the same database at another address.
+pub(crate) fn url_at(url: &str, server: SocketAddr) -> String {
     let config: Config = url.parse().unwrap();
     let (user, database) = (config.get_user().unwrap(), config.get_dbname().unwrap());
-    format!("postgres://{user}@{}/{database}", proxy.address())
+    format!("postgres://{user}@{server}/{database}")
 }
 
 pub(crate) async fn connect(url: &str) -> Result<Client, tokio_postgres::Error> {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
     tokio::spawn(connection);
     Ok(client)
-}
-
-pub(crate) fn event() -> Event {
-    Event::json_text("order.placed", "{}").unwrap()
-}
-
-pub(crate) fn due(event: Event) -> NewRow {
-    NewRow { event, birth: Birth::Due }
-}
-
-pub(crate) fn by(owner: &str) -> Claim<'_> {
-    Claim::new(owner, 1_000, Duration::from_secs(30))
-}
-
-pub(crate) fn hold_of(claimed: &Claimed) -> Held {
-    Held::row(claimed.id, claimed.token)
 }
 
 /// Writes rows in a transaction of their own.
@@ -171,19 +162,4 @@ pub(crate) async fn write(
     use sendoff_engine::capture::Commit;
     let tx = client.transaction().await.unwrap();
     store.commit(tx, rows).await.unwrap()
-}
-
-pub(crate) async fn claim(store: &PostgresStore, owner: &str) -> Vec<Claimed> {
-    store.claim(&by(owner)).await.unwrap().rows
-}
-
-pub(crate) async fn settle_one(store: &PostgresStore, held: Held, outcome: Outcome) -> bool {
-    !store.settle(&[Settlement { held, outcome }]).await.unwrap().applied.is_empty()
-}
-
-pub(crate) fn refusal(error: CommitError) -> WriteError {
-    match error {
-        CommitError::Refused(refused) => refused,
-        other => WriteError::Driver(other.into()),
-    }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use sendoff_core::Event;
 use sendoff_core::partition::Period;
 use sendoff_engine::capture::Commit;
+use sendoff_engine::store::frame::text;
 use sendoff_engine::store::{
     Birth, ClaimStore, InspectStore, Lock, LockStore, NewRow, Outcome, Purge, RetainStore,
 };
@@ -39,7 +40,7 @@ const CROWD: &str = "
 
 struct Explained {
     name: &'static str,
-    text: &'static str,
+    text: String,
     types: &'static str,
     values: String,
     index: &'static str,
@@ -62,9 +63,9 @@ async fn statements(client: &Client) -> Vec<Explained> {
     let locked = "(uuid[], smallint[], interval[], integer[], text[], timestamptz[])";
     let settled = format!("({ids}, {tokens}, {ones}, {spans}, null, null, null)");
     let ended = format!("({ids}, {ones}, {spans}, null, null, null)");
-    let explained = |name, text, types, values: &str, index| Explained {
+    let explained = |name, file, types, values: &str, index| Explained {
         name,
-        text,
+        text: text(file, &[name]).replace("sendoff.", ""),
         types,
         values: values.to_owned(),
         index,
@@ -73,15 +74,29 @@ async fn statements(client: &Client) -> Vec<Explained> {
         explained(
             "claim",
             include_str!("../../sql/claim.sql"),
-            "(text, bigint, interval, interval, interval, bigint, timestamptz, uuid[])",
-            "('a', 50, '30 s', '0', null, 1000000, null, '{}')",
+            "(interval, interval, timestamptz, uuid[], bigint, bigint, text, interval)",
+            "('0', null, null, '{}', 50, 1000000, 'a', '30 s')",
             "outbox_event_due",
         ),
         explained(
             "claim_suspects",
-            include_str!("../../sql/claim_suspects.sql"),
-            "(text, bigint, interval, interval, interval, bigint, timestamptz, uuid[])",
-            "('a', 50, '30 s', '0', null, 1000000, null, '{}')",
+            include_str!("../../sql/claim.sql"),
+            "(interval, interval, timestamptz, uuid[], bigint, bigint, text, interval)",
+            "('0', null, null, '{}', 50, 1000000, 'a', '30 s')",
+            "outbox_event_suspect",
+        ),
+        explained(
+            "claim_except",
+            include_str!("../../sql/claim.sql"),
+            "(interval, interval, timestamptz, uuid[], bigint, bigint, text, interval, text[], text[])",
+            "('0', null, null, '{}', 50, 1000000, 'a', '30 s', '{a}', '{b}')",
+            "outbox_event_due",
+        ),
+        explained(
+            "claim_suspects_except",
+            include_str!("../../sql/claim.sql"),
+            "(interval, interval, timestamptz, uuid[], bigint, bigint, text, interval, text[], text[])",
+            "('0', null, null, '{}', 50, 1000000, 'a', '30 s', '{a}', '{b}')",
             "outbox_event_suspect",
         ),
         explained(
@@ -93,44 +108,44 @@ async fn statements(client: &Client) -> Vec<Explained> {
         ),
         explained(
             "extend",
-            include_str!("../../sql/extend.sql"),
+            include_str!("../../sql/settle.sql"),
             "(uuid[], timestamptz[], interval)",
             &format!("({ids}, {tokens}, '30 s')"),
             "outbox_event_pkey",
         ),
         explained(
             "settle_keep",
-            include_str!("../../sql/settle_keep.sql"),
+            include_str!("../../sql/settle.sql"),
             settle,
             &settled,
             "outbox_event_pkey",
         ),
         explained(
             "settle_locked_keep",
-            include_str!("../../sql/settle_locked_keep.sql"),
+            include_str!("../../sql/settle.sql"),
             locked,
             &ended,
             "outbox_event_pkey",
         ),
         explained(
             "settle_delete",
-            include_str!("../../sql/settle_delete.sql"),
+            include_str!("../../sql/settle.sql"),
             settle,
             &settled,
             "outbox_event_pkey",
         ),
         explained(
             "settle_locked_delete",
-            include_str!("../../sql/settle_locked_delete.sql"),
+            include_str!("../../sql/settle.sql"),
             locked,
             &ended,
             "outbox_event_pkey",
         ),
         explained(
             "lock",
-            include_str!("../../sql/lock.sql"),
-            "(bigint, interval, interval, bigint, timestamptz, uuid[])",
-            "(50, '0', null, 1000000, null, '{}')",
+            include_str!("../../sql/claim.sql"),
+            "(interval, interval, timestamptz, uuid[], bigint, bigint)",
+            "('0', null, null, '{}', 50, 1000000)",
             "outbox_event_due",
         ),
         explained(
@@ -232,7 +247,6 @@ async fn a_plan_made_for_an_empty_table_serves_a_full_one() {
     place.run("truncate outbox_event").await;
     client.batch_execute("vacuum analyze outbox_event").await.unwrap();
     for Explained { name, text, types, .. } in &all {
-        let text = text.replace("sendoff.", "");
         client.batch_execute(&format!("prepare {name}{types} as {text}")).await.unwrap();
         let count = types.split(',').filter(|kind| !kind.is_empty()).count();
         let nothing = if count == 0 {
@@ -281,7 +295,6 @@ async fn explain(
         }
         client.batch_execute(settings).await.unwrap();
         for Explained { name, text, types, values, index } in statements(&client).await {
-            let text = text.replace("sendoff.", "");
             client.batch_execute(&format!("prepare {name}{types} as {text}")).await.unwrap();
             client.batch_execute("begin").await.unwrap();
             let plan = plan_of(&client, name, &values).await;

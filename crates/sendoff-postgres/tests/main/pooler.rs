@@ -6,11 +6,10 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use sendoff_testkit::servers::{free_port, is_root, own};
 use tempfile::TempDir;
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
-
-use crate::server::{free_port, is_root, own};
 
 /// A pooler of the test's own. Fewer sessions than connections, so that they do get mixed.
 pub(crate) struct Pooler {
@@ -32,7 +31,7 @@ impl Pooler {
         let port = free_port();
         let settings = folder.path().join("pgbouncer.ini");
         std::fs::write(&settings, configuration(server, port)).unwrap();
-        own(folder.path());
+        own(folder.path(), "postgres");
         let mut command = Command::new(program);
         command.arg("-q").arg(settings).stdout(Stdio::null()).stderr(Stdio::null());
         if is_root() {

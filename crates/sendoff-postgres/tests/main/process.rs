@@ -1,17 +1,17 @@
 //! Real processes: stopped, continued, and taken down by their own handlers.
 
 use std::env;
-use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sendoff_core::{Delivery, Event, EventId, Status};
+use sendoff_engine::Outbox;
 use sendoff_engine::relay::{ClaimMode, Consumer, Relay, RelayOptions};
 use sendoff_engine::store::{InspectStore, Row};
-use sendoff_engine::{Counters, Outbox, OutboxOptions};
 use sendoff_postgres::PostgresStore;
 use sendoff_testkit::acceptance::Inbox;
+use sendoff_testkit::ordeal::stopped::{self, options, wait_for_line};
 use sendoff_testkit::process::{Node, say};
 use sendoff_testkit::wait::within;
 
@@ -19,17 +19,6 @@ use crate::place::{Place, due, write};
 
 const EVENT: &str = "order.placed";
 const PLENTY: Duration = Duration::from_secs(60);
-
-/// Holds that run out while a test waits for it.
-fn options() -> OutboxOptions {
-    OutboxOptions {
-        poll_interval: Duration::from_millis(50),
-        hold: Duration::from_millis(600),
-        hot_grace: Duration::from_millis(600),
-        max_attempts: 3,
-        ..OutboxOptions::default()
-    }
-}
 
 /// Not a test of its own: this program again, as a node in another process. Its handler says `began`
 /// for each event, waits for a line on standard input where it was told to, and aborts the process
@@ -48,21 +37,11 @@ async fn node() {
             std::process::abort();
         }
         if waits {
-            tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new()))
-                .await??;
+            wait_for_line().await?;
         }
         Ok(())
     };
-    let counters = Arc::new(Counters::default());
-    let outbox = Outbox::builder(place.store().await)
-        .options(options())
-        .metrics(counters.clone())
-        .on(EVENT, handler)
-        .start()
-        .unwrap();
-    within(PLENTY, "a fence", async || counters.values().fenced > 0).await;
-    say("fenced");
-    drop(outbox);
+    stopped::play(place.store().await, handler).await;
     // The schema is the parent's.
     std::mem::forget(place);
 }
@@ -107,22 +86,8 @@ async fn a_stopped_process_cannot_settle_what_it_lost() {
     write(&store, &mut client, &[due(event.clone())]).await;
 
     let mut zombie = node_of("process::node", &place, &["SENDOFF_TEST_WAITS"]);
-    zombie.says("began");
-    zombie.signal("-STOP");
-    let inbox = Inbox::new();
-    let other = Outbox::builder(place.store().await).options(options()).on(EVENT, inbox.clone());
-    let other = other.start().unwrap();
-    let done = async || row(&store, event.id()).await.status == Status::Done;
-    within(PLENTY, "another to take over", done).await;
-    let settled = row(&store, event.id()).await;
-    assert_eq!((inbox.received().len(), settled.attempts), (1, 1), "the loss was counted");
-
-    zombie.signal("-CONT");
-    zombie.child.stdin.take().unwrap().write_all(b"go on\n").unwrap();
-    zombie.says("fenced");
-    let after = row(&store, event.id()).await;
-    assert_eq!((after.status, after.done_at), (settled.status, settled.done_at));
-    other.close().await;
+    let other = place.store().await;
+    stopped::a_stopped_process_cannot_settle_what_it_lost(&store, other, &event, &mut zombie).await;
 }
 
 /// Fault 12: it ends dead after its attempts, and no neighbour does.
@@ -148,7 +113,7 @@ async fn an_event_that_aborts_its_process_ends_dead_alone() {
         within(PLENTY, "a crash, or the end of it", over).await;
     }
     let relay = Outbox::builder(place.store().await).options(options()).on(EVENT, Inbox::new());
-    let relay = relay.start().unwrap();
+    let relay = relay.start().await.unwrap();
     let terminal = async || store.counts().await.unwrap().pending() == 0;
     within(PLENTY, "the neighbours", terminal).await;
     relay.close().await;

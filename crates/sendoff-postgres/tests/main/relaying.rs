@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sendoff_core::{Delivery, Event, Status};
-use sendoff_engine::relay::{ClaimMode, Relay, RelayCounters, RelayOptions};
+use sendoff_engine::Counters;
+use sendoff_engine::relay::{ClaimMode, Relay, RelayOptions};
 use sendoff_engine::store::InspectStore;
 use sendoff_postgres::PostgresStore;
 use sendoff_testkit::history::{Expectations, Fault, FaultKind, History, check};
@@ -34,7 +35,7 @@ async fn a_relay_whose_sessions_are_ended_goes_on() {
             hold: Duration::from_secs(2),
             ..RelayOptions::default()
         };
-        let (counters, log) = (Arc::new(RelayCounters::default()), history.clone());
+        let (counters, log) = (Arc::new(Counters::default()), history.clone());
         let handler = move |delivery: Delivery| {
             let run = log.delivery_started("relay", &delivery);
             async move {

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use sendoff_testkit::faketime::ServerClock;
+use sendoff_testkit::servers::{free_port, is_root, own};
 use tempfile::TempDir;
 
 /// A PostgreSQL server on loopback, with its data in a temporary folder.
@@ -63,7 +64,7 @@ impl Server {
 
     /// Makes its data, and starts it.
     fn init(&mut self) {
-        own(self.folder.path());
+        own(self.folder.path(), "postgres");
         let data = self.data();
         let init = self
             .command("initdb")
@@ -78,7 +79,7 @@ impl Server {
     /// A standby that follows this one, begun with a copy of it.
     pub(crate) fn standby(&self) -> Self {
         let mut standby = Self::of(self.programs.clone());
-        own(standby.folder.path());
+        own(standby.folder.path(), "postgres");
         let copied = standby
             .command("pg_basebackup")
             .args(["-h", "127.0.0.1", "-U", "postgres", "-p", &self.port.to_string()])
@@ -187,22 +188,6 @@ impl Drop for Server {
 /// Line 8 of the file says how far the server is; a standby never gets further than that.
 fn is_ready(pid_file: &str) -> bool {
     pid_file.lines().nth(7).is_some_and(|line| ["ready", "standby"].contains(&line.trim()))
-}
-
-pub(crate) fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-/// Gives a folder and what is in it to the account that servers run under.
-pub(crate) fn own(folder: &Path) {
-    if is_root() {
-        let owned = Command::new("chown").args(["-R", "postgres"]).arg(folder).status();
-        assert!(owned.unwrap().success());
-    }
-}
-
-pub(crate) fn is_root() -> bool {
-    std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
 }
 
 fn programs() -> Option<PathBuf> {

@@ -2,19 +2,14 @@
 
 use std::time::Duration;
 
-use deadpool_postgres::{Manager, Pool};
 use sendoff_core::partition::Period;
-use sendoff_core::{Event, EventId, Timestamp};
-use sendoff_engine::Outbox;
+use sendoff_core::{EventId, Timestamp};
 use sendoff_engine::capture::{Capture, Commit, WriteError};
 use sendoff_engine::store::{Born, NewRow};
-use sendoff_postgres::{
-    Doorbell, Layout, PostgresOptions, PostgresStore, PreparedClient, Retention,
-};
-use sendoff_testkit::acceptance::{End, Face, OutboxHarness};
+use sendoff_postgres::{Doorbell, Layout, PostgresOptions, PostgresStore, Retention};
 use sendoff_testkit::conformance::{ClockHarness, ForeignLock, StoreHarness, async_trait};
 use tokio::sync::Mutex;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 
 use crate::place::{NEWER_SERVER, Place, SERVER, refusal};
 use crate::server::Server;
@@ -192,12 +187,6 @@ mod behind_a_pooler {
     sendoff_testkit::store_suite!(
         Database::at(Place::pooled(), Retention::default(), Doorbell::Off).await
     );
-
-    mod through_tokio_postgres {
-        use super::*;
-
-        sendoff_testkit::acceptance_suite!(Shop::at(Place::pooled(), Doorbell::Off).await);
-    }
 }
 
 mod on_a_newer_server {
@@ -214,166 +203,4 @@ mod on_a_newer_server {
 
         sendoff_testkit::store_suite!(Database::deleting(NEWER_SERVER).await);
     }
-
-    mod through_tokio_postgres {
-        use super::*;
-
-        sendoff_testkit::acceptance_suite!(Shop::open(NEWER_SERVER).await);
-    }
-}
-
-/// An application with a connection of its own.
-struct Shop {
-    store: PostgresStore,
-    client: Mutex<Client>,
-    place: Place,
-}
-
-impl Shop {
-    async fn open(server: &str) -> Self {
-        Self::at(Place::on(server), Doorbell::On).await
-    }
-
-    async fn at(place: Place, doorbell: Doorbell) -> Self {
-        let store = place.store_with(PostgresOptions { doorbell, ..place.options() }).await;
-        Self { store, client: Mutex::new(place.client().await), place }
-    }
-}
-
-#[async_trait]
-impl OutboxHarness for Shop {
-    type Store = PostgresStore;
-
-    fn store(&self) -> PostgresStore {
-        self.store.clone()
-    }
-
-    async fn write(
-        &self,
-        outbox: &Outbox<PostgresStore>,
-        face: Face,
-        events: &[Event],
-        end: End,
-    ) -> Vec<EventId> {
-        let mut client = self.client.lock().await;
-        match face {
-            Face::Guard => end.guard(outbox.begin(&mut *client).await.unwrap(), events).await,
-            Face::Own => {
-                let mut tx = client.transaction().await.unwrap();
-                let staged = outbox.write_all(&mut tx, events).await.unwrap();
-                if end.commits() {
-                    tx.commit().await.unwrap();
-                } else {
-                    tx.rollback().await.unwrap();
-                }
-                end.receipt(staged)
-            }
-        }
-    }
-}
-
-mod through_tokio_postgres {
-    use super::*;
-
-    sendoff_testkit::acceptance_suite!(Shop::open(SERVER).await);
-}
-
-/// The same with a pool.
-struct Pooled {
-    shop: Shop,
-    pool: Pool,
-}
-
-impl Pooled {
-    async fn open() -> Self {
-        let shop = Shop::open(SERVER).await;
-        let manager = Manager::new(shop.place.url.parse().unwrap(), NoTls);
-        Self { pool: Pool::builder(manager).max_size(2).build().unwrap(), shop }
-    }
-}
-
-#[async_trait]
-impl OutboxHarness for Pooled {
-    type Store = PostgresStore;
-
-    fn store(&self) -> PostgresStore {
-        self.shop.store()
-    }
-
-    async fn write(
-        &self,
-        outbox: &Outbox<PostgresStore>,
-        face: Face,
-        events: &[Event],
-        end: End,
-    ) -> Vec<EventId> {
-        let mut client = self.pool.get().await.unwrap();
-        match face {
-            Face::Guard => end.guard(outbox.begin(&mut client).await.unwrap(), events).await,
-            Face::Own => {
-                let mut tx = client.transaction().await.unwrap();
-                let staged = outbox.write_all(&mut tx, events).await.unwrap();
-                if end.commits() {
-                    tx.commit().await.unwrap();
-                } else {
-                    tx.rollback().await.unwrap();
-                }
-                end.receipt(staged)
-            }
-        }
-    }
-}
-
-mod through_deadpool {
-    use super::*;
-
-    sendoff_testkit::acceptance_suite!(Pooled::open().await);
-}
-
-/// The same with a connection on which the insert is prepared.
-struct Prepared {
-    shop: Shop,
-    client: Mutex<PreparedClient>,
-}
-
-impl Prepared {
-    async fn open() -> Self {
-        let shop = Shop::open(SERVER).await;
-        let client = shop.store.prepare(shop.place.client().await).await.unwrap();
-        Self { client: Mutex::new(client), shop }
-    }
-}
-
-#[async_trait]
-impl OutboxHarness for Prepared {
-    type Store = PostgresStore;
-
-    fn store(&self) -> PostgresStore {
-        self.shop.store()
-    }
-
-    async fn write(
-        &self,
-        outbox: &Outbox<PostgresStore>,
-        face: Face,
-        events: &[Event],
-        end: End,
-    ) -> Vec<EventId> {
-        let mut client = self.client.lock().await;
-        let mut tx = outbox.begin(&mut *client).await.unwrap();
-        match face {
-            Face::Guard => end.guard(tx, events).await,
-            Face::Own => {
-                let staged = outbox.write_all(&mut *tx, events).await.unwrap();
-                end.guard(tx, &[]).await;
-                end.receipt(staged)
-            }
-        }
-    }
-}
-
-mod through_a_prepared_client {
-    use super::*;
-
-    sendoff_testkit::acceptance_suite!(Prepared::open().await);
 }

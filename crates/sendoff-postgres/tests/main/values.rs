@@ -7,11 +7,10 @@ use sendoff_engine::capture::{Commit, CommitError, WriteError};
 use sendoff_engine::store::{
     ClaimStore, InspectStore, Outcome, Purge, RetainStore, SettleStore, Settlement, StoreError,
 };
-use sendoff_engine::{Outbox, OutboxOptions};
-use sendoff_testkit::acceptance::Inbox;
+use sendoff_testkit::hostile;
 use sendoff_testkit::wait::eventually;
 
-use crate::place::{Place, by, claim, due, event, hold_of, settle_one, write};
+use crate::place::{Place, by, claim, due, event, hold_of, write};
 
 /// Holds E6 and E10: from the table as from memory.
 #[tokio::test]
@@ -72,7 +71,7 @@ async fn times_at_the_ends_of_the_calendar_come_back_or_are_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_row_that_cannot_be_decoded_dies_alone() {
     let place = Place::new();
-    let (store, inbox) = (place.store().await, Inbox::new());
+    let store = place.store().await;
     let mut client = place.client().await;
     let rows: Vec<_> = (0..6).map(|_| due(event())).collect();
     write(&store, &mut client, &rows).await;
@@ -83,23 +82,7 @@ async fn a_row_that_cannot_be_decoded_dies_alone() {
     place.run(&damage(1, "occurred_at = 'infinity'")).await;
     place.run(&damage(2, "event_type = ''")).await;
     place.run(&damage(3, "headers = '{\"a\": 1}'")).await;
-    let claimed = claim(&store, "a").await;
-    let decoded: Vec<_> = claimed.iter().map(|row| row.event.is_ok()).collect();
-    assert_eq!(decoded, [false, false, false, false, true, true]);
-    for row in &claimed {
-        assert!(settle_one(&store, hold_of(row), Outcome::Released).await);
-    }
-
-    let options = OutboxOptions { poll_interval: Duration::from_millis(50), ..Default::default() };
-    let builder = Outbox::builder(store.clone()).options(options);
-    let outbox = builder.on("order.placed", inbox.clone()).start().unwrap();
-    let over = async || {
-        let counts = store.counts().await.unwrap();
-        (counts.dead, counts.done) == (4, 2)
-    };
-    eventually("four dead and two delivered", over).await;
-    outbox.close().await;
-    assert_eq!(inbox.received().len(), 2);
+    hostile::rows_that_cannot_be_decoded_die_alone(&store, 4).await;
 }
 
 /// Due times are the server's, and independent of what the session calls them.

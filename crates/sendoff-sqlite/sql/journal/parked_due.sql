@@ -1,4 +1,4 @@
--- parked_due: what was set aside and is due, of the active pairs this owner leads; the longest due of
+-- parked_due: what was parked and is due, of the active pairs this owner leads; the longest due of
 -- each pair first, and in the order of positions where they are due together.
 -- Index: journal_parked_due, once for each pair.
 select p.topic, p.publisher, p.position, p.attempts, p.parked_at, p.next_at, p.error

@@ -1,4 +1,4 @@
--- parked_list: what is set aside, in the order of pairs and positions, behind a given one.
+-- parked_list: what is parked, in the order of pairs and positions, after a given one.
 -- Index: primary key.
 select topic, publisher, position, attempts, parked_at, next_at, error
   from journal_parked

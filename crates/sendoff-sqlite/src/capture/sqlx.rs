@@ -55,6 +55,10 @@ impl<'c> Begin<&'c mut SqliteConnection> for SqliteStore {
 
     async fn begin(&self, conn: &'c mut SqliteConnection) -> Result<Self::Tx, BeginError> {
         self.check_open().map_err(|error| BeginError(error.into()))?;
+        // sqlx's thread rolls back what was dropped, and may not have come to it.
+        if conn.is_in_transaction() {
+            conn.ping().await.map_err(|error| BeginError(error.into()))?;
+        }
         // sqlx would refuse too, and on the way roll back the transaction that is open.
         if conn.is_in_transaction() {
             return Err(BeginError("a transaction is open on this connection already".into()));

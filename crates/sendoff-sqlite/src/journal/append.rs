@@ -112,7 +112,7 @@ pub(super) async fn append_within<C: Conn>(
         let page = Page::first(condition.after, Position::END);
         let found = search(conn, sql, &condition.query, page).await.map_err(C::refused)?;
         if let Some(&number) = found.first() {
-            return Err(Conflict { position: position(number)? }.into());
+            return Err(Conflict::Fact { position: position(number)? }.into());
         }
     }
     let mut receipts = Vec::with_capacity(append.facts().len());

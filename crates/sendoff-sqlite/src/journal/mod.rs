@@ -6,7 +6,6 @@
 
 mod append;
 mod conn;
-mod facts;
 mod publish;
 mod retain;
 mod schema;

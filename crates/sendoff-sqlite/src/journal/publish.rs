@@ -1,4 +1,4 @@
-//! Cursors, who leads them, and what was set aside.
+//! Cursors, who leads them, and what was parked.
 //!
 //! Whatever belongs together is written in one transaction. They need not wait for the disk: a cursor
 //! that is lost to a power failure only causes another delivery, and never outlives a fact.
@@ -10,16 +10,17 @@ use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row};
 use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::{CursorStatus, PairId};
-use sendoff_core::{Timestamp, limits};
+use sendoff_core::{Timestamp, Undecodable, limits};
 use sendoff_engine::journal::publish::{
-    Beat, Change, Cursor, Membership, Move, Moved, NodeCard, NodeSeen, Parked, ParkedChange,
-    PublishStore, Retried, Seen, Survey, Which,
+    Beat, Change, ChangeParked, Cursor, Membership, Move, Moved, NodeCard, NodeSeen, Parked,
+    ParkedChange, ParkedPage, PublishStore, Retried, Seen, Survey, TriedAgain, Which,
 };
-use sendoff_engine::store::StoreError;
+use sendoff_engine::store::{StoreError, frame};
 
 use super::sql::Sql;
 use super::store::SqliteJournal;
 use crate::error::failed;
+use crate::rows::all as columns;
 
 /// How long a node is remembered after its death.
 const REMEMBERED: Duration = Duration::from_secs(60 * 60);
@@ -109,13 +110,8 @@ impl PublishStore for SqliteJournal {
         self.look(move |conn, sql| all(conn, &sql.parked_due, params, parked)).await
     }
 
-    async fn settle_parked(
-        &self,
-        owner: &str,
-        epoch: i64,
-        parked: &Parked,
-        outcome: &Retried,
-    ) -> Result<bool, StoreError> {
+    async fn settle_parked(&self, tried: TriedAgain<'_>) -> Result<bool, StoreError> {
+        let TriedAgain { owner, epoch, parked, outcome } = tried;
         let (owner, parked, outcome) = (owner.to_owned(), parked.clone(), outcome.clone());
         self.note(move |conn, sql, now| {
             let (topic, publisher) = (parked.pair.topic(), parked.pair.publisher());
@@ -141,12 +137,7 @@ impl PublishStore for SqliteJournal {
     }
 
     async fn change(&self, which: &Which, change: Change) -> Result<u64, StoreError> {
-        let (word, to) = match change {
-            Change::Pause => ("PAUSE", None),
-            Change::Resume => ("RESUME", None),
-            Change::Reset => ("RESET", None),
-            Change::MoveTo(position) => ("MOVE", Some(i64::from(position))),
-        };
+        let (word, to) = change.in_words();
         let Which { topic, publisher } = which.clone();
         self.note(move |conn, sql, now| {
             let params = (now.as_micros(), topic, publisher, word, to);
@@ -155,22 +146,18 @@ impl PublishStore for SqliteJournal {
         .await
     }
 
-    async fn parked(
-        &self,
-        which: &Which,
-        after: Option<(&PairId, Position)>,
-        limit: usize,
-    ) -> Result<Vec<Parked>, StoreError> {
-        let behind = after.map(|(pair, at)| (pair.clone(), i64::from(at)));
+    async fn parked(&self, page: ParkedPage<'_>) -> Result<Vec<Parked>, StoreError> {
+        let ParkedPage { which, after, limit } = page;
+        let last = after.map(|(pair, at)| (pair.clone(), i64::from(at)));
         let Which { topic, publisher } = which.clone();
         self.look(move |conn, sql| {
-            let pair = behind.as_ref().map(|(pair, _)| pair);
+            let pair = last.as_ref().map(|(pair, _)| pair);
             let params = (
                 topic,
                 publisher,
                 pair.map(PairId::topic),
                 pair.map(PairId::publisher),
-                behind.as_ref().map(|(_, at)| at),
+                last.as_ref().map(|(_, at)| at),
                 many(limit),
             );
             all(conn, &sql.parked_list, params, parked)
@@ -178,12 +165,8 @@ impl PublishStore for SqliteJournal {
         .await
     }
 
-    async fn change_parked(
-        &self,
-        which: &Which,
-        position: Option<Position>,
-        change: ParkedChange,
-    ) -> Result<u64, StoreError> {
+    async fn change_parked(&self, change: ChangeParked<'_>) -> Result<u64, StoreError> {
+        let ChangeParked { which, position, change } = change;
         let Which { topic, publisher } = which.clone();
         let position = position.map(i64::from);
         self.note(move |conn, sql, now| {
@@ -204,7 +187,7 @@ impl PublishStore for SqliteJournal {
     }
 }
 
-/// Moves one cursor, and sets aside what it leaves behind if it moved.
+/// Moves one cursor, and parks what it leaves if it moved.
 fn advance(
     conn: &Connection,
     sql: &Sql,
@@ -296,36 +279,16 @@ fn all<T>(
 
 /// A row of `cursors` and `cursor_take`.
 fn cursor(row: &Row<'_>) -> rusqlite::Result<Cursor> {
-    Ok(Cursor {
-        pair: pair(row)?,
-        position: position(row)?,
-        status: status(row, 3)?,
-        errors: row.get(4)?,
-        last_error: row.get(5)?,
-        leader: row.get(6)?,
-        epoch: row.get(7)?,
-        published_at: row.get::<_, Option<i64>>(8)?.map(Timestamp::from_micros),
-    })
+    frame::cursor::cursor(&mut columns(row)).map_err(unreadable)
 }
 
 /// A row of `parked_due` and `parked_list`.
 fn parked(row: &Row<'_>) -> rusqlite::Result<Parked> {
-    Ok(Parked {
-        pair: pair(row)?,
-        position: position(row)?,
-        attempts: row.get(3)?,
-        parked_at: Timestamp::from_micros(row.get(4)?),
-        next_at: row.get::<_, Option<i64>>(5)?.map(Timestamp::from_micros),
-        error: row.get(6)?,
-    })
+    frame::cursor::parked(&mut columns(row)).map_err(unreadable)
 }
 
-fn pair(row: &Row<'_>) -> rusqlite::Result<PairId> {
-    Ok(PairId::restore(row.get(0)?, row.get(1)?))
-}
-
-fn position(row: &Row<'_>) -> rusqlite::Result<Position> {
-    Position::try_from(row.get::<_, i64>(2)?).map_err(|error| out_of_range(2, error))
+fn unreadable(error: Undecodable) -> rusqlite::Error {
+    rusqlite::Error::UserFunctionError(error.into())
 }
 
 /// What a column holds although its table does not allow it.

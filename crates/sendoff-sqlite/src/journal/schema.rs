@@ -10,19 +10,20 @@ impl Schema for Sql {
         &self.table
     }
 
-    fn migrations(&self) -> Vec<&str> {
-        vec![&self.migration_0001, &self.migration_0002]
+    fn newest(&self, conn: &Connection) -> rusqlite::Result<i64> {
+        conn.query_row(&self.schema_version, [], |row| row.get(0))
     }
 
-    fn version(&self, conn: &Connection) -> rusqlite::Result<i64> {
-        if !conn.query_row(&self.schema_known, [], |row| row.get(0))? {
-            return Ok(0);
-        }
-        conn.query_row(&self.schema_version, [], |row| row.get(0))
+    fn migrations(&self) -> Vec<&str> {
+        vec![&self.migration_0001, &self.migration_0002]
     }
 
     fn remember(&self, conn: &Connection, version: i64) -> rusqlite::Result<()> {
         conn.execute(&self.schema_table, [])?;
         conn.execute(&self.schema_set, [version]).map(drop)
+    }
+
+    fn schema_known(&self) -> &str {
+        &self.schema_known
     }
 }

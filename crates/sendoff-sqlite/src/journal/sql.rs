@@ -1,6 +1,7 @@
 //! The statements, as text.
 
 use sendoff_core::Ident;
+use sendoff_engine::store::frame::text;
 
 /// What all names begin with.
 const NAMES: &str = "journal_";
@@ -23,6 +24,7 @@ macro_rules! statements {
                     table: format!("{names}event"),
                     $($name: named(
                         include_str!(concat!("../../sql/journal/", stringify!($name), ".sql")),
+                        stringify!($name),
                         &names,
                     ),)*
                 }
@@ -74,7 +76,6 @@ statements!(
 );
 
 /// A file's statement, without its comments: statements are cached by their text.
-fn named(file: &str, names: &str) -> String {
-    let lines: Vec<_> = file.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
-    lines.join("\n").trim().replace(NAMES, names)
+fn named(file: &str, name: &str, names: &str) -> String {
+    text(file, &[name]).replace(NAMES, names)
 }

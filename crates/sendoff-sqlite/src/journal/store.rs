@@ -1,3 +1,5 @@
+//! The journal's store on SQLite: its threads, appends and reads.
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,17 +8,18 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rusqlite::{Connection, TransactionBehavior};
 use sendoff_core::Timestamp;
-use sendoff_core::journal::{Append, Ask, Holder, Position, Query, Sequence, Server};
+use sendoff_core::journal::{Append, Ask, Holder, Position, Query};
 use sendoff_core::limits;
 use sendoff_engine::journal::{
-    AppendError, DecideError, Found, JournalStore, Page, Receipt, TailLook, TailRow, TailSource,
+    AppendError, DecideError, Found, JournalStore, Mark, Page, Receipt, TailLook, TailRow,
+    TailSource,
 };
 use sendoff_engine::store::StoreError;
+use sendoff_engine::store::frame::fact;
 use tokio::sync::OnceCell;
 
 use super::append::append_all;
 use super::conn::{Blocking, at_once};
-use super::facts;
 use super::search::search;
 use super::sql::Sql;
 use crate::connect::{Missing, connect};
@@ -24,6 +27,7 @@ use crate::durable::Durability;
 use crate::error::failed;
 use crate::file::DatabaseFile;
 use crate::options::{self, SqliteOptions, Synchronous};
+use crate::rows::all;
 use crate::schema;
 use crate::writer::Writer;
 
@@ -226,8 +230,8 @@ impl JournalStore for SqliteJournal {
     }
 
     /// Who reads sees every commit up to its snapshot, and positions are in the order of commits.
-    async fn mark(&self, _: &Query) -> Result<Position, DecideError> {
-        Ok(self.head().await?)
+    async fn mark(&self, _: &Query) -> Result<Mark, DecideError> {
+        Ok(self.head().await?.into())
     }
 
     async fn read(&self, query: &Query, page: Page) -> Result<Found, StoreError> {
@@ -237,7 +241,7 @@ impl JournalStore for SqliteJournal {
             let (rows, more) = rows(conn, sql, &query, page)?;
             let facts = rows.into_iter().map(|row| row.recorded).collect::<Result<_, _>>();
             let facts = facts.map_err(|error| StoreError::Refused(error.into()))?;
-            Ok(Found { facts, more })
+            Ok(Found { facts, more, run: None })
         })
         .await
     }
@@ -264,17 +268,7 @@ impl TailSource for SqliteJournal {
             Ok((head(conn, sql)?, rows(conn, sql, &Query::all(), page)?))
         })
         .await?;
-        Ok(TailLook {
-            // A file has no server that could be another.
-            server: Server { started_at: Timestamp::from_micros(0), in_recovery: false },
-            sequence: Sequence::ONE_BY_ONE,
-            head,
-            holders: (ask == Ask::HoldersThenRows).then(Vec::new),
-            proved: Position::START,
-            undecided: None,
-            complete: !more,
-            rows,
-        })
+        Ok(TailLook::alone(ask, head, rows, !more))
     }
 }
 
@@ -297,7 +291,8 @@ fn rows(
     for number in at_once(search(&mut Blocking(conn), sql, query, page)).map_err(failed)? {
         let position =
             Position::try_from(number).map_err(|invalid| StoreError::Refused(invalid.into()))?;
-        let recorded = fetch.query_row([number], |row| Ok(facts::recorded(row))).map_err(failed)?;
+        let recorded =
+            fetch.query_row([number], |row| Ok(fact::recorded(&mut all(row)))).map_err(failed)?;
         bytes += recorded.as_ref().map_or(0, |fact| fact.event().size());
         if bytes > page.bytes && !rows.is_empty() {
             return Ok((rows, true));

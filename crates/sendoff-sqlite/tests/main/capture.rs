@@ -1,104 +1,14 @@
+//! Rows that rusqlite writes, and confirming them.
+
 use std::time::Duration;
 
 use rusqlite::Connection;
 use sendoff_core::{Event, EventId};
 use sendoff_engine::Clock;
-use sendoff_engine::capture::{
-    BeginBlocking, CaptureBlocking, CommitBlocking, CommitError, NestBlocking, ReleaseBlocking,
-    WriteError,
-};
-use sendoff_engine::store::{Birth, ClaimStore, Held, InspectStore, NewRow};
+use sendoff_engine::capture::{BeginBlocking, CaptureBlocking, WriteError};
+use sendoff_engine::store::{Birth, ClaimStore, Held, NewRow};
 
 use crate::outbox::{Outbox, born_held, due};
-
-/// Holds W1.
-#[tokio::test]
-async fn a_write_without_a_transaction_is_refused() {
-    let outbox = Outbox::new().await;
-    let mut conn = outbox.store.connect().unwrap();
-    let refused = outbox.store.insert_blocking(&conn, &[due()]);
-    assert!(matches!(refused, Err(WriteError::NoTransaction)), "{refused:?}");
-
-    // A transaction that was ended by hand is none any more, whatever its type says.
-    let mut tx = conn.transaction().unwrap();
-    tx.execute_batch("rollback").unwrap();
-    let refused = outbox.store.insert_blocking(&tx, &[due()]);
-    assert!(matches!(refused, Err(WriteError::NoTransaction)), "{refused:?}");
-    assert!(outbox.store.savepoint_blocking(&mut tx).is_err());
-    let refused = outbox.store.commit_blocking(tx, &[due()]);
-    assert!(matches!(refused, Err(CommitError::Refused(WriteError::NoTransaction))));
-    assert_eq!(outbox.store.counts().await.unwrap().new, 0);
-}
-
-/// Holds W1.
-#[tokio::test]
-async fn a_connection_in_a_transaction_begun_by_hand_can_be_written_through() {
-    let outbox = Outbox::new().await;
-    let conn = outbox.store.connect().unwrap();
-    conn.execute_batch("begin").unwrap();
-    outbox.store.insert_blocking(&conn, &[due()]).unwrap();
-    conn.execute_batch("commit").unwrap();
-    assert_eq!(outbox.store.counts().await.unwrap().new, 1);
-}
-
-/// Holds W2: on the caller's connection, NEW, attempts 0, and the end is the caller's.
-#[tokio::test]
-async fn a_row_is_seen_by_others_only_after_the_callers_commit() {
-    let outbox = Outbox::new().await;
-    let mut conn = outbox.store.connect().unwrap();
-    let row = due();
-    let tx = conn.transaction().unwrap();
-    outbox.store.insert_blocking(&tx, std::slice::from_ref(&row)).unwrap();
-    assert!(!tx.is_autocommit());
-    assert!(outbox.store.find(row.event.id()).await.unwrap().is_none());
-    assert!(outbox.claim("a").await.is_empty());
-
-    tx.commit().unwrap();
-    let found = outbox.row(row.event.id()).await;
-    assert_eq!((found.status.code(), found.attempts, found.locked_by), (0, 0, None));
-    assert_eq!(outbox.again().await.counts().await.unwrap().new, 1);
-}
-
-/// Holds W2.
-#[tokio::test]
-async fn a_rolled_back_transaction_leaves_nothing() {
-    let outbox = Outbox::new().await;
-    let mut conn = outbox.store.connect().unwrap();
-    let tx = outbox.store.begin_blocking(&mut conn).unwrap();
-    outbox.store.insert_blocking(&tx, &[due()]).unwrap();
-    outbox.store.rollback_blocking(tx).unwrap();
-    let tx = outbox.store.begin_blocking(&mut conn).unwrap();
-    outbox.store.insert_blocking(&tx, &[due()]).unwrap();
-    drop(tx);
-    assert_eq!(outbox.store.counts().await.unwrap().new, 0);
-}
-
-#[tokio::test]
-async fn savepoints_keep_and_undo_what_was_written_under_them() {
-    let outbox = Outbox::new().await;
-    let store = &outbox.store;
-    let mut conn = store.connect().unwrap();
-    let mut tx = store.begin_blocking(&mut conn).unwrap();
-    let rows = [due(), due(), due(), due()];
-    let one = |at: usize| std::slice::from_ref(&rows[at]);
-
-    let mut kept = store.savepoint_blocking(&mut tx).unwrap();
-    store.insert_blocking(&kept, one(0)).unwrap();
-    let undone = store.savepoint_blocking(&mut kept).unwrap();
-    store.insert_blocking(&undone, one(1)).unwrap();
-    store.roll_back_to_blocking(undone).unwrap();
-    store.release_blocking(kept).unwrap();
-    let dropped = store.savepoint_blocking(&mut tx).unwrap();
-    store.insert_blocking(&dropped, one(2)).unwrap();
-    drop(dropped);
-    store.commit_blocking(tx, one(3)).unwrap();
-
-    let mut there = Vec::new();
-    for row in &rows {
-        there.push(store.find(row.event.id()).await.unwrap().is_some());
-    }
-    assert_eq!(there, [true, false, false, true]);
-}
 
 /// Holds W5: in order, in more statements than one, and each as it was asked for.
 #[tokio::test]
@@ -131,56 +41,6 @@ async fn many_rows_are_written_in_order() {
 fn restored(event: &Event) -> Event {
     let stored: &sendoff_core::StoredEvent = event.as_ref();
     Event::restore(stored.clone()).unwrap()
-}
-
-/// Holds W5: all or none.
-#[tokio::test]
-async fn a_duplicate_anywhere_writes_nothing_and_leaves_the_transaction_open() {
-    let outbox = Outbox::new().await;
-    let first = due();
-    outbox.write(std::slice::from_ref(&first));
-    for others in [1, 63, 64, 150] {
-        let mut rows: Vec<_> = (0..others).map(|_| due()).collect();
-        rows.push(first.clone());
-        let mut conn = outbox.store.connect().unwrap();
-        let tx = outbox.store.begin_blocking(&mut conn).unwrap();
-        let refused = outbox.store.insert_blocking(&tx, &rows);
-        assert!(matches!(refused, Err(WriteError::DuplicateId)), "{others}: {refused:?}");
-        assert!(!tx.is_autocommit());
-        tx.commit().unwrap();
-        assert_eq!(outbox.store.counts().await.unwrap().new, 1, "{others}");
-    }
-}
-
-#[tokio::test]
-async fn a_refused_commit_is_rolled_back_and_says_so() {
-    let outbox = Outbox::new().await;
-    let mut conn = outbox.store.connect().unwrap();
-    conn.execute_batch(
-        "create table parent (id integer primary key);
-         create table child (parent integer references parent deferrable initially deferred);",
-    )
-    .unwrap();
-    let tx = outbox.store.begin_blocking(&mut conn).unwrap();
-    tx.execute("insert into child values (1)", []).unwrap();
-    let refused = outbox.store.commit_blocking(tx, &[due()]);
-    assert!(matches!(refused, Err(CommitError::RolledBack(_))), "{refused:?}");
-    assert!(conn.is_autocommit(), "the connection is free again");
-    assert_eq!(outbox.store.counts().await.unwrap().new, 0);
-}
-
-#[tokio::test]
-async fn a_refused_event_takes_the_commit_with_it() {
-    let outbox = Outbox::new().await;
-    let row = due();
-    outbox.write(std::slice::from_ref(&row));
-    let mut conn = outbox.store.connect().unwrap();
-    let tx = outbox.store.begin_blocking(&mut conn).unwrap();
-    tx.execute("create table orders (id)", []).unwrap();
-    let refused = outbox.store.commit_blocking(tx, &[row]);
-    assert!(matches!(refused, Err(CommitError::Refused(WriteError::DuplicateId))));
-    assert!(conn.is_autocommit());
-    assert!(!conn.table_exists(None, "orders").unwrap());
 }
 
 #[tokio::test]

@@ -13,4 +13,5 @@ mod settle;
 #[cfg(feature = "sqlx")]
 mod sqlx;
 mod suites;
+mod through;
 mod wal;

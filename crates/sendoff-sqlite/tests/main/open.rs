@@ -1,3 +1,5 @@
+//! Opening SQLite files by path and URL, and what is refused.
+
 use std::error::Error;
 use std::io::{Seek, SeekFrom, Write};
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! Deleting rows that are over on SQLite.
+
 use std::sync::Arc;
 use std::time::Duration;
 

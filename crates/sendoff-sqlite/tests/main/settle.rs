@@ -1,3 +1,5 @@
+//! Settlements on SQLite: stored, repeated and fenced.
+
 use std::time::Duration;
 
 use sendoff_core::{Status, limits};

@@ -1,19 +1,12 @@
-use async_trait::async_trait;
+//! What the acceptance suite needs of a driver and its database.
+
 use sendoff_core::{Event, EventId};
 use sendoff_engine::Outbox;
-use sendoff_engine::capture::{Commit, Guard, Staged};
-use sendoff_engine::store::OutboxStore;
+use tokio::sync::Mutex;
 
-/// The way an event is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Face {
-    /// `begin`, `emit`, `commit`.
-    Guard,
-    /// `write_all` into a transaction the application holds, and `release` of the receipt.
-    Own,
-}
+use crate::capture::{Face, OutboxHarness, StoreOf};
 
-/// The way its transaction ends.
+/// The way a transaction ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// With a commit; a receipt is released after it.
@@ -24,55 +17,48 @@ pub enum End {
     Forget,
 }
 
-impl End {
-    /// Whether the transaction commits.
-    pub fn commits(self) -> bool {
-        self != Self::RollBack
-    }
-
-    /// Writes through a guard, and ends it.
-    ///
-    /// # Panics
-    /// If the database does not do as it is told.
-    pub async fn guard<S: Commit<Tx>, Tx>(
-        self,
-        mut tx: Guard<'_, S, Tx>,
-        events: &[Event],
-    ) -> Vec<EventId> {
-        let ids = events.iter().map(|event| tx.emit(event).expect("a good event")).collect();
-        let ended = if self.commits() { tx.commit().await } else { tx.rollback().await };
-        ended.expect("the end of a transaction");
-        ids
-    }
-
-    /// Does with the receipt what is done after the end of its transaction.
-    pub fn receipt(self, staged: Staged<Vec<EventId>>) -> Vec<EventId> {
-        let ids = staged.ids().to_vec();
-        if self != Self::Forget {
-            staged.release();
-        }
-        ids
-    }
+/// An application with one connection.
+#[derive(Debug)]
+pub struct Application<H: OutboxHarness> {
+    harness: H,
+    conn: Mutex<H::Conn>,
 }
 
-/// A store and a driver, as an application would have them.
-#[async_trait]
-pub trait OutboxHarness: Send + Sync {
-    /// The store.
-    type Store: OutboxStore;
+impl<H: OutboxHarness> Application<H> {
+    /// Connects.
+    pub async fn open(harness: H) -> Self {
+        let conn = Mutex::new(harness.connect().await);
+        Self { harness, conn }
+    }
 
-    /// The store, another handle each time; all of one harness are one database.
-    fn store(&self) -> Self::Store;
+    /// The store, another handle each time.
+    pub fn store(&self) -> StoreOf<H> {
+        self.harness.store()
+    }
 
     /// Writes all of `events` in one transaction and returns their ids as the outbox told them.
     ///
     /// # Panics
     /// If the database does not do as it is told.
-    async fn write(
+    pub async fn write(
         &self,
-        outbox: &Outbox<Self::Store>,
+        outbox: &Outbox<StoreOf<H>>,
         face: Face,
         events: &[Event],
         end: End,
-    ) -> Vec<EventId>;
+    ) -> Vec<EventId> {
+        let mut conn = self.conn.lock().await;
+        let begun = match face {
+            Face::Guard => H::begin(&mut conn, outbox).await,
+            Face::Own => H::own(&mut conn, outbox).await,
+        };
+        let mut tx = begun.expect("a transaction");
+        let ids = tx.write(events).await.expect("good events");
+        if end == End::Forget {
+            tx.forget();
+        }
+        let ended = if end == End::RollBack { tx.rollback().await } else { tx.commit().await };
+        ended.expect("the end of a transaction");
+        ids
+    }
 }

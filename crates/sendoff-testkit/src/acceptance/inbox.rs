@@ -1,3 +1,5 @@
+//! A handler that keeps what it receives, for tests to look at.
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sendoff_core::{Delivery, EventId, Failure, Lane};
@@ -6,7 +8,7 @@ use tokio::sync::Semaphore;
 
 use crate::wait::eventually;
 
-/// A listener that keeps what it gets.
+/// A handler that keeps what it gets.
 #[derive(Debug, Clone)]
 pub struct Inbox {
     received: Arc<Mutex<Vec<Delivery>>>,
@@ -16,13 +18,13 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// A listener that accepts everything.
+    /// A handler that accepts everything.
     pub fn new() -> Self {
         let permits = Arc::new(Semaphore::new(Semaphore::MAX_PERMITS));
         Self { received: Arc::default(), permits, fails: false }
     }
 
-    /// A listener that stops at every delivery until it is [let](Self::allow) go on.
+    /// A handler that stops at every delivery until it is [let](Self::allow) go on.
     pub fn stepping() -> Self {
         Self { permits: Arc::new(Semaphore::new(0)), ..Self::new() }
     }
@@ -52,7 +54,18 @@ impl Inbox {
 
     /// The ways they came.
     pub fn lanes(&self) -> Vec<Lane> {
-        self.received().iter().map(|delivery| delivery.lane).collect()
+        self.received().iter().filter_map(Delivery::lane).collect()
+    }
+
+    /// Waits for these deliveries from memory; there may be no others.
+    ///
+    /// # Panics
+    /// If there is another, or one came from the table.
+    pub async fn has_hot(&self, mut ids: Vec<EventId>) {
+        self.has(ids.len()).await;
+        ids.sort_unstable();
+        assert_eq!(self.ids(), ids);
+        assert!(self.lanes().iter().all(|lane| *lane == Lane::Hot), "{:?}", self.lanes());
     }
 
     /// Waits for so many deliveries.

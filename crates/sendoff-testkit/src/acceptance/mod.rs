@@ -1,6 +1,6 @@
 //! What every outbox does, whatever its store and its driver.
 //!
-//! A pair of store and driver joins with an [`OutboxHarness`] and one line,
+//! A pair of store and driver joins with an [`OutboxHarness`](crate::capture::OutboxHarness) and one line,
 //! `sendoff_testkit::acceptance_suite!(harness)`; every case becomes a test of its own, once for
 //! each of the two ways to write: through the guard, and into a transaction of the application's.
 //! `acceptance_suite!(own: harness)` is for a driver that has only the second.
@@ -10,8 +10,10 @@ mod harness;
 mod inbox;
 
 pub use async_trait::async_trait;
-pub use harness::{End, Face, OutboxHarness};
+pub use harness::{Application, End};
 pub use inbox::Inbox;
+
+pub use crate::capture::Face;
 
 /// Makes a test of each case. The expression makes a fresh harness; it may await.
 #[macro_export]
@@ -50,7 +52,7 @@ macro_rules! acceptance_suite {
             $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
-                    let harness = $harness;
+                    let harness = $crate::acceptance::Application::open($harness).await;
                     let face = $crate::acceptance::Face::$face;
                     $crate::acceptance::cases::$case(&harness, face).await;
                 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use clap::Parser;
+use sendoff_testkit::history::Verdict;
 use sendoff_testkit::sim::{Bug, Report, simulate_with};
 
 /// Runs simulated worlds and judges their histories.
@@ -44,15 +45,29 @@ fn main() -> ExitCode {
     eprintln!("{}", runs.summary());
     for report in &failed {
         if options.seed.is_some() {
-            for (position, entry) in report.history.entries().iter().enumerate() {
-                eprintln!("{position:5} {entry:?}");
-            }
+            show(report);
         }
         eprintln!("{report}\n  again with: cargo xtask sim --seed {}", report.seed);
     }
     let seconds = began.elapsed().as_secs_f64();
     eprintln!("{} worlds, {} broke a promise, {seconds:.1} s", runs.worlds, failed.len());
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Prints the histories in which a promise was broken.
+fn show(report: &Report) {
+    let Report { published, .. } = report;
+    let broken = |name: &str| !published.verdicts.get(name).is_some_and(Verdict::is_clean);
+    let pairs = published.log.histories().filter(|(name, _)| broken(name));
+    let delivered = report.verdict.is_clean() && report.stalled.is_empty();
+    let outboxes =
+        (!delivered || !report.innocents.is_empty()).then_some(("outboxes", &report.history));
+    for (name, history) in outboxes.into_iter().chain(pairs) {
+        eprintln!("{name}:");
+        for (position, entry) in history.entries().iter().enumerate() {
+            eprintln!("{position:5} {entry:?}");
+        }
+    }
 }
 
 /// What all worlds came to.
@@ -65,6 +80,10 @@ struct Totals {
     fenced: u64,
     faults: u64,
     dead: u64,
+    facts: u64,
+    published: u64,
+    repeated: u64,
+    moves_fenced: u64,
 }
 
 impl Totals {
@@ -77,13 +96,29 @@ impl Totals {
         self.fenced += verdict.fenced;
         self.faults += verdict.faults;
         self.dead += verdict.dead;
+        for verdict in report.published.verdicts.values() {
+            self.facts += verdict.written;
+            self.published += verdict.runs;
+            self.repeated += verdict.duplicates;
+            self.moves_fenced += verdict.fenced;
+            self.faults += verdict.faults;
+        }
     }
 
     fn summary(&self) -> String {
         format!(
             "{} events committed, {} runs, {} faults, {} duplicates explained by them, \
-             {} settlements fenced, {} dead",
-            self.written, self.runs, self.faults, self.duplicates, self.fenced, self.dead
+             {} settlements fenced, {} dead; {} facts for pairs, {} runs, {} repeated, {} moves fenced",
+            self.written,
+            self.runs,
+            self.faults,
+            self.duplicates,
+            self.fenced,
+            self.dead,
+            self.facts,
+            self.published,
+            self.repeated,
+            self.moves_fenced
         )
     }
 }

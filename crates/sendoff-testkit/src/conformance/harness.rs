@@ -1,3 +1,5 @@
+//! What the conformance suite needs of a store.
+
 use std::time::Duration;
 
 use async_trait::async_trait;

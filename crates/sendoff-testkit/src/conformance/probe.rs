@@ -1,3 +1,5 @@
+//! Short ways to write, claim and settle, for the cases.
+
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;

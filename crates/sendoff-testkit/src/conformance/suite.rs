@@ -1,3 +1,5 @@
+//! Runs the conformance suite, each case on a table of its own.
+
 use std::future::Future;
 
 use super::Probe;
@@ -90,6 +92,7 @@ macro_rules! store_suite {
             a_claim_of_nothing_is_empty
             young_rows_are_skipped_when_asked
             a_window_narrows_a_claim_to_rows_created_within_it
+            a_claim_leaves_out_the_kinds_it_is_told_to
             a_claim_is_bounded_in_bytes
             a_claim_begins_where_it_is_told
             counts_at_their_bound_stop_no_claim

@@ -1,3 +1,5 @@
+//! Judges a history: nothing lost, no phantom, order, fences, bytes, ends.
+
 use std::collections::BTreeMap;
 
 use sendoff_core::EventId;
@@ -50,6 +52,14 @@ pub fn check_entries(entries: &[Entry], expected: &Expectations) -> Verdict {
         let owed = expected.healed && story.is_pending() && !faults.excuse(id);
         if let (true, Some((status, _))) = (owed, story.stands) {
             verdict.violations.push(Violation::NotTerminal { id, status });
+        }
+    }
+    for (at, entry) in entries.iter().enumerate() {
+        if let Entry::Moved { node, applied, current, .. } = entry {
+            verdict.fenced += u64::from(!applied);
+            if *applied && !current {
+                verdict.violations.push(Violation::StaleMove { node: node.clone(), at });
+            }
         }
     }
     if expected.ordered {

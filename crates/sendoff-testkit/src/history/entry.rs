@@ -1,3 +1,5 @@
+//! What a history is made of.
+
 use std::sync::Arc;
 
 use sendoff_core::{EventId, Status, Token};
@@ -57,6 +59,17 @@ pub enum Entry {
         /// Whether it changed the row; if not it was fenced.
         applied: bool,
         /// Whether the token was the row's, when the store looked.
+        current: bool,
+    },
+    /// A move of a log reader's cursor reached the store.
+    Moved {
+        /// The node that sent it.
+        node: Arc<str>,
+        /// The position it moves to.
+        to: u64,
+        /// Whether it was made; if not it was fenced.
+        applied: bool,
+        /// Whether the node led the reader, from where the cursor was, when the store looked.
         current: bool,
     },
     /// Something broke.

@@ -1,3 +1,5 @@
+//! Faults in a history, and which promises they excuse.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

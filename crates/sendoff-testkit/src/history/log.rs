@@ -1,3 +1,5 @@
+//! Writing a history, from any thread.
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -118,6 +120,14 @@ impl History {
         let ending = Ending::from(&settlement.outcome);
         let (id, token) = (settlement.held.id, settlement.held.by.token());
         log.push(Entry::Settled { node, id, token, ending, applied, current });
+    }
+
+    /// A node sent a move of its cursor. `applied` says whether it was made, and `current` whether it was
+    /// the node's to make.
+    pub(super) fn moved(&self, node: &str, to: u64, applied: bool, current: bool) {
+        let mut log = self.lock();
+        let node = log.name(node);
+        log.push(Entry::Moved { node, to, applied, current });
     }
 
     /// Something broke. Log it before it takes effect, or what follows looks unexplained.

@@ -7,7 +7,7 @@
 //! A [`LogHistory`] holds the histories of those who read one log.
 //!
 //! ```
-//! use sendoff_core::{Delivery, Event, Lane, Status, Timestamp};
+//! use sendoff_core::{Delivery, Event, Lane, Origin, Status, Timestamp};
 //! use sendoff_testkit::history::{Expectations, History, check};
 //!
 //! let history = History::new();
@@ -15,7 +15,7 @@
 //! history.committed(&event);
 //!
 //! let created_at = Timestamp::now();
-//! let delivery = Delivery { event: event.clone(), created_at, attempt: 1, lane: Lane::Hot };
+//! let delivery = Delivery { event: event.clone(), created_at, attempt: 1, origin: Origin::Row(Lane::Hot) };
 //! let run = history.delivery_started("node-1", &delivery);
 //! run.finished(true);
 //! history.stands(event.id(), Status::Done, 0);

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use sendoff_core::Delivery;
 use sendoff_core::journal::{Fact, Position, Recorded, Topic};
 
 use super::check::{Expectations, check};
@@ -49,10 +50,38 @@ impl LogHistory {
     ///
     /// If there is no reader of that name.
     pub fn published(&self, reader: &str, node: &str, facts: &[Arc<Recorded>], ok: bool) {
-        let (_, history) = self.0.get(reader).expect("a reader of this history");
         for fact in facts {
-            history.delivery_started(node, &fact.delivery(1)).finished(ok);
+            self.delivered(reader, node, &Delivery::of_fact(fact, 1), ok);
         }
+    }
+
+    /// What a reader on `node` was given became durable in this moment, or was refused.
+    ///
+    /// # Panics
+    ///
+    /// If there is no reader of that name.
+    pub fn delivered(&self, reader: &str, node: &str, delivery: &Delivery, ok: bool) {
+        self.of_reader(reader).delivery_started(node, delivery).finished(ok);
+    }
+
+    /// A node sent a move of a reader's cursor. `applied` says whether it was made, and `current` whether
+    /// it was the node's to make, as seen by whoever looks into the store.
+    ///
+    /// # Panics
+    ///
+    /// If there is no reader of that name.
+    pub fn moved(&self, reader: &str, node: &str, to: Position, applied: bool, current: bool) {
+        self.of_reader(reader).moved(node, to.get(), applied, current);
+    }
+
+    /// Each reader's history.
+    pub fn histories(&self) -> impl Iterator<Item = (&str, &History)> {
+        self.0.iter().map(|(name, (_, history))| (name.as_str(), history))
+    }
+
+    fn of_reader(&self, reader: &str) -> &History {
+        let (_, history) = self.0.get(reader).expect("a reader of this history");
+        history
     }
 
     /// Judges each reader's history: nothing lost, nothing that was not committed or not for it,

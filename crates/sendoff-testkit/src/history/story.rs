@@ -112,7 +112,7 @@ pub(super) fn gather<'a>(
                     story.stale.push(position);
                 }
             }
-            Entry::Fault(_) => {}
+            Entry::Fault(_) | Entry::Moved { .. } => {}
             Entry::Stands { id, status, attempts } => {
                 stories.entry(*id).or_default().stands = Some((*status, *attempts));
             }

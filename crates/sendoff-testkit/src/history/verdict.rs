@@ -1,3 +1,5 @@
+//! What the checker found, in numbers and violations.
+
 use std::fmt;
 
 use super::violation::Violation;
@@ -24,7 +26,7 @@ pub struct Verdict {
     pub lost: u64,
     /// Events delivered and never committed.
     pub phantoms: u64,
-    /// Events given up.
+    /// Events that are dead.
     pub dead: u64,
     /// Events the table still owes.
     pub pending: u64,

@@ -1,3 +1,5 @@
+//! Promises that were not kept, each with its event.
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -60,6 +62,13 @@ pub enum Violation {
         /// Where it was applied.
         at: Position,
     },
+    /// A cursor was moved by a node that did not lead it any more, or from where it was not.
+    StaleMove {
+        /// The node.
+        node: Arc<str>,
+        /// Where it was made.
+        at: Position,
+    },
     /// An attempt with a number, or a row with a count, beyond what was allowed (D7).
     TooManyAttempts {
         /// The event.
@@ -120,6 +129,9 @@ impl fmt::Display for Violation {
             }
             Self::StaleSettlement { id, at } => {
                 write!(f, "{id} was settled at {at} by a token that was no longer its own")
+            }
+            Self::StaleMove { node, at } => {
+                write!(f, "{node} moved a cursor at {at} that was not its own any more")
             }
             Self::TooManyAttempts { id, attempt, limit } => {
                 write!(f, "{id} reached attempt {attempt}; the limit is {limit}")

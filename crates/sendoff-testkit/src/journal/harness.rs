@@ -1,15 +1,22 @@
+//! What the journal suite needs of a store.
+
+use std::future::Future;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use sendoff_core::journal::Append;
 use sendoff_engine::journal::publish::PublishStore;
 use sendoff_engine::journal::retain::RetainJournalStore;
 use sendoff_engine::journal::{AppendError, Journal, JournalStore, Receipt};
 
+/// What an append was answered.
+pub type Appended = Result<Vec<Receipt>, AppendError>;
+
+/// What the appends of a transaction were answered, one after the other.
+pub type Answers = Vec<Appended>;
+
 /// What the suite needs to put a journal through its cases: an empty one, and transactions.
 ///
 /// Make a fresh one for each case; cases run side by side.
-#[async_trait]
 pub trait JournalHarness: Send + Sync + 'static {
     /// The store.
     type Store: JournalStore;
@@ -17,29 +24,24 @@ pub trait JournalHarness: Send + Sync + 'static {
     /// The journal under test.
     fn journal(&self) -> &Journal<Self::Store>;
 
-    /// Appends in a transaction of the application's, leaves it open for so long, and ends it.
-    async fn append_in(
-        &self,
-        append: &Append,
-        open: Duration,
-        ending: Ending,
-    ) -> Result<Vec<Receipt>, AppendError>;
-}
-
-/// What the cases about transactions need: a driver that carries out what it is told.
-#[async_trait]
-pub trait TransactionHarness: JournalHarness {
     /// Carries these steps out in one transaction of the application's, and ends it. Answers what each
     /// append was answered.
     ///
     /// # Panics
     ///
     /// Where anything but an append fails.
-    async fn transact(
+    fn transact(&self, steps: &[Deed], ending: Ending) -> impl Future<Output = Answers> + Send;
+
+    /// Appends in a transaction of the application's, leaves it open for so long, and ends it.
+    fn append_in(
         &self,
-        steps: &[Deed],
+        append: &Append,
+        open: Duration,
         ending: Ending,
-    ) -> Vec<Result<Vec<Receipt>, AppendError>>;
+    ) -> impl Future<Output = Appended> + Send {
+        let steps = [Deed::Append(append.clone()), Deed::Wait(open)];
+        async move { self.transact(&steps, ending).await.remove(0) }
+    }
 }
 
 /// What happens in a transaction.
@@ -49,6 +51,35 @@ pub enum Deed {
     Append(Append),
     /// A statement of the application's, which answers nothing.
     Sql(&'static str),
+    /// Nothing, for so long.
+    Wait(Duration),
+}
+
+/// Carries [steps](Deed) out on a driver's transaction, which runs SQL by what is given last, and is
+/// what the appends were answered. Ends it, where it is told how.
+#[macro_export]
+macro_rules! carry_out {
+    ($steps:expr, $ending:expr, $store:expr, $tx:ident, |$sql:ident| $run:expr) => {{
+        let answers = $crate::carry_out!($steps, $store, $tx, |$sql| $run);
+        match $ending {
+            $crate::journal::Ending::Commit => $tx.commit().await.unwrap(),
+            $crate::journal::Ending::RollBack => $tx.rollback().await.unwrap(),
+        }
+        answers
+    }};
+    ($steps:expr, $store:expr, $tx:ident, |$sql:ident| $run:expr) => {{
+        let mut answers = Vec::new();
+        for step in $steps {
+            match step {
+                $crate::journal::Deed::Append(append) => {
+                    answers.push($store.append_in(&mut $tx, append).await);
+                }
+                $crate::journal::Deed::Sql($sql) => drop($run.await.unwrap()),
+                $crate::journal::Deed::Wait(time) => ::tokio::time::sleep(*time).await,
+            }
+        }
+        answers
+    }};
 }
 
 /// How a transaction ends.

@@ -4,16 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sendoff_core::Event;
 use sendoff_core::journal::{Fact, Topic};
-use sendoff_engine::journal::publish::{
-    FnPublisher, PairOptions, PublishOptions, PublishStore, Publishing,
-};
+use sendoff_core::{Delivery, Event};
+use sendoff_engine::journal::publish::{PairOptions, PublishOptions, PublishStore, Publishing};
 use sendoff_engine::journal::{Journal, JournalStore};
+use sendoff_engine::sink::BatchSink;
 
 use crate::wait::within;
-
-const PLENTY: Duration = Duration::from_secs(300);
 
 /// A fact of so many bytes.
 ///
@@ -24,6 +21,11 @@ pub fn large(bytes: usize) -> Fact {
     let event = Event::builder("large").bytes(vec![b'x'; bytes]);
     Fact::builder(event).build().expect("a fact of this size")
 }
+
+/// How long publishing may take.
+pub const PLENTY: Duration = Duration::from_secs(300);
+/// The most memory that publishing may take, in KiB.
+pub const PEAK: u64 = 200_000;
 
 /// Appends facts of so many bytes each.
 ///
@@ -49,13 +51,12 @@ pub async fn all_is_published_in_order<S: PublishStore>(
     let seen = Arc::new(Mutex::new((BTreeSet::new(), Vec::new())));
     let publisher = {
         let seen = Arc::clone(&seen);
-        FnPublisher::new("large", move |facts: Vec<Arc<_>>| {
+        BatchSink::new("large", move |deliveries: Vec<Delivery>| {
             let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
             let (known, in_order) = &mut *seen;
-            for fact in facts {
-                let fact: Arc<sendoff_core::journal::Recorded> = fact;
-                if known.insert(fact.position.get()) {
-                    in_order.push(fact.position.get());
+            for position in deliveries.iter().filter_map(Delivery::position) {
+                if known.insert(position.get()) {
+                    in_order.push(position.get());
                 }
             }
             async { Ok(()) }

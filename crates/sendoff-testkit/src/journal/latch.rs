@@ -1,3 +1,5 @@
+//! A publisher for tests: keeps, refuses or waits as it is told.
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -5,9 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_core::Failure;
 use sendoff_core::journal::{Position, Recorded};
-use sendoff_engine::journal::publish::{Publisher, Stopped};
+use sendoff_core::{Delivery, Failure, Sink, Stopped, Verdict};
 use tokio::sync::Notify;
 
 use crate::history::LogHistory;
@@ -65,12 +66,12 @@ impl Latch {
     }
 
     /// As a pair wants it.
-    pub fn publisher(&self) -> Arc<dyn Publisher> {
+    pub fn publisher(&self) -> Arc<dyn Sink> {
         Arc::new(self.clone())
     }
 
     /// As a pair on a node of this name wants it.
-    pub fn on(&self, node: impl Into<String>) -> Arc<dyn Publisher> {
+    pub fn on(&self, node: impl Into<String>) -> Arc<dyn Sink> {
         Arc::new(OnNode { latch: self.clone(), node: node.into() })
     }
 
@@ -138,15 +139,21 @@ impl Latch {
 }
 
 impl Latch {
-    async fn on_node(&self, node: &str, facts: &[Arc<Recorded>]) -> Result<(), Stopped> {
-        match self.take(node, facts) {
+    /// Takes a batch, as a pair gives it.
+    pub async fn take(&self, deliveries: &[Delivery]) -> Result<(), Stopped> {
+        self.on_node("", deliveries).await
+    }
+
+    async fn on_node(&self, node: &str, deliveries: &[Delivery]) -> Result<(), Stopped> {
+        let facts: Vec<_> = deliveries.iter().filter_map(Delivery::fact).cloned().collect();
+        match self.taken(node, &facts) {
             Some(taken) => taken,
             None => std::future::pending().await,
         }
     }
 
     /// None where the node is dead.
-    fn take(&self, node: &str, facts: &[Arc<Recorded>]) -> Option<Result<(), Stopped>> {
+    fn taken(&self, node: &str, facts: &[Arc<Recorded>]) -> Option<Result<(), Stopped>> {
         let shared = &*self.0;
         let dead = lock(&shared.dead);
         if dead.contains(node) {
@@ -169,16 +176,16 @@ impl Latch {
 }
 
 #[async_trait]
-impl Publisher for Latch {
+impl Sink for Latch {
     fn name(&self) -> &str {
         &self.0.name
     }
 
-    async fn publish_batch(&self, facts: &[Arc<Recorded>]) -> Result<(), Stopped> {
-        self.on_node("", facts).await
+    async fn deliver(&self, deliveries: &[Delivery]) -> Vec<Verdict> {
+        Stopped::verdicts(self.take(deliveries).await, deliveries.len())
     }
 
-    async fn is_healthy(&self) -> bool {
+    fn is_healthy(&self) -> bool {
         self.0.healthy.load(Ordering::Relaxed)
     }
 }
@@ -190,17 +197,18 @@ struct OnNode {
 }
 
 #[async_trait]
-impl Publisher for OnNode {
+impl Sink for OnNode {
     fn name(&self) -> &str {
         self.latch.name()
     }
 
-    async fn publish_batch(&self, facts: &[Arc<Recorded>]) -> Result<(), Stopped> {
-        self.latch.on_node(&self.node, facts).await
+    async fn deliver(&self, deliveries: &[Delivery]) -> Vec<Verdict> {
+        let taken = self.latch.on_node(&self.node, deliveries).await;
+        Stopped::verdicts(taken, deliveries.len())
     }
 
-    async fn is_healthy(&self) -> bool {
-        self.latch.is_healthy().await
+    fn is_healthy(&self) -> bool {
+        self.latch.is_healthy()
     }
 }
 

@@ -3,15 +3,11 @@
 //! A journal joins with a [`JournalHarness`] and one line; every case becomes a test of its own:
 //!
 //! ```
-//! use std::time::Duration;
-//!
-//! use sendoff_core::journal::Append;
-//! use sendoff_engine::journal::{AppendError, Journal, JournalStore, MemoryJournal, Receipt};
-//! use sendoff_testkit::journal::{Ending, JournalHarness, async_trait};
+//! use sendoff_engine::journal::{Journal, JournalStore, MemoryJournal};
+//! use sendoff_testkit::journal::{Answers, Deed, Ending, JournalHarness};
 //!
 //! struct InMemory(Journal<MemoryJournal>);
 //!
-//! #[async_trait]
 //! impl JournalHarness for InMemory {
 //!     type Store = MemoryJournal;
 //!
@@ -20,16 +16,15 @@
 //!     }
 //!
 //!     // It has no transactions of others: what is rolled back was never there.
-//!     async fn append_in(
-//!         &self,
-//!         append: &Append,
-//!         _: Duration,
-//!         ending: Ending,
-//!     ) -> Result<Vec<Receipt>, AppendError> {
-//!         match ending {
-//!             Ending::Commit => self.0.append_as(append).await,
-//!             Ending::RollBack => Ok(Vec::new()),
+//!     async fn transact(&self, steps: &[Deed], ending: Ending) -> Answers {
+//!         let mut answers = Vec::new();
+//!         for step in steps {
+//!             answers.push(match (step, ending) {
+//!                 (Deed::Append(append), Ending::Commit) => self.0.append_as(append).await,
+//!                 _ => Ok(Vec::new()),
+//!             });
 //!         }
+//!         answers
 //!     }
 //! }
 //!
@@ -37,6 +32,7 @@
 //! ```
 
 pub mod cases;
+pub mod facts;
 mod harness;
 pub mod large;
 mod latch;
@@ -48,7 +44,7 @@ mod suite;
 mod torture;
 
 pub use async_trait::async_trait;
-pub use harness::{Deed, Ending, JournalHarness, RetainHarness, TransactionHarness};
+pub use harness::{Answers, Appended, Deed, Ending, JournalHarness, RetainHarness};
 pub use latch::Latch;
 pub use outages::all_is_published_through_outages;
 pub use publish::{PublishHarness, Rounds};

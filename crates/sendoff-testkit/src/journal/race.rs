@@ -11,7 +11,8 @@ use sendoff_core::journal::{Append, Query, Recorded};
 use sendoff_engine::journal::{AppendError, Fold, Journal, JournalStore, fold};
 use tokio::sync::Barrier;
 
-use super::cases::{fact, found, tagged};
+use super::cases::found;
+use super::facts::{fact, tagged};
 
 const ROUNDS: usize = 1_000;
 /// Each with a tag of its own, to be done sooner.

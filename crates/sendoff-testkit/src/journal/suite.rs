@@ -1,3 +1,5 @@
+//! Runs the journal suite, each case on a journal of its own.
+
 use std::future::Future;
 
 use super::harness::JournalHarness;
@@ -31,6 +33,7 @@ macro_rules! journal_suite {
             a_read_goes_on_over_its_pages
             what_is_appended_in_a_transaction_ends_with_it
             a_conflict_is_typed_names_the_position_and_stores_nothing
+            a_condition_that_was_read_in_another_run_of_the_server_does_not_hold
             an_append_that_is_repeated_is_there_once
             another_fact_under_the_same_id_is_refused
             the_same_append_twice_at_once_is_there_once
@@ -55,6 +58,7 @@ macro_rules! journal_suite {
             a_large_append_in_a_transaction_is_whole_and_in_order
             a_savepoint_that_is_rolled_back_takes_its_facts_with_it
             after_a_conflict_the_transaction_goes_on
+            a_condition_that_was_read_in_another_run_of_the_server_does_not_hold
             an_append_that_is_repeated_is_there_once
             another_fact_under_the_same_id_is_refused_in_a_transaction
         }
@@ -81,7 +85,7 @@ macro_rules! journal_retain_suite {
     ($harness:expr) => {
         $crate::journal_suite! { @cases $harness;
             nothing_goes_that_a_cursor_has_not_passed_whatever_its_status
-            what_was_set_aside_stays_until_it_is_settled
+            what_was_parked_stays_until_it_is_settled
             the_newest_and_the_young_stay
             a_dry_run_changes_nothing
             what_is_left_is_found_and_positions_go_on

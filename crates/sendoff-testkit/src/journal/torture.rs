@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use sendoff_core::EventId;
 use sendoff_core::journal::{Append, Fact, Position};
+use sendoff_core::{Delivery, EventId};
 use sendoff_engine::journal::{AppendError, Journal, JournalStore, TailOptions};
 
 use super::harness::{Ending, JournalHarness};
@@ -221,8 +221,9 @@ async fn read_on<S: JournalStore>(journal: Journal<S>, ring: Arc<Ring>) {
         let batch = reader.next().await.expect("a tail goes on");
         let now = Instant::now();
         for row in batch.rows {
-            let recorded = row.recorded.expect("a fact can be read");
-            ring.history.delivery_started("tail", &recorded.delivery(1)).finished(true);
+            let recorded = Arc::new(row.recorded.expect("a fact can be read"));
+            let delivery = Delivery::of_fact(&recorded, 1);
+            ring.history.delivery_started("tail", &delivery).finished(true);
             lock(&ring.delivered).push((row.position, recorded.fact.id(), now));
         }
     }

@@ -1,3 +1,5 @@
+//! A node whose wall clock is wrong.
+
 use std::time::Duration;
 
 use sendoff_core::Event;

@@ -1,3 +1,5 @@
+//! A node that is cut off from its database.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -47,7 +49,7 @@ pub async fn a_node_that_is_cut_off_stops_in_time<H: OrdealHarness>(harness: &H,
     match kind {
         Kind::Outbox => {
             let options = sendoff_engine::OutboxOptions { workers: 1, ..outbox_options() };
-            let outbox = Outbox::builder(cut_off).options(options).on(EVENT, handler).start();
+            let outbox = Outbox::builder(cut_off).options(options).on(EVENT, handler).start().await;
             node.spawn(async move {
                 let _outbox = outbox.unwrap();
                 std::future::pending::<()>().await;
@@ -66,7 +68,7 @@ pub async fn a_node_that_is_cut_off_stops_in_time<H: OrdealHarness>(harness: &H,
     proxy.silence(true);
     let inbox = Inbox::new();
     let other = Outbox::builder(harness.store().await).options(outbox_options());
-    let other = other.on(EVENT, inbox.clone()).start().unwrap();
+    let other = other.on(EVENT, inbox.clone()).start().await.unwrap();
     let over = async || store.counts().await.unwrap().pending() == 0;
     within(PLENTY, "another to take over", over).await;
     other.close().await;

@@ -1,8 +1,11 @@
+//! Batches whose future is dropped at every await.
+
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use sendoff_core::{Delivery, Event};
+use sendoff_engine::NodeOptions;
 use sendoff_engine::relay::{ClaimMode, Relay, RelayOptions};
 use sendoff_engine::store::{Birth, InspectStore, NewRow};
 
@@ -42,7 +45,7 @@ pub async fn a_batch_dropped_at_any_await_is_never_half_done(
 ) {
     let history = History::new();
     let store = harness.store().await;
-    let options = RelayOptions { hold: HOLD, store_timeout: None, ..relay_options(mode) };
+    let options = RelayOptions { hold: HOLD, node: NodeOptions::default(), ..relay_options(mode) };
     let log = history.clone();
     let handler = move |delivery: Delivery| {
         let run = log.delivery_started("node/batch", &delivery);

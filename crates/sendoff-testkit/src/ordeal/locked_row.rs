@@ -1,3 +1,5 @@
+//! A row that somebody has locked, beside busy nodes.
+
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +49,7 @@ pub async fn one_locked_row_delays_itself_only(harness: &impl OrdealHarness) {
             }
         };
         let builder = Outbox::builder(harness.store().await).options(outbox_options());
-        nodes.push(builder.on(EVENT, handler).start().unwrap());
+        nodes.push(builder.on(EVENT, handler).start().await.unwrap());
     }
     let store = harness.store().await;
     let due = |event: Event| NewRow { event, birth: Birth::Due };

@@ -14,12 +14,15 @@ mod killer;
 mod locked_row;
 mod node;
 mod stop;
+pub mod stopped;
+mod suite;
 mod witness;
 
 use std::net::SocketAddr;
 
 use async_trait::async_trait;
 use sendoff_core::EventId;
+pub use sendoff_engine::relay::ClaimMode;
 use sendoff_engine::relay::RelayStore;
 
 pub use clock::a_node_whose_clock_is_off_changes_nothing;
@@ -28,7 +31,10 @@ pub use dropped::a_batch_dropped_at_any_await_is_never_half_done;
 pub use killer::an_event_that_aborts_its_process_ends_dead_alone;
 pub use locked_row::one_locked_row_delays_itself_only;
 pub use node::{Kind, play};
-pub use stop::{a_stopped_process_settles_nothing_it_lost, stopped_processes_stop_nobody_else};
+pub use stop::{
+    a_stopped_process_settles_nothing_it_lost, stopped_processes_of_any_kind_stop_nobody_else,
+    stopped_processes_stop_nobody_else,
+};
 
 use crate::conformance::ForeignLock;
 use crate::nodes::NodesHarness;

@@ -1,9 +1,11 @@
+//! The process that an ordeal kills, stops or cuts off.
+
 use std::env;
 use std::time::Duration;
 
 use sendoff_core::Delivery;
 use sendoff_engine::relay::{ClaimMode, Relay, RelayOptions, RelayStore};
-use sendoff_engine::{HandlerResult, Outbox, OutboxOptions};
+use sendoff_engine::{HandlerResult, NodeOptions, Outbox, OutboxOptions, RetryOptions};
 
 use super::EVENT;
 use crate::process::say;
@@ -61,8 +63,8 @@ pub(super) fn outbox_options() -> OutboxOptions {
         hot_grace: hold(),
         // The longest that is allowed: a claim that is given up, and carried out all the same, costs
         // its rows an attempt.
-        store_timeout: Some(hold() / 2),
-        max_attempts: 3,
+        node: NodeOptions { store_timeout: Some(hold() / 2), ..NodeOptions::default() },
+        retry: RetryOptions { max_attempts: 3, ..RetryOptions::default() },
         poll_interval: POLL,
         poll_batch: 20,
         ..OutboxOptions::default()
@@ -75,8 +77,8 @@ pub(super) fn relay_options(mode: ClaimMode) -> RelayOptions {
         batch: 10,
         workers: 2,
         hold: hold(),
-        store_timeout: Some(hold() / 2),
-        max_attempts: 3,
+        node: NodeOptions { store_timeout: Some(hold() / 2), ..NodeOptions::default() },
+        retry: RetryOptions { max_attempts: 3, ..RetryOptions::default() },
         poll_interval: POLL,
         ..RelayOptions::default()
     }
@@ -91,7 +93,7 @@ pub async fn play(kind: Kind, store: impl RelayStore) {
             let builder = Outbox::builder(store).options(outbox_options()).on(EVENT, handler);
             // Before anything is begun: whoever waits for it listens to the rest.
             say("ready");
-            let _outbox = builder.start().expect("a valid configuration");
+            let _outbox = builder.start().await.expect("a valid configuration");
             return std::future::pending().await;
         }
         Kind::Held => ClaimMode::Held,

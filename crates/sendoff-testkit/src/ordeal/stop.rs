@@ -1,3 +1,5 @@
+//! Processes that are stopped at random moments and go on later.
+
 use std::io::Write;
 use std::time::Duration;
 
@@ -26,6 +28,17 @@ const PART: usize = 2;
 
 fn due(event: Event) -> NewRow {
     NewRow { event, birth: Birth::Due }
+}
+
+/// The same with processes of every kind, each time on nodes of their own.
+pub async fn stopped_processes_of_any_kind_stop_nobody_else<H: OrdealHarness>(
+    nodes: impl AsyncFn() -> H,
+) {
+    let case = async |kinds| stopped_processes_stop_nobody_else(&nodes().await, kinds, 1).await;
+    tokio::join!(
+        case([Kind::Outbox, Kind::Held, Kind::Outbox]),
+        case([Kind::Locked, Kind::Outbox, Kind::Locked]),
+    );
 }
 
 /// A process of ours is stopped at a random moment, goes on when others have long taken over, and so
@@ -156,7 +169,7 @@ pub async fn a_stopped_process_settles_nothing_it_lost<H: OrdealHarness>(harness
 
     let inbox = Inbox::new();
     let other = Outbox::builder(harness.store().await).options(outbox_options());
-    let other = other.on(EVENT, inbox.clone()).start().unwrap();
+    let other = other.on(EVENT, inbox.clone()).start().await.unwrap();
     let row = async || store.find(event.id()).await.unwrap().unwrap();
     let done = async || row().await.status == Status::Done;
     within(PLENTY, "another to take over", done).await;

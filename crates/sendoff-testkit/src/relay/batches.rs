@@ -1,9 +1,12 @@
+//! Batches in a consumer's hands: answers, commits, rollbacks.
+
 use std::time::Duration;
 
 use sendoff_core::{EventId, Failure, Status};
+use sendoff_engine::RetryOptions;
 use sendoff_engine::relay::{BatchError, BatchReport, ClaimMode, Consumer, RelayOptions};
 
-use super::{Every, Relayed, consumer, content, contents, options, statuses};
+use super::{Content, Every, Relayed, consumer, content, contents, options, statuses};
 use crate::conformance::Probe;
 use crate::wait::eventually;
 
@@ -12,10 +15,7 @@ fn ids(batch: &sendoff_engine::relay::Batch) -> Vec<EventId> {
 }
 
 /// Each answer is stored, and what has none is put back exactly. Holds L2 and L4.
-pub async fn a_batch_acknowledges_fails_and_gives_up<H: Relayed>(
-    probe: &Probe<H>,
-    mode: ClaimMode,
-) {
+pub async fn a_batch_acknowledges_fails_and_ends<H: Relayed>(probe: &Probe<H>, mode: ClaimMode) {
     let written = probe.commit_due(4).await;
     let untouched = content(probe, written[3]).await;
     let mut batch = consumer(probe, options(mode)).fetch().await.unwrap().expect("four are due");
@@ -65,7 +65,10 @@ pub async fn a_strange_or_second_answer_is_refused<H: Relayed>(probe: &Probe<H>,
 }
 
 /// Two events with different stories, due at different times, one of which failed before.
-async fn two_stories<H: Relayed>(probe: &Probe<H>, mode: ClaimMode) -> Vec<EventId> {
+async fn two_stories<H: Relayed>(
+    probe: &Probe<H>,
+    mode: ClaimMode,
+) -> (Vec<EventId>, Vec<Content>) {
     let written = probe.commit_due(1).await;
     let retry = Every(Duration::ZERO);
     let consumer = Consumer::with_retry(probe.store().clone(), options(mode), retry).unwrap();
@@ -75,7 +78,8 @@ async fn two_stories<H: Relayed>(probe: &Probe<H>, mode: ClaimMode) -> Vec<Event
     probe.pass(1).await;
     let written = [written, probe.commit_due(1).await].concat();
     probe.pass(1).await;
-    written
+    let contents = contents(probe, &written).await;
+    (written, contents)
 }
 
 /// Whatever was answered, a rollback leaves everything as it was, and free. Holds L4.
@@ -83,8 +87,7 @@ pub async fn a_rollback_restores_attempts_and_due_times_exactly<H: Relayed>(
     probe: &Probe<H>,
     mode: ClaimMode,
 ) {
-    let written = two_stories(probe, mode).await;
-    let before = contents(probe, &written).await;
+    let (written, before) = two_stories(probe, mode).await;
     let consumer = consumer(probe, options(mode));
     for _ in 0..3 {
         let mut batch = consumer.fetch().await.unwrap().expect("two are due");
@@ -103,8 +106,7 @@ pub async fn a_dropped_batch_restores_attempts_and_due_times_exactly<H: Relayed>
     probe: &Probe<H>,
     mode: ClaimMode,
 ) {
-    let written = two_stories(probe, mode).await;
-    let before = contents(probe, &written).await;
+    let (written, before) = two_stories(probe, mode).await;
     let consumer = consumer(probe, options(mode));
     for _ in 0..3 {
         let mut taken = None;
@@ -142,7 +144,10 @@ pub async fn a_retry_is_due_exactly_at_its_deadline<H: Relayed>(probe: &Probe<H>
 /// An event is dead when its attempts are used up, or at once when the failure says so. Holds L2.
 pub async fn the_last_attempt_is_dead<H: Relayed>(probe: &Probe<H>, mode: ClaimMode) {
     let id = probe.commit_due(1).await[0];
-    let options = RelayOptions { max_attempts: 2, ..options(mode) };
+    let options = RelayOptions {
+        retry: RetryOptions { max_attempts: 2, ..RetryOptions::default() },
+        ..options(mode)
+    };
     let retry = Every(Duration::ZERO);
     let consumer = Consumer::with_retry(probe.store().clone(), options, retry).unwrap();
     for (status, attempts) in [(Status::Retry, 1), (Status::Dead, 2)] {
@@ -156,7 +161,7 @@ pub async fn the_last_attempt_is_dead<H: Relayed>(probe: &Probe<H>, mode: ClaimM
     assert!(consumer.fetch().await.unwrap().is_none());
 }
 
-/// A batch of poison fails and steps aside, by its back-off, for those behind it. Holds L2 and L4.
+/// A batch of poison fails and steps aside, by its back-off, for those after it. Holds L2 and L4.
 pub async fn fifty_poison_events_at_the_head_do_not_stop_the_others<H: Relayed>(
     probe: &Probe<H>,
     mode: ClaimMode,
@@ -164,8 +169,11 @@ pub async fn fifty_poison_events_at_the_head_do_not_stop_the_others<H: Relayed>(
     let poison = probe.commit_due(50).await;
     let good = probe.commit_due(20).await;
     let options = RelayOptions {
-        retry_base: Duration::from_secs(3_600),
-        retry_max: Duration::from_secs(3_600),
+        retry: RetryOptions {
+            base: Duration::from_secs(3_600),
+            max: Duration::from_secs(3_600),
+            ..RetryOptions::default()
+        },
         ..options(mode)
     };
     let consumer = consumer(probe, options);

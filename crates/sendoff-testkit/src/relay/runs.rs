@@ -1,11 +1,13 @@
+//! Relays at work: every event once, failures, stops.
+
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sendoff_core::{Delivery, Event, EventId, Failure, FailureClass, Status};
-use sendoff_engine::HandlerResult;
-use sendoff_engine::relay::{BatchReport, ClaimMode, Relay, RelayCounters, RelayOptions};
+use sendoff_engine::relay::{BatchReport, ClaimMode, Relay, RelayOptions};
+use sendoff_engine::{Counters, HandlerOptions, HandlerResult, NodeOptions, RetryOptions};
 use tokio::sync::Notify;
 
 use super::{Relayed, contents, options, statuses};
@@ -81,11 +83,10 @@ pub async fn a_relay_works_everything_off_and_counts_it<H: Relayed>(
     let rows: Vec<_> =
         kinds.iter().map(|kind| due(Event::json(*kind, &0).expect("an event"))).collect();
     probe.commit(&rows).await;
-    let counters = Arc::new(RelayCounters::default());
+    let counters = Arc::new(Counters::default());
     let options = RelayOptions {
         batch: 20,
-        max_attempts: 2,
-        retry_base: Duration::ZERO,
+        retry: RetryOptions { max_attempts: 2, base: Duration::ZERO, ..RetryOptions::default() },
         pending_interval: Some(Duration::from_millis(1)),
         ..options(mode)
     };
@@ -125,8 +126,13 @@ pub async fn a_slow_handler_a_panic_and_a_classified_failure_cost_one_attempt_ea
     probe.commit(&rows).await;
     let heard: Arc<Mutex<BTreeSet<EventId>>> = Arc::default();
     let hook = heard.clone();
-    let options =
-        RelayOptions { handler_timeout: Some(Duration::from_millis(50)), ..options(mode) };
+    let options = RelayOptions {
+        handler: HandlerOptions {
+            timeout: Some(Duration::from_millis(50)),
+            ..HandlerOptions::default()
+        },
+        ..options(mode)
+    };
     let relay = Relay::builder(probe.store().clone())
         .options(options)
         .classify(|failure| {
@@ -164,7 +170,11 @@ pub async fn a_slow_handler_a_panic_and_a_classified_failure_cost_one_attempt_ea
 fn waiting<H: Relayed>(probe: &Probe<H>, mode: ClaimMode) -> (Relay, Arc<Notify>, Arc<Notify>) {
     let (began, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (tell, wait) = (began.clone(), go_on.clone());
-    let options = RelayOptions { drain_timeout: Duration::ZERO, workers: 1, ..options(mode) };
+    let options = RelayOptions {
+        node: NodeOptions { drain_timeout: Duration::ZERO, ..NodeOptions::default() },
+        workers: 1,
+        ..options(mode)
+    };
     let relay = Relay::builder(probe.store().clone()).options(options);
     let relay = relay
         .build(move |_: Delivery| {
@@ -253,7 +263,7 @@ pub async fn pending_is_counted_only_when_asked_and_not_too_often<H: Relayed>(
 ) {
     probe.commit_due(3).await;
     for (pending_interval, samples) in [(None, 0), (Some(Duration::from_secs(3_600)), 1)] {
-        let counters = Arc::new(RelayCounters::default());
+        let counters = Arc::new(Counters::default());
         let options = RelayOptions { batch: 1, pending_interval, ..options(mode) };
         let relay =
             Relay::builder(probe.store().clone()).options(options).metrics(counters.clone());

@@ -21,7 +21,7 @@ macro_rules! relay_suite {
     };
     (@both $mode:ident, $harness:expr) => {
         $crate::relay_suite! { @cases $mode, $harness;
-            a_batch_acknowledges_fails_and_gives_up
+            a_batch_acknowledges_fails_and_ends
             no_work_is_an_answer_of_its_own
             a_strange_or_second_answer_is_refused
             a_rollback_restores_attempts_and_due_times_exactly

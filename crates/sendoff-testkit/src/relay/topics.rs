@@ -1,3 +1,5 @@
+//! The topic worker.
+
 use std::time::Duration;
 
 use sendoff_core::{Delivery, Event, Failure, Status, Unroutable};
@@ -55,7 +57,7 @@ pub async fn a_topic_worker_handles_fails_and_finds_no_handler<H: Relayed>(
             }
         }
         let unheard = probe.row(ids[2]).await.last_error.expect("it says why");
-        assert!(unheard.contains("no listener for") && unheard.contains("unheard"), "{unheard}");
+        assert!(unheard.contains("no handler for") && unheard.contains("unheard"), "{unheard}");
     }
     let twice = TopicWorker::builder(probe.store().clone()).on("a", handled).on("a", handled);
     assert!(twice.build().is_err(), "two handlers for one topic");

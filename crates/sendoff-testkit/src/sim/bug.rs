@@ -1,3 +1,5 @@
+//! Mistakes planted on purpose, to show that the simulation finds them.
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -22,7 +24,7 @@ pub enum Bug {
     /// A locked batch is settled in one round trip and committed in the next, it has counters locked
     /// in between that every settlement needs, and no limit ends it.
     CommitsInTwoSteps,
-    /// What waits in a lane behind handlers that hang is never released.
+    /// What waits in a lane while handlers hang is never released.
     HungHandlersPinLanes,
     /// A claim locks its rows in one round trip and commits in the next, and no limit ends it.
     LocksOverARoundTrip,
@@ -32,6 +34,12 @@ pub enum Bug {
     SuspectsStarve,
     /// Releases are never written.
     ReleasesStarve,
+    /// A cursor is moved by whoever says so, whatever the epoch.
+    CursorWithoutEpoch,
+    /// A pair is taken from a node that missed one beat, without waiting for its lease to end.
+    TakesFromTheLiving,
+    /// Facts count as published before their target said so.
+    AcknowledgedEarly,
 }
 
 impl Bug {

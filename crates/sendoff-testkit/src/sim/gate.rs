@@ -1,3 +1,5 @@
+//! Stops a node at its edge to the outside, as SIGSTOP would.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -96,6 +98,15 @@ pub(super) struct Kept<T: Send + 'static> {
 impl<T: Send + 'static> Kept<T> {
     pub(super) fn new(gate: &Gate, what: T) -> Self {
         Self { gate: gate.clone(), what: Some(what) }
+    }
+
+    pub(super) fn get_mut(&mut self) -> Option<&mut T> {
+        self.what.as_mut()
+    }
+
+    /// The node ends it itself.
+    pub(super) fn take(&mut self) -> Option<T> {
+        self.what.take()
     }
 }
 

@@ -3,8 +3,10 @@
 //! One seed makes one world: which nodes there are (outboxes, and relays that hold or lock their
 //! rows), what their writers write, what their handlers do, when a node is killed, stopped for a
 //! while or for good, cut off or added, which rows a foreign session locks, when the database's clock
-//! jumps, and which statements are lost, late or carried out twice. Everything runs on one thread with paused time, so the same seed gives the
-//! same world, to the last step. The [history checker](crate::history) judges it.
+//! jumps, and which statements are lost, late or carried out twice. Beside them, over a journal and a
+//! network of their own, nodes publish to pairs (`publishing`). Everything runs on one thread with paused
+//! time, so the same seed gives the same world, to the last step. The
+//! [history checker](crate::history) judges it.
 //!
 //! Not here: real sockets, real processes, real clocks. Those have their own tests.
 
@@ -13,6 +15,7 @@ mod capture;
 mod clock;
 mod gate;
 mod node;
+mod publishing;
 mod script;
 mod session;
 mod weather;
@@ -21,4 +24,5 @@ mod world;
 
 pub use bug::Bug;
 pub use node::SCRIPTED_PANIC;
+pub use publishing::Published;
 pub use world::{Report, simulate, simulate_with};

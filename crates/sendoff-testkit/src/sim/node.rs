@@ -1,3 +1,5 @@
+//! Nodes, relays and writers of a simulated world.
+
 use std::collections::BTreeMap;
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +10,9 @@ use fastrand::Rng;
 use sendoff_core::{Delivery, EventId, limits};
 use sendoff_engine::capture::CommitError;
 use sendoff_engine::relay::{ClaimMode, Relay, RelayOptions};
-use sendoff_engine::{HandlerResult, Listeners, Outbox, OutboxOptions};
+use sendoff_engine::{
+    HandlerOptions, HandlerResult, Handlers, NodeOptions, Outbox, OutboxOptions, RetryOptions,
+};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -117,13 +121,16 @@ fn outbox_options(kind: Kind, bug: Option<Bug>) -> OutboxOptions {
         poll_interval: POLL,
         hot_grace: Duration::from_secs(2),
         hold: HOLD,
-        drain_timeout: DRAIN_TIMEOUT,
-        handler_timeout: (kind == Kind::Outbox).then_some(HANDLER_TIMEOUT),
-        start_within: match bug {
-            Some(Bug::HungHandlersPinLanes) => limits::DELAY,
-            _ => START_WITHIN,
+        node: NodeOptions { drain_timeout: DRAIN_TIMEOUT, ..NodeOptions::default() },
+        handler: HandlerOptions {
+            timeout: (kind == Kind::Outbox).then_some(HANDLER_TIMEOUT),
+            start_within: match bug {
+                Some(Bug::HungHandlersPinLanes) => limits::DELAY,
+                _ => START_WITHIN,
+            },
+            ..HandlerOptions::default()
         },
-        max_attempts: MAX_ATTEMPTS,
+        retry: RetryOptions { max_attempts: MAX_ATTEMPTS, ..RetryOptions::default() },
         ..OutboxOptions::default()
     }
 }
@@ -135,16 +142,19 @@ fn relay_options(mode: ClaimMode) -> RelayOptions {
         workers: WORKERS,
         hold: HOLD,
         poll_interval: POLL,
-        drain_timeout: DRAIN_TIMEOUT,
-        handler_timeout: Some(HANDLER_TIMEOUT),
-        start_within: START_WITHIN,
-        max_attempts: MAX_ATTEMPTS,
+        node: NodeOptions { drain_timeout: DRAIN_TIMEOUT, ..NodeOptions::default() },
+        handler: HandlerOptions {
+            timeout: Some(HANDLER_TIMEOUT),
+            start_within: START_WITHIN,
+            ..HandlerOptions::default()
+        },
+        retry: RetryOptions { max_attempts: MAX_ATTEMPTS, ..RetryOptions::default() },
         ..RelayOptions::default()
     }
 }
 
 impl Node {
-    pub(super) fn start(wire: Wire, kind: Kind, stage: &Stage, random: &mut Rng) -> Self {
+    pub(super) async fn start(wire: Wire, kind: Kind, stage: &Stage, random: &mut Rng) -> Self {
         let workers = Arc::new(Semaphore::new(WORKERS));
         let handler = || {
             let (wire, stage, workers) = (wire.clone(), stage.clone(), workers.clone());
@@ -160,16 +170,16 @@ impl Node {
                 for event_type in TYPES {
                     builder = builder.on(event_type, handler());
                 }
-                let started = builder.seed(random.u64(..)).start();
+                let started = builder.seed(random.u64(..)).start().await;
                 Engine::Outbox(started.expect("the world's configuration is valid"))
             }
             Kind::Relay(mode) => {
-                let mut listeners = Listeners::new();
+                let mut handlers = Handlers::new();
                 for event_type in TYPES {
-                    listeners.on(event_type, handler()).expect("one for each");
+                    handlers.on(event_type, handler()).expect("one for each");
                 }
                 let builder = Relay::builder(wire.clone()).options(relay_options(mode));
-                let relay = builder.build_routed(listeners);
+                let relay = builder.build_routed(handlers);
                 let relay = relay.expect("the world's configuration is valid");
                 let (stop, mut task) = (CancellationToken::new(), JoinSet::new());
                 let told = stop.clone().cancelled_owned();

@@ -1,11 +1,13 @@
+//! What happens in a simulated world, drawn from its seed.
+
 use std::time::Duration;
 
 use fastrand::Rng;
 use sendoff_core::{Event, EventId, Failure, Timestamp};
 
-/// The type nobody listens to.
+/// The type that has no handler.
 pub(super) const NOBODY: &str = "nobody.listens";
-/// The types somebody listens to; what a handler does with an event is written in its header.
+/// The types that have handlers; what a handler does with an event is written in its header.
 pub(super) const TYPES: [&str; 3] = ["order.placed", "order.paid", "order.sent"];
 
 /// What a writer writes more of than others do.
@@ -33,7 +35,7 @@ pub(super) enum Part {
     Poison,
     /// Cannot be delivered, and its handler says so.
     Hopeless,
-    /// Nobody listens.
+    /// There is no handler.
     Unheard,
     /// Kills the node it runs on.
     Killer,

@@ -1,3 +1,5 @@
+//! Transactions of nodes as the simulated server sees them, with its time limits.
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! What the simulated network does to each statement.
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 

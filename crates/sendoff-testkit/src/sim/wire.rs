@@ -1,3 +1,5 @@
+//! A node's connection to the simulated table: loses, delays and repeats.
+
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -8,8 +10,8 @@ use async_trait::async_trait;
 use sendoff_core::{EventId, Timestamp};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::{
-    Claim, ClaimStore, Claimed, Claims, Counts, Extended, Held, InspectStore, Purge, Purged,
-    RetainStore, Row, SettleStore, Settled, Settlement, StoreError, Suspects, TopicCounts,
+    Claim, ClaimStore, Claimed, Claims, Counts, EventKind, Extended, Held, InspectStore, Purge,
+    Purged, RetainStore, Row, SettleStore, Settled, Settlement, StoreError, Suspects, TopicCounts,
     WakeStore,
 };
 use tokio::time::sleep;
@@ -43,7 +45,7 @@ pub(super) struct Wire {
 }
 
 /// A statement that takes longer than this may cost its node some holds.
-const SLOW: Duration = Duration::from_millis(500);
+pub(super) const SLOW: Duration = Duration::from_millis(500);
 
 /// A slow statement, which holds up everything else its node has to say.
 pub(super) struct Jam<'w>(&'w Wire);
@@ -105,8 +107,48 @@ impl Drop for Untold {
 #[error("the link broke")]
 pub(super) struct LinkBroke;
 
-pub(super) fn broken<T>() -> Result<T, StoreError> {
-    Err(StoreError::Unavailable(LinkBroke.into()))
+pub(super) fn broken<T, E: From<StoreError>>() -> Result<T, E> {
+    Err(StoreError::Unavailable(LinkBroke.into()).into())
+}
+
+/// What becomes of a statement that met this fate. `misfortune` logs it before it takes effect.
+pub(super) async fn carried_out<W, T, E, Fut>(
+    wire: &W,
+    fate: Fate,
+    misfortune: impl Fn(FaultKind),
+    statement: impl Fn(W) -> Fut + Send + 'static,
+) -> Result<T, E>
+where
+    W: Clone + Send + 'static,
+    E: From<StoreError>,
+    Fut: Future<Output = Result<T, E>> + Send,
+{
+    match fate {
+        Fate::Fine => statement(wire.clone()).await,
+        Fate::RequestLost => {
+            misfortune(FaultKind::Partition);
+            broken()
+        }
+        Fate::ReplyLost => {
+            misfortune(FaultKind::LostReply);
+            statement(wire.clone()).await.and(broken())
+        }
+        Fate::Late(after) => {
+            misfortune(FaultKind::LateReply);
+            let wire = wire.clone();
+            // A statement on the wire outlives the node that sent it.
+            tokio::spawn(async move {
+                sleep(after).await;
+                let _ = statement(wire).await;
+            });
+            broken()
+        }
+        Fate::Twice => {
+            misfortune(FaultKind::DuplicatedReply);
+            let _ = statement(wire.clone()).await;
+            statement(wire.clone()).await
+        }
+    }
 }
 
 impl Wire {
@@ -126,32 +168,7 @@ impl Wire {
         let _jam = self.goes_there().await;
         // Logged before it takes effect.
         let misfortune = |kind| self.misfortune(kind, &unanswered.ids);
-        let answer = match fate {
-            Fate::Fine => statement(self.clone()).await,
-            Fate::RequestLost => {
-                misfortune(FaultKind::Partition);
-                broken()
-            }
-            Fate::ReplyLost => {
-                misfortune(FaultKind::LostReply);
-                statement(self.clone()).await.and(broken())
-            }
-            Fate::Late(after) => {
-                misfortune(FaultKind::LateReply);
-                let wire = self.clone();
-                // A statement on the wire outlives the node that sent it.
-                tokio::spawn(async move {
-                    sleep(after).await;
-                    let _ = statement(wire).await;
-                });
-                broken()
-            }
-            Fate::Twice => {
-                misfortune(FaultKind::DuplicatedReply);
-                let _ = statement(self.clone()).await;
-                statement(self.clone()).await
-            }
-        };
+        let answer = carried_out(self, fate, misfortune, statement).await;
         self.comes_back().await;
         unanswered.answered();
         answer
@@ -254,12 +271,19 @@ impl ClaimStore for Wire {
     async fn claim(&self, claim: &Claim<'_>) -> Result<Claims, StoreError> {
         let owner = claim.owner.to_owned();
         let Claim { limit, bytes, hold, skip_recent, window, from, suspects, .. } = *claim;
+        let owned =
+            |kind: &EventKind<'_>| (kind.aggregate_type.to_owned(), kind.event_type.to_owned());
+        let except: Vec<_> = claim.except.iter().map(owned).collect();
         let claimed = self.send(Vec::new(), move |wire| {
-            let owner = owner.clone();
+            let (owner, except) = (owner.clone(), except.clone());
             async move {
-                let owner = owner.as_str();
+                let except: Vec<_> = except
+                    .iter()
+                    .map(|(aggregate_type, event_type)| EventKind { aggregate_type, event_type })
+                    .collect();
+                let new = Claim::new(&owner, limit, hold);
                 let claim =
-                    Claim { owner, limit, bytes, hold, skip_recent, window, from, suspects };
+                    Claim { bytes, skip_recent, window, from, except: &except, suspects, ..new };
                 let rows = wire.claim_here(&claim).await?;
                 Ok((Untold { wire, ids: rows.iter().map(|row| row.id).collect() }, rows))
             }

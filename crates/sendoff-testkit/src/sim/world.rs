@@ -1,3 +1,5 @@
+//! A simulated world from its seed to the checker's verdict.
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::future::Future;
@@ -16,6 +18,7 @@ use super::bug::{Bug, Unsent};
 use super::clock::JumpingClock;
 use super::gate::Gate;
 use super::node::{Cast, Kind, MAX_ATTEMPTS, Node, Stage};
+use super::publishing::{Published, publish};
 use super::script::{Mood, Part};
 use super::weather::Weather;
 use super::wire::Wire;
@@ -38,12 +41,16 @@ pub struct Report {
     pub lasted: Duration,
     /// Everything that happened.
     pub history: History,
+    /// What the publishers of the same seed came to.
+    pub published: Published,
 }
 
 impl Report {
     /// Whether every promise was kept.
     pub fn is_clean(&self) -> bool {
-        self.verdict.is_clean() && self.innocents.is_empty() && self.stalled.is_empty()
+        let delivered =
+            self.verdict.is_clean() && self.innocents.is_empty() && self.stalled.is_empty();
+        delivered && self.published.is_clean()
     }
 }
 
@@ -51,7 +58,10 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "seed {} ({:.0?} virtual): {}", self.seed, self.lasted, self.verdict)?;
         self.innocents.iter().try_for_each(|id| write!(f, "\n  {id} died and should not have"))?;
-        self.stalled.iter().try_for_each(|id| write!(f, "\n  {id} was left lying by the last node"))
+        self.stalled
+            .iter()
+            .try_for_each(|id| write!(f, "\n  {id} was left lying by the last node"))?;
+        write!(f, "{}", self.published)
     }
 }
 
@@ -89,10 +99,12 @@ pub fn simulate_with(seed: u64, bug: Option<Bug>) -> Report {
         .start_paused(true)
         .build()
         .expect("a runtime without I/O needs nothing that could be missing");
-    // Relays draw from the thread's own chance.
+    // Relays and publishers draw from the thread's own chance.
     fastrand::seed(seed);
     // Made inside, where time is paused: outside, its clock would start at the host's.
-    runtime.block_on(async { World::new(seed, bug).run().await })
+    let published = runtime.block_on(publish(seed, bug));
+    fastrand::seed(seed);
+    runtime.block_on(async { World::new(seed, bug).run(published).await })
 }
 
 struct World {
@@ -141,7 +153,7 @@ impl World {
         }
     }
 
-    async fn run(mut self) -> Report {
+    async fn run(mut self, published: Published) -> Report {
         let began = Instant::now();
         let mood = if self.random.u8(..6) == 0 { Mood::Explosive } else { Mood::Plain };
         for number in 0..NODES {
@@ -151,7 +163,7 @@ impl World {
                 1 => Kind::Outbox,
                 _ => self.some_kind(),
             };
-            self.start_node(kind);
+            self.start_node(kind).await;
             let mood = if kind == Kind::Endless { Mood::Sleepy } else { mood };
             for writer in 0..WRITERS {
                 let killer = self.killer && (number, writer) == (0, 0);
@@ -162,10 +174,11 @@ impl World {
         self.chaos().await;
         self.heal().await;
         let overdue = self.until_terminal().await;
-        self.let_go();
+        self.let_go().await;
         let overdue_then = self.until_terminal().await;
         let stalled = self.encore().await;
-        self.judge([overdue, overdue_then].concat(), stalled, began.elapsed())
+        let overdue = [overdue, overdue_then].concat();
+        self.judge(overdue, stalled, began.elapsed(), published)
     }
 
     fn some_kind(&mut self) -> Kind {
@@ -177,12 +190,12 @@ impl World {
         }
     }
 
-    fn start_some_node(&mut self) {
+    async fn start_some_node(&mut self) {
         let kind = self.some_kind();
-        self.start_node(kind);
+        self.start_node(kind).await;
     }
 
-    fn start_node(&mut self, kind: Kind) {
+    async fn start_node(&mut self, kind: Kind) {
         self.started += 1;
         let wire = Wire {
             table: self.table.clone(),
@@ -198,7 +211,8 @@ impl World {
             hung: Arc::default(),
             closing: Arc::default(),
         };
-        self.nodes.push(Node::start(wire, kind, &self.stage, &mut self.random));
+        let node = Node::start(wire, kind, &self.stage, &mut self.random).await;
+        self.nodes.push(node);
     }
 
     /// Blows at random times; a calm world gets none but those that explain no duplicate.
@@ -215,7 +229,7 @@ impl World {
 
     async fn blow(&mut self) {
         if self.nodes.is_empty() {
-            return self.start_some_node();
+            return self.start_some_node().await;
         }
         let victim = self.random.usize(..self.nodes.len());
         // In peace nodes come and go in order, rows are locked, and that explains no duplicate.
@@ -224,7 +238,7 @@ impl World {
             0 => {
                 let name = self.nodes[victim].wire.node.clone();
                 self.crash(&name);
-                self.start_some_node();
+                self.start_some_node().await;
             }
             1 | 2 => self.stop_for_a_while(victim),
             3 | 4 => self.freeze(victim),
@@ -233,7 +247,7 @@ impl World {
             7 | 8 => self.lock_for_a_while(),
             9 => self.lock_and_forget(),
             10 | 11 => self.replace(victim, calm).await,
-            _ => self.start_some_node(),
+            _ => self.start_some_node().await,
         }
     }
 
@@ -316,7 +330,7 @@ impl World {
             // What a close cuts off it gives up, and somebody else runs it again.
             self.history.fault(Fault::on(node.wire.node.clone(), FaultKind::Restart));
         }
-        self.start_some_node();
+        self.start_some_node().await;
         self.obey_crashes(node.close()).await;
     }
 
@@ -328,7 +342,7 @@ impl World {
                 biased;
                 Some(node) = self.crashes.recv() => {
                     self.crash(&node);
-                    self.start_some_node();
+                    self.start_some_node().await;
                 }
                 () = &mut until => return,
             }
@@ -348,7 +362,7 @@ impl World {
             node.wire.gate.set(true);
         }
         if self.nodes.is_empty() {
-            self.start_some_node();
+            self.start_some_node().await;
         }
     }
 
@@ -386,7 +400,7 @@ impl World {
     }
 
     /// Whatever kept events from ending is over: locks, and nodes with handlers that hang.
-    fn let_go(&mut self) {
+    async fn let_go(&mut self) {
         if let Some(lock) = self.forgotten.take() {
             unlock(&self.history, lock);
         }
@@ -394,7 +408,7 @@ impl World {
         let endless: Vec<_> = endless.map(|node| node.wire.node.clone()).collect();
         for node in &endless {
             self.crash(node);
-            self.start_node(Kind::Outbox);
+            self.start_node(Kind::Outbox).await;
         }
     }
 
@@ -423,7 +437,13 @@ impl World {
         events.iter().map(sendoff_core::Event::id).filter(|&id| pending(id)).collect()
     }
 
-    fn judge(self, overdue: Vec<Violation>, stalled: Vec<EventId>, lasted: Duration) -> Report {
+    fn judge(
+        self,
+        overdue: Vec<Violation>,
+        stalled: Vec<EventId>,
+        lasted: Duration,
+        published: Published,
+    ) -> Report {
         let rows = self.table.rows();
         self.resolve_unknown();
         self.history.rows_stand(&rows);
@@ -442,7 +462,8 @@ impl World {
         let early = overdue.into_iter().filter(|late| !verdict.violations.contains(late));
         let early: Vec<_> = early.collect();
         verdict.violations.extend(early);
-        Report { seed: self.seed, verdict, innocents, stalled, lasted, history: self.history }
+        let (seed, history) = (self.seed, self.history);
+        Report { seed, verdict, innocents, stalled, lasted, history, published }
     }
 
     /// The table knows what a writer that went down, or lost its link, could not say.

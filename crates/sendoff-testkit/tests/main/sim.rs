@@ -2,7 +2,7 @@
 
 use std::sync::Once;
 
-use sendoff_testkit::history::{Entry, Violation};
+use sendoff_testkit::history::{Entry, History, Violation};
 use sendoff_testkit::sim::{Bug, Report, SCRIPTED_PANIC, simulate, simulate_with};
 
 /// Scripted panics belong to every world and would drown a real one.
@@ -22,11 +22,18 @@ fn hush() {
 fn a_seed_repeats_to_the_last_entry() {
     hush();
     for seed in 0..10 {
-        let (first, again) = (simulate(seed).history.entries(), simulate(seed).history.entries());
-        let differs = first.iter().zip(&again).position(|(first, again)| first != again);
-        let show = |entries: &[Entry]| differs.map(|at| format!("{:#?}", entries[at]));
-        assert_eq!((show(&first), first.len()), (show(&again), again.len()), "seed {seed}");
+        let (first, again) = (simulate(seed), simulate(seed));
+        same(seed, &first.history, &again.history);
+        let pairs = first.published.log.histories().zip(again.published.log.histories());
+        pairs.for_each(|((_, first), (_, again))| same(seed, first, again));
     }
+}
+
+fn same(seed: u64, first: &History, again: &History) {
+    let (first, again) = (first.entries(), again.entries());
+    let differs = first.iter().zip(&again).position(|(first, again)| first != again);
+    let show = |entries: &[Entry]| differs.map(|at| format!("{:#?}", entries[at]));
+    assert_eq!((show(&first), first.len()), (show(&again), again.len()), "seed {seed}");
 }
 
 #[test]
@@ -104,4 +111,26 @@ fn suspects_that_starve_are_noticed() {
 fn releases_that_starve_are_noticed() {
     let counted = |found: &Violation| matches!(found, Violation::AttemptWithoutRun { .. });
     assert!(notices(Bug::ReleasesStarve, violates(counted)));
+}
+
+/// Like [`violates`], of the publishers' histories.
+fn misleads(kind: impl Fn(&Violation) -> bool) -> impl Fn(&Report) -> bool {
+    move |report| report.published.verdicts.values().any(|found| found.violations.iter().any(&kind))
+}
+
+#[test]
+fn a_cursor_that_is_moved_without_its_epoch_is_noticed() {
+    let stale = |found: &Violation| matches!(found, Violation::StaleMove { .. });
+    assert!(notices(Bug::CursorWithoutEpoch, misleads(stale)));
+}
+
+#[test]
+fn a_pair_that_is_taken_from_a_living_node_is_noticed() {
+    assert!(notices(Bug::TakesFromTheLiving, misleads(is_duplicate)));
+}
+
+#[test]
+fn facts_that_are_acknowledged_before_their_target_has_them_are_noticed() {
+    let lost = |found: &Violation| matches!(found, Violation::Lost { .. });
+    assert!(notices(Bug::AcknowledgedEarly, misleads(lost)));
 }

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use sendoff::journal::publish::{Publisher, Stopped};
 use sendoff::journal::{Position, Recorded};
-use sendoff::{BoxError, Failure};
+use sendoff::{BoxError, Delivery, Failure, Sink, Stopped, Verdict};
 
 use super::bank::{MoneyDeposited, changes};
 
@@ -54,18 +53,18 @@ impl BookKeeper {
 }
 
 #[async_trait]
-impl Publisher for BookKeeper {
+impl Sink for BookKeeper {
     fn name(&self) -> &str {
         "balances"
     }
 
-    async fn publish_batch(&self, facts: &[Arc<Recorded>]) -> Result<(), Stopped> {
+    async fn deliver(&self, deliveries: &[Delivery]) -> Vec<Verdict> {
         let mut books = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for (done, fact) in facts.iter().enumerate() {
+        let mut facts = deliveries.iter().filter_map(Delivery::fact).enumerate();
+        let ended = facts.try_for_each(|(done, fact)| {
             // What cannot be read today cannot be read tomorrow.
-            let entered = books.enter(fact);
-            entered.map_err(|error| Stopped::behind(done, Failure::dead(error)))?;
-        }
-        Ok(())
+            books.enter(fact).map_err(|error| Stopped::after(done, Failure::dead(error)))
+        });
+        Stopped::verdicts(ended, deliveries.len())
     }
 }

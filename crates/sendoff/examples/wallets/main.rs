@@ -25,12 +25,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use futures_util::TryStreamExt;
+use sendoff::Sink;
 use sendoff::admin::{Admin, Bearer};
-use sendoff::journal::publish::{
-    LogPublisher, PairId, PairOptions, PublishStore, Publisher, Publishing, StatisticsPublisher,
-    To, Which,
-};
+use sendoff::journal::publish::{PairId, PairOptions, PublishStore, Publishing, To, Which};
 use sendoff::journal::{Journal, Position, Query, Topic};
+use sendoff::sink::{LogSink, StatisticsSink};
 use sendoff::sqlite::SqliteJournal;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -75,9 +74,9 @@ impl Audit {
         let Books { deposited, lowest, .. } = self.journal;
         ensure!(self.journal.sum() == deposited, "money came or went: {self:?}");
         ensure!(lowest >= 0, "a balance was below zero: {self:?}");
-        // A publisher that was left paused is behind; what it has is right all the same.
-        let behind = self.kept.at < self.journal.at;
-        ensure!(behind || self.kept.balances == self.journal.balances, "books differ: {self:?}");
+        // A publisher that was left paused lags; what it has is right all the same.
+        let lags = self.kept.at < self.journal.at;
+        ensure!(lags || self.kept.balances == self.journal.balances, "books differ: {self:?}");
         Ok(())
     }
 }
@@ -97,16 +96,16 @@ async fn serve<S: PublishStore>(
 
     let wallets = Topic::builder("wallets").required_tags(["wallet_id"]).build()?;
     let transfers = Topic::builder("transfers").types([MoneyTransferred::EVENT_TYPE]).build()?;
-    let (statistics, keeper) = (StatisticsPublisher::default(), BookKeeper::default());
+    let (statistics, keeper) = (StatisticsSink::default(), BookKeeper::default());
     // These books are in memory only, and begin anew with every run.
     let keeping = Which::pair(&PairId::new(wallets.name(), keeper.name())?);
     journal.publishers().rewind(&keeping, To::Position(Position::START)).await?;
     let often = PairOptions { interval: Duration::from_millis(100), ..PairOptions::default() };
     let publishing = Publishing::builder(&journal)
-        .pair_with(&wallets, Arc::new(LogPublisher::default()), often.clone())
+        .pair_with(&wallets, Arc::new(LogSink::default()), often.clone())
         .pair_with(&wallets, Arc::new(keeper.clone()), often.clone())
         .pair_with(&wallets, Arc::new(statistics.clone()), often.clone())
-        .pair_with(&transfers, Arc::new(StatisticsPublisher::default()), often)
+        .pair_with(&transfers, Arc::new(StatisticsSink::default()), often)
         .start()
         .await?;
 
@@ -115,7 +114,7 @@ async fn serve<S: PublishStore>(
     work::rush(&journal, plan, &tally).await?;
     println!(
         "{} workers: {} commands carried out, {} decided again because another was quicker, \
-         {} refused for want of money, {} given up",
+         {} refused for want of money, {} ended without success",
         plan.workers,
         tally.carried_out.load(Relaxed),
         tally.decided_again.load(Relaxed),
@@ -156,7 +155,7 @@ async fn serve<S: PublishStore>(
         if caught_up {
             "agree"
         } else {
-            "are behind: their publisher is paused, or another process has it"
+            "lag: their publisher is paused, or another process has it"
         },
     );
     audit.check()?;
@@ -179,7 +178,7 @@ pub(crate) async fn run() -> Result<()> {
     try_out(address, &token).await?;
     let _ = stop.send(());
     let audit = service.await??;
-    ensure!(audit.kept.at == audit.journal.at, "everything was resumed, so nothing is behind");
+    ensure!(audit.kept.at == audit.journal.at, "everything was resumed, so nothing lags");
     Ok(())
 }
 

@@ -1,8 +1,12 @@
+//! Which node should lead which pair: decided alike by every node from the same tables.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// How pairs are shared between nodes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case", deny_unknown_fields))]
 pub enum Leadership {
     /// Each pair has its leader, and the nodes share them evenly.
     #[default]
@@ -46,7 +50,7 @@ pub struct Node {
     pub standing: Standing,
 }
 
-/// A pair, and who has it.
+/// A pair, and the node that leads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seat {
     /// The pair's key.

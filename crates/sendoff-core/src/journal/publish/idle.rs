@@ -1,3 +1,5 @@
+//! Polling less and less often while a pair finds nothing.
+
 use std::time::Duration;
 
 /// How a pair that finds nothing looks less and less often.
@@ -5,12 +7,15 @@ use std::time::Duration;
 /// Up to `after` polls in vain the interval stays as it is; each further one multiplies it, up to
 /// `longest`. Anything published sets it back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct IdleBackoff {
     /// Polls in vain before it begins.
     pub after: u32,
     /// What each further one multiplies the interval by; 1 or less is no back-off.
     pub factor: u32,
     /// The longest interval it leads to.
+    #[cfg_attr(feature = "serde", serde(with = "crate::duration"))]
     pub longest: Duration,
 }
 

@@ -1,3 +1,5 @@
+//! Pairs of topic and publisher, and whether they are active, paused or failed.
+
 use std::fmt;
 use std::str::FromStr;
 

@@ -1,3 +1,5 @@
+//! Telling a fact that can never be published from a target that is unavailable.
+
 use std::time::Duration;
 
 use crate::failure::FailureClass;
@@ -6,13 +8,16 @@ use crate::retry::{Jitter, RetryPolicy};
 
 /// What becomes of a fact that cannot be published although its target is well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case", deny_unknown_fields))]
 pub enum Poison {
-    /// It is set aside, tried again later, and the pair goes on behind it.
+    /// It is parked, tried again later, and the pair goes on after it.
     Park,
     /// The pair stops at it as FAILED: nothing is ever published out of order.
     Fail {
-        /// How long it must have failed. In order nothing behind it can be tried, so only time can
+        /// How long it must have failed. In order nothing after it can be tried, so only time can
         /// tell it from an outage.
+        #[cfg_attr(feature = "serde", serde(with = "crate::duration"))]
         after: Duration,
     },
 }
@@ -28,7 +33,7 @@ pub struct Run {
     pub attempts: u32,
     /// For how long nothing of the pair has been published.
     pub failing_for: Duration,
-    /// Whether there are facts behind it that could be tried.
+    /// Whether there are facts after it that could be tried.
     pub others: bool,
 }
 
@@ -37,10 +42,10 @@ pub struct Run {
 pub enum Step {
     /// Try again after so long, that fact by itself.
     Rest(Duration),
-    /// Try what is behind it, one by one. If any of it can be published, the target is well, and the
+    /// Try what is after it, one by one. If any of it can be published, the target is well, and the
     /// fact is poison if it then fails once more; if none can, it is an outage.
     Probe,
-    /// Set the fact aside.
+    /// Park the fact.
     Park,
     /// Stop the pair.
     Fail,
@@ -75,7 +80,7 @@ pub fn after_failed_run(
     match poison {
         Poison::Park if run.others => Step::Probe,
         Poison::Fail { after } if run.failing_for >= after => Step::Fail,
-        // Nothing waits behind it, or it may be an outage yet.
+        // Nothing waits after it, or it may be an outage yet.
         Poison::Park | Poison::Fail { .. } => rest(delay),
     }
 }
@@ -106,7 +111,7 @@ mod tests {
         assert_eq!(step(run(told, 1), Poison::Park), Step::Rest(SECOND));
     }
 
-    /// Where nothing is behind it, nothing waits for it.
+    /// Where nothing is after it, nothing waits for it.
     #[test]
     fn without_others_to_tell_by_it_is_tried_again() {
         let last = Run { others: false, ..run(FailureClass::Retry, 30) };
@@ -123,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_never_be_published_is_set_aside_once_it_is_known_which_it_is() {
+    fn what_can_never_be_published_is_parked_once_it_is_known_which_it_is() {
         let batch = Run { alone: false, ..run(FailureClass::Dead, 1) };
         assert_eq!(step(batch, Poison::Park), Step::Rest(Duration::ZERO));
         assert_eq!(step(run(FailureClass::Dead, 1), Poison::Park), Step::Park);

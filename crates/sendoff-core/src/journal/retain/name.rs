@@ -1,3 +1,5 @@
+//! Names of a journal's partitions, which are made of positions.
+
 use std::fmt;
 use std::str::FromStr;
 

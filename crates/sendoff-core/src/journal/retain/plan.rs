@@ -1,3 +1,5 @@
+//! Which partitions of a journal should be made, and which may be dropped.
+
 use std::num::NonZeroU64;
 
 use super::RangeName;
@@ -6,6 +8,8 @@ use crate::limits;
 
 /// How a journal is cut into partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct Ranges {
     /// Positions in one partition.
     pub size: NonZeroU64,
@@ -14,6 +18,21 @@ pub struct Ranges {
     /// Positions in a partition that takes over rows from the tail, where they fell because none was
     /// there: appends wait while they move.
     pub most_moved: NonZeroU64,
+}
+
+impl Ranges {
+    /// 1,000,000 positions each, 3 ahead, and 20,000 where rows of the tail have to move.
+    pub const DEFAULT: Self = Self {
+        size: NonZeroU64::new(1_000_000).expect("it is not zero"),
+        ahead: 3,
+        most_moved: NonZeroU64::new(20_000).expect("it is not zero"),
+    };
+}
+
+impl Default for Ranges {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
 }
 
 /// A partition that is there: `from` is in it, `to` is not.
@@ -60,7 +79,7 @@ pub struct PlannedRange {
 pub fn to_make(ranges: &Ranges, head: Position, survey: &RangeSurvey) -> Vec<PlannedRange> {
     let size = ranges.size.get();
     let lowest = survey.tail_lowest.map_or(head.next(), |lowest| lowest.min(head.next()));
-    // The last cell is the one so many behind the cell of the next position.
+    // The last cell is the one so many after the cell of the next position.
     let until = cell_of(head.next(), size).ahead(size.saturating_mul(u64::from(ranges.ahead) + 1));
     let mut made = Vec::new();
     // Not from the beginning of the cell where part of it was there: that part was dropped.

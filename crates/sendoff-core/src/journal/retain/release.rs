@@ -1,3 +1,5 @@
+//! Up to which position facts may be deleted, and who still needs the rest.
+
 use std::fmt;
 
 use crate::Timestamp;
@@ -13,7 +15,7 @@ pub struct Followers {
     pub head: Position,
     /// Every cursor, whatever its status is.
     pub cursors: Vec<Follower>,
-    /// The lowest position that each pair has set aside.
+    /// The lowest position that each pair has parked.
     pub parked: Vec<(PairId, Position)>,
 }
 
@@ -54,7 +56,7 @@ pub struct Release {
 pub enum HeldBy {
     /// A pair has not passed it.
     Cursor(Follower),
-    /// A pair has set it aside.
+    /// A pair has parked it.
     Parked {
         /// Which pair.
         pair: PairId,
@@ -87,7 +89,7 @@ impl fmt::Display for HeldBy {
                 write!(f, "{pair} is {status} at position {position}")
             }
             Self::Parked { pair, position } => {
-                write!(f, "{pair} has set position {position} aside")
+                write!(f, "{pair} has parked position {position}")
             }
         }
     }

@@ -1,3 +1,5 @@
+//! What a fact and its tags may be, and what is refused.
+
 use std::time::Duration;
 
 use sendoff_core::journal::{Append, Fact, IntoFact, Invalid, Tag, Tags, Topic};

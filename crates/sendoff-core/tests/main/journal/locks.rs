@@ -1,3 +1,5 @@
+//! Appends and decisions that could disturb one another never hold their locks at the same time.
+
 use proptest::prelude::*;
 use sendoff_core::journal::{Fact, Item, Locks, Mode, Query, Slot};
 use sendoff_core::limits;

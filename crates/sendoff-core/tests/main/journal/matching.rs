@@ -1,3 +1,5 @@
+//! Which facts queries and topics select.
+
 use sendoff_core::journal::{Item, Query, Topic};
 use sendoff_core::limits;
 

@@ -39,7 +39,7 @@ fn last(count: u64) -> Wanted {
 }
 
 #[test]
-fn whoever_is_behind_is_named_and_the_one_that_holds_most_comes_first() {
+fn whoever_lags_is_named_and_the_one_that_holds_most_comes_first() {
     use CursorStatus::{Active, Failed, Paused};
     let seen = followers(1_000, &[(990, Active), (400, Paused), (500, Failed)], &[301]);
     let decided = release(last(100), &seen);
@@ -48,7 +48,7 @@ fn whoever_is_behind_is_named_and_the_one_that_holds_most_comes_first() {
     assert_eq!(
         shown,
         [
-            "topic-0:p has set position 301 aside",
+            "topic-0:p has parked position 301",
             "topic-1:p is PAUSED at position 400",
             "topic-2:p is FAILED at position 500",
         ]
@@ -80,7 +80,7 @@ proptest! {
         let up_to = decided.up_to.get();
         prop_assert!(up_to <= head && decided.up_to <= decided.wanted);
         prop_assert!(cursors.iter().all(|(place, _)| up_to <= *place), "a cursor has passed it");
-        prop_assert!(parked.iter().all(|place| up_to < *place), "nobody has set it aside");
+        prop_assert!(parked.iter().all(|place| up_to < *place), "nobody has parked it");
         prop_assert!(aged.is_none_or(|aged| up_to <= aged), "it is old enough");
         prop_assert!(keep.is_none_or(|keep| up_to + keep <= head || up_to == 0), "newer ones stay");
         prop_assert!(keep.is_some() || aged.is_some() || up_to == 0);

@@ -1,3 +1,5 @@
+//! The tail skips nothing: single cases, and random worlds of writers.
+
 use proptest::prelude::*;
 use sendoff_core::Timestamp;
 use sendoff_core::journal::{Ask, Look, Position, Sequence, Server, Tail, Unsafe};

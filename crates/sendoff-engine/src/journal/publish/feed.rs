@@ -15,7 +15,7 @@ use crate::journal::handle::Journal;
 use crate::journal::store::TailRow;
 use crate::journal::tail::{Batch, Rest, TailOptions, TailReader};
 use crate::lock::lock;
-use crate::store::StoreError;
+use crate::store::{StoreError, within};
 use crate::until::until;
 
 /// What the feed tells.
@@ -114,9 +114,7 @@ impl<S: PublishStore> Feed<S> {
     /// From the lowest pair that a window reaches back to; from now, where there is none.
     async fn open(&self) -> Result<TailReader, TailError> {
         let head = self.journal.head();
-        let head = timeout(self.options.statement_limit(), head)
-            .await
-            .unwrap_or(Err(StoreError::Timeout))?;
+        let head = within(self.options.statement_limit(), head).await?;
         let reach = self.options.window_rows as u64;
         let near =
             self.pairs_at.iter().copied().filter(|at| *at <= head && head.since(*at) <= reach);

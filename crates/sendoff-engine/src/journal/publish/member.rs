@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sendoff_core::journal::Position;
 use sendoff_core::report;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::options::PublishOptions;
 use super::store::{Beat, Membership, NodeCard, PublishStore, Survey};
 use crate::journal::handle::Journal;
-use crate::store::StoreError;
+use crate::store::{Answer, StoreError, within};
 
 /// By how much sooner the next round is, while somebody has locked the node's row.
 const SOONER: u32 = 10;
@@ -109,8 +109,7 @@ impl<S: PublishStore> Member<S> {
             }
             Some(known) => {
                 // It must be answered before others may think that this node is gone.
-                let answer = timeout(self.options.lease / 2, known.beat()).await;
-                answer.unwrap_or(Err(StoreError::Timeout))?
+                within(self.options.lease / 2, known.beat()).await?
             }
         };
         let survey_sent = Instant::now();
@@ -122,11 +121,8 @@ impl<S: PublishStore> Member<S> {
         Ok(Round { beat, beat_sent, survey_sent, joined: *joined, survey, head, went_back })
     }
 
-    async fn bounded<T>(
-        &self,
-        statement: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
+    async fn bounded<T>(&self, asked: impl Future<Output = Answer<T>>) -> Answer<T> {
         let limit = self.options.statement_limit();
-        timeout(limit, statement).await.unwrap_or(Err(StoreError::Timeout))
+        within(limit, asked).await
     }
 }

@@ -10,14 +10,14 @@ use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::{CursorStatus, PairId};
 
 use super::store::{
-    Beat, Change, Cursor, Membership, Move, Moved, NodeCard, NodeSeen, Parked, ParkedChange,
-    PublishStore, Retried, Seen, Survey, Which,
+    Beat, Change, ChangeParked, Cursor, Membership, Move, Moved, NodeCard, NodeSeen, Parked,
+    ParkedChange, ParkedPage, PublishStore, Retried, Seen, Survey, TriedAgain, Which,
 };
 use crate::clock::{Clock, TokioClock};
 use crate::journal::memory::MemoryJournal;
 use crate::store::StoreError;
 
-/// Nodes, cursors and what was set aside.
+/// Nodes, cursors and what was parked.
 #[derive(Debug, Default)]
 pub(in crate::journal) struct Desk {
     clock: Option<TokioClock>,
@@ -58,7 +58,7 @@ impl Desk {
         self.cursors.values()
     }
 
-    /// What is set aside, each pair's lowest position first.
+    /// What is parked, each pair's lowest position first.
     pub(in crate::journal) fn set_aside(&self) -> impl Iterator<Item = &(PairId, Position)> {
         self.parked.keys()
     }
@@ -206,13 +206,8 @@ impl PublishStore for MemoryJournal {
         Ok(led.flat_map(of_pair).collect())
     }
 
-    async fn settle_parked(
-        &self,
-        owner: &str,
-        epoch: i64,
-        parked: &Parked,
-        outcome: &Retried,
-    ) -> Result<bool, StoreError> {
+    async fn settle_parked(&self, tried: TriedAgain<'_>) -> Result<bool, StoreError> {
+        let TriedAgain { owner, epoch, parked, outcome } = tried;
         let mut desk = self.desk();
         let now = desk.now();
         if desk.led(owner, &parked.pair, epoch).is_none() {
@@ -253,26 +248,18 @@ impl PublishStore for MemoryJournal {
         Ok(count)
     }
 
-    async fn parked(
-        &self,
-        which: &Which,
-        after: Option<(&PairId, Position)>,
-        limit: usize,
-    ) -> Result<Vec<Parked>, StoreError> {
+    async fn parked(&self, page: ParkedPage<'_>) -> Result<Vec<Parked>, StoreError> {
+        let ParkedPage { which, after, limit } = page;
         let desk = self.desk();
-        let behind = |parked: &&Parked| {
+        let comes_after = |parked: &&Parked| {
             after.is_none_or(|(pair, at)| (&parked.pair, parked.position) > (pair, at))
         };
         let meant = desk.parked.values().filter(|parked| which.means(&parked.pair));
-        Ok(meant.filter(behind).take(limit).cloned().collect())
+        Ok(meant.filter(comes_after).take(limit).cloned().collect())
     }
 
-    async fn change_parked(
-        &self,
-        which: &Which,
-        position: Option<Position>,
-        change: ParkedChange,
-    ) -> Result<u64, StoreError> {
+    async fn change_parked(&self, change: ChangeParked<'_>) -> Result<u64, StoreError> {
+        let ChangeParked { which, position, change } = change;
         let mut desk = self.desk();
         let now = desk.now();
         let meant = |parked: &Parked| {

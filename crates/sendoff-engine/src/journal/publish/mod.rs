@@ -13,16 +13,13 @@
 //! pairs slow down (see [`sendoff_core::journal::publish`]).
 
 mod feed;
-mod included;
 mod member;
 mod memory;
-mod metrics;
 mod node;
 mod operate;
 mod options;
 mod pair;
 mod past;
-mod publisher;
 mod service;
 mod statistics;
 mod store;
@@ -32,14 +29,11 @@ mod work;
 
 pub(super) use memory::Desk;
 
-pub use included::{LogPublisher, Seen as FactsSeen, StatisticsPublisher};
-pub use metrics::{CountedPair, CountedPairs, NoPublishMetrics, PublishCounters, PublishMetrics};
 pub use operate::{Publishers, To};
-pub use options::{Mode, PairOptions, PublishOptions, Start};
-pub use publisher::{FnPublisher, HandlerPublisher, Publisher, Stopped};
+pub use options::{Mode, PairOptions, ParkedOptions, PublishOptions, Start};
 pub use service::{PublishOptionsError, Publishing, PublishingBuilder};
 pub use statistics::Statistics;
 pub use store::{
-    Beat, Change, Cursor, Membership, Move, Moved, NodeCard, NodeSeen, Park, Parked, ParkedChange,
-    PublishStore, Retried, Seen, Survey, Which,
+    Beat, Change, ChangeParked, Cursor, Membership, Move, Moved, NodeCard, NodeSeen, Park, Parked,
+    ParkedChange, ParkedPage, PublishStore, Retried, Seen, Survey, TriedAgain, Which,
 };

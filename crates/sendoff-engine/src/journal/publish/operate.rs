@@ -4,7 +4,9 @@ use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::PairId;
 use sendoff_core::{Timestamp, limits};
 
-use super::store::{Change, Cursor, Parked, ParkedChange, PublishStore, Which};
+use super::store::{
+    Change, ChangeParked, Cursor, Parked, ParkedChange, ParkedPage, PublishStore, Which,
+};
 use crate::journal::handle::Journal;
 use crate::journal::times::position_before;
 use crate::store::StoreError;
@@ -12,7 +14,7 @@ use crate::store::StoreError;
 /// Where a cursor is put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum To {
-    /// Behind this position; its next fact is the one after it.
+    /// After this position; its next fact is the one after it.
     Position(Position),
     /// Before whatever was recorded at this time or later, give or take a second too early.
     Time(Timestamp),
@@ -46,13 +48,8 @@ impl<S: PublishStore> Publishers<S> {
         Ok(changed)
     }
 
-    async fn change_parked(
-        &self,
-        which: &Which,
-        position: Option<Position>,
-        change: ParkedChange,
-    ) -> Result<u64, StoreError> {
-        self.journal.bounded(self.store().change_parked(which, position, change)).await
+    async fn change_parked(&self, change: ChangeParked<'_>) -> Result<u64, StoreError> {
+        self.journal.bounded(self.store().change_parked(change)).await
     }
 
     /// Where these pairs are.
@@ -62,7 +59,7 @@ impl<S: PublishStore> Publishers<S> {
         Ok(cursors)
     }
 
-    /// How many positions each of these pairs is behind the last one that was taken.
+    /// By how many positions each of these pairs lags: from its own to the last one that was taken.
     pub async fn lag(&self, which: &Which) -> Result<Vec<(PairId, u64)>, StoreError> {
         // First where they are: what comes between is lag, never less than none.
         let cursors = self.cursors(which).await?;
@@ -110,7 +107,7 @@ impl<S: PublishStore> Publishers<S> {
         self.change(which, Change::MoveTo(position)).await
     }
 
-    /// What is set aside, behind the given one: page by page, in the order of pairs and positions.
+    /// What is parked, after the given one: page by page, in the order of pairs and positions.
     pub async fn parked(
         &self,
         which: &Which,
@@ -118,24 +115,27 @@ impl<S: PublishStore> Publishers<S> {
         limit: usize,
     ) -> Result<Vec<Parked>, StoreError> {
         let limit = limit.min(limits::BATCH_ROWS);
-        self.journal.bounded(self.store().parked(which, after, limit)).await
+        let page = ParkedPage { which, after, limit };
+        self.journal.bounded(self.store().parked(page)).await
     }
 
-    /// Makes what is set aside due now, one position or all. Answers how many.
+    /// Makes what is parked due now, one position or all. Answers how many.
     pub async fn retry_parked(
         &self,
         which: &Which,
         position: Option<Position>,
     ) -> Result<u64, StoreError> {
-        self.change_parked(which, position, ParkedChange::Retry).await
+        let change = ParkedChange::Retry;
+        self.change_parked(ChangeParked { which, position, change }).await
     }
 
-    /// Forgets what is set aside, one position or all. It will not be published. Answers how many.
+    /// Forgets what is parked, one position or all. It will not be published. Answers how many.
     pub async fn discard_parked(
         &self,
         which: &Which,
         position: Option<Position>,
     ) -> Result<u64, StoreError> {
-        self.change_parked(which, position, ParkedChange::Discard).await
+        let change = ParkedChange::Discard;
+        self.change_parked(ChangeParked { which, position, change }).await
     }
 }

@@ -1,37 +1,40 @@
+//! Options of a publishing node and of each of its pairs.
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::{IdleBackoff, Leadership, Poison};
-use sendoff_core::{Exponential, RetryPolicy, limits};
+use sendoff_core::{Exponential, Jitter, RetryPolicy, limits};
 
-use super::service::PublishOptionsError;
 use crate::appetite::{Appetite, Portion};
-use crate::options::{check_store_timeout, statement_limit};
+use crate::options::{
+    LONGEST, MIB, MOST, MOST_BYTES, NodeOptions, OptionsError, RetryOptions, SHORTEST,
+    check_counts, check_times,
+};
 
-/// How a node publishes.
-#[derive(Debug, Clone)]
+/// How a node publishes. A plain value: fill in what differs.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct PublishOptions {
-    /// The node's name, for people; an incarnation is added to it.
-    pub name: Option<String>,
+    /// The node's name, its patience with the database, and its time to close.
+    pub node: NodeOptions,
     /// How pairs are shared between nodes.
     pub leadership: Leadership,
     /// How often the node says that it is alive, and looks at what stands in the table of cursors.
     /// Who has missed two of them and whose session is gone may be replaced.
+    #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
     pub renew: Duration,
     /// After what silence a node is dead for the others, whatever its session does.
+    #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
     pub lease: Duration,
     /// Rows of the journal's end that are kept in memory for all pairs.
     pub window_rows: usize,
     /// Bytes of their payloads and headers. As many again are kept for pairs that lag.
     pub window_bytes: usize,
-    /// How long a statement may take before it counts as lost; at most half of
-    /// [`lease`](Self::lease), so that one lost statement ends no leadership. That half by default,
-    /// but not more than 5 s.
-    pub store_timeout: Option<Duration>,
-    /// How long closing waits for what is being published.
-    pub drain_timeout: Duration,
     /// How often to look while somebody's append is waited for.
+    #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
     pub gap_interval: Duration,
 }
 
@@ -40,14 +43,12 @@ impl Default for PublishOptions {
     /// 64 MiB.
     fn default() -> Self {
         Self {
-            name: None,
+            node: NodeOptions::default(),
             leadership: Leadership::default(),
             renew: Duration::from_millis(500),
             lease: Duration::from_secs(10),
             window_rows: 10_000,
-            window_bytes: 64 * 1024 * 1024,
-            store_timeout: None,
-            drain_timeout: Duration::from_secs(5),
+            window_bytes: 64 * MIB,
             gap_interval: Duration::from_millis(10),
         }
     }
@@ -63,38 +64,35 @@ impl PublishOptions {
         })
     }
 
-    pub(super) fn check(&self) -> Result<(), PublishOptionsError> {
-        let refuse = |field, reason| Err(PublishOptionsError::Option { field, reason });
-        if self.renew.is_zero() {
-            return refuse("renew", "must be longer than zero");
-        }
-        if self.lease < self.renew * 4 {
-            return refuse(
-                "lease",
-                "must be at least four times renew: one late answer is no death",
-            );
-        }
-        if self.lease > limits::HOLD {
-            return refuse("lease", "is longer than anybody should wait for a dead node");
-        }
-        if self.window_rows == 0 || self.window_bytes == 0 {
-            return refuse("window_rows, window_bytes", "must hold something");
-        }
-        check_store_timeout(self.store_timeout, self.lease)?;
-        if self.name.as_ref().is_some_and(|name| name.chars().count() > limits::OWNER_CHARS - 17) {
-            return refuse("name", "is too long");
-        }
-        Ok(())
+    /// Checks every field; the error names the first that is out of range.
+    pub fn validate(&self) -> Result<(), OptionsError> {
+        check_counts(&[
+            ("window_rows", self.window_rows, MOST),
+            ("window_bytes", self.window_bytes, MOST_BYTES),
+        ])?;
+        check_times(&[
+            ("renew", self.renew, SHORTEST, limits::HOLD / LEASE_RENEWALS),
+            // One late answer is no death, and nobody should wait for ever for a dead node.
+            ("lease", self.lease, self.renew * LEASE_RENEWALS, limits::HOLD),
+            ("gap_interval", self.gap_interval, Duration::ZERO, LONGEST),
+        ])?;
+        self.node.check(self.lease).map_err(|error| error.within("node"))
     }
 
-    /// How long a statement may take: [`store_timeout`](Self::store_timeout), or its default.
+    /// How long a statement may take: [`store_timeout`](NodeOptions::store_timeout), or its default, half
+    /// of [`lease`](Self::lease).
     pub fn statement_limit(&self) -> Duration {
-        statement_limit(self.store_timeout, self.lease)
+        self.node.statement_limit(self.lease)
     }
 }
 
+/// Renewals that fit into a lease at least.
+const LEASE_RENEWALS: u32 = 4;
+
 /// Whether a publisher is given batches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case", deny_unknown_fields))]
 pub enum Mode {
     /// Up to `batch` facts at once.
     #[default]
@@ -105,20 +103,25 @@ pub enum Mode {
 
 /// Where a pair begins that has no cursor yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case", deny_unknown_fields))]
 pub enum Start {
     /// With the first fact there is.
     #[default]
     Beginning,
     /// With what is appended from now on.
     Now,
-    /// Behind this position.
+    /// After this position.
     After(Position),
 }
 
-/// How one pair is worked.
+/// How one pair is worked. A plain value: fill in what differs.
 #[derive(Debug, Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct PairOptions {
     /// How often it looks for something new.
+    #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
     pub interval: Duration,
     /// Whether it also gets what somebody else's look brought, without waiting for its own.
     pub eager: bool,
@@ -129,20 +132,21 @@ pub struct PairOptions {
     /// Whether its publisher is given batches.
     pub mode: Mode,
     /// How long a batch may take. One that takes longer has failed.
+    #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
     pub publish_timeout: Duration,
-    /// The pause after a failure.
-    pub retry: Arc<dyn RetryPolicy>,
-    /// How often a fact may fail by itself before it is suspected to be poison.
-    pub max_attempts: u32,
+    /// How often a fact may fail by itself before it is suspected to be poison, and how long the pauses
+    /// after a failure are.
+    pub retry: RetryOptions,
+    /// The pauses, in place of those of [`retry`](Self::retry). Code, and in no file.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub retry_policy: Option<Arc<dyn RetryPolicy>>,
     /// What becomes of poison.
     pub poison: Poison,
-    /// Facts that may be set aside one after the other, without one published between. More than that
-    /// is a target that refuses everything, and the pair waits.
-    pub parked_in_a_row: u32,
-    /// The pause before a fact that was set aside is tried again.
-    pub parked_retry: Arc<dyn RetryPolicy>,
-    /// How often it is tried by itself; then it waits for somebody to say so.
-    pub parked_attempts: u32,
+    /// How facts are parked and tried again.
+    pub parked: ParkedOptions,
+    /// The pauses, in place of those of [`parked`](Self::parked). Code, and in no file.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub parked_policy: Option<Arc<dyn RetryPolicy>>,
     /// Where it begins that has no cursor yet.
     pub start: Start,
 }
@@ -156,36 +160,36 @@ impl Default for PairOptions {
             batch: 100,
             mode: Mode::default(),
             publish_timeout: Duration::from_secs(30),
-            retry: Arc::new(Exponential::default()),
-            max_attempts: 10,
+            retry: RetryOptions::default(),
+            retry_policy: None,
             poison: Poison::Park,
-            parked_in_a_row: 100,
-            parked_retry: Arc::new(Exponential {
-                base: Duration::from_secs(30),
-                max: Duration::from_secs(60 * 60),
-            }),
-            parked_attempts: 20,
+            parked: ParkedOptions::default(),
+            parked_policy: None,
             start: Start::default(),
         }
     }
 }
 
 impl PairOptions {
-    pub(super) fn check(&self) -> Result<(), PublishOptionsError> {
-        let refuse = |field, reason| Err(PublishOptionsError::Option { field, reason });
-        if self.interval.is_zero() {
-            return refuse("interval", "must be longer than zero");
-        }
-        if self.batch == 0 || self.batch > limits::BATCH_ROWS {
-            return refuse("batch", "must be between 1 and the limit of rows in one statement");
-        }
-        if self.publish_timeout.is_zero() {
-            return refuse("publish_timeout", "must be longer than zero");
-        }
-        if self.max_attempts == 0 || self.parked_in_a_row == 0 {
-            return refuse("max_attempts, parked_in_a_row", "must be at least 1");
-        }
-        Ok(())
+    /// Checks every field; the error names the first that is out of range.
+    pub fn validate(&self) -> Result<(), OptionsError> {
+        check_counts(&[("batch", self.batch, limits::BATCH_ROWS)])?;
+        check_times(&[
+            ("interval", self.interval, SHORTEST, LONGEST),
+            ("publish_timeout", self.publish_timeout, SHORTEST, LONGEST),
+        ])?;
+        self.retry.check().map_err(|error| error.within("retry"))?;
+        self.parked.check().map_err(|error| error.within("parked"))
+    }
+
+    /// The pauses after failures.
+    pub(super) fn retry_policy(&self) -> &dyn RetryPolicy {
+        self.retry_policy.as_deref().unwrap_or(&self.retry)
+    }
+
+    /// The pauses before what was parked is tried again.
+    pub(super) fn parked_policy(&self) -> &dyn RetryPolicy {
+        self.parked_policy.as_deref().unwrap_or(&self.parked)
     }
 
     /// How many facts a run has.
@@ -194,5 +198,52 @@ impl PairOptions {
             Mode::Batch => self.batch,
             Mode::Single => 1,
         }
+    }
+}
+
+/// How facts are parked, and tried again: after `base`, then twice as long after each further failure, up
+/// to `max`; each pause half as long or half as long again, by chance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
+pub struct ParkedOptions {
+    /// Facts that may be parked one after the other, without one published between. More than that
+    /// is a target that refuses everything, and the pair waits. 100.
+    pub in_a_row: u32,
+    /// The pause before a fact that was parked is first tried again, before jitter. 30 s.
+    #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
+    pub base: Duration,
+    /// The longest pause, before jitter. 1 h.
+    #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
+    pub max: Duration,
+    /// How often it is tried by itself; then it waits for somebody to say so. 20; 0 is never.
+    pub max_attempts: u32,
+}
+
+impl Default for ParkedOptions {
+    fn default() -> Self {
+        Self {
+            in_a_row: 100,
+            base: Duration::from_secs(30),
+            max: Duration::from_secs(60 * 60),
+            max_attempts: 20,
+        }
+    }
+}
+
+impl ParkedOptions {
+    fn check(&self) -> Result<(), OptionsError> {
+        let in_a_row = usize::try_from(self.in_a_row).unwrap_or(usize::MAX);
+        check_counts(&[("in_a_row", in_a_row, MOST)])?;
+        check_times(&[
+            ("base", self.base, Duration::ZERO, LONGEST),
+            ("max", self.max, Duration::ZERO, LONGEST),
+        ])
+    }
+}
+
+impl RetryPolicy for ParkedOptions {
+    fn delay(&self, attempt: u32, jitter: Jitter) -> Duration {
+        Exponential { base: self.base, max: self.max }.delay(attempt, jitter)
     }
 }

@@ -3,15 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sendoff_core::Sink;
 use sendoff_core::journal::publish::{CursorStatus, PairId};
 use sendoff_core::journal::{Position, Topic};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::options::PairOptions;
-use super::publisher::Publisher;
 use super::store::{Cursor, Move, Moved};
 use super::tries::Tries;
+use super::work::Outlet;
+use crate::sink::Door;
 
 /// Batches that may be published before their cursor is stored. A database that answers slowly must
 /// not cost more repetitions than that after a crash.
@@ -30,7 +32,8 @@ pub(super) struct Pair {
     pub(super) id: Arc<PairId>,
     pub(super) key: i64,
     pub(super) topic: Arc<Topic>,
-    pub(super) publisher: Arc<dyn Publisher>,
+    pub(super) sink: Arc<dyn Sink>,
+    pub(super) door: Door,
     pub(super) options: PairOptions,
     pub(super) held: Option<Held>,
     /// Since when nobody leads it, as far as this node has seen, and the epoch that this was under.
@@ -52,13 +55,13 @@ pub(super) struct Pair {
 /// What is known of a failure that lasts.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Trouble {
-    /// How often the fact behind the cursor has failed by itself.
+    /// How often the fact after the cursor has failed by itself.
     pub(super) attempts: u32,
     /// Since when nothing was published.
     pub(super) since: Option<Instant>,
     /// Facts up to here are published one by one, to find the one that fails.
     pub(super) alone_up_to: Position,
-    /// How many were set aside since something was published.
+    /// How many were parked since something was published.
     pub(super) parked_in_a_row: u32,
 }
 
@@ -69,7 +72,7 @@ pub(super) struct Held {
     pub(super) taken: Instant,
     /// What is stored, as far as anybody here knows.
     pub(super) stored: Position,
-    /// Everything up to here was published, set aside, or is not for it.
+    /// Everything up to here was published, parked, or is not for it.
     pub(super) at: Position,
     pub(super) status: CursorStatus,
     /// Failures since something was published.
@@ -142,6 +145,12 @@ impl Held {
 }
 
 impl Pair {
+    /// What publishing needs of it.
+    pub(super) fn outlet(&self) -> Outlet {
+        let (sink, tries) = (Arc::clone(&self.sink), Arc::clone(&self.tries));
+        Outlet { sink, door: self.door.clone(), tries, options: self.options.clone() }
+    }
+
     /// Whether a run of it may begin.
     pub(super) fn is_ready(&self, now: Instant) -> bool {
         !self.busy && self.due <= now && self.workable()
@@ -179,7 +188,7 @@ impl Pair {
         self.tries = Arc::default();
     }
 
-    /// Puts a move behind what is to be stored already.
+    /// Puts a move after what is to be stored already.
     pub(super) fn store(&mut self, change: impl FnOnce(&mut Move)) {
         let Some(held) = &mut self.held else { return };
         let (from, to) = (held.stored, held.at);

@@ -15,7 +15,7 @@ const PAGE: usize = 100;
 #[derive(Debug)]
 pub(super) struct Past {
     pages: VecDeque<Page>,
-    /// Behind which positions pages are wanted, in the order of asking.
+    /// After which positions pages are wanted, in the order of asking.
     wanted: VecDeque<Position>,
     reading: Option<Position>,
     /// How often it was forgotten: what was being read by then does not count.
@@ -32,7 +32,7 @@ pub(super) struct Wanted {
     times: u64,
 }
 
-/// Everything behind `after`, up to `up_to`.
+/// Everything after `after`, up to `up_to`.
 #[derive(Debug)]
 pub(super) struct Page {
     pub(super) after: Position,
@@ -62,7 +62,7 @@ impl Past {
         }
     }
 
-    /// What a topic selects behind a position, up to the end of the page that has it; none where there
+    /// What a topic selects after a position, up to the end of the page that has it; none where there
     /// is no such page.
     pub(super) fn cut(&self, after: Position, topic: &Topic, most: usize) -> Option<Cut> {
         let page = self.page(after)?;
@@ -70,7 +70,7 @@ impl Past {
         Some(cut(page.rows[from..].iter(), page.up_to, topic, most))
     }
 
-    /// Asks for the page behind a position; or, where it is there, for the one behind that, so that it
+    /// Asks for the page after a position; or, where it is there, for the one after that, so that it
     /// is there in time. Nothing is wanted from `floor` on.
     pub(super) fn want(&mut self, after: Position, floor: Position) {
         let missing = self.page(after).map_or(after, |page| page.up_to);

@@ -1,28 +1,35 @@
+//! Putting a publishing node together, starting it and closing it.
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
+use sendoff_core::Sink;
 use sendoff_core::journal::publish::PairId;
 use sendoff_core::journal::{Invalid, Position, Topic};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::metrics::{NoPublishMetrics, PublishMetrics};
 use super::node::Node;
 use super::options::{PairOptions, PublishOptions, Start};
 use super::pair::{Pair, Trouble};
-use super::publisher::Publisher;
 use super::statistics::{Counts, Statistics};
 use super::store::PublishStore;
 use crate::journal::handle::Journal;
 use crate::journal::tail::TailOptions;
+use crate::operate::{Metrics, NoMetrics, Observer};
 use crate::options::OptionsError;
 use crate::owner::owner;
-use crate::store::StoreError;
+use crate::sink::{Door, Interceptor, Interceptors, shielded_policy};
+use crate::store::{StoreError, within};
 
 /// Pairs of one node. Each costs memory and a row of every survey.
 const PAIRS: usize = 10_000;
+
+/// The pause where a retry policy panics.
+const POLICY_FAILED: Duration = Duration::from_secs(60);
 
 /// Why publishing did not start.
 #[derive(Debug, thiserror::Error)]
@@ -42,17 +49,9 @@ pub enum PublishOptionsError {
         /// How many are allowed.
         limit: usize,
     },
-    /// An option has a value that cannot work.
-    #[error("{field} {reason}")]
-    Option {
-        /// Which.
-        field: &'static str,
-        /// What is wrong with it.
-        reason: &'static str,
-    },
     /// An option is out of range.
     #[error(transparent)]
-    OutOfRange(#[from] OptionsError),
+    Options(#[from] OptionsError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -63,8 +62,9 @@ pub enum PublishOptionsError {
 pub struct PublishingBuilder<S> {
     journal: Journal<S>,
     options: PublishOptions,
-    metrics: Arc<dyn PublishMetrics>,
-    pairs: Vec<(Arc<Topic>, Arc<dyn Publisher>, PairOptions)>,
+    metrics: Arc<dyn Metrics>,
+    interceptors: Vec<Box<dyn Interceptor>>,
+    pairs: Vec<(Arc<Topic>, Arc<dyn Sink>, PairOptions)>,
 }
 
 impl<S: PublishStore> PublishingBuilder<S> {
@@ -75,38 +75,46 @@ impl<S: PublishStore> PublishingBuilder<S> {
     }
 
     /// Where to count.
-    pub fn metrics(mut self, metrics: Arc<dyn PublishMetrics>) -> Self {
+    pub fn metrics(mut self, metrics: Arc<dyn Metrics>) -> Self {
         self.metrics = metrics;
         self
     }
 
-    /// Adds a pair: the publisher gets what the topic selects.
-    pub fn pair(self, topic: &Topic, publisher: Arc<dyn Publisher>) -> Self {
-        self.pair_with(topic, publisher, PairOptions::default())
+    /// Adds an interceptor around what all pairs publish.
+    pub fn intercept(mut self, interceptor: impl Interceptor) -> Self {
+        self.interceptors.push(Box::new(interceptor));
+        self
+    }
+
+    /// Adds a pair: the sink gets what the topic selects, in order. Its name is the publisher's.
+    pub fn pair(self, topic: &Topic, sink: Arc<dyn Sink>) -> Self {
+        self.pair_with(topic, sink, PairOptions::default())
     }
 
     /// Adds a pair with options.
-    pub fn pair_with(
-        mut self,
-        topic: &Topic,
-        publisher: Arc<dyn Publisher>,
-        options: PairOptions,
-    ) -> Self {
-        self.pairs.push((Arc::new(topic.clone()), publisher, options));
+    pub fn pair_with(mut self, topic: &Topic, sink: Arc<dyn Sink>, options: PairOptions) -> Self {
+        self.pairs.push((Arc::new(topic.clone()), sink, options));
         self
     }
 
     /// Makes the cursors that are missing, and begins.
     pub async fn start(self) -> Result<Publishing, PublishOptionsError> {
-        self.options.check()?;
+        self.options.validate()?;
         if self.pairs.is_empty() || self.pairs.len() > PAIRS {
             return Err(PublishOptionsError::Pairs { count: self.pairs.len(), limit: PAIRS });
         }
         let mut known = BTreeSet::new();
         let (mut pairs, mut starts) = (Vec::new(), Vec::new());
-        for (topic, publisher, options) in self.pairs {
-            options.check()?;
-            let id = PairId::new(topic.name(), publisher.name())?;
+        let (interceptors, observer) =
+            (Interceptors::of(self.interceptors), Observer::new(self.metrics));
+        for (topic, sink, options) in self.pairs {
+            let id = PairId::new(topic.name(), sink.name())?;
+            options.validate().map_err(|error| error.within(&format!("({id})")))?;
+            let shield =
+                |policy: Option<_>| policy.map(|policy| shielded_policy(policy, POLICY_FAILED));
+            let retry_policy = shield(options.retry_policy);
+            let parked_policy = shield(options.parked_policy);
+            let options = PairOptions { retry_policy, parked_policy, ..options };
             if !known.insert(id.clone()) {
                 return Err(PublishOptionsError::SamePair(id));
             }
@@ -115,7 +123,13 @@ impl<S: PublishStore> PublishingBuilder<S> {
                 key: id.key(),
                 id: Arc::new(id),
                 topic,
-                publisher,
+                sink,
+                door: Door {
+                    interceptors: interceptors.clone(),
+                    limit: Some(options.publish_timeout),
+                    unhealthy_for: options.interval,
+                    observer: observer.clone(),
+                },
                 options,
                 held: None,
                 free: None,
@@ -129,8 +143,8 @@ impl<S: PublishStore> PublishingBuilder<S> {
             });
         }
         register(&self.journal, &self.options, starts).await?;
-        let owner = owner(self.options.name.as_deref(), fastrand::u64(..));
-        let counts = Counts::new(self.metrics);
+        let owner = owner(self.options.node.name.as_deref(), fastrand::u64(..));
+        let counts = Counts::new(observer);
         let stop = CancellationToken::new();
         let options = Arc::new(self.options);
         let node = Node::new(self.journal, options, Arc::clone(&owner), pairs, counts.clone());
@@ -159,7 +173,7 @@ async fn register<S: PublishStore>(
         pairs.push((id, position));
     }
     let register = journal.store().register(&pairs);
-    timeout(options.statement_limit(), register).await.unwrap_or(Err(StoreError::Timeout))
+    within(options.statement_limit(), register).await
 }
 
 /// The last position of now, once everything up to it is decided.
@@ -169,8 +183,7 @@ pub(super) async fn proved_head<S: PublishStore>(
 ) -> Result<Position, StoreError> {
     let mut reader = journal.tail_from_now(TailOptions::default()).await?;
     while reader.is_starting() {
-        let look = timeout(options.statement_limit(), reader.look()).await;
-        let look = look.unwrap_or_else(|_| Err(StoreError::Timeout.into()));
+        let look = within(options.statement_limit(), reader.look()).await;
         let batch = look.map_err(|error| match error {
             crate::journal::TailError::Store(error) => error,
             other => StoreError::Refused(other.into()),
@@ -188,19 +201,20 @@ pub(super) async fn proved_head<S: PublishStore>(
 /// use std::sync::Arc;
 ///
 /// use sendoff_core::journal::{Fact, Topic};
-/// use sendoff_engine::journal::publish::{Publishing, StatisticsPublisher};
+/// use sendoff_engine::journal::publish::Publishing;
 /// use sendoff_engine::journal::{Journal, MemoryJournal};
+/// use sendoff_engine::sink::StatisticsSink;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let journal = Journal::new(MemoryJournal::new());
 /// let wallets = Topic::builder("wallets").required_tags(["wallet_id"]).build()?;
-/// let statistics = StatisticsPublisher::default();
+/// let statistics = StatisticsSink::default();
 /// let publishing =
 ///     Publishing::builder(&journal).pair(&wallets, Arc::new(statistics.clone())).start().await?;
 ///
 /// journal.append([Fact::builder(("opened", "{}")).tag("wallet_id", "w1")]).await?;
-/// while statistics.seen().facts < 1 {
+/// while statistics.seen().events < 1 {
 ///     tokio::task::yield_now().await;
 /// }
 /// publishing.close().await;
@@ -223,7 +237,8 @@ impl Publishing {
         PublishingBuilder {
             journal: journal.clone(),
             options: PublishOptions::default(),
-            metrics: Arc::new(NoPublishMetrics),
+            metrics: Arc::new(NoMetrics),
+            interceptors: Vec::new(),
             pairs: Vec::new(),
         }
     }

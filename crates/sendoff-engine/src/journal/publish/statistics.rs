@@ -1,13 +1,14 @@
 //! What a node counts of everything it publishes.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use sendoff_core::journal::Recorded;
 use sendoff_core::journal::publish::PairId;
 
-use super::included::Seen;
-use super::metrics::{CountedPairs, PublishCounters, PublishMetrics, Shielded};
 use crate::lock::lock;
+use crate::operate::{CountedPair, Counters, Metrics, Observer};
+use crate::sink::Seen;
 
 /// Statistics over all publishers of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,84 +21,85 @@ pub struct Statistics {
     pub failovers: u64,
     /// Runs that failed.
     pub failed: u64,
-    /// Facts that were set aside.
+    /// Facts that were parked.
     pub parked: u64,
     /// Cursors that were another's, or somewhere else.
     pub fenced: u64,
     /// Each pair's own numbers.
-    pub pairs: CountedPairs,
+    pub pairs: BTreeMap<PairId, CountedPair>,
 }
 
 /// Counts twice: for whoever plugged metrics in, and for [`Statistics`], which are always on.
 #[derive(Clone)]
 pub(super) struct Counts {
-    metrics: Shielded,
+    observer: Observer,
     tally: Arc<Tally>,
 }
 
 #[derive(Debug, Default)]
 struct Tally {
     totals: Mutex<Statistics>,
-    pairs: PublishCounters,
+    counters: Counters,
 }
 
 impl Counts {
-    pub(super) fn new(metrics: Arc<dyn PublishMetrics>) -> Self {
-        Self { metrics: Shielded(metrics), tally: Arc::default() }
+    pub(super) fn new(observer: Observer) -> Self {
+        Self { observer, tally: Arc::default() }
     }
 
     pub(super) fn statistics(&self) -> Statistics {
-        Statistics { pairs: self.tally.pairs.values(), ..lock(&self.tally.totals).clone() }
+        Statistics { pairs: self.tally.counters.values().pairs, ..lock(&self.tally.totals).clone() }
     }
 
     pub(super) fn published(&self, pair: &PairId, facts: &[Arc<Recorded>]) {
         if !facts.is_empty() {
-            self.total(|totals| totals.published.count(facts));
-            self.tell(|metrics| metrics.published(pair, facts.len()));
+            let seen = facts.iter().map(|fact| (fact.event().event_type(), fact.position));
+            self.total(|totals| totals.published.count(seen));
+            self.tell(|metrics| metrics.pair_published(pair, facts.len()));
         }
     }
 
     pub(super) fn failed(&self, pair: &PairId, runs: usize) {
         self.total(|totals| totals.failed += runs as u64);
         for _ in 0..runs {
-            self.tell(|metrics| metrics.failed(pair));
+            self.tell(|metrics| metrics.pair_failed(pair));
         }
     }
 
     pub(super) fn parked(&self, pair: &PairId, facts: usize) {
         self.total(|totals| totals.parked += facts as u64);
-        self.tell(|metrics| metrics.parked(pair, facts));
+        self.tell(|metrics| metrics.pair_parked(pair, facts));
     }
 
     pub(super) fn fenced(&self, pair: &PairId) {
         self.total(|totals| totals.fenced += 1);
-        self.tell(|metrics| metrics.fenced(pair));
+        self.tell(|metrics| metrics.pair_fenced(pair));
     }
 
     pub(super) fn took(&self, pair: &PairId, failover: bool) {
         self.total(|totals| totals.failovers += u64::from(failover));
-        self.tell(|metrics| metrics.took(pair, failover));
+        self.tell(|metrics| metrics.pair_taken(pair, failover));
     }
 
     pub(super) fn gave(&self, pair: &PairId) {
-        self.tell(|metrics| metrics.gave(pair));
+        self.tell(|metrics| metrics.pair_released(pair));
     }
 
     pub(super) fn leading(&self, pairs: usize) {
         self.total(|totals| totals.leading = pairs);
-        self.tell(|metrics| metrics.leading(pairs));
+        self.tell(|metrics| metrics.pairs_led(pairs));
     }
 
     pub(super) fn lag(&self, pair: &PairId, positions: u64) {
-        self.tell(|metrics| metrics.lag(pair, positions));
+        self.tell(|metrics| metrics.pair_lag(pair, positions));
     }
 
     fn total(&self, count: impl FnOnce(&mut Statistics)) {
         count(&mut lock(&self.tally.totals));
     }
 
-    fn tell(&self, call: impl Fn(&dyn PublishMetrics)) {
-        call(&self.tally.pairs);
-        self.metrics.tell(call);
+    fn tell(&self, call: impl Fn(&dyn Metrics)) {
+        call(&self.tally.counters);
+        self.observer.tell(call);
     }
 }

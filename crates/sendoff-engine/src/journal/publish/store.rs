@@ -12,7 +12,7 @@ use sendoff_core::journal::publish::{CursorStatus, PairId};
 use crate::journal::store::JournalStore;
 use crate::store::StoreError;
 
-/// Cursors, who leads them, and what was set aside. Times are the database's. Nothing but an operator's
+/// Cursors, who leads them, and what was parked. Times are the database's. Nothing but an operator's
 /// change waits for a row that somebody has locked (I11).
 #[async_trait]
 pub trait PublishStore: JournalStore {
@@ -33,44 +33,28 @@ pub trait PublishStore: JournalStore {
     /// stays as it is, and is anybody's once this owner is not alive.
     async fn give(&self, owner: &str, pairs: &[(Arc<PairId>, i64)]) -> Result<(), StoreError>;
 
-    /// Moves cursors and sets facts aside, in one statement: each move only if this owner has the
+    /// Moves cursors and parks facts, in one statement: each move only if this owner has the
     /// pair under this epoch and its cursor is where it came from. Says of each move what became of it. A
     /// status that an operator set stays.
     async fn advance(&self, owner: &str, moves: &[Move]) -> Result<Vec<Moved>, StoreError>;
 
-    /// What this owner's active pairs have set aside that is due, the longest due first, and so many of
-    /// each pair at most: one whose target is away must not hide the others.
+    /// What this owner's active pairs have parked that is due, the longest due first, and so many of
+    /// each pair at most: one whose target is unavailable must not hide the others.
     async fn due(&self, owner: &str, each: usize) -> Result<Vec<Parked>, StoreError>;
 
-    /// What became of a fact that was set aside and tried again; only if this owner has the pair
+    /// What became of a fact that was parked and tried again; only if this owner has the pair
     /// under this epoch. Says whether it was written; [`Busy`](StoreError::Busy) where somebody has
     /// locked the pair's row.
-    async fn settle_parked(
-        &self,
-        owner: &str,
-        epoch: i64,
-        parked: &Parked,
-        outcome: &Retried,
-    ) -> Result<bool, StoreError>;
+    async fn settle_parked(&self, tried: TriedAgain<'_>) -> Result<bool, StoreError>;
 
     /// An operator's change; answers how many pairs there are that it means.
     async fn change(&self, which: &Which, change: Change) -> Result<u64, StoreError>;
 
-    /// What is set aside, in the order of pairs and positions, behind the given one.
-    async fn parked(
-        &self,
-        which: &Which,
-        after: Option<(&PairId, Position)>,
-        limit: usize,
-    ) -> Result<Vec<Parked>, StoreError>;
+    /// What is parked, in the order of pairs and positions.
+    async fn parked(&self, page: ParkedPage<'_>) -> Result<Vec<Parked>, StoreError>;
 
-    /// Makes what is set aside due now, or forgets it; one position or all. Answers how many.
-    async fn change_parked(
-        &self,
-        which: &Which,
-        position: Option<Position>,
-        change: ParkedChange,
-    ) -> Result<u64, StoreError>;
+    /// Makes what is parked due now, or forgets it. Answers how many.
+    async fn change_parked(&self, change: ChangeParked<'_>) -> Result<u64, StoreError>;
 }
 
 /// Publishing from a journal that is shared, also one whose kind is chosen when the program runs.
@@ -104,36 +88,20 @@ impl<S: PublishStore + ?Sized> PublishStore for Arc<S> {
         (**self).due(owner, each).await
     }
 
-    async fn settle_parked(
-        &self,
-        owner: &str,
-        epoch: i64,
-        parked: &Parked,
-        outcome: &Retried,
-    ) -> Result<bool, StoreError> {
-        (**self).settle_parked(owner, epoch, parked, outcome).await
+    async fn settle_parked(&self, tried: TriedAgain<'_>) -> Result<bool, StoreError> {
+        (**self).settle_parked(tried).await
     }
 
     async fn change(&self, which: &Which, change: Change) -> Result<u64, StoreError> {
         (**self).change(which, change).await
     }
 
-    async fn parked(
-        &self,
-        which: &Which,
-        after: Option<(&PairId, Position)>,
-        limit: usize,
-    ) -> Result<Vec<Parked>, StoreError> {
-        (**self).parked(which, after, limit).await
+    async fn parked(&self, page: ParkedPage<'_>) -> Result<Vec<Parked>, StoreError> {
+        (**self).parked(page).await
     }
 
-    async fn change_parked(
-        &self,
-        which: &Which,
-        position: Option<Position>,
-        change: ParkedChange,
-    ) -> Result<u64, StoreError> {
-        (**self).change_parked(which, position, change).await
+    async fn change_parked(&self, change: ChangeParked<'_>) -> Result<u64, StoreError> {
+        (**self).change_parked(change).await
     }
 }
 
@@ -206,7 +174,7 @@ impl NodeSeen {
 pub struct Cursor {
     /// The pair.
     pub pair: PairId,
-    /// Everything up to here was published, set aside, or is not for it.
+    /// Everything up to here was published, parked, or is not for it.
     pub position: Position,
     /// Whether it is worked.
     pub status: CursorStatus,
@@ -214,9 +182,9 @@ pub struct Cursor {
     pub errors: u32,
     /// Why, the last time.
     pub last_error: Option<String>,
-    /// Who has it, dead or alive.
+    /// The node that leads it, dead or alive.
     pub leader: Option<String>,
-    /// Which time of having it this is.
+    /// Fencing epoch: grows each time the pair changes hands.
     pub epoch: i64,
     /// When something was published last.
     pub published_at: Option<Timestamp>,
@@ -267,7 +235,7 @@ pub enum Moved {
     Busy,
 }
 
-/// A fact to be set aside.
+/// A fact to be parked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Park {
     /// Where it is.
@@ -280,7 +248,7 @@ pub struct Park {
     pub error: String,
 }
 
-/// A fact that was set aside.
+/// A fact that was parked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parked {
     /// By whom.
@@ -289,7 +257,7 @@ pub struct Parked {
     pub position: Position,
     /// How often it was tried.
     pub attempts: u32,
-    /// Since when it is set aside.
+    /// Since when it is parked.
     pub parked_at: Timestamp,
     /// When it is tried again; never by itself where there is none.
     pub next_at: Option<Timestamp>,
@@ -297,7 +265,7 @@ pub struct Parked {
     pub error: Option<String>,
 }
 
-/// What became of a fact that was set aside and tried again.
+/// What became of a fact that was parked and tried again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Retried {
     /// It is published, and forgotten.
@@ -354,11 +322,58 @@ pub enum Change {
     Resume,
     /// They go on where they were, and their errors are forgotten.
     Reset,
-    /// They go on behind this position, whatever their status is.
+    /// They go on after this position, whatever their status is.
     MoveTo(Position),
 }
 
-/// What an operator changes about facts that were set aside.
+impl Change {
+    /// What it is called in the tables, and where to, if anywhere.
+    pub fn in_words(self) -> (&'static str, Option<i64>) {
+        match self {
+            Self::Pause => ("PAUSE", None),
+            Self::Resume => ("RESUME", None),
+            Self::Reset => ("RESET", None),
+            Self::MoveTo(position) => ("MOVE", Some(i64::from(position))),
+        }
+    }
+}
+
+/// A fact that was parked and tried again, by whom, and what became of it.
+#[derive(Debug, Clone, Copy)]
+pub struct TriedAgain<'a> {
+    /// Who leads the pair.
+    pub owner: &'a str,
+    /// The epoch under which.
+    pub epoch: i64,
+    /// What was parked.
+    pub parked: &'a Parked,
+    /// What became of it.
+    pub outcome: &'a Retried,
+}
+
+/// A page of what is parked.
+#[derive(Debug, Clone, Copy)]
+pub struct ParkedPage<'a> {
+    /// By which pairs.
+    pub which: &'a Which,
+    /// What comes after this one.
+    pub after: Option<(&'a PairId, Position)>,
+    /// So many at most.
+    pub limit: usize,
+}
+
+/// A change of what is parked.
+#[derive(Debug, Clone, Copy)]
+pub struct ChangeParked<'a> {
+    /// By which pairs.
+    pub which: &'a Which,
+    /// At one position, or at all of them.
+    pub position: Option<Position>,
+    /// What is changed.
+    pub change: ParkedChange,
+}
+
+/// What an operator changes about facts that were parked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParkedChange {
     /// They are due now.

@@ -41,7 +41,7 @@ pub(super) struct Window {
     bytes_max: usize,
 }
 
-/// What a pair finds behind its position.
+/// What a pair finds after its position.
 #[derive(Debug, Default)]
 pub(super) struct Cut {
     /// What is to be published.
@@ -65,7 +65,7 @@ impl Window {
         Self { rows, gone_by, floor: start, head: start, bytes: 0, rows_max, bytes_max }
     }
 
-    /// Begins again, empty, behind a position up to which everything is decided.
+    /// Begins again, empty, after a position up to which everything is decided.
     pub(super) fn begin(&mut self, floor: Position) {
         self.rows.clear();
         self.gone_by.clear();
@@ -108,7 +108,7 @@ impl Window {
         rows <= self.rows_max / 2 && bytes <= self.bytes_max as u64 / 2
     }
 
-    /// What a topic selects behind a position; none where the window does not reach back so far.
+    /// What a topic selects after a position; none where the window does not reach back so far.
     pub(super) fn cut(&self, after: Position, topic: &Topic, most: usize) -> Option<Cut> {
         if after < self.floor {
             return None;

@@ -1,22 +1,22 @@
 //! One pair's work: what it does besides deciding.
 
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
 use sendoff_core::journal::{Ask, Position, Query, Recorded, Topic};
-use sendoff_core::{Failure, FailureClass, Jitter, limits};
+use sendoff_core::{Delivery, Failure, FailureClass, Jitter, Sink, limits};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use super::options::PairOptions;
-use super::publisher::{Publisher, Stopped};
-use super::store::{Parked, PublishStore, Retried};
+use super::store::{Parked, PublishStore, Retried, TriedAgain};
 use super::tries::Tries;
 use super::window::Row;
 use crate::appetite::{Appetite, Portion};
-use crate::dispatch::{last_words, shield};
 use crate::journal::store::{Page, TailLook, TailSource};
-use crate::store::StoreError;
+use crate::sink::{Door, discard, last_words};
+use crate::store::{StoreError, within};
 
 /// A run of a publisher.
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ impl From<Failure> for Failed {
 
 impl Failed {
     /// Whether it says itself that it is the target's fault.
-    fn is_outage(&self) -> bool {
+    pub(super) fn is_unavailable(&self) -> bool {
         matches!(self.class, FailureClass::Unavailable { .. })
     }
 }
@@ -51,8 +51,8 @@ impl Failed {
 /// What was found out about facts that failed.
 #[derive(Debug)]
 pub(super) enum Probed {
-    /// Nothing behind them could be published either, after so many tries: the target is away.
-    Away(usize),
+    /// Nothing after them could be published either, after so many tries: the target is unavailable.
+    Unavailable(usize),
     /// Something could.
     Well {
         /// All that was published, in the order it was.
@@ -66,7 +66,7 @@ pub(super) enum Probed {
     },
 }
 
-/// A fact that was set aside and tried again.
+/// A fact that was parked and tried again.
 #[derive(Debug)]
 pub(super) struct Again {
     /// What became of it; none where the pair is another's by now.
@@ -75,80 +75,70 @@ pub(super) struct Again {
     pub(super) fact: Option<Arc<Recorded>>,
 }
 
-/// Publishes facts, if the publisher is well.
-pub(super) async fn publish(
-    publisher: &dyn Publisher,
-    facts: &[Arc<Recorded>],
-    options: &PairOptions,
-    tries: &Tries,
-) -> Ran {
-    let attempts = tries.next(facts);
-    let publish = async {
-        if !publisher.is_healthy().await {
-            return Err(Failure::unavailable(options.interval, Unhealthy).into());
-        }
-        publisher.publish_attempts(facts, &attempts).await
-    };
-    let ran = timeout(options.publish_timeout, shield(|| Box::pin(publish))).await;
-    let stopped = match ran {
-        Ok(Ok(Ok(()))) => {
-            tries.done(facts);
-            return Ran { done: facts.len(), failed: None };
-        }
-        Ok(Ok(Err(stopped))) => stopped,
-        Ok(Err(panic)) => Stopped { done: 0, failure: panic },
-        Err(_) => Stopped::behind(0, TooSlow(options.publish_timeout)),
-    };
-    let done = stopped.done.min(facts.len().saturating_sub(1));
-    let failed = Failed::from(stopped.failure);
-    tries.done(&facts[..done]);
-    if let Some(fact) = facts.get(done).filter(|_| !failed.is_outage()) {
-        tries.failed(fact.position);
-    }
-    Ran { done, failed: Some(failed) }
+/// Where a pair publishes, and what is known of it.
+#[derive(Clone)]
+pub(super) struct Outlet {
+    pub(super) sink: Arc<dyn Sink>,
+    pub(super) door: Door,
+    pub(super) tries: Arc<Tries>,
+    pub(super) options: PairOptions,
 }
 
-/// Publishes the facts behind one that failed, one by one, until one of them can be. What failed before
-/// is then tried once more: the target may have come back meanwhile, and only what fails before and
-/// after something else did not is poison.
-pub(super) async fn probe(
-    publisher: &dyn Publisher,
-    suspect: Arc<Recorded>,
-    behind: &[Arc<Recorded>],
-    options: &PairOptions,
-    tries: &Tries,
-) -> Probed {
-    let (mut suspects, started) = (vec![suspect], Instant::now());
-    for fact in behind {
-        let ran = publish(publisher, std::slice::from_ref(fact), options, tries).await;
-        let Some(failure) = ran.failed else {
-            return try_again(publisher, &suspects, fact, options, tries).await;
-        };
-        suspects.push(Arc::clone(fact));
-        if failure.is_outage() || started.elapsed() >= options.publish_timeout {
-            break;
+impl Outlet {
+    /// Publishes facts, if the sink is healthy.
+    pub(super) async fn publish(&self, facts: &[Arc<Recorded>]) -> Ran {
+        let attempts = self.tries.next(facts);
+        let deliveries = facts.iter().zip(attempts);
+        let deliveries: Vec<_> =
+            deliveries.map(|(fact, attempt)| Delivery::of_fact(fact, attempt)).collect();
+        let verdicts = self.door.deliver(&*self.sink, &deliveries).await;
+        // In order: whatever was delivered after one that failed is delivered again.
+        let done = verdicts.iter().take_while(|verdict| verdict.is_ok()).count();
+        let mut rest = verdicts.into_iter().skip(done);
+        let failed = rest.next().and_then(Result::err).map(Failed::from);
+        rest.for_each(discard);
+        self.tries.done(&facts[..done]);
+        if let Some(fact) = facts.get(done)
+            && failed.as_ref().is_some_and(|failed| !failed.is_unavailable())
+        {
+            self.tries.failed(fact.position);
         }
+        Ran { done, failed }
     }
-    Probed::Away(suspects.len() - 1)
-}
 
-/// Tries suspects once more, now that something behind them was published.
-async fn try_again(
-    publisher: &dyn Publisher,
-    suspects: &[Arc<Recorded>],
-    passed: &Arc<Recorded>,
-    options: &PairOptions,
-    tries: &Tries,
-) -> Probed {
-    let (mut published, mut poison) = (vec![Arc::clone(passed)], Vec::new());
-    for fact in suspects {
-        match publish(publisher, std::slice::from_ref(fact), options, tries).await.failed {
-            None => published.push(Arc::clone(fact)),
-            Some(failure) => poison.push((fact.position, failure)),
-        }
+    async fn publish_one(&self, fact: &Arc<Recorded>) -> Option<Failed> {
+        self.publish(slice::from_ref(fact)).await.failed
     }
-    let failed = suspects.len() - 1 + poison.len();
-    Probed::Well { published, poison, failed, up_to: passed.position }
+
+    /// Publishes the facts after one that failed, one by one, until one of them can be. What failed
+    /// before is then tried once more: the target may have come back meanwhile, and only what fails
+    /// before and after something else did not is poison.
+    pub(super) async fn probe(&self, suspect: Arc<Recorded>, after: &[Arc<Recorded>]) -> Probed {
+        let (mut suspects, started) = (vec![suspect], Instant::now());
+        for fact in after {
+            let Some(failure) = self.publish_one(fact).await else {
+                return self.try_again(&suspects, fact).await;
+            };
+            suspects.push(Arc::clone(fact));
+            if failure.is_unavailable() || started.elapsed() >= self.options.publish_timeout {
+                break;
+            }
+        }
+        Probed::Unavailable(suspects.len() - 1)
+    }
+
+    /// Tries suspects once more, now that something after them was published.
+    async fn try_again(&self, suspects: &[Arc<Recorded>], passed: &Arc<Recorded>) -> Probed {
+        let (mut published, mut poison) = (vec![Arc::clone(passed)], Vec::new());
+        for fact in suspects {
+            match self.publish_one(fact).await {
+                None => published.push(Arc::clone(fact)),
+                Some(failure) => poison.push((fact.position, failure)),
+            }
+        }
+        let failed = suspects.len() - 1 + poison.len();
+        Probed::Well { published, poison, failed, up_to: passed.position }
+    }
 }
 
 /// Reads what the window does not reach back to, for pairs that lag. One connection for all of them.
@@ -164,7 +154,7 @@ impl CatchUp {
         Self(Mutex::new(Reading { source: None, appetite }))
     }
 
-    /// Rows behind a position, up to one up to which everything is decided, and how far they go: as many
+    /// Rows after a position, up to one up to which everything is decided, and how far they go: as many
     /// as come in time, and `most` at most.
     pub(super) async fn read<S: PublishStore>(
         &self,
@@ -191,7 +181,7 @@ impl CatchUp {
             look.rows.into_iter().take_while(|row| row.position <= up_to).map(Row::from).collect();
         let got = Portion { rows: rows.len(), bytes: rows.iter().map(Row::bytes).sum() };
         reading.appetite.answered(got, began.elapsed(), limit);
-        // A look that ended early says how far it is decided; nothing may be taken for passed behind it.
+        // A look that ended early says how far it is decided; nothing may be taken for passed after it.
         let reaches = match last {
             _ if look.complete => up_to,
             Some(last) => last.max(look.proved).min(up_to),
@@ -200,7 +190,7 @@ impl CatchUp {
         Ok((rows, reaches))
     }
 
-    /// The next facts of a topic behind a position, in order and without one left out, up to `floor`; not
+    /// The next facts of a topic after a position, in order and without one left out, up to `floor`; not
     /// many more than `most`, and whether there are no more.
     pub(super) async fn others<S: PublishStore>(
         &self,
@@ -217,7 +207,7 @@ impl CatchUp {
                 match row.fact {
                     Ok(fact) if topic.selects(&fact.fact) => facts.push(fact),
                     Ok(_) => {}
-                    // What is behind it has to wait until it is set aside.
+                    // What is after it has to wait until it is parked.
                     Err(_) => return Ok((facts, false)),
                 }
             }
@@ -244,31 +234,30 @@ async fn look<S: PublishStore>(
     Ok((source, look))
 }
 
-/// Tries facts again that were set aside, and writes what became of each. Ends at an outage, and before
+/// Tries facts again that were parked, and writes what became of each. Ends at an outage, and before
 /// it takes too long: what is new waits meanwhile.
 pub(super) async fn retry_parked<S: PublishStore>(
     store: &S,
-    publisher: &dyn Publisher,
-    options: &PairOptions,
+    outlet: &Outlet,
     (owner, epoch): (&str, i64),
-    (parked, tries): (&[Parked], &Tries),
+    parked: &[Parked],
     limit: Duration,
 ) -> Result<Vec<Again>, StoreError> {
     let (mut tried, started) = (Vec::new(), Instant::now());
     for parked in parked {
-        let (fact, failed) = publish_again(store, publisher, options, parked, tries, limit).await?;
-        let outage = failed.as_ref().is_some_and(Failed::is_outage);
+        let (fact, failed) = publish_again(store, outlet, parked, limit).await?;
+        let outage = failed.as_ref().is_some_and(Failed::is_unavailable);
         let outcome = match failed {
             None => Retried::Published,
             Some(Failed { class, error }) => {
-                let (attempts, delay) = after_retry(parked.attempts, class, options);
+                let (attempts, delay) = after_retry(parked.attempts, class, &outlet.options);
                 Retried::Failed { attempts, delay, error }
             }
         };
-        let written = timeout(limit, store.settle_parked(owner, epoch, parked, &outcome)).await;
-        let written = written.unwrap_or(Err(StoreError::Timeout))?;
+        let again = TriedAgain { owner, epoch, parked, outcome: &outcome };
+        let written = within(limit, store.settle_parked(again)).await?;
         tried.push(Again { outcome: written.then_some(outcome), fact });
-        if outage || !written || started.elapsed() >= options.interval {
+        if outage || !written || started.elapsed() >= outlet.options.interval {
             break;
         }
     }
@@ -278,22 +267,20 @@ pub(super) async fn retry_parked<S: PublishStore>(
 /// The fact at a position, and why it could not be published.
 async fn publish_again<S: PublishStore>(
     store: &S,
-    publisher: &dyn Publisher,
-    options: &PairOptions,
+    outlet: &Outlet,
     &Parked { position, attempts, .. }: &Parked,
-    tries: &Tries,
     limit: Duration,
 ) -> Result<(Option<Arc<Recorded>>, Option<Failed>), StoreError> {
     let before = Position::new(position.get().saturating_sub(1)).unwrap_or(Position::START);
     let (all, page) = (Query::all(), Page::first(before, position));
-    let read = timeout(limit, store.read(&all, page)).await;
-    match read.unwrap_or(Err(StoreError::Timeout)).map(|found| found.facts) {
+    let read = within(limit, store.read(&all, page)).await;
+    match read.map(|found| found.facts) {
         // What retention removed is nobody's any more.
         Ok(facts) if facts.is_empty() => Ok((None, None)),
         Ok(facts) => {
             let facts: Vec<_> = facts.into_iter().map(Arc::new).collect();
-            tries.learn(position, attempts);
-            let failed = publish(publisher, &facts, options, tries).await.failed;
+            outlet.tries.learn(position, attempts);
+            let failed = outlet.publish(&facts).await.failed;
             Ok((facts.into_iter().next(), failed))
         }
         // It cannot be read: then it cannot be published either.
@@ -310,21 +297,16 @@ fn after_retry(
 ) -> (u32, Option<Duration>) {
     let jitter = Jitter::new(fastrand::f64());
     let next = attempts.saturating_add(1);
-    let policy = || options.parked_retry.delay(next.saturating_sub(options.max_attempts), jitter);
+    let policy =
+        || options.parked_policy().delay(next.saturating_sub(options.retry.max_attempts), jitter);
     match class {
         FailureClass::Unavailable { delay } => {
-            (attempts, Some(delay.max(options.parked_retry.delay(1, jitter))))
+            (attempts, Some(delay.max(options.parked_policy().delay(1, jitter))))
         }
-        _ if next >= options.max_attempts.saturating_add(options.parked_attempts) => (next, None),
+        _ if next >= options.retry.max_attempts.saturating_add(options.parked.max_attempts) => {
+            (next, None)
+        }
         FailureClass::RetryAfter { delay } => (next, Some(delay.max(policy()))),
         FailureClass::Retry | FailureClass::Dead => (next, Some(policy())),
     }
 }
-
-#[derive(Debug, thiserror::Error)]
-#[error("the publisher says that it is not healthy")]
-struct Unhealthy;
-
-#[derive(Debug, thiserror::Error)]
-#[error("nothing was published within {0:?}")]
-struct TooSlow(Duration);

@@ -1,3 +1,5 @@
+//! Deletes what may go from a journal, and keeps its partitions ahead of its writers.
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +9,7 @@ use sendoff_core::journal::retain::{
     PlannedRange, RangeName, Wanted, below, release, to_drop, to_make,
 };
 use sendoff_core::{Timestamp, report};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -19,7 +21,8 @@ use super::store::{
 use crate::journal::times::position_before;
 use crate::operate::WhySkipped;
 use crate::options::OptionsError;
-use crate::store::{Bounds, Created, Dropped, StoreError};
+use crate::store::{Bounds, Created, Dropped, StoreError, within};
+use crate::told::{is_told, told};
 
 /// A session that keeps partitions may not be silent for long.
 const LONGEST_REST: Duration = Duration::from_secs(5);
@@ -40,7 +43,7 @@ const NAMED: usize = 3;
 ///
 /// use sendoff_engine::journal::retain::{JournalMaintainer, RetainOptions};
 /// use sendoff_engine::journal::{Journal, MemoryJournal};
-/// use tokio_util::sync::CancellationToken;
+/// use tokio::sync::oneshot;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -48,12 +51,11 @@ const NAMED: usize = 3;
 /// let month = Duration::from_secs(30 * 24 * 60 * 60);
 /// let options = RetainOptions { keep: Some(month), ..RetainOptions::default() };
 /// let maintainer = JournalMaintainer::new(Arc::new(journal.store().clone()), options)?;
-/// let stop = CancellationToken::new();
-/// let task = tokio::spawn({
-///     let stop = stop.clone();
-///     async move { maintainer.run(&stop).await }
+/// let (stop, told) = oneshot::channel::<()>();
+/// let task = tokio::spawn(async move {
+///     maintainer.run(async { drop(told.await) }).await;
 /// });
-/// stop.cancel();
+/// drop(stop);
 /// task.await?;
 /// # Ok(())
 /// # }
@@ -93,15 +95,15 @@ impl JournalMaintainer {
 
     /// One pass, to its end.
     pub async fn run_once(&self) -> Result<Retained, RetainError> {
-        self.run_once_until(&CancellationToken::new()).await
+        self.pass(Doing::Really, &CancellationToken::new()).await
     }
 
-    /// One pass, until `cancel` says so: between two transactions, and then it is not finished.
+    /// One pass, until `stop` is ready: it ends between two transactions, and then it is not finished.
     pub async fn run_once_until(
         &self,
-        cancel: &CancellationToken,
+        stop: impl Future<Output = ()>,
     ) -> Result<Retained, RetainError> {
-        self.pass(Doing::Really, cancel).await
+        told(stop, |cancel| async move { self.pass(Doing::Really, &cancel).await }).await
     }
 
     /// What a pass would do now; changes nothing. Facts are counted up to `most`.
@@ -109,11 +111,15 @@ impl JournalMaintainer {
         self.pass(Doing::Dry(most), &CancellationToken::new()).await
     }
 
-    /// Runs a pass again and again until `cancel` says so. What fails is logged and tried again the
+    /// Runs a pass again and again until `stop` is ready. What fails is logged and tried again the
     /// next time.
-    pub async fn run(&self, cancel: &CancellationToken) {
+    pub async fn run(&self, stop: impl Future<Output = ()>) {
+        told(stop, |cancel| async move { self.again_and_again(&cancel).await }).await;
+    }
+
+    async fn again_and_again(&self, cancel: &CancellationToken) {
         loop {
-            match self.run_once_until(cancel).await {
+            match self.pass(Doing::Really, cancel).await {
                 Ok(Retained::Here(_)) => {}
                 Ok(Retained::Elsewhere) => info!("another maintainer keeps the journal"),
                 Err(error) => warn!(error = report(&error), "the journal could not be kept"),
@@ -201,13 +207,12 @@ impl JournalMaintainer {
             return Ok(());
         }
         loop {
-            if cancel.is_cancelled() {
+            if is_told(cancel).await {
                 return Ok(());
             }
             let began = Instant::now();
             // Awaited to its end, which is near: what it deletes must be counted.
-            let purged = timeout(self.options.store_timeout, self.store.purge_facts(&purge)).await;
-            let purged = purged.unwrap_or(Err(StoreError::Timeout))?;
+            let purged = within(self.options.store_timeout, self.store.purge_facts(&purge)).await?;
             if purged.facts > 0 {
                 report.facts += purged.facts;
                 report.batches += 1;
@@ -243,7 +248,7 @@ impl JournalMaintainer {
         for table in [RangeTable::Facts, RangeTable::Tags] {
             let survey = session.survey(table).await?;
             for planned in &to_make(&self.options.ranges, head, &survey) {
-                if cancel.is_cancelled() {
+                if is_told(cancel).await {
                     return session.release().await;
                 }
                 self.make(&mut *session, table, planned, doing, report).await?;
@@ -252,7 +257,7 @@ impl JournalMaintainer {
         let up_to = report.release.up_to;
         let facts = session.survey(RangeTable::Facts).await?;
         for name in to_drop(up_to, &facts.partitions) {
-            if cancel.is_cancelled() {
+            if is_told(cancel).await {
                 return session.release().await;
             }
             let young = match before {
@@ -372,7 +377,7 @@ impl JournalMaintainer {
         let mut after = Position::START;
         while let Some(last) = session.forget_ids(leaving, after, self.options.batch).await? {
             after = last;
-            if cancel.is_cancelled() {
+            if is_told(cancel).await {
                 return Ok(false);
             }
         }
@@ -384,7 +389,7 @@ impl JournalMaintainer {
         Ok(true)
     }
 
-    /// Lets those go on who waited behind a lock that was not to be had.
+    /// Lets those go on who waited for a lock that this change did not get.
     async fn rest(&self, attempt: usize) {
         if attempt > 0 {
             sleep(self.options.lock_wait.min(LONGEST_REST)).await;

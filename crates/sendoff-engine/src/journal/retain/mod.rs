@@ -1,7 +1,7 @@
 //! Retention: what everybody who follows the journal has passed, and nobody wants to keep, goes.
 //!
 //! Promise: nothing goes that a cursor has not passed, whatever the state of its pair, nor what a
-//! pair has set aside, nor what the user wants to keep; appends go on meanwhile, and wait for a moment
+//! pair has parked, nor what the user wants to keep; appends go on meanwhile, and wait for a moment
 //! at most.
 //!
 //! Not here: what may go and which partitions there should be (see [`sendoff_core::journal::retain`]),

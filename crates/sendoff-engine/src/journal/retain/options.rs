@@ -1,3 +1,5 @@
+//! Options of a journal's retention.
+
 use std::num::NonZeroU64;
 use std::time::Duration;
 
@@ -5,12 +7,15 @@ use sendoff_core::journal::retain::Ranges;
 use sendoff_core::limits;
 
 use super::store::Fate;
-use crate::options::{OptionsError, check_counts, check_times};
+use crate::options::{LONGEST, OptionsError, SHORTEST, check_counts, check_times};
 
 /// What of a journal is kept, and how the rest goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct RetainOptions {
     /// How long a fact is kept at least. No bound by default.
+    #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration::optional"))]
     pub keep: Option<Duration>,
     /// How many of the newest positions are kept at least. No bound by default; without either,
     /// everything is kept.
@@ -22,39 +27,38 @@ pub struct RetainOptions {
     pub ranges: Ranges,
     /// How often to look again, in [`run`](super::JournalMaintainer::run). Often enough to be ahead
     /// of the appends. 1 min.
+    #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
     pub check_every: Duration,
-    /// How long a change of partitions waits for its locks, and appends behind it, before it is left
+    /// How long a change of partitions waits for its locks, and appends with it, before it is left
     /// for the next time. 500 ms.
+    #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
     pub lock_wait: Duration,
     /// Facts in one transaction, where they are deleted one by one. 1,000.
     pub batch: usize,
     /// How long one such transaction may take. 10 s.
+    #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
     pub store_timeout: Duration,
 }
 
 impl RetainOptions {
-    /// How a journal in partitions is cut by default.
-    pub const RANGES: Ranges = Ranges {
-        size: NonZeroU64::new(1_000_000).expect("it is not zero"),
-        ahead: 3,
-        most_moved: NonZeroU64::new(20_000).expect("it is not zero"),
-    };
-
     /// Checks every field; the error names the first that is out of range.
     pub fn validate(&self) -> Result<(), OptionsError> {
         let whole = |number: NonZeroU64| usize::try_from(number.get()).unwrap_or(usize::MAX);
         check_counts(&[
             ("batch", self.batch, limits::BATCH_ROWS),
-            ("size", whole(self.ranges.size), MOST_POSITIONS),
-            ("most_moved", whole(self.ranges.most_moved), MOST_MOVED),
-            ("ahead", whole(NonZeroU64::MIN.saturating_add(self.ranges.ahead.into())), MOST_AHEAD),
+            ("ranges.size", whole(self.ranges.size), MOST_POSITIONS),
+            ("ranges.most_moved", whole(self.ranges.most_moved), MOST_MOVED),
+            (
+                "ranges.ahead",
+                whole(NonZeroU64::MIN.saturating_add(self.ranges.ahead.into())),
+                MOST_AHEAD,
+            ),
         ])?;
-        let (short, long) = (Duration::from_millis(1), limits::DELAY);
         check_times(&[
-            ("keep", self.keep.unwrap_or_default(), Duration::ZERO, long),
-            ("check_every", self.check_every, short, long),
-            ("lock_wait", self.lock_wait, short, limits::HOLD),
-            ("store_timeout", self.store_timeout, short, limits::HOLD),
+            ("keep", self.keep.unwrap_or_default(), Duration::ZERO, LONGEST),
+            ("check_every", self.check_every, SHORTEST, LONGEST),
+            ("lock_wait", self.lock_wait, SHORTEST, limits::HOLD),
+            ("store_timeout", self.store_timeout, SHORTEST, limits::HOLD),
         ])
     }
 }
@@ -72,7 +76,7 @@ impl Default for RetainOptions {
             keep: None,
             keep_last: None,
             fate: Fate::Drop,
-            ranges: Self::RANGES,
+            ranges: Ranges::DEFAULT,
             check_every: Duration::from_secs(60),
             lock_wait: Duration::from_millis(500),
             batch: limits::BATCH_ROWS,

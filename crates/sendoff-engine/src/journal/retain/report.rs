@@ -1,3 +1,5 @@
+//! What a pass of a journal's retention did, left for later, or failed at.
+
 use sendoff_core::journal::Position;
 use sendoff_core::journal::retain::{RangeName, Release};
 use tracing::warn;

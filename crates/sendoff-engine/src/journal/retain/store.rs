@@ -14,7 +14,7 @@ use crate::store::{Bounds, Created, Dropped, StoreError};
 /// A journal from which facts can go.
 #[async_trait]
 pub trait RetainJournalStore: JournalStore {
-    /// Where everybody is, seen in one snapshot: a cursor that moved on, and what it set aside, are
+    /// Where everybody is, seen in one snapshot: a cursor that moved on, and what it parked, are
     /// seen together.
     async fn followers(&self) -> Result<Followers, StoreError>;
 
@@ -88,6 +88,8 @@ impl fmt::Display for RangeTable {
 
 /// What becomes of a partition that is over.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case", deny_unknown_fields))]
 pub enum Fate {
     /// It is dropped.
     #[default]

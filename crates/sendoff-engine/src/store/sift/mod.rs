@@ -12,10 +12,10 @@ use tokio::time::Instant;
 use tracing::{error, warn};
 
 pub use self::passed::PassedOver;
-use super::{Claim, Claimed, Claims, Lock, StoreError, Suspects};
+use super::{Claim, Claims, EventKind, Lock, StoreError, Suspects};
 
 /// How long one claim looks for rows that refuse. What it found is passed over by the next one, which
-/// goes on behind it.
+/// goes on after it.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Events that an error names.
 const NAMED: usize = 10;
@@ -65,6 +65,8 @@ pub struct Look<'a> {
     pub window: Option<Duration>,
     /// As [`Claim::from`].
     pub from: Option<Timestamp>,
+    /// As [`Claim::except`].
+    pub except: &'a [EventKind<'a>],
     /// Which of the visible rows.
     pub which: Which,
 }
@@ -82,19 +84,19 @@ pub enum Which {
 
 impl<'a> From<&Claim<'a>> for Look<'a> {
     fn from(claim: &Claim<'a>) -> Self {
-        let Claim { owner, skip_recent, window, from, suspects, .. } = *claim;
+        let Claim { owner, skip_recent, window, from, except, suspects, .. } = *claim;
         let which = match suspects {
             Suspects::Skip => Which::Company,
             Suspects::Only => Which::Suspects,
         };
-        Self { owner, skip_recent, window, from, which }
+        Self { owner, skip_recent, window, from, except, which }
     }
 }
 
 impl From<&Lock> for Look<'_> {
     fn from(lock: &Lock) -> Self {
         let Lock { skip_recent, window, from, .. } = *lock;
-        Self { owner: "", skip_recent, window, from, which: Which::Any }
+        Self { owner: "", skip_recent, window, from, except: &[], which: Which::Any }
     }
 }
 
@@ -183,14 +185,17 @@ pub async fn sift<S: Sieve, T: Take<S>>(
 /// As [`sift`].
 pub async fn sift_claim<'c, S: Sieve>(sieve: &S, claim: &Claim<'c>) -> Result<Claims, StoreError>
 where
-    Claim<'c>: Take<S, Taken = Vec<Claimed>>,
+    Claim<'c>: Take<S, Taken: Into<Claims>>,
 {
     let limit = claim.limit.min(limits::BATCH_ROWS);
     if limit == 0 {
         return Ok(Claims::default());
     }
     let sifted = sift(sieve, &Look::from(claim), claim, limit).await?;
-    Ok(sifted.map_or_else(Claims::default, |Sifted { taken: rows, cut }| Claims { rows, cut }))
+    Ok(sifted.map_or_else(Claims::default, |Sifted { taken, cut }| {
+        let claims: Claims = taken.into();
+        Claims { cut: claims.cut || cut, ..claims }
+    }))
 }
 
 /// Says which rows were refused while others were not, and ends those that were for long enough. Rows

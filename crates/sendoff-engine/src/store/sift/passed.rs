@@ -1,3 +1,5 @@
+//! Rows that made a claim fail: passed over for a while, and hopeless at last.
+
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;

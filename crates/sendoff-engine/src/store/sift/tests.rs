@@ -1,3 +1,5 @@
+//! Sifting: rows that refuse are found, passed over and named, and stop no other.
+
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
@@ -84,7 +86,7 @@ impl Sieve for Table {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_claim_goes_on_behind_what_the_last_one_found() {
+async fn each_claim_goes_on_after_what_the_last_one_found() {
     let table = Table::with(400, 300, Duration::from_millis(5));
     let mut looked_for = Duration::ZERO;
     let taken = loop {

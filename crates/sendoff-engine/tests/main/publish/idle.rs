@@ -1,3 +1,5 @@
+//! How often a pair looks that finds nothing.
+
 use std::time::Duration;
 
 use sendoff_core::journal::publish::IdleBackoff;

@@ -1,10 +1,12 @@
+//! Pairs that are far from the journal's end.
+
 use std::sync::{Arc, Mutex};
 
-use sendoff_core::Failure;
 use sendoff_core::journal::{Fact, Topic};
-use sendoff_engine::journal::publish::{
-    FnPublisher, PairOptions, PublishOptions, Publishing, Stopped, Which,
-};
+use sendoff_core::{Delivery, Failure, Stopped};
+use sendoff_engine::RetryOptions;
+use sendoff_engine::journal::publish::{PairOptions, PublishOptions, Publishing, Which};
+use sendoff_engine::sink::BatchSink;
 use sendoff_testkit::journal::Latch;
 use sendoff_testkit::wait::within;
 use tokio::time::Instant;
@@ -18,7 +20,7 @@ fn small_window() -> PublishOptions {
 }
 
 /// A node that starts where a long log is begins at once, and what is not for a pair costs it no
-/// pause, however far behind it is.
+/// pause, however far it lags.
 #[tokio::test(start_paused = true)]
 async fn a_pair_that_lags_waits_for_nothing() {
     let (journal, rare, all) = (journal(), Latch::new("rare"), Latch::new("all"));
@@ -42,9 +44,9 @@ async fn a_pair_that_lags_waits_for_nothing() {
     node.close().await;
 }
 
-/// Holds J6: what is set aside far behind takes nothing along that lies between it and the window.
+/// Holds J6: what is parked far before the window takes nothing along that lies between them.
 #[tokio::test(start_paused = true)]
-async fn poison_far_behind_hides_nothing() {
+async fn poison_far_from_the_end_hides_nothing() {
     let journal = journal();
     let rare = || [Fact::builder(("rare", "{}"))];
     journal.append(rare()).await.unwrap();
@@ -55,13 +57,13 @@ async fn poison_far_behind_hides_nothing() {
     journal.append(rare()).await.unwrap();
     let published = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&published);
-    let publisher = FnPublisher::new("p", move |facts: Vec<_>| {
+    let publisher = BatchSink::new("p", move |deliveries: Vec<Delivery>| {
         let seen = Arc::clone(&seen);
         async move {
-            for (done, fact) in facts.iter().enumerate() {
-                let position = fact.position.get();
+            for (done, delivery) in deliveries.iter().enumerate() {
+                let position = delivery.position().unwrap().get();
                 if position <= 2 {
-                    return Err(Stopped::behind(done, Failure::retry("it is too large")));
+                    return Err(Stopped::after(done, Failure::retry("it is too large")));
                 }
                 seen.lock().unwrap().push(position);
             }
@@ -69,7 +71,10 @@ async fn poison_far_behind_hides_nothing() {
         }
     });
     let topic = Topic::builder("rare").types(["rare"]).build().unwrap();
-    let options = PairOptions { max_attempts: 2, ..PairOptions::default() };
+    let options = PairOptions {
+        retry: RetryOptions { max_attempts: 2, ..RetryOptions::default() },
+        ..PairOptions::default()
+    };
     let node = Publishing::builder(&journal)
         .options(small_window())
         .pair_with(&topic, Arc::new(publisher), options)

@@ -38,7 +38,7 @@ async fn joins(journal: &Log, owner: &str) -> Box<dyn Membership> {
 }
 
 fn gave(rounds: &Rounds) -> u64 {
-    rounds.counters.values().pairs.values().map(|pair| pair.gave).sum()
+    rounds.counters.values().pairs.values().map(|pair| pair.released).sum()
 }
 
 /// How long it takes until everybody has published all there is.

@@ -13,8 +13,9 @@ use std::time::Duration;
 
 use sendoff_core::journal::publish::PairId;
 use sendoff_core::journal::{Fact, Topic};
+use sendoff_engine::NodeOptions;
 use sendoff_engine::journal::publish::{
-    Cursor, PairOptions, PublishOptions, PublishOptionsError, Publishing, Which,
+    Cursor, PairOptions, ParkedOptions, PublishOptions, PublishOptionsError, Publishing, Which,
 };
 use sendoff_engine::journal::{Journal, MemoryJournal};
 use sendoff_testkit::journal::Latch;
@@ -68,15 +69,26 @@ async fn what_cannot_work_is_refused_by_name() {
     let options = PublishOptions { lease: SECOND, ..PublishOptions::default() };
     let builder = Publishing::builder(&journal).pair(&everything(), latch.publisher());
     let short = builder.options(options).start().await;
-    assert!(matches!(short, Err(PublishOptionsError::Option { field: "lease", .. })), "{short:?}");
-    let options = PublishOptions { store_timeout: Some(6 * SECOND), ..PublishOptions::default() };
+    assert_eq!(short.unwrap_err().to_string(), "lease is 1s; it must be from 2s to 600s");
+    let options = PublishOptions {
+        node: NodeOptions { store_timeout: Some(6 * SECOND), ..NodeOptions::default() },
+        ..PublishOptions::default()
+    };
     let builder = Publishing::builder(&journal).pair(&everything(), latch.publisher());
     let slow = builder.options(options).start().await.unwrap_err();
-    assert_eq!(slow.to_string(), "store_timeout is 6s; it must be from 1ms to 5s");
+    assert_eq!(slow.to_string(), "node.store_timeout is 6s; it must be from 1ms to 5s");
     for (batch, fine) in [(0, false), (1, true), (1_000, true), (1_001, false)] {
         let options = PairOptions { batch, ..PairOptions::default() };
         let builder = Publishing::builder(&journal);
         let started = builder.pair_with(&everything(), latch.publisher(), options).start().await;
         assert_eq!(started.is_ok(), fine, "{batch}: {started:?}");
     }
+    let parked = ParkedOptions { in_a_row: 0, ..ParkedOptions::default() };
+    let options = PairOptions { parked, ..PairOptions::default() };
+    let builder = Publishing::builder(&journal);
+    let none = builder.pair_with(&everything(), latch.publisher(), options).start().await;
+    assert_eq!(
+        none.unwrap_err().to_string(),
+        "(everything:twice).parked.in_a_row is 0; it must be from 1 to 1000000"
+    );
 }

@@ -1,10 +1,11 @@
+//! Pausing and resuming pairs while a node works on them.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sendoff_engine::journal::Journal;
-use sendoff_engine::journal::publish::{
-    FnPublisher, Mode, PairOptions, PublishOptions, Publishing, Which,
-};
+use sendoff_engine::journal::publish::{Mode, PairOptions, PublishOptions, Publishing, Which};
+use sendoff_engine::sink::BatchSink;
 use sendoff_testkit::journal::Latch;
 use tokio::time::Instant;
 
@@ -42,7 +43,7 @@ async fn what_is_paused_elsewhere_stops_within_a_few_batches() {
     let seldom = PublishOptions { renew: MINUTE, lease: 4 * MINUTE, ..PublishOptions::default() };
     let one_by_one = PairOptions { mode: Mode::Single, ..PairOptions::default() };
     let counted = Arc::clone(&batches);
-    let publisher = FnPublisher::new("p", move |_| {
+    let publisher = BatchSink::new("p", move |_| {
         counted.fetch_add(1, Ordering::Relaxed);
         async {
             tokio::time::sleep(SECOND / 10).await;

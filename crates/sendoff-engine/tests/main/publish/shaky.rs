@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sendoff_core::journal::publish::PairId;
 use sendoff_core::journal::{Append, Holder, Position, Query};
 use sendoff_engine::journal::publish::{
-    Change, Cursor, Membership, Move, Moved, NodeCard, Parked, ParkedChange, PublishStore, Retried,
-    Seen, Survey, Which,
+    Change, ChangeParked, Cursor, Membership, Move, Moved, NodeCard, Parked, ParkedPage,
+    PublishStore, Seen, Survey, TriedAgain, Which,
 };
 use sendoff_engine::journal::{
-    AppendError, DecideError, Found, JournalStore, MemoryJournal, Page, Receipt, TailSource,
+    AppendError, DecideError, Found, JournalStore, Mark, MemoryJournal, Page, Receipt, TailSource,
 };
 use sendoff_engine::store::StoreError;
 use sendoff_testkit::history::{Fault, FaultKind, LogHistory};
@@ -77,7 +77,7 @@ impl JournalStore for Shaky {
         self.store.append(append).await
     }
 
-    async fn mark(&self, query: &Query) -> Result<Position, DecideError> {
+    async fn mark(&self, query: &Query) -> Result<Mark, DecideError> {
         self.store.mark(query).await
     }
 
@@ -128,35 +128,19 @@ impl PublishStore for Shaky {
         self.store.due(owner, each).await
     }
 
-    async fn settle_parked(
-        &self,
-        owner: &str,
-        epoch: i64,
-        parked: &Parked,
-        outcome: &Retried,
-    ) -> Result<bool, StoreError> {
-        self.store.settle_parked(owner, epoch, parked, outcome).await
+    async fn settle_parked(&self, tried: TriedAgain<'_>) -> Result<bool, StoreError> {
+        self.store.settle_parked(tried).await
     }
 
     async fn change(&self, which: &Which, change: Change) -> Result<u64, StoreError> {
         self.store.change(which, change).await
     }
 
-    async fn parked(
-        &self,
-        which: &Which,
-        after: Option<(&PairId, Position)>,
-        limit: usize,
-    ) -> Result<Vec<Parked>, StoreError> {
-        self.store.parked(which, after, limit).await
+    async fn parked(&self, page: ParkedPage<'_>) -> Result<Vec<Parked>, StoreError> {
+        self.store.parked(page).await
     }
 
-    async fn change_parked(
-        &self,
-        which: &Which,
-        position: Option<Position>,
-        change: ParkedChange,
-    ) -> Result<u64, StoreError> {
-        self.store.change_parked(which, position, change).await
+    async fn change_parked(&self, change: ChangeParked<'_>) -> Result<u64, StoreError> {
+        self.store.change_parked(change).await
     }
 }

@@ -1,3 +1,5 @@
+//! Appends in an application's transaction on MySQL and MariaDB.
+
 use futures_util::TryStreamExt;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, IsolationLevel, TxOpts};

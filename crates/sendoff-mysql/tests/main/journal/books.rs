@@ -116,7 +116,7 @@ async fn a_decision_sees_facts_of_any_size() {
     }
 }
 
-/// A long history that is never closed, and one that is closed behind more than one answer's worth.
+/// A long history that is never closed, and one that is closed after more than one answer's worth.
 #[tokio::test]
 async fn a_decision_sees_histories_of_any_length() {
     for server in [MARIADB, MYSQL] {

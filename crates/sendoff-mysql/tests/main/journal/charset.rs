@@ -11,7 +11,7 @@ use super::{fact, journal};
 use crate::place::{MARIADB, MYSQL, Place};
 
 /// A server that was set up with no character set in mind has one of its own for its databases: what is
-/// appended there twice is known, published, set aside, given up and let go, and every text is what it was.
+/// appended there twice is known, published, parked, given up and let go, and every text is what it was.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_journal_is_appended_to_published_and_let_go_whatever_the_databases_character_set_is() {
     for server in [MARIADB, MYSQL] {
@@ -34,12 +34,12 @@ async fn a_journal_is_appended_to_published_and_let_go_whatever_the_databases_ch
 
         let publishers = journal.publishers();
         let parked = async || publishers.parked(&Which::all(), None, 10).await.unwrap();
-        eventually("one is set aside", async || parked().await.len() == 1).await;
+        eventually("one is parked", async || parked().await.len() == 1).await;
         assert_eq!(parked().await[0].error.as_deref(), Some("売切"));
         latch.accept();
         assert_eq!(publishers.retry_parked(&Which::all(), None).await.unwrap(), 1);
         latch.wait_for(3).await;
-        eventually("nothing is set aside", async || parked().await.is_empty()).await;
+        eventually("nothing is parked", async || parked().await.is_empty()).await;
         node.close().await;
         let led = "select count(*) from journal_cursor where leader is not null";
         assert_eq!(place.number(led).await, 0, "it was given up");

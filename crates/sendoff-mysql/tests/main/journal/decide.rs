@@ -5,7 +5,7 @@ use std::time::Duration;
 use sendoff_core::BoxError;
 use sendoff_core::journal::{Append, Item, Position, Query, Recorded};
 use sendoff_engine::journal::{
-    AppendError, DecideError, ExecuteError, Fold, JournalStore, Page, fold,
+    AppendError, Basis, DecideError, ExecuteError, Fold, JournalStore, Page, fold,
 };
 use sendoff_mysql::JournalOptions;
 use sendoff_testkit::wait::eventually;
@@ -134,9 +134,10 @@ async fn a_decision_that_falls_silent_under_its_locks_is_ended_by_the_server() {
         let options = JournalOptions { patience, ..JournalOptions::default() };
         let impatient = journal_with(&place, options).await;
         journal.append([fact("a", &["w=1"])]).await.unwrap();
-        let first = Page::first(Position::START, Position::END);
-        let silent = journal.store().lock(&tagged("w=1"), None, first).await.unwrap().unwrap();
-        assert_eq!((silent.mark, silent.found.facts.len()), (position(1), 1));
+        let page = Page::first(Position::START, Position::END);
+        let basis = Basis { query: &tagged("w=1"), closing: None, page };
+        let silent = journal.store().lock(basis).await.unwrap().unwrap();
+        assert_eq!((silent.mark.position, silent.found.facts.len()), (position(1), 1));
         journal.append([fact("a", &["w=2"])]).await.unwrap();
 
         let next = |_| Ok::<_, BoxError>(vec![fact("b", &["w=1"])]);

@@ -1,87 +1,62 @@
 //! Appending through each driver whose transactions are captured.
 
 use std::marker::PhantomData;
-use std::time::Duration;
 
+use futures_util::TryStreamExt;
 use mysql_async::TxOpts;
 use mysql_async::prelude::Queryable;
-use sendoff_core::journal::Append;
-use sendoff_engine::journal::{AppendError, AppendIn, Journal, Receipt};
+use sendoff_core::Event;
+use sendoff_core::journal::{Append, Fact, Position, Query, Recorded};
+use sendoff_engine::journal::AppendIn;
 use sendoff_mysql::MysqlJournal;
-use sendoff_testkit::journal::{Deed, Ending, JournalHarness, TransactionHarness, async_trait};
+use sendoff_testkit::carry_out;
+use sendoff_testkit::journal::{Answers, Deed, Ending, JournalHarness, async_trait};
 
 use super::{Log, committed, journal};
 use crate::place::{MARIADB, MYSQL, Place};
 
-type Answers = Vec<Result<Vec<Receipt>, AppendError>>;
-
 /// A driver, on a connection of its own for each transaction.
 #[async_trait]
-trait Driver: Send + Sync + 'static {
+pub(super) trait Driver: Send + Sync + 'static {
     async fn transact(harness: &Through<Self>, steps: &[Deed], ending: Ending) -> Answers
     where
         Self: Sized;
 }
 
-struct Through<D> {
-    journal: Log,
-    place: Place,
+pub(super) struct Through<D> {
+    pub(super) journal: Log,
+    pub(super) place: Place,
     driver: PhantomData<D>,
 }
 
 impl<D: Driver> Through<D> {
-    async fn on(server: &str) -> Self {
+    pub(super) async fn on(server: &str) -> Self {
         let place = Place::on(server).await;
         Self { journal: journal(&place).await, place, driver: PhantomData }
     }
 }
 
-#[async_trait]
 impl<D: Driver> JournalHarness for Through<D> {
     type Store = MysqlJournal;
 
-    fn journal(&self) -> &Journal<MysqlJournal> {
+    fn journal(&self) -> &Log {
         &self.journal
     }
 
-    async fn append_in(
-        &self,
-        append: &Append,
-        _: Duration,
-        ending: Ending,
-    ) -> Result<Vec<Receipt>, AppendError> {
-        self.transact(&[Deed::Append(append.clone())], ending).await.remove(0)
-    }
-}
-
-#[async_trait]
-impl<D: Driver> TransactionHarness for Through<D> {
     async fn transact(&self, steps: &[Deed], ending: Ending) -> Answers {
         D::transact(self, steps, ending).await
     }
 }
 
-struct MysqlAsync;
+pub(super) struct MysqlAsync;
 
 #[async_trait]
 impl Driver for MysqlAsync {
     async fn transact(harness: &Through<Self>, steps: &[Deed], ending: Ending) -> Answers {
         let mut conn = committed(&harness.place).await;
         let mut tx = conn.start_transaction(TxOpts::new()).await.unwrap();
-        let mut answers = Vec::new();
-        for step in steps {
-            match step {
-                Deed::Append(append) => {
-                    answers.push(harness.journal.store().append_in(&mut tx, append).await);
-                }
-                Deed::Sql(sql) => tx.query_drop(*sql).await.unwrap(),
-            }
-        }
-        match ending {
-            Ending::Commit => tx.commit().await.unwrap(),
-            Ending::RollBack => tx.rollback().await.unwrap(),
-        }
-        answers
+        let store = harness.journal.store();
+        carry_out!(steps, ending, store, tx, |sql| tx.query_drop(*sql))
     }
 }
 
@@ -98,22 +73,8 @@ impl Driver for Sqlx {
         let mut conn = ::sqlx::mysql::MySqlConnection::connect(url).await.unwrap();
         conn.execute("set session transaction isolation level read committed").await.unwrap();
         let mut tx = conn.begin().await.unwrap();
-        let mut answers = Vec::new();
-        for step in steps {
-            match step {
-                Deed::Append(append) => {
-                    answers.push(harness.journal.store().append_in(&mut tx, append).await);
-                }
-                Deed::Sql(sql) => {
-                    tx.execute(*sql).await.unwrap();
-                }
-            }
-        }
-        match ending {
-            Ending::Commit => tx.commit().await.unwrap(),
-            Ending::RollBack => tx.rollback().await.unwrap(),
-        }
-        answers
+        let store = harness.journal.store();
+        carry_out!(steps, ending, store, tx, |sql| tx.execute(*sql))
     }
 }
 
@@ -132,22 +93,8 @@ impl Driver for SeaOrm {
         let level = "set session transaction isolation level read committed";
         db.execute_unprepared(level).await.unwrap();
         let mut tx = db.begin().await.unwrap();
-        let mut answers = Vec::new();
-        for step in steps {
-            match step {
-                Deed::Append(append) => {
-                    answers.push(harness.journal.store().append_in(&mut tx, append).await);
-                }
-                Deed::Sql(sql) => {
-                    tx.execute_unprepared(sql).await.unwrap();
-                }
-            }
-        }
-        match ending {
-            Ending::Commit => tx.commit().await.unwrap(),
-            Ending::RollBack => tx.rollback().await.unwrap(),
-        }
-        answers
+        let store = harness.journal.store();
+        carry_out!(steps, ending, store, tx, |sql| tx.execute_unprepared(sql))
     }
 }
 
@@ -181,4 +128,39 @@ through! {
     through_sqlx, Sqlx;
     #[cfg(feature = "sea-orm")]
     through_sea_orm, SeaOrm;
+}
+
+/// J1: what a fact is does not depend on the character set of the application's session.
+async fn facts_come_back_whatever_the_character_set<D: Driver>() {
+    for server in [MARIADB, MYSQL] {
+        let harness = Through::<D>::on(server).await;
+        let event = Event::builder("bestellt.größe").header("von", "Jürgen – ☂").json_text("{}");
+        let fact = Fact::builder(event).tag("größe", "ü☂").build().unwrap();
+        let append = Append::new(vec![fact.clone()], None).unwrap();
+        let steps = [Deed::Sql("set names latin1"), Deed::Append(append)];
+        harness.transact(&steps, Ending::Commit).await.remove(0).unwrap();
+        let found = harness.journal.read(Query::all(), Position::START).try_collect::<Vec<_>>();
+        let found = found.await.unwrap();
+        let [Recorded { fact: found, .. }] = &found[..] else { panic!("{found:?}") };
+        let (written, read) = (fact.event(), found.event());
+        assert_eq!((read.event_type(), found.tags()), (written.event_type(), fact.tags()));
+        assert_eq!(read.headers().get("von"), Some("Jürgen – ☂"));
+    }
+}
+
+#[tokio::test]
+async fn the_character_set_of_a_session_changes_no_fact_through_mysql_async() {
+    facts_come_back_whatever_the_character_set::<MysqlAsync>().await;
+}
+
+#[cfg(feature = "sqlx")]
+#[tokio::test]
+async fn the_character_set_of_a_session_changes_no_fact_through_sqlx() {
+    facts_come_back_whatever_the_character_set::<Sqlx>().await;
+}
+
+#[cfg(feature = "sea-orm")]
+#[tokio::test]
+async fn the_character_set_of_a_session_changes_no_fact_through_sea_orm() {
+    facts_come_back_whatever_the_character_set::<SeaOrm>().await;
 }

@@ -266,7 +266,7 @@ async fn a_run_of_any_length_is_passed_without_an_error() {
             journal.append([fact("a", &[])]).await.unwrap();
             all.push(last);
             passed.extend(settled(&mut reader).await.0);
-            assert_eq!(passed, all, "behind {length} numbers");
+            assert_eq!(passed, all, "after {length} numbers");
             let mut from_now = journal.tail_from_now(QUICK).await.unwrap();
             while from_now.at() < position(last) {
                 from_now.look().await.unwrap();

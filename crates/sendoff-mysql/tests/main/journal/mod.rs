@@ -18,13 +18,14 @@ mod silent;
 mod suite;
 mod torture;
 
-use std::time::Duration;
-
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
-use sendoff_core::journal::{Fact, Position, Query, Tag};
-use sendoff_engine::journal::{Batch, Journal, TailOptions, TailReader};
+use sendoff_engine::journal::{Batch, Journal, TailReader};
 use sendoff_mysql::{JournalOptions, MysqlJournal};
+
+pub(crate) use sendoff_testkit::journal::facts::{
+    QUICK, fact, position, positions, tag, tagged, tail,
+};
 
 use crate::place::Place;
 
@@ -78,39 +79,6 @@ pub(crate) async fn burn(conn: &mut Conn, numbers: u32) {
         )
         .await;
     }
-}
-
-pub(crate) fn tag(text: &str) -> Tag {
-    text.parse().unwrap()
-}
-
-pub(crate) fn tagged(text: &str) -> Query {
-    Query::tagged(tag(text))
-}
-
-/// A fact of this type with these tags.
-pub(crate) fn fact(event_type: &str, tags: &[&str]) -> Fact {
-    Fact::builder((event_type, "{}")).tags(tags.iter().map(|text| tag(text))).build().unwrap()
-}
-
-pub(crate) fn position(number: u64) -> Position {
-    Position::new(number).unwrap()
-}
-
-/// Looks that follow one another quickly.
-pub(crate) const QUICK: TailOptions = TailOptions {
-    batch: 100,
-    batch_bytes: sendoff_core::limits::READ_BYTES,
-    interval: Duration::from_millis(5),
-    gap_interval: Duration::from_millis(2),
-};
-
-pub(crate) async fn tail(journal: &Log) -> TailReader {
-    journal.tail(Position::START, QUICK).await.unwrap()
-}
-
-pub(crate) fn positions(batch: &Batch) -> Vec<u64> {
-    batch.rows.iter().map(|row| row.position.get()).collect()
 }
 
 /// As many looks as it takes to know what can be known now.

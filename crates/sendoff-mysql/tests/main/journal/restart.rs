@@ -1,11 +1,13 @@
 //! Servers that go down and come back.
 
-use sendoff_core::journal::Position;
-use sendoff_engine::journal::{Journal, TailError};
+use sendoff_core::journal::{Condition, Position};
+use sendoff_engine::journal::{AppendError, Conflict, ExecuteError, Journal, Receipt, TailError};
 use sendoff_mysql::MysqlJournal;
 use sendoff_testkit::wait::answer;
 
-use super::{Log, QUICK, fact, run, settled, tail};
+use super::decide::count;
+use super::{Log, QUICK, fact, run, settled, tagged, tail};
+use crate::durable::{NOT_BY_AND_BY, commits_are_seen_early};
 use crate::place::{connect, try_connect};
 use crate::server::Server;
 
@@ -67,4 +69,62 @@ async fn a_prepared_append_survives_a_crash_and_is_still_waited_for() {
     let mut conn = try_connect(&url).await.unwrap();
     run(&mut conn, "xa commit 'x'").await;
     assert_eq!(settled(&mut reader).await.0, [1, 2]);
+}
+
+/// A journal in which an account was opened, which a crash will take back.
+async fn opened_and_soon_gone() -> Option<(Server, Log)> {
+    let (server, url, journal) = started_with(NOT_BY_AND_BY).await?;
+    journal.append([fact("first", &[])]).await.unwrap();
+    commits_are_seen_early(&mut connect(&url).await).await;
+    journal.append([fact("opened", &["w=1"])]).await.unwrap();
+    Some((server, journal))
+}
+
+/// What the append is answered once the server is back.
+async fn answered(journal: &Log, condition: Condition) -> Result<Vec<Receipt>, AppendError> {
+    let withdrawn = fact("withdrawn", &["w=1"]);
+    let append = async || match journal.append_if([withdrawn.clone()], condition.clone()).await {
+        Err(AppendError::Store(_)) => None,
+        answer => Some(answer),
+    };
+    answer("an append after the crash", append).await
+}
+
+/// Holds J2: a server that crashed took back what a decision had seen: it does not count any more.
+#[tokio::test]
+async fn a_decision_rests_on_nothing_that_a_crash_took_back() {
+    let Some((mut server, journal)) = opened_and_soon_gone().await else { return };
+    let decided = journal.decide(count(tagged("w=1"))).await.unwrap();
+    assert_eq!(decided.model.state, 1);
+    server.kill();
+    server.up();
+    let answer = answered(&journal, decided.condition).await;
+    let restarted = matches!(answer, Err(AppendError::Conflict(Conflict::Restarted)));
+    assert!(restarted, "{answer:?}");
+    let decided = journal.decide(count(tagged("w=1"))).await.unwrap();
+    assert_eq!(decided.model.state, 0, "the crash took nothing back, and so nothing was tested");
+    answered(&journal, decided.condition).await.unwrap();
+}
+
+/// The same of one under locks, whose append met the crash: it is decided again.
+#[tokio::test]
+async fn a_locked_decision_rests_on_nothing_that_a_crash_took_back() {
+    let Some((mut server, journal)) = opened_and_soon_gone().await else { return };
+    let mut seen = Vec::new();
+    let done = journal
+        .execute_locked(
+            || count(tagged("w=1")),
+            |opened| {
+                seen.push(opened.state);
+                if opened.state == 0 {
+                    return Err("no such account");
+                }
+                server.kill();
+                server.up();
+                Ok(vec![fact("withdrawn", &["w=1"])])
+            },
+        )
+        .await;
+    assert!(matches!(done, Err(ExecuteError::Handler(_))), "{done:?}");
+    assert_eq!(seen, [1, 0]);
 }

@@ -30,7 +30,7 @@ async fn voids(place: &Place) -> i64 {
 
 /// Holds J6: more numbers than would ever be filled, and whoever begins below them passes at once.
 #[tokio::test]
-async fn a_tail_that_begins_below_what_was_let_go_begins_behind_it() {
+async fn a_tail_that_begins_below_what_was_let_go_begins_after_it() {
     for server in [MARIADB, MYSQL] {
         let place = Place::on(server).await;
         let journal = journal(&place).await;
@@ -81,8 +81,8 @@ async fn what_is_let_go_between_two_looks_is_not_filled() {
         let journal = journal(&place).await;
         append(&journal, 10).await;
         let slow = TailOptions { batch: 2, ..QUICK };
-        let mut behind = journal.tail(Position::START, slow).await.unwrap();
-        assert_eq!(positions(&behind.look().await.unwrap()), [1, 2]);
+        let mut late = journal.tail(Position::START, slow).await.unwrap();
+        assert_eq!(positions(&late.look().await.unwrap()), [1, 2]);
         let mut open = open_append(&journal, &place).await;
         append(&journal, 9).await;
         let mut waiting = journal.tail(position(10), QUICK).await.unwrap();
@@ -90,8 +90,8 @@ async fn what_is_let_go_between_two_looks_is_not_filled() {
         run(&mut open, "commit").await;
 
         assert_eq!(keep_last(&journal, 3).await.facts, 17);
-        assert_eq!(positions(&behind.look().await.unwrap()), [18, 19]);
-        assert_eq!(positions(&behind.look().await.unwrap()), [20]);
+        assert_eq!(positions(&late.look().await.unwrap()), [18, 19]);
+        assert_eq!(positions(&late.look().await.unwrap()), [20]);
         assert_eq!(positions(&waiting.look().await.unwrap()), [18, 19, 20]);
         assert_eq!(voids(&place).await, 0);
     }

@@ -1,6 +1,8 @@
-use sendoff_core::Ident;
+//! Migrating a journal on MySQL and MariaDB.
+
 use sendoff_engine::store::StoreError;
 use sendoff_mysql::{JournalOptions, MysqlJournal, MysqlOptions, journal_migration_sql};
+use sendoff_testkit::journal::facts;
 
 use super::{fact, journal, journal_with, settled, tail};
 use crate::place::{MARIADB, MYSQL, Place};
@@ -33,22 +35,11 @@ async fn migrating_is_done_once_and_needs_no_outbox() {
 #[tokio::test]
 async fn journals_with_different_prefixes_live_side_by_side() {
     let place = Place::new().await;
-    let with_prefix = |prefix: &str| {
-        let prefix = Some(Ident::new(prefix).unwrap());
+    let with_prefix = async |prefix| {
         let server = MysqlOptions { prefix, ..MysqlOptions::default() };
-        JournalOptions { server, ..JournalOptions::default() }
+        journal_with(&place, JournalOptions { server, ..JournalOptions::default() }).await
     };
-    let plain = journal(&place).await;
-    let long = journal_with(&place, with_prefix(&"p".repeat(40))).await;
-    let word = journal_with(&place, with_prefix("select_")).await;
-    for (journal, count) in [(&plain, 1), (&long, 2), (&word, 3)] {
-        for _ in 0..count {
-            journal.append([fact("a", &["w=1"])]).await.unwrap();
-        }
-    }
-    for (journal, count) in [(&plain, 1), (&long, 2), (&word, 3)] {
-        assert_eq!(settled(&mut tail(journal).await).await.0.len(), count);
-    }
+    facts::journals_with_different_prefixes_live_side_by_side(with_prefix).await;
 }
 
 #[tokio::test]
@@ -81,9 +72,7 @@ async fn options_are_checked_when_it_connects() {
 async fn a_closed_journal_says_so() {
     let place = Place::new().await;
     let journal = journal(&place).await;
-    let mut reader = tail(&journal).await;
+    let reader = tail(&journal).await;
     journal.store().close().await;
-    assert!(journal.append([fact("a", &[])]).await.is_err());
-    assert!(reader.look().await.is_err());
-    assert!(matches!(journal.head().await, Err(StoreError::Closed)));
+    facts::nothing_is_answered_any_more(&journal, reader).await;
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sendoff_core::BoxError;
-use sendoff_core::journal::{Condition, Fact, Position, Topic};
+use sendoff_core::journal::{Fact, Position, Topic};
 use sendoff_engine::journal::publish::{PairOptions, Publishing};
 use sendoff_engine::journal::{DecideError, ExecuteError};
 use sendoff_mysql::{JournalOptions, MysqlJournal, MysqlOptions};
@@ -91,7 +91,7 @@ async fn a_silent_process_that_lets_facts_go_keeps_nobody_waiting() {
     run(&mut open, "rollback").await;
 
     // Comes by whatever was let go; excluded until then.
-    let first = Condition { query: tagged("w=1"), after: Position::START };
+    let first = tagged("w=1").none_after(Position::START);
     let append = async || journal.append_if([fact("b", &["w=1"])], first.clone()).await.is_ok();
     within(SOON, "nothing is left that anybody waits for", append).await;
     within(SOON, "it is published", async || latch.positions() == [1, 2, 3, 4]).await;

@@ -1,62 +1,32 @@
 //! The suite every journal passes.
 
-use std::time::Duration;
-
-use mysql_async::TxOpts;
 use mysql_async::prelude::Queryable;
+use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::PairId;
-use sendoff_core::journal::{Append, Position};
-use sendoff_engine::journal::{AppendError, AppendIn, Journal, Receipt};
+use sendoff_engine::journal::Journal;
 use sendoff_mysql::MysqlJournal;
 use sendoff_testkit::conformance::ForeignLock;
-use sendoff_testkit::journal::{Ending, JournalHarness, PublishHarness, async_trait};
+use sendoff_testkit::journal::publish::losing_after;
+use sendoff_testkit::journal::{PublishHarness, async_trait};
 
-use super::{Log, committed, journal};
-use crate::place::{MARIADB, MYSQL, Place};
+use super::drivers::{MysqlAsync, Through};
+use super::journal;
+use crate::place::{MARIADB, MYSQL};
 use crate::suites::Operator;
 
-pub(super) struct OnServer {
-    pub(super) journal: Log,
-    pub(super) place: Place,
-}
-
-impl OnServer {
-    pub(super) async fn open(server: &str) -> Self {
-        let place = Place::on(server).await;
-        Self { journal: journal(&place).await, place }
-    }
-}
-
-#[async_trait]
-impl JournalHarness for OnServer {
-    type Store = MysqlJournal;
-
-    fn journal(&self) -> &Journal<MysqlJournal> {
-        &self.journal
-    }
-
-    async fn append_in(
-        &self,
-        append: &Append,
-        open: Duration,
-        ending: Ending,
-    ) -> Result<Vec<Receipt>, AppendError> {
-        let mut conn = committed(&self.place).await;
-        let mut tx = conn.start_transaction(TxOpts::new()).await.unwrap();
-        let receipts = self.journal.store().append_in(&mut tx, append).await?;
-        tokio::time::sleep(open).await;
-        match ending {
-            Ending::Commit => tx.commit().await.unwrap(),
-            Ending::RollBack => tx.rollback().await.unwrap(),
-        }
-        Ok(receipts)
-    }
-}
+/// Whose transactions are those of the store's own driver.
+pub(super) type OnServer = Through<MysqlAsync>;
 
 #[async_trait]
 impl PublishHarness for OnServer {
     async fn elsewhere(&self) -> Journal<MysqlJournal> {
         journal(&self.place).await
+    }
+
+    async fn lock_nodes(&self) -> Option<Box<dyn ForeignLock>> {
+        let mut conn = self.place.conn().await;
+        conn.query_drop("begin; select * from journal_node for update").await.unwrap();
+        Some(Box::new(Operator(conn)))
     }
 
     async fn sql(&self, statement: &str) -> bool {
@@ -65,22 +35,11 @@ impl PublishHarness for OnServer {
     }
 
     async fn lose_after(&self, position: Position) {
-        self.place
-            .run(&format!(
-                "delete from journal_event where position > {position};
-                 delete from journal_tag where position > {position};
-                 update journal_cursor set last_position = {position}
-                  where last_position > {position};
-                 update journal_floor set position = {position} where position > {position};
-                 alter table journal_event auto_increment = 1"
-            ))
-            .await;
-    }
-
-    async fn lock_nodes(&self) -> Option<Box<dyn ForeignLock>> {
-        let mut conn = self.place.conn().await;
-        conn.query_drop("begin; select * from journal_node for update").await.unwrap();
-        Some(Box::new(Operator(conn)))
+        let numbers = format!(
+            "update journal_floor set position = {position} where position > {position};
+             alter table journal_event auto_increment = 1"
+        );
+        self.place.run(&format!("{};\n{numbers}", losing_after(position))).await;
     }
 
     async fn lock_cursor(&self, pair: &PairId) -> Option<Box<dyn ForeignLock>> {
@@ -99,19 +58,19 @@ impl PublishHarness for OnServer {
 mod on_mariadb {
     use super::*;
 
-    sendoff_testkit::journal_suite!(OnServer::open(MARIADB).await);
+    sendoff_testkit::journal_suite!(OnServer::on(MARIADB).await);
 
     /// Holds J3 to J9, J11 and J12.
     mod publish {
         use super::*;
 
-        sendoff_testkit::publish_suite!(OnServer::open(MARIADB).await);
+        sendoff_testkit::publish_suite!(OnServer::on(MARIADB).await);
     }
 
     mod retention {
         use super::*;
 
-        sendoff_testkit::journal_retain_suite!(OnServer::open(MARIADB).await);
+        sendoff_testkit::journal_retain_suite!(OnServer::on(MARIADB).await);
     }
 }
 
@@ -119,18 +78,18 @@ mod on_mariadb {
 mod on_mysql {
     use super::*;
 
-    sendoff_testkit::journal_suite!(OnServer::open(MYSQL).await);
+    sendoff_testkit::journal_suite!(OnServer::on(MYSQL).await);
 
     /// Holds J3 to J9, J11 and J12.
     mod publish {
         use super::*;
 
-        sendoff_testkit::publish_suite!(OnServer::open(MYSQL).await);
+        sendoff_testkit::publish_suite!(OnServer::on(MYSQL).await);
     }
 
     mod retention {
         use super::*;
 
-        sendoff_testkit::journal_retain_suite!(OnServer::open(MYSQL).await);
+        sendoff_testkit::journal_retain_suite!(OnServer::on(MYSQL).await);
     }
 }

@@ -63,7 +63,7 @@ impl Writer for Session {
 
 /// Beside a foreign transaction that reads the journal, writes something else and is open throughout.
 async fn on(server: &str) {
-    let server = OnServer::open(server).await;
+    let server = OnServer::on(server).await;
     let place = &server.place;
     place.run("create table foreign_work (n int)").await;
     let mut foreign = place.conn().await;
@@ -94,7 +94,7 @@ async fn nor_on_mysql() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nor_beside_imports_that_fail() {
     for server in [MARIADB, MYSQL] {
-        let server = OnServer::open(server).await;
+        let server = OnServer::on(server).await;
         let mut import = server.place.conn().await;
         let lasts = Duration::from_secs(5);
         // An import is open for longer than any script.

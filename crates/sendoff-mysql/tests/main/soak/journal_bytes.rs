@@ -3,20 +3,19 @@
 use std::env;
 use std::time::Duration;
 
+use sendoff_engine::NodeOptions;
 use sendoff_engine::journal::Journal;
 use sendoff_engine::journal::publish::PublishOptions;
 use sendoff_mysql::{JournalOptions, MysqlJournal};
-use sendoff_testkit::journal::large::{all_is_published_in_order, append_large, peak_kib};
+use sendoff_testkit::journal::large::{
+    PEAK, PLENTY, all_is_published_in_order, append_large, peak_kib,
+};
 use sendoff_testkit::process::{Node, say};
 use sendoff_testkit::proxy::Proxy;
 use sendoff_testkit::soak;
 
 use crate::journal::journal;
 use crate::place::{MARIADB, Place, by_way_of, port};
-
-const PLENTY: Duration = Duration::from_secs(300);
-/// The most memory that publishing may take, in KiB.
-const PEAK: u64 = 200_000;
 
 /// Not a test of its own: this program again, in a process whose memory is its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -56,6 +55,9 @@ async fn large_facts_are_published_in_order_over_a_slow_line() {
     let store = MysqlJournal::connect_with(&url, JournalOptions::default()).await.unwrap();
     proxy.slow_down(rate);
     let limit = soak::lasting(Duration::from_millis(700), Duration::from_secs(5));
-    let options = PublishOptions { store_timeout: Some(limit), ..PublishOptions::default() };
+    let options = PublishOptions {
+        node: NodeOptions { store_timeout: Some(limit), ..NodeOptions::default() },
+        ..PublishOptions::default()
+    };
     all_is_published_in_order(&Journal::new(store), count, options).await;
 }

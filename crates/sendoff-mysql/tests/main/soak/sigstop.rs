@@ -18,10 +18,5 @@ async fn node() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stopped_processes_stop_nobody_else() {
-    let case =
-        async |kinds| ordeal::stopped_processes_stop_nobody_else(&nodes().await, kinds, 1).await;
-    tokio::join!(
-        case([Kind::Outbox, Kind::Held, Kind::Outbox]),
-        case([Kind::Locked, Kind::Outbox, Kind::Locked]),
-    );
+    ordeal::stopped_processes_of_any_kind_stop_nobody_else(nodes).await;
 }

@@ -64,7 +64,7 @@ async fn append_on(
 }
 
 /// In the order of the statement.
-fn values(params: &Params<'_>) -> [Value; 16] {
+fn values(params: &Params<'_>) -> [Value; 17] {
     let number = |text: String| Some(Cow::Owned(text));
     let ids = |ids: &[Option<Id>]| -> Value {
         array(ids.iter().map(|id| Some(id.as_ref()?.0.to_string().into()))).into()
@@ -97,6 +97,7 @@ fn values(params: &Params<'_>) -> [Value; 16] {
         maybe(&params.kind_tags),
         maybe(&params.kind_types),
         params.after.into(),
+        params.run.map(time).into(),
     ]
 }
 

@@ -1,3 +1,5 @@
+//! Appends in an application's transaction on PostgreSQL.
+
 use futures_util::TryStreamExt;
 use sendoff_core::journal::{Fact, Position, Query, Recorded};
 use sendoff_core::{BoxError, limits};

@@ -1,3 +1,5 @@
+//! Who waits for whom when appends and decisions meet on PostgreSQL.
+
 use std::time::Duration;
 
 use sendoff_core::journal::{Position, Query};

@@ -1,11 +1,13 @@
+//! Decisions beside open appends, and locks of those who fall silent, on PostgreSQL.
+
 use std::time::Duration;
 
 use sendoff_core::journal::{Append, Fact, Item, Position, Query, Recorded};
 use sendoff_core::{BoxError, Event};
 use sendoff_engine::journal::{
-    AppendError, DecideError, ExecuteError, JournalStore, Model, Page, fold,
+    AppendError, Basis, DecideError, ExecuteError, JournalStore, Model, Page, fold,
 };
-use sendoff_postgres::{JournalLayout, JournalOptions};
+use sendoff_postgres::{Doorbell, JournalLayout, JournalOptions, PostgresOptions};
 use sendoff_testkit::wait::eventually;
 
 use super::{Log, fact, journal, journal_in, journal_with, options, position, ranges, tag, tagged};
@@ -73,28 +75,32 @@ async fn a_model_that_fails_says_where() {
 }
 
 /// Whoever falls silent with its keys locked is ended by the server: the next has its turn within seconds,
-/// and what the silent one decided comes too late.
+/// and what the silent one decided comes too late. So it is whether a session has them or a transaction.
 #[tokio::test]
 async fn a_decision_that_falls_silent_under_its_locks_is_ended_by_the_server() {
-    let place = Place::new();
-    let journal = journal(&place).await;
-    let patience = Duration::from_millis(50);
-    let impatient = journal_with(&place, JournalOptions { patience, ..options(&place) }).await;
-    journal.append([fact("a", &["w=1"])]).await.unwrap();
-    let first = Page::first(Position::START, Position::END);
-    let silent = journal.store().lock(&tagged("w=1"), None, first).await.unwrap().unwrap();
-    assert_eq!((silent.mark, silent.found.facts.len()), (position(1), 1));
-    journal.append([fact("a", &["w=2"])]).await.unwrap();
+    for doorbell in [Doorbell::On, Doorbell::Off] {
+        let place = Place::new();
+        let server = PostgresOptions { doorbell, ..place.options() };
+        let journal = journal_with(&place, JournalOptions { server, ..options(&place) }).await;
+        let patience = Duration::from_millis(50);
+        let impatient = journal_with(&place, JournalOptions { patience, ..options(&place) }).await;
+        journal.append([fact("a", &["w=1"])]).await.unwrap();
+        let page = Page::first(Position::START, Position::END);
+        let basis = Basis { query: &tagged("w=1"), closing: None, page };
+        let silent = journal.store().lock(basis).await.unwrap().unwrap();
+        assert_eq!((silent.mark.position, silent.found.facts.len()), (position(1), 1));
+        journal.append([fact("a", &["w=2"])]).await.unwrap();
 
-    let next = |_| Ok::<_, BoxError>(vec![fact("b", &["w=1"])]);
-    let busy = impatient.execute_locked(|| Count::of(tagged("w=1")), next).await;
-    assert!(matches!(busy, Err(ExecuteError::Decide(DecideError::Busy(_)))), "{busy:?}");
-    let done = journal.execute_locked(|| Count::of(tagged("w=1")), next).await.unwrap();
-    assert_eq!((done.tries, done.receipts[0].position), (1, position(3)));
-    let late = Append::new(vec![fact("late", &["w=1"])], None).unwrap();
-    let answer = silent.transaction.append(&late).await;
-    assert!(matches!(answer, Err(AppendError::Store(_))), "{answer:?}");
-    assert_eq!(journal.decide(Count::of(tagged("w=1"))).await.unwrap().model.facts.len(), 2);
+        let next = |_| Ok::<_, BoxError>(vec![fact("b", &["w=1"])]);
+        let busy = impatient.execute_locked(|| Count::of(tagged("w=1")), next).await;
+        assert!(matches!(busy, Err(ExecuteError::Decide(DecideError::Busy(_)))), "{busy:?}");
+        let done = journal.execute_locked(|| Count::of(tagged("w=1")), next).await.unwrap();
+        assert_eq!((done.tries, done.receipts[0].position), (1, position(3)));
+        let late = Append::new(vec![fact("late", &["w=1"])], None).unwrap();
+        let answer = silent.transaction.append(&late).await;
+        assert!(matches!(answer, Err(AppendError::Store(_))), "{answer:?}");
+        assert_eq!(journal.decide(Count::of(tagged("w=1"))).await.unwrap().model.facts.len(), 2);
+    }
 }
 
 /// A fact that is there already is no new one, whoever has its locks; and another under its id is refused.
@@ -165,10 +171,8 @@ async fn facts_with_a_tag_are_the_same_however_they_are_read() {
     let one = || Item::any().tagged(tag("w=1"));
     let positions = async |query: Query, closing: Option<Query>, mut page: Page| {
         let store = journal.store();
-        let mut found = match closing {
-            Some(closing) => store.read_from_last(&query, &closing, page).await.unwrap(),
-            None => store.read(&query, page).await.unwrap(),
-        };
+        let basis = Basis { query: &query, closing: closing.as_ref(), page };
+        let mut found = store.read_from_last(basis).await.unwrap();
         let mut positions = Vec::new();
         loop {
             positions.extend(found.facts.iter().map(|fact| fact.position.get()));
@@ -217,7 +221,8 @@ async fn where_a_book_was_closed_is_looked_up_anew_once_it_is_not_there() {
     let (query, closing) = (Query::of(one()), Query::of(one().of_type("closed")));
     let page = Page { limit: 1_000, ..Page::first(Position::START, Position::END) };
     let found = async |journal: &Log| {
-        let found = journal.store().read_from_last(&query, &closing, page).await.unwrap();
+        let basis = Basis { query: &query, closing: Some(&closing), page };
+        let found = journal.store().read_from_last(basis).await.unwrap();
         assert!(!found.more);
         found.facts.iter().map(|fact| fact.position.get()).collect::<Vec<_>>()
     };

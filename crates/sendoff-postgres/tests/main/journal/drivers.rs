@@ -3,20 +3,19 @@
 use std::time::Duration;
 
 use sendoff_core::journal::{Append, Position};
-use sendoff_engine::journal::{AppendError, AppendIn, Journal, Receipt};
+use sendoff_engine::journal::{AppendError, AppendIn};
 use sendoff_postgres::{JournalOptions, PostgresJournal};
-use sendoff_testkit::journal::{Deed, Ending, JournalHarness, TransactionHarness, async_trait};
+use sendoff_testkit::carry_out;
+use sendoff_testkit::journal::{Answers, Deed, Ending, JournalHarness, async_trait};
 
 use super::{Log, fact, journal, journal_with, options, tagged};
 use crate::place::Place;
 
-type Answers = Vec<Result<Vec<Receipt>, AppendError>>;
-
 /// A journal, and a driver that appends in it.
-struct Through<D> {
-    journal: Log,
-    place: Place,
-    driver: D,
+pub(super) struct Through<D> {
+    pub(super) journal: Log,
+    pub(super) place: Place,
+    pub(super) driver: D,
 }
 
 impl<D> Through<D> {
@@ -34,52 +33,22 @@ impl<D> Through<D> {
 }
 
 #[async_trait]
-trait Driver: Send + Sync + 'static {
+pub(super) trait Driver: Send + Sync + 'static {
     async fn transact(&self, to: &Through<Self>, steps: &[Deed], ending: Ending) -> Answers
     where
         Self: Sized;
 }
 
-#[async_trait]
 impl<D: Driver> JournalHarness for Through<D> {
     type Store = PostgresJournal;
 
-    fn journal(&self) -> &Journal<PostgresJournal> {
+    fn journal(&self) -> &Log {
         &self.journal
     }
 
-    async fn append_in(
-        &self,
-        append: &Append,
-        open: Duration,
-        ending: Ending,
-    ) -> Result<Vec<Receipt>, AppendError> {
-        assert_eq!(open, Duration::ZERO, "no case of these takes its time");
-        self.transact(&[Deed::Append(append.clone())], ending).await.remove(0)
-    }
-}
-
-#[async_trait]
-impl<D: Driver> TransactionHarness for Through<D> {
     async fn transact(&self, steps: &[Deed], ending: Ending) -> Answers {
         self.driver.transact(self, steps, ending).await
     }
-}
-
-/// Carries steps out on `$tx`, which runs SQL by `$run`.
-macro_rules! carry_out {
-    ($to:expr, $tx:ident, $steps:expr, |$sql:ident| $run:expr) => {{
-        let mut answers = Vec::new();
-        for step in $steps {
-            match step {
-                Deed::Append(append) => {
-                    answers.push($to.journal.store().append_in(&mut $tx, append).await);
-                }
-                Deed::Sql($sql) => drop($run.await.unwrap()),
-            }
-        }
-        answers
-    }};
 }
 
 /// What an append with a condition is answered while another one is open on its tag.
@@ -122,22 +91,17 @@ macro_rules! suite {
 }
 
 /// Holds J1.
-mod tokio_postgres {
+pub(super) mod tokio_postgres {
     use super::*;
 
-    struct Own;
+    pub(in super::super) struct Own;
 
     #[async_trait]
     impl Driver for Own {
         async fn transact(&self, to: &Through<Self>, steps: &[Deed], ending: Ending) -> Answers {
             let mut client = to.place.client().await;
             let mut tx = client.transaction().await.unwrap();
-            let answers = carry_out!(to, tx, steps, |sql| tx.batch_execute(sql));
-            match ending {
-                Ending::Commit => tx.commit().await.unwrap(),
-                Ending::RollBack => tx.rollback().await.unwrap(),
-            }
-            answers
+            carry_out!(steps, ending, to.journal.store(), tx, |sql| tx.batch_execute(sql))
         }
     }
 
@@ -158,12 +122,7 @@ mod sqlx {
         async fn transact(&self, to: &Through<Self>, steps: &[Deed], ending: Ending) -> Answers {
             let mut conn = PgConnection::connect(&to.place.url).await.unwrap();
             let mut tx = conn.begin().await.unwrap();
-            let answers = carry_out!(to, tx, steps, |sql| tx.execute(*sql));
-            match ending {
-                Ending::Commit => tx.commit().await.unwrap(),
-                Ending::RollBack => tx.rollback().await.unwrap(),
-            }
-            answers
+            carry_out!(steps, ending, to.journal.store(), tx, |sql| tx.execute(*sql))
         }
     }
 
@@ -200,7 +159,8 @@ mod sea_orm {
         async fn transact(&self, to: &Through<Self>, steps: &[Deed], ending: Ending) -> Answers {
             let db = Database::connect(&to.place.url).await.unwrap();
             let mut tx = db.begin().await.unwrap();
-            let answers = carry_out!(to, tx, steps, |sql| tx.execute_unprepared(sql));
+            let answers =
+                carry_out!(steps, to.journal.store(), tx, |sql| tx.execute_unprepared(sql));
             match ending {
                 Ending::Commit => tx.commit().await.unwrap(),
                 Ending::RollBack => tx.rollback().await.unwrap(),
@@ -226,7 +186,8 @@ mod diesel_async {
         async fn transact(&self, to: &Through<Self>, steps: &[Deed], ending: Ending) -> Answers {
             let mut conn = AsyncPgConnection::establish(&to.place.url).await.unwrap();
             conn.batch_execute("begin").await.unwrap();
-            let answers = carry_out!(to, conn, steps, |sql| conn.batch_execute(sql));
+            let answers =
+                carry_out!(steps, to.journal.store(), conn, |sql| conn.batch_execute(sql));
             let end = if ending == Ending::Commit { "commit" } else { "rollback" };
             conn.batch_execute(end).await.unwrap();
             answers

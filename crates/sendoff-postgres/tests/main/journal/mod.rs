@@ -14,18 +14,21 @@ mod race;
 pub(crate) mod restart;
 mod retain;
 mod schema;
+mod session;
 mod suite;
 mod torture;
 
 use std::num::NonZeroU64;
-use std::time::Duration;
 
 use sendoff_core::EventId;
 use sendoff_core::journal::retain::Ranges;
-use sendoff_core::journal::{Fact, Position, Query, Tag};
-use sendoff_engine::journal::{Batch, Journal, TailOptions, TailReader};
+use sendoff_engine::journal::{Batch, Journal, TailReader};
 use sendoff_postgres::{JournalLayout, JournalOptions, PostgresJournal};
 use tokio_postgres::Client;
+
+pub(crate) use sendoff_testkit::journal::facts::{
+    QUICK, fact, position, positions, tag, tagged, tail,
+};
 
 use crate::place::{Place, connect};
 
@@ -59,39 +62,6 @@ pub(crate) async fn journal_with(place: &Place, options: JournalOptions) -> Log 
     let store = PostgresJournal::connect_with(&place.url, options).await.unwrap();
     store.migrate().await.unwrap();
     Journal::new(store)
-}
-
-pub(crate) fn tag(text: &str) -> Tag {
-    text.parse().unwrap()
-}
-
-pub(crate) fn tagged(text: &str) -> Query {
-    Query::tagged(tag(text))
-}
-
-/// A fact of this type with these tags.
-pub(crate) fn fact(event_type: &str, tags: &[&str]) -> Fact {
-    Fact::builder((event_type, "{}")).tags(tags.iter().map(|text| tag(text))).build().unwrap()
-}
-
-pub(crate) fn position(number: u64) -> Position {
-    Position::new(number).unwrap()
-}
-
-/// Looks that follow one another quickly.
-pub(crate) const QUICK: TailOptions = TailOptions {
-    batch: 100,
-    batch_bytes: sendoff_core::limits::READ_BYTES,
-    interval: Duration::from_millis(5),
-    gap_interval: Duration::from_millis(2),
-};
-
-pub(crate) async fn tail(journal: &Log) -> TailReader {
-    journal.tail(Position::START, QUICK).await.unwrap()
-}
-
-pub(crate) fn positions(batch: &Batch) -> Vec<u64> {
-    batch.rows.iter().map(|row| row.position.get()).collect()
 }
 
 /// As many looks as it takes to know what can be known now.

@@ -1,16 +1,19 @@
 //! Servers that go down, come back, and are not what they were.
 
 use std::process::Command;
+use std::time::Duration;
 
+use sendoff_core::BoxError;
 use sendoff_core::journal::{Position, Unsafe};
-use sendoff_engine::journal::{Journal, TailError};
+use sendoff_engine::journal::{AppendError, Conflict, Journal, TailError, fold};
 use sendoff_postgres::{JournalOptions, PostgresJournal};
 use sendoff_testkit::journal::Latch;
 use sendoff_testkit::wait::answer;
+use tokio::time::timeout;
 use tokio_postgres::Client;
 
 use super::publish::{builder, everything, often, stored};
-use super::{Gid, Log, QUICK, fact, position, positions, settled, tail};
+use super::{Gid, Log, QUICK, fact, position, positions, settled, tagged, tail};
 use crate::place::{Place, connect};
 use crate::server::Server;
 
@@ -77,8 +80,21 @@ pub(crate) async fn stop_writing_the_log(client: &Client) {
     client.batch_execute("checkpoint").await.unwrap();
     let walwriter = "select pid from pg_stat_activity where backend_type = 'walwriter'";
     let walwriter: i32 = client.query_one(walwriter, &[]).await.unwrap().get(0);
-    let stopped = Command::new("kill").args(["-STOP", &walwriter.to_string()]).status();
-    assert!(stopped.unwrap().success());
+    let tell = |signal: &str| {
+        let told = Command::new("kill").args([signal, walwriter.to_string().as_str()]).status();
+        assert!(told.unwrap().success());
+    };
+    // One that is stopped while it writes has the log locked, and nobody could commit any more.
+    let commit = "set synchronous_commit = on; select txid_current(); reset synchronous_commit";
+    loop {
+        tell("-STOP");
+        let mut committed = std::pin::pin!(client.batch_execute(commit));
+        if timeout(Duration::from_secs(1), &mut committed).await.is_ok() {
+            return;
+        }
+        tell("-CONT");
+        committed.await.unwrap();
+    }
 }
 
 /// Facts that are gone after a crash: not appended by the library, which makes them durable.
@@ -155,6 +171,35 @@ async fn what_is_recorded_at_positions_that_were_lost_is_published() {
     stored(&journal, "p", new[4]).await;
     assert!(latch.positions().ends_with(&new), "{new:?} {:?}", latch.positions());
     node.close().await;
+    std::mem::forget(place);
+}
+
+/// Holds J2: what a decision was read from may be gone with the server, as where another one took its
+/// place: it is decided again.
+#[tokio::test]
+async fn a_decision_of_before_a_restart_is_made_again() {
+    let Some((mut server, place)) = server(&[]) else { return };
+    let journal = journal(&server).await;
+    journal.append([fact("opened", &["w=1"])]).await.unwrap();
+    let decided = journal.decide(fold(tagged("w=1"), (), |(), _| Ok(()))).await.unwrap();
+    let mut decisions = 0;
+    let done = journal
+        .execute_locked(
+            || fold(tagged("w=1"), (), |(), _| Ok(())),
+            |_| {
+                decisions += 1;
+                if decisions == 1 {
+                    server.kill();
+                    server.up();
+                }
+                Ok::<_, BoxError>(vec![fact("withdrawn", &["w=1"])])
+            },
+        )
+        .await;
+    assert_eq!((done.unwrap().tries, decisions), (2, 2));
+    let answer = journal.append_if([fact("b", &["w=1"])], decided.condition).await;
+    let restarted = matches!(answer, Err(AppendError::Conflict(Conflict::Restarted)));
+    assert!(restarted, "{answer:?}");
     std::mem::forget(place);
 }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use sendoff_core::Ident;
 use sendoff_core::journal::retain::{RangeName, Ranges};
 use sendoff_core::journal::{Position, Query};
+use sendoff_core::{Delivery, Ident};
 use sendoff_engine::WhySkipped;
 use sendoff_engine::journal::retain::{
     Fate, JournalMaintainer, Keeping, RangeSession, RangeTable, RetainJournalStore, RetainOptions,
@@ -443,7 +443,7 @@ async fn under_load(options: impl Fn(&Place, u64) -> JournalOptions, lock_wait: 
     assert!(in_table(&place, "journal_event").await < i64::try_from(all).unwrap());
 }
 
-/// Delivers everything in order, and moves the cursor behind it, as a publisher would.
+/// Delivers everything in order, and moves the cursor past it, as a publisher would.
 async fn follow(
     journal: Log,
     client: tokio_postgres::Client,
@@ -464,7 +464,7 @@ async fn follow(
         for row in &batch.rows {
             assert!(row.position > last, "in the order of positions");
             last = row.position;
-            let delivery = row.recorded.as_ref().unwrap().delivery(1);
+            let delivery = Delivery::of_fact(&Arc::new(row.recorded.as_ref().unwrap().clone()), 1);
             history.delivery_started("tail", &delivery).finished(true);
         }
         let up_to = batch.up_to;

@@ -1,59 +1,32 @@
 //! The suite every journal passes.
 
-use std::time::Duration;
-
+use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::PairId;
-use sendoff_core::journal::{Append, Position};
-use sendoff_engine::journal::{AppendError, AppendIn, Journal, Receipt};
+use sendoff_engine::journal::Journal;
 use sendoff_postgres::PostgresJournal;
 use sendoff_testkit::conformance::ForeignLock;
-use sendoff_testkit::journal::{Ending, JournalHarness, PublishHarness, async_trait};
+use sendoff_testkit::journal::publish::losing_after;
+use sendoff_testkit::journal::{PublishHarness, async_trait};
 
-use super::{Log, journal, journal_with, partitioned};
+use super::drivers::Through;
+use super::drivers::tokio_postgres::Own;
+use super::{journal, journal_with, partitioned};
 use crate::place::{NEWER_SERVER, Place, SERVER};
 use crate::suites::Locker;
 
-pub(super) struct OnServer {
-    pub(super) journal: Log,
-    pub(super) place: Place,
-}
+/// Whose transactions are those of the store's own driver.
+pub(super) type OnServer = Through<Own>;
 
 impl OnServer {
-    pub(super) async fn open(server: &str) -> Self {
+    pub(super) async fn on(server: &str) -> Self {
         let place = Place::on(server);
-        Self { journal: journal(&place).await, place }
+        Self { journal: journal(&place).await, place, driver: Own }
     }
 
-    /// In partitions of ten positions, and a tail behind the third.
+    /// In partitions of ten positions, and a tail after the third.
     pub(super) async fn in_partitions(server: &str) -> Self {
         let place = Place::on(server);
-        Self { journal: journal_with(&place, partitioned(&place, 10)).await, place }
-    }
-}
-
-#[async_trait]
-impl JournalHarness for OnServer {
-    type Store = PostgresJournal;
-
-    fn journal(&self) -> &Journal<PostgresJournal> {
-        &self.journal
-    }
-
-    async fn append_in(
-        &self,
-        append: &Append,
-        open: Duration,
-        ending: Ending,
-    ) -> Result<Vec<Receipt>, AppendError> {
-        let mut client = self.place.client().await;
-        let mut tx = client.transaction().await.unwrap();
-        let receipts = self.journal.store().append_in(&mut tx, append).await?;
-        tokio::time::sleep(open).await;
-        match ending {
-            Ending::Commit => tx.commit().await.unwrap(),
-            Ending::RollBack => tx.rollback().await.unwrap(),
-        }
-        Ok(receipts)
+        Self { journal: journal_with(&place, partitioned(&place, 10)).await, place, driver: Own }
     }
 }
 
@@ -63,28 +36,21 @@ impl PublishHarness for OnServer {
         journal(&self.place).await
     }
 
+    async fn lock_nodes(&self) -> Option<Box<dyn ForeignLock>> {
+        let client = self.place.client().await;
+        let lock = format!("begin; select from {}.journal_node for update", self.place.schema);
+        client.batch_execute(&lock).await.unwrap();
+        Some(Box::new(Locker(client)))
+    }
+
     async fn sql(&self, statement: &str) -> bool {
         self.place.run(statement).await;
         true
     }
 
     async fn lose_after(&self, position: Position) {
-        self.place
-            .run(&format!(
-                "delete from journal_event where position > {position};
-                 delete from journal_tag where position > {position};
-                 update journal_cursor set last_position = {position}
-                  where last_position > {position};
-                 select setval('journal_position', {position})"
-            ))
-            .await;
-    }
-
-    async fn lock_nodes(&self) -> Option<Box<dyn ForeignLock>> {
-        let client = self.place.client().await;
-        let lock = format!("begin; select from {}.journal_node for update", self.place.schema);
-        client.batch_execute(&lock).await.unwrap();
-        Some(Box::new(Locker(client)))
+        let numbers = format!("select setval('journal_position', {position})");
+        self.place.run(&format!("{};\n{numbers}", losing_after(position))).await;
     }
 
     async fn lock_cursor(&self, pair: &PairId) -> Option<Box<dyn ForeignLock>> {
@@ -102,7 +68,7 @@ impl PublishHarness for OnServer {
 mod retention {
     use super::*;
 
-    sendoff_testkit::journal_retain_suite!(OnServer::open(SERVER).await);
+    sendoff_testkit::journal_retain_suite!(OnServer::on(SERVER).await);
 }
 
 mod retention_in_partitions {
@@ -121,13 +87,13 @@ mod newest_retention_in_partitions {
 mod installed {
     use super::*;
 
-    sendoff_testkit::journal_suite!(OnServer::open(SERVER).await);
+    sendoff_testkit::journal_suite!(OnServer::on(SERVER).await);
 
     /// Holds J3, J4, J5, J6, J7, J8, J9, J11 and J12.
     mod publish {
         use super::*;
 
-        sendoff_testkit::publish_suite!(OnServer::open(SERVER).await);
+        sendoff_testkit::publish_suite!(OnServer::on(SERVER).await);
     }
 }
 
@@ -135,13 +101,13 @@ mod installed {
 mod newest {
     use super::*;
 
-    sendoff_testkit::journal_suite!(OnServer::open(NEWER_SERVER).await);
+    sendoff_testkit::journal_suite!(OnServer::on(NEWER_SERVER).await);
 
     /// Holds J3, J4, J5, J6, J7, J8, J9, J11 and J12: on the newest version as well.
     mod publish {
         use super::*;
 
-        sendoff_testkit::publish_suite!(OnServer::open(NEWER_SERVER).await);
+        sendoff_testkit::publish_suite!(OnServer::on(NEWER_SERVER).await);
     }
 }
 

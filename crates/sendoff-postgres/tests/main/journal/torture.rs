@@ -93,7 +93,7 @@ async fn nor_in_partitions_that_come_and_go() {
     let stop = CancellationToken::new();
     let kept = tokio::spawn({
         let stop = stop.clone();
-        async move { maintainer.run(&stop).await }
+        async move { maintainer.run(stop.cancelled()).await }
     });
     let tortured = torture(&server, Torture { prepares: true, ..Torture::default() }).await;
     stop.cancel();
@@ -108,7 +108,7 @@ async fn nor_in_partitions_that_come_and_go() {
 /// Holds J6: also in two phases, and beside a transaction that writes something else throughout.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_nothing_comes_twice_and_all_is_in_order() {
-    let server = OnServer::open(SERVER).await;
+    let server = OnServer::on(SERVER).await;
     server.place.run("create table foreign_work (n int)").await;
     let foreign = server.place.client().await;
     let write = format!("begin; insert into {}.foreign_work values (1)", server.place.schema);

@@ -7,14 +7,12 @@ use std::time::Duration;
 
 use rusqlite::TransactionBehavior;
 use sendoff_core::Ident;
-use sendoff_core::journal::{Append, Fact, Position, Query, Unsafe};
-use sendoff_engine::journal::{
-    AppendError, AppendInBlocking, Journal, Receipt, TailError, TailOptions,
-};
+use sendoff_core::journal::{Fact, Position, Query, Unsafe};
+use sendoff_engine::journal::{AppendError, AppendInBlocking, Journal, TailError, TailOptions};
 use sendoff_engine::store::StoreError;
 use sendoff_sqlite::{SqliteJournal, SqliteOptions};
 use sendoff_testkit::journal::{
-    Deed, Ending, JournalHarness, PublishHarness, TransactionHarness, async_trait,
+    Answers, Deed, Ending, JournalHarness, PublishHarness, async_trait,
 };
 use tempfile::TempDir;
 
@@ -38,7 +36,7 @@ async fn in_folder(folder: &TempDir) -> Journal<SqliteJournal> {
     Journal::new(SqliteJournal::open_with(folder.path().join("a.db"), options).await.unwrap())
 }
 
-#[async_trait]
+/// rusqlite's transactions.
 impl JournalHarness for File {
     type Store = SqliteJournal;
 
@@ -46,25 +44,26 @@ impl JournalHarness for File {
         &self.journal
     }
 
-    async fn append_in(
-        &self,
-        append: &Append,
-        open: Duration,
-        ending: Ending,
-    ) -> Result<Vec<Receipt>, AppendError> {
-        let (store, append) = (self.journal.store().clone(), append.clone());
-        let appending = move || {
+    async fn transact(&self, steps: &[Deed], ending: Ending) -> Answers {
+        let (store, steps) = (self.journal.store().clone(), steps.to_vec());
+        let carrying_out = move || {
             let mut conn = store.connect().unwrap();
             let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
-            let receipts = store.append_in_blocking(&tx, &append)?;
-            std::thread::sleep(open);
+            let mut answers = Vec::new();
+            for step in &steps {
+                match step {
+                    Deed::Append(append) => answers.push(store.append_in_blocking(&tx, append)),
+                    Deed::Sql(sql) => tx.execute_batch(sql).unwrap(),
+                    Deed::Wait(time) => std::thread::sleep(*time),
+                }
+            }
             match ending {
                 Ending::Commit => tx.commit().unwrap(),
                 Ending::RollBack => tx.rollback().unwrap(),
             }
-            Ok(receipts)
+            answers
         };
-        tokio::task::spawn_blocking(appending).await.unwrap()
+        tokio::task::spawn_blocking(carrying_out).await.unwrap()
     }
 }
 
@@ -112,33 +111,6 @@ mod suite {
     }
 }
 
-type Answers = Vec<Result<Vec<Receipt>, AppendError>>;
-
-/// rusqlite's transactions.
-#[async_trait]
-impl TransactionHarness for File {
-    async fn transact(&self, steps: &[Deed], ending: Ending) -> Answers {
-        let (store, steps) = (self.journal.store().clone(), steps.to_vec());
-        let carrying_out = move || {
-            let mut conn = store.connect().unwrap();
-            let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
-            let mut answers = Vec::new();
-            for step in &steps {
-                match step {
-                    Deed::Append(append) => answers.push(store.append_in_blocking(&tx, append)),
-                    Deed::Sql(sql) => tx.execute_batch(sql).unwrap(),
-                }
-            }
-            match ending {
-                Ending::Commit => tx.commit().unwrap(),
-                Ending::RollBack => tx.rollback().unwrap(),
-            }
-            answers
-        };
-        tokio::task::spawn_blocking(carrying_out).await.unwrap()
-    }
-}
-
 /// Holds J1.
 mod rusqlite_transactions {
     use super::*;
@@ -155,6 +127,7 @@ mod sqlx_transactions {
     use ::sqlx::sqlite::{SqliteConnectOptions, SqlitePool};
     use ::sqlx::{Connection, Executor, SqliteConnection};
     use sendoff_engine::journal::AppendIn;
+    use sendoff_testkit::carry_out;
 
     use super::*;
 
@@ -174,7 +147,6 @@ mod sqlx_transactions {
         }
     }
 
-    #[async_trait]
     impl JournalHarness for Sqlx {
         type Store = SqliteJournal;
 
@@ -182,36 +154,11 @@ mod sqlx_transactions {
             &self.0.journal
         }
 
-        async fn append_in(
-            &self,
-            append: &Append,
-            open: Duration,
-            ending: Ending,
-        ) -> Result<Vec<Receipt>, AppendError> {
-            assert_eq!(open, Duration::ZERO, "no case of these takes its time");
-            self.transact(&[Deed::Append(append.clone())], ending).await.remove(0)
-        }
-    }
-
-    #[async_trait]
-    impl TransactionHarness for Sqlx {
         async fn transact(&self, steps: &[Deed], ending: Ending) -> Answers {
             let mut conn = self.conn().await;
             let mut tx = conn.begin_with("begin immediate").await.unwrap();
-            let mut answers = Vec::new();
-            for step in steps {
-                match step {
-                    Deed::Append(append) => {
-                        answers.push(self.0.journal.store().append_in(&mut tx, append).await);
-                    }
-                    Deed::Sql(sql) => drop(tx.execute(*sql).await.unwrap()),
-                }
-            }
-            match ending {
-                Ending::Commit => tx.commit().await.unwrap(),
-                Ending::RollBack => tx.rollback().await.unwrap(),
-            }
-            answers
+            let store = self.0.journal.store();
+            carry_out!(steps, ending, store, tx, |sql| tx.execute(*sql))
         }
     }
 

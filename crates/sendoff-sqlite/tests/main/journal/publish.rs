@@ -7,12 +7,14 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sendoff_core::journal::{Fact, Recorded, Topic};
+use sendoff_core::Delivery;
+use sendoff_core::journal::{Fact, Topic};
 use sendoff_engine::journal::Journal;
 use sendoff_engine::journal::publish::{
-    Change, FnPublisher, NodeCard, PairOptions, PublishOptions, PublishStore, Publishing,
-    PublishingBuilder, Which,
+    Change, NodeCard, PairOptions, PublishOptions, PublishStore, Publishing, PublishingBuilder,
+    Which,
 };
+use sendoff_engine::sink::BatchSink;
 use sendoff_engine::store::StoreError;
 use sendoff_sqlite::{SqliteJournal, SqliteOptions};
 use sendoff_testkit::clock::ManualClock;
@@ -72,7 +74,7 @@ async fn a_journal_of_the_first_version_learns_to_publish() {
     assert!(matches!(closed, Err(StoreError::Closed)), "{closed:?}");
 }
 
-/// What is set aside and not due costs nothing.
+/// What is parked and not due costs nothing.
 #[tokio::test]
 async fn what_is_due_is_found_by_its_index() {
     let file = File::open().await;
@@ -107,10 +109,10 @@ fn often() -> PairOptions {
 async fn node() {
     let Ok(path) = env::var("SENDOFF_TEST_NODE") else { return };
     let journal = Journal::new(SqliteJournal::open(path).await.unwrap());
-    let publisher = FnPublisher::new("p", |facts: Vec<Arc<Recorded>>| async move {
-        for fact in &facts {
+    let publisher = BatchSink::new("p", |deliveries: Vec<Delivery>| async move {
+        for position in deliveries.iter().filter_map(Delivery::position) {
             // A test's own output may be captured.
-            writeln!(std::io::stderr(), "published {}", fact.position)?;
+            writeln!(std::io::stderr(), "published {position}")?;
         }
         Ok(())
     });
@@ -214,7 +216,7 @@ async fn a_node_that_crashes_at_each_start_keeps_no_pair_idle() {
         longest = longest.max(began.elapsed());
     }
     let values = rounds.counters.values();
-    let gave: u64 = values.pairs.values().map(|pair| pair.gave).sum();
-    assert_eq!(gave, 0, "the longest wait was {longest:?}");
+    let released: u64 = values.pairs.values().map(|pair| pair.released).sum();
+    assert_eq!(released, 0, "the longest wait was {longest:?}");
     node.close().await;
 }

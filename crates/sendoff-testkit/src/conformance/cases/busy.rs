@@ -1,3 +1,5 @@
+//! Rows that somebody has locked are answered as busy, and keep no other waiting.
+
 use std::time::Duration;
 
 use sendoff_core::Status;

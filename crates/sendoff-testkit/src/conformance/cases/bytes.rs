@@ -1,3 +1,5 @@
+//! Payloads, headers and texts come back as they were written.
+
 use sendoff_core::limits::{AGGREGATE_ID_CHARS, EVENT_TYPE_CHARS, PAYLOAD_BYTES, TENANT_ID_CHARS};
 use sendoff_core::{Event, EventId, Timestamp};
 

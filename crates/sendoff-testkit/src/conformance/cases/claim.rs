@@ -1,7 +1,9 @@
+//! What a claim takes: visible rows, in order, once, within its limits.
+
 use std::collections::BTreeSet;
 
 use sendoff_core::{Event, EventId};
-use sendoff_engine::store::{Claim, Outcome};
+use sendoff_engine::store::{Claim, EventKind, Outcome, Suspects};
 
 use crate::conformance::probe::{HOLD, due, event, hold_of, ids};
 use crate::conformance::{Probe, StoreHarness};
@@ -162,6 +164,40 @@ pub async fn a_claim_begins_where_it_is_told<H: StoreHarness>(probe: &Probe<H>) 
     assert_eq!((claimed.len(), claimed[0].was_due), (1, from), "what is due at that time is in");
     assert!(probe.claim(&late).await.is_empty());
     assert_eq!(ids(&probe.claim_all("node").await), early);
+}
+
+/// A claim leaves kinds of events alone that it is told to, suspects too; nothing is written to them.
+pub async fn a_claim_leaves_out_the_kinds_it_is_told_to<H: StoreHarness>(probe: &Probe<H>) {
+    let of = |(aggregate, event_type): (&'static str, &'static str)| {
+        due(Event::builder(event_type)
+            .aggregate(aggregate, "1")
+            .json(&1)
+            .build()
+            .expect("an event"))
+    };
+    let kinds = [("x", "a"), ("x", "A"), ("y", "a"), ("x", "a "), ("it's", "\""), ("x", "a")];
+    let rows = kinds.map(of);
+    let id = |at: usize| rows[at].event.id();
+    let kind = |at: usize| EventKind::of(&rows[at].event);
+    let nobodys = EventKind { aggregate_type: "a", event_type: "x" };
+    probe.commit(&rows).await;
+    let except = [kind(0), kind(4), nobodys];
+    let others = Claim { except: &except, ..probe.claim_by("one") };
+    let two = Claim { limit: 2, ..others };
+    assert_eq!(ids(&probe.claim(&two).await), [id(1), id(2)]);
+    assert_eq!(ids(&probe.claim(&others).await), [id(3)]);
+    assert!(probe.claim(&others).await.is_empty());
+    assert_eq!(probe.row(id(0)).await.locked_by, None);
+    assert_eq!(ids(&probe.claim_all("one").await), [id(0), id(4), id(5)]);
+
+    probe.pass(HOLD).await;
+    assert_eq!(probe.claim_all("two").await.len(), rows.len());
+    probe.pass(HOLD).await;
+    let suspects = |except| Claim { suspects: Suspects::Only, except, ..probe.claim_by("three") };
+    let most = [kind(0), kind(1), kind(2), kind(3)];
+    assert_eq!(ids(&probe.claim(&suspects(&most)).await), [id(4)]);
+    assert!(probe.claim(&Claim { suspects: Suspects::Skip, ..suspects(&most) }).await.is_empty());
+    assert_eq!(probe.claim(&suspects(&[])).await.len(), rows.len() - 1);
 }
 
 /// No stored count stops a claim of the others.

@@ -1,3 +1,5 @@
+//! The database's clock steps back: rows and holds from the time that it was ahead.
+
 use std::time::Duration;
 
 use sendoff_core::{Event, limits};
@@ -82,7 +84,7 @@ pub async fn a_node_delivers_what_was_written_and_held_while_the_clock_was_ahead
     let options =
         OutboxOptions { poll_interval: Duration::from_millis(100), ..OutboxOptions::default() };
     let node = Outbox::builder(probe.store().clone()).options(options);
-    let node = node.on(event().event_type(), inbox.clone()).start().expect("it starts");
+    let node = node.on(event().event_type(), inbox.clone()).start().await.expect("it starts");
     let over = async || probe.store().counts().await.is_ok_and(|counts| counts.pending() == 0);
     within(PLENTY, "all of them", over).await;
     assert_eq!(inbox.ids(), sorted(all), "each of them once");

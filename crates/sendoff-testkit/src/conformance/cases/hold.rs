@@ -1,3 +1,5 @@
+//! Holds: extended, confirmed, run out, lost to others.
+
 use sendoff_core::{Event, EventId, Token};
 use sendoff_engine::store::{Claim, ClaimStore, Held, Outcome};
 

@@ -1,3 +1,5 @@
+//! What looking at a table tells: counts, lag, topics, the first due row.
+
 use std::time::Duration;
 
 use sendoff_core::{Event, EventId};

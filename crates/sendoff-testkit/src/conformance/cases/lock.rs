@@ -1,3 +1,5 @@
+//! Rows that are locked for a batch: kept, settled, put back.
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
-use sendoff_engine::store::{Claim, Outcome, Suspects};
+//! Holders that vanish: their attempts are counted, and suspects kept apart.
+
+use sendoff_engine::store::{Claim, Claimed, Outcome, Suspects};
 
 use crate::conformance::probe::{HOLD, hold_of, ids};
 use crate::conformance::{Probe, StoreHarness};
@@ -29,7 +31,7 @@ pub async fn a_row_lost_by_its_claimer_is_not_counted<H: StoreHarness>(probe: &P
     assert_eq!((claimed.attempts, claimed.lost), (0, false));
 }
 
-/// What was given up in order was not lost.
+/// What was released in order was not lost.
 pub async fn a_settled_row_is_not_lost<H: StoreHarness>(probe: &Probe<H>) {
     let held = probe.take_one("one").await;
     assert!(probe.settle(held, Outcome::Released).await);
@@ -82,13 +84,21 @@ pub async fn failures_do_not_make_a_suspect<H: StoreHarness>(probe: &Probe<H>) {
 
 /// Putting a suspect off does not clear it.
 pub async fn a_released_suspect_stays_one<H: StoreHarness>(probe: &Probe<H>) {
+    stays_a_suspect(probe, |_| Outcome::Released).await;
+}
+
+/// A row that was lost twice, put back by this outcome, is lost twice still.
+pub(super) async fn stays_a_suspect<H: StoreHarness>(
+    probe: &Probe<H>,
+    outcome: impl Fn(&Claimed) -> Outcome,
+) {
     let id = probe.take_one("one").await.id;
     probe.pass(HOLD).await;
     probe.claim_one("two").await;
     probe.pass(HOLD).await;
     let only = |owner| Claim { suspects: Suspects::Only, ..probe.claim_by(owner) };
     let claimed = probe.claim(&only("three")).await;
-    assert!(probe.settle(hold_of(&claimed[0]), Outcome::Released).await);
+    assert!(probe.settle(hold_of(&claimed[0]), outcome(&claimed[0])).await);
     assert!(probe.claim_all("four").await.is_empty());
     let again = probe.claim(&only("four")).await;
     assert_eq!(ids(&again), [id]);

@@ -1,3 +1,5 @@
+//! Deleting rows that are over, and no others.
+
 use sendoff_core::EventId;
 use sendoff_engine::store::{InspectStore, Outcome, Purge, Purged, RetainStore};
 

@@ -1,7 +1,10 @@
+//! Settlements: every outcome, repeated and fenced ones.
+
 use sendoff_core::limits::ERROR_CHARS;
 use sendoff_core::{EventId, Status, Timestamp, Token};
-use sendoff_engine::store::{Claim, Held, Outcome, RetainStore, Row, Settlement, Suspects};
+use sendoff_engine::store::{Held, Outcome, RetainStore, Row, Settlement};
 
+use super::loss::stays_a_suspect;
 use crate::conformance::probe::{HOLD, hold_of, ids, sorted};
 use crate::conformance::{Probe, StoreHarness};
 
@@ -67,7 +70,7 @@ pub async fn dead_stores_count_and_error<H: StoreHarness>(probe: &Probe<H>) {
     at.assert_has(row.done_at.expect("a dead row says when it ended"));
 }
 
-/// A row that is given up is visible at once, and otherwise as it was. Holds S2.
+/// A row that is released is visible at once, and otherwise as it was. Holds S2.
 pub async fn a_released_row_is_visible_at_once_and_as_it_was<H: StoreHarness>(probe: &Probe<H>) {
     let held = probe.take_one("node").await;
     let (settled, at) = probe.timed(probe.settle(held, Outcome::Released)).await;
@@ -114,18 +117,7 @@ pub async fn a_restored_row_is_due_exactly_when_it_was<H: StoreHarness>(probe: &
 
 /// Putting a suspect back does not clear it.
 pub async fn a_restored_suspect_stays_one<H: StoreHarness>(probe: &Probe<H>) {
-    let id = probe.take_one("one").await.id;
-    probe.pass(HOLD).await;
-    probe.claim_one("two").await;
-    probe.pass(HOLD).await;
-    let only = |owner| Claim { suspects: Suspects::Only, ..probe.claim_by(owner) };
-    let claimed = probe.claim(&only("three")).await;
-    let restored = Outcome::Restored { due_at: claimed[0].was_due };
-    assert!(probe.settle(hold_of(&claimed[0]), restored).await);
-    assert!(probe.claim_all("four").await.is_empty());
-    let again = probe.claim(&only("four")).await;
-    assert_eq!(ids(&again), [id]);
-    assert_eq!((again[0].attempts, again[0].lost), (2, false), "and counts nothing");
+    stays_a_suspect(probe, |claimed| Outcome::Restored { due_at: claimed.was_due }).await;
 }
 
 /// The same settlement sent again, after its reply was lost, finds nothing to do; not even where a

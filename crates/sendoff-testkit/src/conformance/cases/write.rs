@@ -1,3 +1,5 @@
+//! Rows as they are inserted: times, order, tokens.
+
 use sendoff_core::limits::BATCH_ROWS;
 use sendoff_core::{Event, EventId, Status};
 use sendoff_engine::capture::WriteError;

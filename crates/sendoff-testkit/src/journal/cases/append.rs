@@ -1,6 +1,8 @@
-use sendoff_core::journal::{Fact, Item, Position, Query};
+//! Appends: what comes back, conditions, repeated appends.
+
+use sendoff_core::journal::{Fact, Item, Position, Query, Run};
 use sendoff_core::{Event, EventId, Timestamp, limits};
-use sendoff_engine::journal::{AppendError, Conflict, Journal, JournalStore, Receipt};
+use sendoff_engine::journal::{AppendError, Conflict, Journal, JournalStore, Page, Receipt, fold};
 
 use super::{append_in, fact, found, position, tag, tagged, types};
 use crate::journal::{Ending, JournalHarness};
@@ -128,7 +130,7 @@ pub async fn a_conflict_is_typed_names_the_position_and_stores_nothing(
     let rivals = [fact("c", &["w=1"]), fact("d", &["w=2"])];
 
     let answer = journal.append_if(rivals.clone(), tagged("w=2").none_after(first)).await;
-    let expected = Conflict { position: second };
+    let expected = Conflict::Fact { position: second };
     assert!(matches!(answer, Err(AppendError::Conflict(found)) if found == expected), "{answer:?}");
     let never = Some(Query::of_type("a").none_after(Position::START));
     let answer = append_in(&harness, &rivals, never, Ending::Commit).await;
@@ -140,6 +142,52 @@ pub async fn a_conflict_is_typed_names_the_position_and_stores_nothing(
     let answer = journal.append_if([fact("e", &[])], everything).await;
     assert!(matches!(answer, Err(AppendError::Conflict(_))), "{answer:?}");
     assert_eq!(types(journal, Query::all()).await, ["a", "b", "c", "d"]);
+}
+
+/// J1: what a decision was read from may be gone where the server is not the same any more; a store that
+/// cannot lose what it has shown says nothing of runs.
+pub async fn a_condition_that_was_read_in_another_run_of_the_server_does_not_hold(
+    harness: impl JournalHarness,
+) {
+    let journal = harness.journal();
+    journal.append([fact("a", &["w=1"])]).await.unwrap();
+    let read = async |tag| {
+        let seen = fold(tagged(tag), 0, |seen, _| {
+            *seen += 1;
+            Ok(())
+        });
+        journal.decide(seen).await.unwrap().condition
+    };
+    let condition = read("w=1").await;
+    let Some(run) = condition.run else { return };
+    // Pages say it too, so that none is another server's.
+    let page = Page::first(Position::START, Position::END);
+    let found = journal.store().read(&tagged("w=1"), page).await.unwrap();
+    assert!(found.run.is_none_or(|of_page| of_page == run), "{:?} {run:?}", found.run);
+    let known = fact("b", &["w=1"]);
+    journal.append_if([known.clone()], condition.clone()).await.unwrap();
+    let here = read("w=1").await;
+    append_in(&harness, &[fact("c", &["w=1"])], Some(here), Ending::Commit).await.unwrap();
+
+    let other = Run::numbered(run.number() - 1);
+    // Also where there is nothing now: it may be what is gone.
+    for tag in ["w=1", "w=2"] {
+        let gone = read(tag).await.read_in(Some(other));
+        let facts = [fact("lost", &["w=1"])];
+        for answer in [
+            journal.append_if(facts.clone(), gone.clone()).await,
+            append_in(&harness, &facts, Some(gone), Ending::Commit).await,
+        ] {
+            let restarted = matches!(answer, Err(AppendError::Conflict(Conflict::Restarted)));
+            assert!(restarted, "{tag} {answer:?}");
+        }
+    }
+    // One that is there is no conflict with itself.
+    let again = condition.read_in(Some(other));
+    let receipts = journal.append_if([known.clone()], again.clone()).await.unwrap();
+    assert!(!receipts[0].fresh);
+    append_in(&harness, &[known], Some(again), Ending::Commit).await.unwrap();
+    assert_eq!(types(journal, Query::all()).await, ["a", "b", "c"]);
 }
 
 fn places(receipts: &[Receipt]) -> Vec<(Position, Timestamp)> {

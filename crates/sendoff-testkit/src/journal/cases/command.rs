@@ -1,6 +1,14 @@
+//! Commands that decide and append, many at once.
+
+use std::future::Future;
+
 use sendoff_core::journal::{Fact, Item, Position, Query, Recorded, Tag};
 use sendoff_core::{BoxError, Event};
-use sendoff_engine::journal::{Decision, ExecuteError, Journal, JournalStore, Model, Page, fold};
+use sendoff_engine::journal::{
+    Basis, Decision, ExecuteError, Journal, JournalStore, Model, Page, fold,
+};
+
+use tokio::task::JoinSet;
 
 use super::tag;
 use crate::journal::JournalHarness;
@@ -55,36 +63,42 @@ async fn transfer<S: JournalStore>(
     Ok(decision.fact(moved("withdrawn", from, cents))?.fact(moved("deposited", to, cents))?)
 }
 
-/// J2, J13: many transfers at once; no wallet is ever overdrawn, nothing is made, nothing is lost.
-pub async fn commands_run_again_when_others_were_quicker(harness: impl JournalHarness) {
-    let journal = harness.journal();
+/// One of the payments that are made at once.
+struct Payment {
+    round: usize,
+    from: &'static str,
+    to: &'static str,
+}
+
+/// Four pay one another at once, each many times. No wallet is ever overdrawn, nothing is made, nothing
+/// is lost; says how many payments were refused.
+async fn refused_of_many<S, F>(
+    journal: &Journal<S>,
+    pay: impl Fn(Journal<S>, Payment) -> F + Copy + Send + Sync + 'static,
+) -> u32
+where
+    S: JournalStore,
+    F: Future<Output = bool> + Send,
+{
     for wallet in WALLETS {
         journal.append([moved("deposited", wallet, START)]).await.unwrap();
     }
-    let payers: Vec<_> = (0..4_usize)
-        .map(|payer| {
-            let journal = journal.clone();
-            tokio::spawn(async move {
-                let mut refused = 0;
-                for round in 0..25 {
-                    let from = WALLETS[(payer + round) % 3];
-                    let to = WALLETS[(payer + round * 2 + 1) % 3];
-                    let command = || transfer(journal.clone(), from, to, 70);
-                    match journal.execute(command).await {
-                        Ok(executed) => assert_eq!(executed.receipts.len(), 2),
-                        Err(ExecuteError::Handler(error)) if error.is::<TooPoor>() => refused += 1,
-                        Err(ExecuteError::Contended { .. }) => {}
-                        Err(error) => panic!("{error:?}"),
-                    }
+    let mut payers = JoinSet::new();
+    for payer in 0..4 {
+        let journal = journal.clone();
+        payers.spawn(async move {
+            let mut refused = 0;
+            for round in 0..25 {
+                let from = WALLETS[(payer + round) % 3];
+                let to = WALLETS[(payer + round * 2 + 1) % 3];
+                if !pay(journal.clone(), Payment { round, from, to }).await {
+                    refused += 1;
                 }
-                refused
-            })
-        })
-        .collect();
-    let mut refused = 0;
-    for payer in payers {
-        refused += payer.await.unwrap();
+            }
+            refused
+        });
     }
+    let refused = payers.join_all().await.iter().sum();
     let mut total = 0;
     for wallet in WALLETS {
         let cents = journal.decide(Balance::of(wallet)).await.unwrap().model.cents;
@@ -92,6 +106,22 @@ pub async fn commands_run_again_when_others_were_quicker(harness: impl JournalHa
         total += cents;
     }
     assert_eq!(total, START * WALLETS.len() as i64);
+    refused
+}
+
+/// J2, J13: many transfers at once.
+pub async fn commands_run_again_when_others_were_quicker(harness: impl JournalHarness) {
+    let pay = |journal: Journal<_>, Payment { from, to, .. }| async move {
+        let command = || transfer(journal.clone(), from, to, 70);
+        match journal.execute(command).await {
+            Ok(executed) => assert_eq!(executed.receipts.len(), 2),
+            Err(ExecuteError::Handler(error)) if error.is::<TooPoor>() => return false,
+            Err(ExecuteError::Contended { .. }) => {}
+            Err(error) => panic!("{error:?}"),
+        }
+        true
+    };
+    let refused = refused_of_many(harness.journal(), pay).await;
     assert!(refused > 0, "some were refused, or nothing was tested");
 }
 
@@ -99,50 +129,25 @@ pub async fn commands_run_again_when_others_were_quicker(harness: impl JournalHa
 /// From the last closing on a wallet is what the closing says.
 pub async fn commands_decided_under_locks_wait_for_their_turn(harness: impl JournalHarness) {
     let journal = harness.journal();
-    for wallet in WALLETS {
-        journal.append([moved("deposited", wallet, START)]).await.unwrap();
-    }
-    let payers: Vec<_> = (0..4_usize)
-        .map(|payer| {
-            let journal = journal.clone();
-            tokio::spawn(async move {
-                let mut refused = 0;
-                for round in 0..25 {
-                    let from = WALLETS[(payer + round) % 3];
-                    let to = WALLETS[(payer + round * 2 + 1) % 3];
-                    // Now and then more than there is in all of them.
-                    let cents = if round % 5 == 0 { START * 4 } else { 70 };
-                    // Of all that is appended to: who locks crosswise deadlocks, and tries again.
-                    let both = || (Balance::of(from), Balance::of(to));
-                    let pays = |(balance, _): (Balance, Balance)| {
-                        if balance.cents < cents {
-                            return Err(TooPoor);
-                        }
-                        Ok(vec![moved("withdrawn", from, cents), moved("deposited", to, cents)])
-                    };
-                    match journal.execute_locked(both, pays).await {
-                        Ok(executed) => {
-                            assert_eq!((executed.receipts.len(), executed.tries), (2, 1))
-                        }
-                        Err(ExecuteError::Handler(TooPoor)) => refused += 1,
-                        Err(error) => panic!("{error:?}"),
-                    }
-                }
-                refused
-            })
-        })
-        .collect();
-    let mut refused = 0;
-    for payer in payers {
-        refused += payer.await.unwrap();
-    }
-    let mut total = 0;
-    for wallet in WALLETS {
-        let cents = journal.decide(Balance::of(wallet)).await.unwrap().model.cents;
-        assert!(cents >= 0, "{wallet} was overdrawn: {cents}");
-        total += cents;
-    }
-    assert_eq!(total, START * WALLETS.len() as i64);
+    let pay = |journal: Journal<_>, Payment { round, from, to }| async move {
+        // Now and then more than there is in all of them.
+        let cents = if round % 5 == 0 { START * 4 } else { 70 };
+        // Of all that is appended to: who locks crosswise deadlocks, and tries again.
+        let both = || (Balance::of(from), Balance::of(to));
+        let pays = |(balance, _): (Balance, Balance)| {
+            if balance.cents < cents {
+                return Err(TooPoor);
+            }
+            Ok(vec![moved("withdrawn", from, cents), moved("deposited", to, cents)])
+        };
+        match journal.execute_locked(both, pays).await {
+            Ok(executed) => assert_eq!((executed.receipts.len(), executed.tries), (2, 1)),
+            Err(ExecuteError::Handler(TooPoor)) => return false,
+            Err(error) => panic!("{error:?}"),
+        }
+        true
+    };
+    let refused = refused_of_many(journal, pay).await;
     assert!(refused >= 20, "whoever wanted too much was refused");
     let nothing =
         journal.execute_locked(|| Balance::of(WALLETS[0]), |_| Ok::<_, TooPoor>(Vec::new()));
@@ -195,9 +200,10 @@ pub async fn what_is_read_from_the_last_closing_on_is_bounded_in_bytes(
     }
     let page = |after| Page { after, up_to: Position::END, limit: 100, bytes: 100_000 };
     let (store, first) = (journal.store(), page(Position::START));
-    let found = store.read_from_last(&query, &closing, first).await.unwrap();
+    let basis = Basis { query: &query, closing: Some(&closing), page: first };
+    let found = store.read_from_last(basis).await.unwrap();
     assert_eq!((found.facts.len(), found.more), (1, true));
-    if let Some(mut locked) = store.lock(&query, Some(&closing), first).await.unwrap() {
+    if let Some(mut locked) = store.lock(basis).await.unwrap() {
         let mut types = Vec::new();
         loop {
             assert_eq!(locked.found.facts.len(), 1);

@@ -1,3 +1,5 @@
+//! Decisions and the conditions that they append under.
+
 use std::sync::Arc;
 
 use sendoff_core::journal::{Query, Recorded};

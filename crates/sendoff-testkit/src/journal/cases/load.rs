@@ -1,6 +1,9 @@
+//! A tail beside many writers.
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use sendoff_core::Delivery;
 use sendoff_core::journal::{Append, Fact, Position};
 use sendoff_engine::journal::TailOptions;
 use tokio::task::JoinHandle;
@@ -31,7 +34,7 @@ pub async fn nothing_is_lost_nothing_comes_twice_and_all_is_in_order(harness: im
             assert!(row.position > last, "{} after {last}", row.position);
             last = row.position;
             delivered += 1;
-            let delivery = row.recorded.unwrap().delivery(1);
+            let delivery = Delivery::of_fact(&Arc::new(row.recorded.unwrap()), 1);
             history.delivery_started("tail", &delivery).finished(true);
         }
         true

@@ -14,9 +14,10 @@ mod transaction;
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
-use sendoff_core::journal::{Append, Condition, Fact, Position, Query, Recorded, Tag};
+use sendoff_core::journal::{Append, Condition, Fact, Position, Query, Recorded};
 use sendoff_engine::journal::{AppendError, Journal, JournalStore, Receipt};
 
+use super::facts::{fact, position, tag, tagged};
 use super::harness::{Ending, JournalHarness};
 
 pub use append::*;
@@ -26,23 +27,6 @@ pub use load::*;
 pub use retain::*;
 pub use tail::*;
 pub use transaction::*;
-
-fn tag(text: &str) -> Tag {
-    text.parse().unwrap()
-}
-
-pub(super) fn tagged(text: &str) -> Query {
-    Query::tagged(tag(text))
-}
-
-/// A fact of this type with these tags.
-pub(super) fn fact(event_type: &str, tags: &[&str]) -> Fact {
-    Fact::builder((event_type, "{}")).tags(tags.iter().map(|text| tag(text))).build().unwrap()
-}
-
-fn position(number: u64) -> Position {
-    Position::new(number).unwrap()
-}
 
 pub(super) async fn found<S: JournalStore>(journal: &Journal<S>, query: Query) -> Vec<Recorded> {
     journal.read(query, Position::START).try_collect().await.unwrap()

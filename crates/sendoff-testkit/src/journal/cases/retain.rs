@@ -1,3 +1,5 @@
+//! What of a journal may go, and what stays.
+
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -8,7 +10,7 @@ use sendoff_core::journal::retain::Ranges;
 use sendoff_core::journal::{Position, Query};
 use sendoff_engine::journal::TailOptions;
 use sendoff_engine::journal::publish::{
-    Change, Move, Moved, NodeCard, Park, ParkedChange, PublishStore, Seen, Which,
+    Change, ChangeParked, Move, Moved, NodeCard, Park, ParkedChange, PublishStore, Seen, Which,
 };
 use sendoff_engine::journal::retain::{JournalMaintainer, RetainOptions, RetainReport, Retained};
 use tokio_util::sync::CancellationToken;
@@ -75,10 +77,11 @@ async fn set_aside(harness: &impl RetainHarness, pair: &PairId, position: u64) {
 async fn settle(harness: &impl RetainHarness, pair: &PairId, position: u64) {
     let position = Some(super::position(position));
     let store = harness.journal().store();
-    store.change_parked(&Which::pair(pair), position, ParkedChange::Discard).await.unwrap();
+    let (which, change) = (&Which::pair(pair), ParkedChange::Discard);
+    store.change_parked(ChangeParked { which, position, change }).await.unwrap();
 }
 
-/// Stays where it is, as FAILED or with something set aside, as whoever leads the pair would have it.
+/// Stays where it is, as FAILED or with something parked, as whoever leads the pair would have it.
 async fn stay(harness: &impl RetainHarness, pair: &PairId, fails: bool, parked: Option<Position>) {
     let (store, pair) = (harness.journal().store(), Arc::new(pair.clone()));
     let card = NodeCard {
@@ -155,8 +158,8 @@ pub async fn nothing_goes_that_a_cursor_has_not_passed_whatever_its_status(
     assert_eq!(lowest(&harness).await, None);
 }
 
-/// A fact that a pair has set aside is there when it is tried again, and so is all behind it.
-pub async fn what_was_set_aside_stays_until_it_is_settled(harness: impl RetainHarness) {
+/// A fact that a pair has parked is there when it is tried again, and so is all after it.
+pub async fn what_was_parked_stays_until_it_is_settled(harness: impl RetainHarness) {
     forty(&harness).await;
     let pair = pair("p");
     put_cursor(&harness, &pair, position(40), CursorStatus::Active).await;
@@ -164,7 +167,7 @@ pub async fn what_was_set_aside_stays_until_it_is_settled(harness: impl RetainHa
     set_aside(&harness, &pair, 21).await;
     let report = retain(&harness, last(0)).await;
     let [held] = &*report.release.held_by else { panic!("{report:?}") };
-    assert_eq!(held.to_string(), "topic:p has set position 21 aside");
+    assert_eq!(held.to_string(), "topic:p has parked position 21");
     assert_eq!(lowest(&harness).await, Some(21));
     settle(&harness, &pair, 21).await;
     retain(&harness, last(0)).await;
@@ -252,7 +255,7 @@ pub async fn a_pass_that_is_cancelled_says_so(harness: impl RetainHarness) {
     forty(&harness).await;
     let cancel = CancellationToken::new();
     cancel.cancel();
-    let pass = maintainer(&harness, last(0)).run_once_until(&cancel).await.unwrap();
+    let pass = maintainer(&harness, last(0)).run_once_until(cancel.cancelled()).await.unwrap();
     assert!(!here(pass).finished);
     assert_eq!(lowest(&harness).await, Some(1));
 }

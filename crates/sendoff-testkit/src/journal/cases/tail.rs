@@ -1,3 +1,5 @@
+//! What a tail passes on, in which order and how much at once.
+
 use std::time::Duration;
 
 use sendoff_core::journal::{Position, Query};

@@ -2,25 +2,23 @@
 
 use sendoff_core::journal::{Append, Condition, Fact, Position, Query};
 use sendoff_core::{Event, limits};
-use sendoff_engine::journal::{AppendError, Receipt};
+use sendoff_engine::journal::{AppendError, Conflict, Receipt};
 
 use super::append::{came_back, thorny};
 use super::{fact, found, tag, tagged, types};
-use crate::journal::{Deed, Ending, TransactionHarness};
+use crate::journal::{Deed, Ending, JournalHarness};
 
 fn append(facts: impl Into<Vec<Fact>>, condition: Option<Condition>) -> Deed {
     Deed::Append(Append::new(facts.into(), condition).unwrap())
 }
 
 /// What the only append was answered.
-async fn only(harness: &impl TransactionHarness, step: Deed) -> Result<Vec<Receipt>, AppendError> {
+async fn only(harness: &impl JournalHarness, step: Deed) -> Result<Vec<Receipt>, AppendError> {
     harness.transact(&[step], Ending::Commit).await.pop().unwrap()
 }
 
 /// J1: to the byte, with everything that was said.
-pub async fn facts_appended_in_a_transaction_come_back_as_they_were(
-    harness: impl TransactionHarness,
-) {
+pub async fn facts_appended_in_a_transaction_come_back_as_they_were(harness: impl JournalHarness) {
     let facts = thorny();
     let receipts = only(&harness, append(facts.clone(), None)).await.unwrap();
     came_back(harness.journal(), &facts, &receipts).await;
@@ -30,9 +28,7 @@ pub async fn facts_appended_in_a_transaction_come_back_as_they_were(
 }
 
 /// J1.
-pub async fn a_large_append_in_a_transaction_is_whole_and_in_order(
-    harness: impl TransactionHarness,
-) {
+pub async fn a_large_append_in_a_transaction_is_whole_and_in_order(harness: impl JournalHarness) {
     let large: Vec<_> = (0..limits::APPEND_FACTS).map(|_| fact("t", &["w=1", "w=2"])).collect();
     let receipts = only(&harness, append(large.clone(), None)).await.unwrap();
     assert!(receipts.is_sorted_by(|a, b| a.position < b.position));
@@ -41,9 +37,7 @@ pub async fn a_large_append_in_a_transaction_is_whole_and_in_order(
 }
 
 /// J1: what was appended under a savepoint ends with it, and what was before and after does not.
-pub async fn a_savepoint_that_is_rolled_back_takes_its_facts_with_it(
-    harness: impl TransactionHarness,
-) {
+pub async fn a_savepoint_that_is_rolled_back_takes_its_facts_with_it(harness: impl JournalHarness) {
     let undone = fact("undone", &["w=1"]);
     let steps = [
         append([fact("before", &["w=1"])], None),
@@ -61,7 +55,7 @@ pub async fn a_savepoint_that_is_rolled_back_takes_its_facts_with_it(
 }
 
 /// J1: a conflict is typed, stores nothing, and is no reason for the transaction to end.
-pub async fn after_a_conflict_the_transaction_goes_on(harness: impl TransactionHarness) {
+pub async fn after_a_conflict_the_transaction_goes_on(harness: impl JournalHarness) {
     let journal = harness.journal();
     let receipts = journal.append([fact("a", &["w=1"])]).await.unwrap();
     let never = Query::of_type("a").none_after(Position::START);
@@ -78,7 +72,7 @@ pub async fn after_a_conflict_the_transaction_goes_on(harness: impl TransactionH
         .iter()
         .map(|answer| match answer {
             Ok(_) => None,
-            Err(AppendError::Conflict(conflict)) => Some(conflict.position),
+            Err(AppendError::Conflict(Conflict::Fact { position })) => Some(*position),
             Err(error) => panic!("{error:?}"),
         })
         .collect();
@@ -89,7 +83,7 @@ pub async fn after_a_conflict_the_transaction_goes_on(harness: impl TransactionH
 
 /// J1: and the transaction goes on, as after a conflict.
 pub async fn another_fact_under_the_same_id_is_refused_in_a_transaction(
-    harness: impl TransactionHarness,
+    harness: impl JournalHarness,
 ) {
     let known = fact("a", &["w=1"]);
     harness.journal().append([known.clone()]).await.unwrap();
@@ -104,7 +98,7 @@ pub async fn another_fact_under_the_same_id_is_refused_in_a_transaction(
 
 /// J1: a snapshot from the beginning of the transaction is older than the locks. Without a condition
 /// there is nothing to look for.
-pub async fn a_condition_is_refused_where_the_snapshot_is_old(harness: impl TransactionHarness) {
+pub async fn a_condition_is_refused_where_the_snapshot_is_old(harness: impl JournalHarness) {
     for level in [
         "set transaction isolation level repeatable read",
         "set transaction isolation level serializable",

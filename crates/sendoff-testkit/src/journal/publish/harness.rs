@@ -16,7 +16,7 @@ pub trait PublishHarness: JournalHarness<Store: PublishStore> {
     /// Runs an operator's SQL, and says whether there is any.
     async fn sql(&self, statement: &str) -> bool;
 
-    /// Forgets whatever came behind a position, as a server does that lost its last commits: facts,
+    /// Forgets whatever came after a position, as a server does that lost its last commits: facts,
     /// the positions they had, and how far cursors were with them.
     async fn lose_after(&self, position: Position);
 
@@ -30,4 +30,13 @@ pub trait PublishHarness: JournalHarness<Store: PublishStore> {
     async fn lock_cursor(&self, _pair: &PairId) -> Option<Box<dyn ForeignLock>> {
         None
     }
+}
+
+/// SQL by which a database forgets whatever came after a position, but for how its numbers go on.
+pub fn losing_after(position: Position) -> String {
+    format!(
+        "delete from journal_event where position > {position};
+         delete from journal_tag where position > {position};
+         update journal_cursor set last_position = {position} where last_position > {position}"
+    )
 }

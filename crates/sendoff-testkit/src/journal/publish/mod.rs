@@ -4,9 +4,10 @@
 //! one line: [`publish_suite!`](crate::publish_suite).
 
 pub mod cases;
+pub mod failover;
 mod harness;
 mod rounds;
 mod suite;
 
-pub use harness::PublishHarness;
+pub use harness::{PublishHarness, losing_after};
 pub use rounds::Rounds;

@@ -1,9 +1,11 @@
+//! Waiting until a node has looked at its tables.
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sendoff_core::journal::publish::PairId;
-use sendoff_engine::journal::publish::{PublishCounters, PublishMetrics};
+use sendoff_engine::{Counters, Metrics};
 
 use crate::wait::eventually;
 
@@ -15,7 +17,7 @@ const ENOUGH: u64 = 3;
 #[derive(Debug, Default)]
 pub struct Rounds {
     /// What was counted.
-    pub counters: PublishCounters,
+    pub counters: Counters,
     rounds: Mutex<BTreeMap<PairId, u64>>,
     idle: AtomicU64,
 }
@@ -45,42 +47,42 @@ impl Rounds {
     }
 }
 
-impl PublishMetrics for Rounds {
+impl Metrics for Rounds {
     /// Told once a round, and when it changes.
-    fn leading(&self, pairs: usize) {
+    fn pairs_led(&self, pairs: usize) {
         if pairs == 0 {
             self.idle.fetch_add(1, Ordering::Relaxed);
         }
-        self.counters.leading(pairs);
+        self.counters.pairs_led(pairs);
     }
 
-    fn took(&self, pair: &PairId, failover: bool) {
-        self.counters.took(pair, failover);
+    fn pair_taken(&self, pair: &PairId, failover: bool) {
+        self.counters.pair_taken(pair, failover);
     }
 
-    fn gave(&self, pair: &PairId) {
-        self.counters.gave(pair);
+    fn pair_released(&self, pair: &PairId) {
+        self.counters.pair_released(pair);
     }
 
-    fn published(&self, pair: &PairId, facts: usize) {
-        self.counters.published(pair, facts);
+    fn pair_published(&self, pair: &PairId, facts: usize) {
+        self.counters.pair_published(pair, facts);
     }
 
-    fn failed(&self, pair: &PairId) {
-        self.counters.failed(pair);
+    fn pair_failed(&self, pair: &PairId) {
+        self.counters.pair_failed(pair);
     }
 
-    fn parked(&self, pair: &PairId, facts: usize) {
-        self.counters.parked(pair, facts);
+    fn pair_parked(&self, pair: &PairId, facts: usize) {
+        self.counters.pair_parked(pair, facts);
     }
 
-    fn fenced(&self, pair: &PairId) {
-        self.counters.fenced(pair);
+    fn pair_fenced(&self, pair: &PairId) {
+        self.counters.pair_fenced(pair);
     }
 
     /// Told once a round of each pair that is led.
-    fn lag(&self, pair: &PairId, positions: u64) {
-        self.counters.lag(pair, positions);
+    fn pair_lag(&self, pair: &PairId, positions: u64) {
+        self.counters.pair_lag(pair, positions);
         *self.lock().entry(pair.clone()).or_default() += 1;
     }
 }

@@ -9,7 +9,7 @@ macro_rules! publish_suite {
             included_publishers_log_and_count
             batches_have_a_hundred_facts_unless_it_is_said
             a_pair_begins_where_it_is_told_to
-            a_pair_behind_the_window_reads_for_itself_and_rejoins
+            a_pair_before_the_window_reads_for_itself_and_rejoins
             a_thousand_pairs_work_on_one_node
             a_restart_goes_on_at_the_stored_position
             a_pair_has_its_own_interval
@@ -18,7 +18,7 @@ macro_rules! publish_suite {
             what_another_process_appends_is_published
             everything_is_published_once_and_in_order_while_nodes_come_and_go
             nothing_is_lost_when_nodes_die
-            gaps_far_behind_hide_nothing
+            gaps_far_from_the_end_hide_nothing
             positions_that_are_given_again_are_published_again
             a_busy_publisher_holds_no_other_back_when_positions_go_back
             who_follows_a_dead_node_goes_on_where_the_cursor_is
@@ -34,12 +34,12 @@ macro_rules! publish_suite {
             plain_sql_pauses_resumes_resets_and_puts_back
             a_cursor_is_put_to_a_position_or_a_time
             a_reset_clears_the_errors_of_a_pair_that_waits
-            poison_is_set_aside_listed_retried_and_discarded
-            what_was_set_aside_is_tried_again_by_itself
+            poison_is_parked_listed_retried_and_discarded
+            what_was_parked_is_tried_again_by_itself
             a_fact_that_fails_while_others_do_not_is_poison
-            an_outage_that_ends_during_a_probe_sets_nothing_aside
+            an_outage_that_ends_during_a_probe_parks_nothing
             a_pair_in_order_stops_as_failed_and_goes_on_when_it_is_reset
-            what_is_set_aside_waits_while_its_pair_is_paused
+            what_is_parked_waits_while_its_pair_is_paused
         }
     };
     (@cases $harness:expr; $($case:ident)*) => {

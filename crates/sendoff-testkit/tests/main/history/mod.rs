@@ -7,7 +7,7 @@ mod readers;
 
 use std::time::Duration;
 
-use sendoff_core::{Delivery, Event, EventBuilder, Lane, Status, Timestamp, Token};
+use sendoff_core::{Delivery, Event, EventBuilder, Lane, Origin, Status, Timestamp, Token};
 use sendoff_engine::store::{Held, Outcome, Settlement};
 use sendoff_testkit::history::{Expectations, History, Run, Verdict, Violation, check};
 
@@ -39,7 +39,8 @@ trait Moves {
 impl Moves for History {
     fn start(&self, node: &str, event: &Event, attempt: u32) -> Run {
         let created_at = Timestamp::from_micros(0);
-        let delivery = Delivery { event: event.clone(), created_at, attempt, lane: Lane::Cold };
+        let delivery =
+            Delivery { event: event.clone(), created_at, attempt, origin: Origin::Row(Lane::Cold) };
         self.delivery_started(node, &delivery)
     }
 

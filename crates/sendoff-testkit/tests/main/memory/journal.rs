@@ -1,12 +1,11 @@
-use std::time::Duration;
-
-use sendoff_core::journal::{Append, Position};
-use sendoff_engine::journal::{AppendError, Journal, MemoryJournal, Receipt};
-use sendoff_testkit::journal::{Ending, JournalHarness, PublishHarness, async_trait};
+use sendoff_core::journal::Position;
+use sendoff_engine::journal::{Journal, MemoryJournal};
+use sendoff_testkit::journal::{
+    Answers, Deed, Ending, JournalHarness, PublishHarness, async_trait,
+};
 
 struct InMemory(Journal<MemoryJournal>);
 
-#[async_trait]
 impl JournalHarness for InMemory {
     type Store = MemoryJournal;
 
@@ -14,18 +13,24 @@ impl JournalHarness for InMemory {
         &self.0
     }
 
-    async fn append_in(
-        &self,
-        append: &Append,
-        open: Duration,
-        ending: Ending,
-    ) -> Result<Vec<Receipt>, AppendError> {
-        // It has no transactions of others: what is rolled back was never there.
-        tokio::time::sleep(open).await;
-        match ending {
-            Ending::Commit => self.0.append_as(append).await,
-            Ending::RollBack => Ok(Vec::new()),
+    /// It has no transactions of others: what is rolled back was never there.
+    async fn transact(&self, steps: &[Deed], ending: Ending) -> Answers {
+        let mut appends = Vec::new();
+        for step in steps {
+            match step {
+                Deed::Append(append) => appends.push(append),
+                Deed::Wait(time) => tokio::time::sleep(*time).await,
+                Deed::Sql(sql) => panic!("it knows no SQL: {sql}"),
+            }
         }
+        let mut answers = Vec::new();
+        for append in appends {
+            answers.push(match ending {
+                Ending::Commit => self.0.append_as(append).await,
+                Ending::RollBack => Ok(Vec::new()),
+            });
+        }
+        answers
     }
 }
 

@@ -1,6 +1,6 @@
 //! The store in memory passes the suite, whether it keeps what is done or not.
 
-mod acceptance;
+mod capture;
 mod journal;
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What follows a failure: waiting, finding out whose fault it is, setting aside, stopping.
+//! What follows a failure: waiting, finding out whose fault it is, parking, stopping.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tracing::{debug, error};
 
 use super::{Event, Node};
 use crate::journal::publish::store::{Park, PublishStore};
-use crate::journal::publish::work::{Failed, Probed, probe};
+use crate::journal::publish::work::{Failed, Probed};
 
 /// The pause of a pair whose target refuses everything.
 const REFUSED_PAUSE: Duration = Duration::from_secs(60);
@@ -31,33 +31,48 @@ impl<S: PublishStore> Node<S> {
     pub(super) fn on_failed(&mut self, at: usize, failed: &Failed, stop: &Stop<'_>, now: Instant) {
         let Stop { position, fact, batch_end } = *stop;
         self.counts.failed(&self.pairs[at].id, 1);
-        let (others, lagging) = self.others_behind(at, position);
+        let (others, lagging) = self.others_after(at, position);
         let pair = &mut self.pairs[at];
         let Some(held) = &mut pair.held else { return };
         held.errors = held.errors.saturating_add(1);
         let trouble = &mut pair.trouble;
-        let since = *trouble.since.get_or_insert(now);
-        match batch_end {
-            Some(end) => trouble.alone_up_to = trouble.alone_up_to.max(end),
-            None => trouble.attempts = trouble.attempts.saturating_add(1),
+        // A target that is unavailable says nothing of its facts: no attempt, and no time in which they
+        // failed.
+        if failed.is_unavailable() {
+            trouble.since = None;
+        } else {
+            trouble.since.get_or_insert(now);
+            match batch_end {
+                Some(end) => trouble.alone_up_to = trouble.alone_up_to.max(end),
+                None => trouble.attempts = trouble.attempts.saturating_add(1),
+            }
         }
         let run = Run {
             class: failed.class,
             alone: batch_end.is_none(),
             attempts: trouble.attempts,
-            failing_for: now.duration_since(since),
+            failing_for: trouble.since.map_or(Duration::ZERO, |since| now.duration_since(since)),
             others: lagging.is_some() || !others.is_empty(),
         };
         let (options, jitter) = (&pair.options, Jitter::new(fastrand::f64()));
-        let mut step =
-            after_failed_run(run, options.poison, &*options.retry, options.max_attempts, jitter);
-        if step == Step::Park && trouble.parked_in_a_row >= options.parked_in_a_row {
+        let mut step = after_failed_run(
+            run,
+            options.poison,
+            options.retry_policy(),
+            options.retry.max_attempts,
+            jitter,
+        );
+        if step == Step::Park && trouble.parked_in_a_row >= options.parked.in_a_row {
             step = Step::Rest(REFUSED_PAUSE);
         }
         debug!(pair = %pair.id, %position, ?step, error = failed.error, "publishing failed");
         let error = failed.error.clone();
         match step {
             Step::Rest(delay) => {
+                // Nobody means to be asked again and again without a pause.
+                let least =
+                    if failed.is_unavailable() { pair.options.interval } else { Duration::ZERO };
+                let delay = delay.max(least);
                 pair.resting = !delay.is_zero();
                 pair.due = now + delay;
                 pair.store(|next| next.last_error = Some(error));
@@ -78,31 +93,31 @@ impl<S: PublishStore> Node<S> {
                 let Some(suspect) = fact.map(Arc::clone) else { return };
                 pair.busy = true;
                 let epoch = held.epoch;
-                let (publisher, options) = (Arc::clone(&pair.publisher), pair.options.clone());
-                let (topic, tries) = (Arc::clone(&pair.topic), Arc::clone(&pair.tries));
+                let (outlet, topic) = (pair.outlet(), Arc::clone(&pair.topic));
                 let (journal, catch_up) = (self.journal.clone(), Arc::clone(&self.catch_up));
                 let limit = self.options.statement_limit();
                 self.events.spawn(async move {
                     // In order and without a hole: whatever lies before the one that can be published
                     // counts as tried.
-                    let (mut behind, mut reaches) = (Vec::new(), true);
+                    let (mut after, mut reaches) = (Vec::new(), true);
                     if let Some(floor) = lagging {
                         let (store, between) = (journal.store(), (position, floor));
-                        let read = catch_up.others(store, &topic, between, options.batch, limit);
-                        (behind, reaches) = read.await.unwrap_or_default();
+                        let most = outlet.options.batch;
+                        let read = catch_up.others(store, &topic, between, most, limit);
+                        (after, reaches) = read.await.unwrap_or_default();
                     }
                     if reaches {
-                        behind.extend(others);
+                        after.extend(others);
                     }
-                    let probed = probe(&*publisher, suspect, &behind, &options, &tries).await;
+                    let probed = outlet.probe(suspect, &after).await;
                     Event::Probed { pair: at, epoch, error, probed }
                 });
             }
         }
     }
 
-    /// What could be tried behind a fact, from memory, and up to where it would have to be read first.
-    fn others_behind(
+    /// What could be tried after a fact, from memory, and up to where it would have to be read first.
+    fn others_after(
         &self,
         at: usize,
         position: Position,
@@ -121,11 +136,12 @@ impl<S: PublishStore> Node<S> {
                 self.park(at, poison, up_to, true, now);
             }
             // It is the target's fault, and ends when it is back.
-            Probed::Away(tries) => {
+            Probed::Unavailable(tries) => {
                 let pair = &mut self.pairs[at];
                 self.counts.failed(&pair.id, tries);
                 let attempts = pair.trouble.attempts;
-                let delay = pair.options.retry.delay(attempts, Jitter::new(fastrand::f64()));
+                let delay =
+                    pair.options.retry_policy().delay(attempts, Jitter::new(fastrand::f64()));
                 pair.resting = true;
                 pair.due = now + delay.min(limits::DELAY);
                 pair.store(|next| next.last_error = Some(error));
@@ -133,7 +149,7 @@ impl<S: PublishStore> Node<S> {
         }
     }
 
-    /// Sets facts aside, and goes on behind them.
+    /// Parks facts, and goes on after them.
     fn park(
         &mut self,
         at: usize,
@@ -156,14 +172,14 @@ impl<S: PublishStore> Node<S> {
         let tried = std::mem::take(&mut pair.trouble.attempts);
         pair.due = now;
         pair.resting = false;
-        let delay = pair.options.parked_retry.delay(1, Jitter::new(fastrand::f64()));
+        let delay = pair.options.parked_policy().delay(1, Jitter::new(fastrand::f64()));
         let last_error = parked.last().map(|(_, failed)| failed.error.clone());
         let mut attempts = tried.max(1) + u32::from(published);
         let parks: Vec<_> = parked
             .into_iter()
             .map(|(position, failed)| {
-                error!(pair = %pair.id, %position, error = failed.error, "a fact was set aside");
-                // Those behind it were tried by a probe, before and after something passed.
+                error!(pair = %pair.id, %position, error = failed.error, "a fact was parked");
+                // Those after it were tried by a probe, before and after something passed.
                 let attempts = std::mem::replace(&mut attempts, 2);
                 Park { position, attempts, delay, error: failed.error }
             })

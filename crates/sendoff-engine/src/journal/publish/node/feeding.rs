@@ -87,7 +87,7 @@ impl<S: PublishStore> Node<S> {
         self.feed.as_ref().is_some_and(|feed| feed.begun)
     }
 
-    /// Whether what lies behind a position, up to the window, can be read: all of it is decided. Where
+    /// Whether what lies after a position, up to the window, can be read: all of it is decided. Where
     /// nobody knows, somebody finds out.
     pub(super) fn may_read_past(&mut self, after: Position) -> bool {
         let Some(feed) = &mut self.feed else { return false };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sendoff_core::journal::publish::{Lead, Node as Peer, Seat, Standing, balance};
 use sendoff_core::report;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::{Event, FAILED_PAUSE, Node};
@@ -14,7 +14,7 @@ use crate::journal::publish::member::Round;
 use crate::journal::publish::options::PublishOptions;
 use crate::journal::publish::pair::Held;
 use crate::journal::publish::store::{Cursor, NodeSeen, PublishStore, Seen, Survey};
-use crate::store::StoreError;
+use crate::store::{StoreError, within};
 
 /// After so many rounds a pair that nobody leads is for whoever sees it: any node that works would have
 /// taken it, in its next round.
@@ -163,8 +163,8 @@ impl<S: PublishStore> Node<S> {
         let (journal, owner) = (self.journal.clone(), Arc::clone(&self.owner));
         let limit = self.options.statement_limit();
         self.events.spawn(async move {
-            let taken = timeout(limit, journal.store().take(&owner, &wanted)).await;
-            Event::Took(wanted, taken.unwrap_or(Err(StoreError::Timeout)))
+            let taken = within(limit, journal.store().take(&owner, &wanted)).await;
+            Event::Took(wanted, taken)
         });
     }
 
@@ -242,8 +242,8 @@ impl<S: PublishStore> Node<S> {
         let (journal, owner) = (self.journal.clone(), Arc::clone(&self.owner));
         let limit = self.options.statement_limit();
         self.events.spawn(async move {
-            let given = timeout(limit, journal.store().give(&owner, &named)).await;
-            Event::Gave(giving, given.unwrap_or(Err(StoreError::Timeout)))
+            let given = within(limit, journal.store().give(&owner, &named)).await;
+            Event::Gave(giving, given)
         });
     }
 
@@ -266,7 +266,7 @@ impl<S: PublishStore> Node<S> {
         }
         self.count_leading();
         if let Err(error) = given {
-            warn!(error = report(&error), "pairs could not be given up; trying again");
+            warn!(error = report(&error), "pairs could not be released; trying again");
             self.give_not_before = now + FAILED_PAUSE;
         }
     }

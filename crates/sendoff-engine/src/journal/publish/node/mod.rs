@@ -5,10 +5,10 @@
 //! where they cannot, `aside` what they come back to, `storing` how far they are, and `leading` whose
 //! they are.
 
-mod aside;
 mod failing;
 mod feeding;
 mod leading;
+mod parked;
 mod running;
 mod storing;
 
@@ -169,7 +169,7 @@ impl<S: PublishStore> Node<S> {
                 biased;
                 () = stop.cancelled(), if !self.stopping => {
                     self.stopping = true;
-                    drained = Some(Instant::now() + self.options.drain_timeout);
+                    drained = Some(Instant::now() + self.options.node.drain_timeout);
                     self.pairs.iter_mut().filter_map(|pair| pair.held.as_mut())
                         .for_each(|held| held.leaving = true);
                 }
@@ -282,7 +282,7 @@ impl<S: PublishStore> Node<S> {
         self.pairs[at].held.as_ref().is_some_and(|held| held.epoch == epoch && !held.stale)
     }
 
-    /// From now on nothing counts that was read: neither where pairs are, nor what is behind them. The
+    /// From now on nothing counts that was read: neither where pairs are, nor what is after them. The
     /// database may have lost its last commits, and give their positions again.
     fn doubt_all(&mut self) {
         self.feed = None;

@@ -12,7 +12,7 @@ use super::{Event, FAILED_PAUSE, Node};
 use crate::journal::publish::past::{Page, Wanted};
 use crate::journal::publish::store::PublishStore;
 use crate::journal::publish::window::Cut;
-use crate::journal::publish::work::{Failed, Ran, publish};
+use crate::journal::publish::work::{Failed, Ran};
 use crate::store::StoreError;
 
 impl<S: PublishStore> Node<S> {
@@ -72,11 +72,10 @@ impl<S: PublishStore> Node<S> {
         }
         pair.busy = true;
         pair.resting = false;
-        let (publisher, options) = (Arc::clone(&pair.publisher), pair.options.clone());
-        let tries = Arc::clone(&pair.tries);
+        let outlet = pair.outlet();
         let Cut { facts, up_to, .. } = cut;
         self.events.spawn(async move {
-            let ran = publish(&*publisher, &facts, &options, &tries).await;
+            let ran = outlet.publish(&facts).await;
             Event::Ran { pair: at, epoch, facts, up_to, ran }
         });
     }
@@ -118,7 +117,7 @@ impl<S: PublishStore> Node<S> {
         let pair = &mut self.pairs[at];
         let Some(held) = &mut pair.held else { return };
         if ran.done > 0 {
-            let whole = ran.failed.is_none();
+            let whole = ran.done == facts.len();
             held.at = if whole { up_to } else { facts[ran.done - 1].position };
             held.errors = 0;
             held.unstored += 1;

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use sendoff_core::{limits, report};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::{Event, FAILED_PAUSE, Node};
 use crate::journal::publish::store::{Move, Moved, PublishStore};
-use crate::store::StoreError;
+use crate::store::{StoreError, within};
 
 impl<S: PublishStore> Node<S> {
     /// Stores whatever is to be stored, together, one statement at a time.
@@ -29,8 +29,8 @@ impl<S: PublishStore> Node<S> {
         let limit = self.options.statement_limit();
         self.events.spawn(async move {
             let plain: Vec<_> = moves.iter().map(|(_, next)| next.clone()).collect();
-            let made = timeout(limit, journal.store().advance(&owner, &plain)).await;
-            Event::Wrote { moves, made: made.unwrap_or(Err(StoreError::Timeout)) }
+            let made = within(limit, journal.store().advance(&owner, &plain)).await;
+            Event::Wrote { moves, made }
         });
     }
 

@@ -49,11 +49,6 @@ pub(crate) async fn append(journal: &Log, count: usize) {
     }
 }
 
-pub(crate) async fn at(journal: &Log, publisher: &str) -> u64 {
-    let pair = Which::pair(&pair(publisher));
-    journal.publishers().cursors(&pair).await.unwrap()[0].position.get()
-}
-
 pub(crate) async fn stored(journal: &Log, publisher: &str, position: u64) {
     let what = format!("{publisher} at {position}");
     // A server that was restarted may refuse the first time.

@@ -1,3 +1,5 @@
+//! Facts that were published, after crashes of the server.
+
 use std::collections::BTreeMap;
 
 use sendoff_core::journal::Position;

@@ -1,3 +1,5 @@
+//! Events that were delivered, after crashes of the server.
+
 use sendoff_core::{Event, EventId};
 use sendoff_engine::store::{Claim, ClaimStore, Suspects};
 use sendoff_engine::{Outbox, OutboxOptions};
@@ -21,7 +23,7 @@ async fn an_event_that_was_delivered_is_there_after_a_crash() {
             ..OutboxOptions::default()
         };
         let builder = Outbox::builder(store).options(options).on("order.placed", inbox.clone());
-        let outbox = builder.start().unwrap();
+        let outbox = builder.start().await.unwrap();
         stop_writing_the_log(&connect(&server.url()).await.unwrap()).await;
         let id = write_in_some_way(&outbox, &place, round).await;
         eventually("its delivery", async || !inbox.received().is_empty()).await;

@@ -1,3 +1,5 @@
+//! Cursors and nodes that somebody has locked.
+
 use std::time::{Duration, Instant};
 
 use sendoff_core::journal::Position;

@@ -1,3 +1,5 @@
+//! What an old leader can no longer change.
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -5,7 +7,7 @@ use std::time::Duration;
 use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::CursorStatus;
 use sendoff_engine::journal::publish::{
-    Change, Move, Moved, NodeCard, Park, PublishStore, Retried, Seen, Which,
+    Change, Move, Moved, NodeCard, Park, ParkedPage, PublishStore, Retried, Seen, TriedAgain, Which,
 };
 
 use super::{cursor, pair, position};
@@ -81,14 +83,17 @@ pub async fn an_old_leader_moves_nothing(harness: impl PublishHarness) {
     assert_eq!((moved.position.get(), moved.errors), (6, 1));
     assert_eq!(moved.last_error.as_deref(), Some("why"));
     assert!(moved.published_at.is_some());
-    let parked = store.parked(&Which::all(), None, 10).await.unwrap();
+    let first_page = ParkedPage { which: &Which::all(), after: None, limit: 10 };
+    let parked = store.parked(first_page).await.unwrap();
     assert_eq!(parked.iter().map(|p| p.position.get()).collect::<Vec<_>>(), [5, 6]);
-    let late = store.settle_parked("first", 1, &parked[0], &Retried::Published).await.unwrap();
+    let outcome = &Retried::Published;
+    let by = |owner, epoch| TriedAgain { owner, epoch, parked: &parked[0], outcome };
+    let late = store.settle_parked(by("first", 1)).await.unwrap();
     assert!(!late, "it is another's to settle");
     assert_eq!(store.due("first", 10).await.unwrap(), []);
     assert_eq!(store.due("other", 10).await.unwrap().len(), 2);
-    let settled = store.settle_parked("other", 2, &parked[0], &Retried::Published).await.unwrap();
-    assert!(settled && store.parked(&Which::all(), None, 10).await.unwrap().len() == 1);
+    let settled = store.settle_parked(by("other", 2)).await.unwrap();
+    assert!(settled && store.parked(first_page).await.unwrap().len() == 1);
     store.give("first", &[(Arc::new(pair("p")), 1)]).await.unwrap();
     assert_eq!(cursor(journal, "p").await.leader.as_deref(), Some("other"));
     store.give("other", &[(Arc::new(pair("p")), 2)]).await.unwrap();

@@ -1,3 +1,5 @@
+//! One leader for all pairs, and what is measured of each.
+
 use sendoff_core::Failure;
 use sendoff_core::journal::publish::Leadership;
 use sendoff_engine::journal::publish::{PublishOptions, Publishing, Which};
@@ -36,10 +38,10 @@ pub async fn one_leads_all_where_that_is_asked_for(harness: impl PublishHarness)
     }
     leads(&second, 3).await;
     let counted = rounds.counters.values();
-    assert_eq!((counted.leading, counted.pairs[&pair("a")].failovers), (3, 1));
+    assert_eq!((counted.pairs_led, counted.pairs[&pair("a")].failovers), (3, 1));
     assert_eq!(second.statistics().failovers, 3);
     second.close().await;
-    assert_eq!(rounds.counters.values().pairs[&pair("a")].gave, 1);
+    assert_eq!(rounds.counters.values().pairs[&pair("a")].released, 1);
 }
 
 /// Holds J11: leadership, errors and lag of each pair, which is right also while all of them are paused and
@@ -59,14 +61,14 @@ pub async fn leadership_errors_and_lag_are_measured_for_each_pair(harness: impl 
         (10, 0, 0)
     );
     assert_eq!((counted("ill").published, counted("ill").lag), (0, 10));
-    assert_eq!((counted("ill").took, counted("ill").failovers), (1, 0));
-    assert_eq!(rounds.counters.values().leading, 2);
+    assert_eq!((counted("ill").taken, counted("ill").failovers), (1, 0));
+    assert_eq!(rounds.counters.values().pairs_led, 2);
     journal.publishers().pause(&Which::all()).await.unwrap();
     rounds.pass(&pair("well")).await;
     append(&harness.elsewhere().await, 10).await;
     rounds.pass(&pair("well")).await;
     assert_eq!((counted("well").lag, counted("ill").lag), (10, 20));
     node.close().await;
-    assert_eq!((counted("well").gave, rounds.counters.values().leading), (1, 0));
+    assert_eq!((counted("well").released, rounds.counters.values().pairs_led), (1, 0));
     assert_eq!(node.statistics().leading, 0);
 }

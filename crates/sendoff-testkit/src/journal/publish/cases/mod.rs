@@ -16,13 +16,13 @@ mod waiting;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sendoff_core::Exponential;
 use sendoff_core::journal::publish::{IdleBackoff, PairId};
 use sendoff_core::journal::{Fact, Position, Topic};
 use sendoff_engine::journal::Journal;
 use sendoff_engine::journal::publish::{
     Cursor, PairOptions, PublishOptions, PublishStore, Publishing, PublishingBuilder, Which,
 };
+use sendoff_engine::{NodeOptions, RetryOptions};
 
 use super::rounds::Rounds;
 use crate::journal::Latch;
@@ -64,7 +64,7 @@ fn quick() -> PublishOptions {
         renew: Duration::from_millis(100),
         lease: Duration::from_secs(30),
         gap_interval: Duration::from_millis(2),
-        drain_timeout: Duration::from_secs(60),
+        node: NodeOptions { drain_timeout: Duration::from_secs(60), ..NodeOptions::default() },
         ..PublishOptions::default()
     }
 }
@@ -79,10 +79,11 @@ fn often() -> PairOptions {
     PairOptions {
         interval: Duration::from_millis(20),
         idle: IdleBackoff::OFF,
-        retry: Arc::new(Exponential {
+        retry: RetryOptions {
             base: Duration::from_millis(5),
             max: Duration::from_millis(50),
-        }),
+            ..RetryOptions::default()
+        },
         ..PairOptions::default()
     }
 }

@@ -1,3 +1,5 @@
+//! Pausing, resuming, resetting and rewinding pairs, by calls and by SQL.
+
 use sendoff_core::journal::publish::CursorStatus;
 use sendoff_core::{Failure, Timestamp};
 use sendoff_engine::journal::publish::{To, Which};

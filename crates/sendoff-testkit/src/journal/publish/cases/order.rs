@@ -1,14 +1,18 @@
+//! Publishing in the order of positions, across nodes that come and go.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
-use sendoff_core::journal::{Append, Fact, Position, Query, Recorded, Topic};
+use sendoff_core::Delivery;
+use sendoff_core::journal::{Append, Fact, Position, Query, Topic};
 use sendoff_engine::journal::Journal;
 use sendoff_engine::journal::publish::{
-    FnPublisher, PairOptions, PublishOptions, PublishStore, Publisher, Publishing, Start, Which,
+    PairOptions, PublishOptions, PublishStore, Publishing, Start, Which,
 };
+use sendoff_engine::sink::BatchSink;
 
 use super::{HOUR, pair, position};
 use tokio::sync::Semaphore;
@@ -129,17 +133,21 @@ async fn passed<S: PublishStore>(journal: &Journal<S>, latches: &BTreeMap<&str, 
     }
 }
 
+/// A latch for each reader, and what all of them get.
+fn recording() -> (LogHistory, BTreeMap<&'static str, (Topic, Latch)>) {
+    let history = LogHistory::of(readers());
+    let latch = |(name, topic)| (name, (topic, Latch::recording(name, &history)));
+    let latches = readers().into_iter().map(latch).collect();
+    (history, latches)
+}
+
 /// Holds J3, J6, J8, J12 and G4: beside writers that overtake one another, nodes share the pairs and hand
 /// them over, and everything is published once and in order.
 pub async fn everything_is_published_once_and_in_order_while_nodes_come_and_go(
     harness: impl PublishHarness,
 ) {
     let harness = Arc::new(harness);
-    let history = LogHistory::of(readers());
-    let latches: BTreeMap<_, _> = readers()
-        .into_iter()
-        .map(|(name, topic)| (name, (topic, Latch::recording(name, &history))))
-        .collect();
+    let (history, latches) = recording();
     let writers = Writers::start(&harness);
     let journal = harness.journal();
     let first = start(journal, &latches, "first").await;
@@ -167,11 +175,7 @@ pub async fn everything_is_published_once_and_in_order_while_nodes_come_and_go(
 /// Holds J6 and J8: nodes that die repeat a little, and neither lose nor disorder anything.
 pub async fn nothing_is_lost_when_nodes_die(harness: impl PublishHarness) {
     let harness = Arc::new(harness);
-    let history = LogHistory::of(readers());
-    let latches: BTreeMap<_, _> = readers()
-        .into_iter()
-        .map(|(name, topic)| (name, (topic, Latch::recording(name, &history))))
-        .collect();
+    let (history, latches) = recording();
     let writers = Writers::start(&harness);
     let journal = harness.journal();
     for round in 0..3 {
@@ -243,11 +247,11 @@ pub async fn a_busy_publisher_holds_no_other_back_when_positions_go_back(
     let gate = Arc::new(Semaphore::new(0));
     let busy = {
         let (gate, latch) = (Arc::clone(&gate), busy_latch.clone());
-        FnPublisher::new("busy", move |facts: Vec<Arc<Recorded>>| {
+        BatchSink::new("busy", move |deliveries: Vec<Delivery>| {
             let (gate, latch) = (Arc::clone(&gate), latch.clone());
             async move {
                 let _open = gate.acquire().await?;
-                latch.publish_batch(&facts).await
+                latch.take(&deliveries).await
             }
         })
     };
@@ -271,9 +275,9 @@ pub async fn a_busy_publisher_holds_no_other_back_when_positions_go_back(
     node.close().await;
 }
 
-/// Holds J6: also for a pair that lags behind gaps, beside one that somebody put ahead of them, and of
+/// Holds J6: also for a pair that lags before gaps, beside one that somebody put ahead of them, and of
 /// an append that is open at a lower position.
-pub async fn gaps_far_behind_hide_nothing(harness: impl PublishHarness) {
+pub async fn gaps_far_from_the_end_hide_nothing(harness: impl PublishHarness) {
     let journal = harness.journal();
     let (far, ahead) = (Latch::new("far"), Latch::new("ahead"));
     let one = |ending, open| {

@@ -1,3 +1,5 @@
+//! How often pairs look, and what wakes them.
+
 use std::time::Duration;
 
 use sendoff_core::journal::publish::IdleBackoff;

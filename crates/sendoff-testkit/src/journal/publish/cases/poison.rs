@@ -1,11 +1,13 @@
-use std::sync::Arc;
+//! Facts that cannot be published: parked, listed, tried again, discarded.
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use sendoff_core::Failure;
 use sendoff_core::journal::Recorded;
 use sendoff_core::journal::publish::{CursorStatus, Poison};
-use sendoff_core::{Exponential, Failure};
-use sendoff_engine::journal::publish::{PairOptions, Parked, Which};
+use sendoff_engine::RetryOptions;
+use sendoff_engine::journal::publish::{PairOptions, Parked, ParkedOptions, Which};
 
 use super::{
     append, builder, cursor, everything, node, numbers, often, pair, position, stored, watched,
@@ -24,9 +26,9 @@ fn places(parked: &[Parked]) -> Vec<u64> {
     parked.iter().map(|parked| parked.position.get()).collect()
 }
 
-/// What its publisher calls hopeless is set aside at once, is listed, and can be tried again, in
+/// What its publisher calls hopeless is parked at once, is listed, and can be tried again, in
 /// order, or forgotten.
-pub async fn poison_is_set_aside_listed_retried_and_discarded(harness: impl PublishHarness) {
+pub async fn poison_is_parked_listed_retried_and_discarded(harness: impl PublishHarness) {
     let (journal, latch) = (harness.journal(), Latch::new("p"));
     latch.refuse(at(&[3, 5, 7, 9], || Failure::dead("no such account")));
     append(journal, 10).await;
@@ -53,23 +55,27 @@ pub async fn poison_is_set_aside_listed_retried_and_discarded(harness: impl Publ
     assert_eq!(publishers.retry_parked(&Which::publisher("p"), None).await.unwrap(), 3);
     latch.wait_for(9).await;
     assert_eq!(latch.positions()[6..], [3, 5, 9]);
-    eventually("nothing is set aside", async || list().await.is_empty()).await;
-    // All that was published is counted, also what was set aside before.
-    eventually("it is counted", async || node.statistics().published.facts == 9).await;
+    eventually("nothing is parked", async || list().await.is_empty()).await;
+    // All that was published is counted, also what was parked before.
+    eventually("it is counted", async || node.statistics().published.events == 9).await;
     assert_eq!(cursor(journal, "p").await.position.get(), 10);
     node.close().await;
 }
 
-/// What was set aside is tried again by itself, until it was tried often enough.
-pub async fn what_was_set_aside_is_tried_again_by_itself(harness: impl PublishHarness) {
+/// What was parked is tried again by itself, until it was tried often enough.
+pub async fn what_was_parked_is_tried_again_by_itself(harness: impl PublishHarness) {
     let (journal, latch, rounds) = (harness.journal(), Latch::new("p"), Rounds::new());
     latch.refuse(at(&[2], || Failure::dead("no")));
     append(journal, 3).await;
-    let soon = Exponential { base: Duration::from_millis(1), max: Duration::from_millis(1) };
+    let soon = Duration::from_millis(1);
     let options = PairOptions {
-        max_attempts: 1,
-        parked_attempts: 2,
-        parked_retry: Arc::new(soon),
+        retry: RetryOptions { max_attempts: 1, ..often().retry },
+        parked: ParkedOptions {
+            base: soon,
+            max: soon,
+            max_attempts: 2,
+            ..ParkedOptions::default()
+        },
         ..often()
     };
     let builder = builder(journal).metrics(rounds.clone());
@@ -87,17 +93,18 @@ pub async fn what_was_set_aside_is_tried_again_by_itself(harness: impl PublishHa
     node.close().await;
 }
 
-/// What only fails is poison where something behind it does not.
+/// What only fails is poison where something after it does not.
 pub async fn a_fact_that_fails_while_others_do_not_is_poison(harness: impl PublishHarness) {
     let (journal, latch) = (harness.journal(), Latch::new("p"));
     latch.refuse(at(&[3, 4], || Failure::retry("it did not work")));
     append(journal, 4).await;
-    let options = PairOptions { max_attempts: 3, ..often() };
+    let options =
+        PairOptions { retry: RetryOptions { max_attempts: 3, ..often().retry }, ..often() };
     let rounds = Rounds::new();
     let builder = builder(journal).metrics(rounds.clone());
     let pair_of = builder.pair_with(&everything(), latch.publisher(), options);
     let node = pair_of.start().await.unwrap();
-    // Nothing is behind them that could tell.
+    // Nothing is after them that could tell.
     let failed = async || {
         let counted = rounds.counters.values();
         counted.pairs.get(&pair("p")).is_some_and(|counted| counted.failed > 10)
@@ -111,14 +118,14 @@ pub async fn a_fact_that_fails_while_others_do_not_is_poison(harness: impl Publi
     assert_eq!(places(&publishers.parked(&Which::all(), None, 10).await.unwrap()), [3, 4]);
     // The one that told is counted as well.
     let statistics = node.statistics();
-    assert_eq!((statistics.published.facts, statistics.parked), (8, 2));
+    assert_eq!((statistics.published.events, statistics.parked), (8, 2));
     assert_eq!(rounds.counters.values().pairs[&pair("p")].published, 8);
     assert_eq!(publishers.discard_parked(&Which::pair(&pair("p")), None).await.unwrap(), 2);
     node.close().await;
 }
 
-/// An outage that ends while it is found out whose fault it is, is no poison: nothing is set aside.
-pub async fn an_outage_that_ends_during_a_probe_sets_nothing_aside(harness: impl PublishHarness) {
+/// An outage that ends while it is found out whose fault it is, is no poison: nothing is parked.
+pub async fn an_outage_that_ends_during_a_probe_parks_nothing(harness: impl PublishHarness) {
     let (journal, latch) = (harness.journal(), Latch::new("p"));
     // Nobody asks for the fifth by itself but a probe.
     let back = AtomicBool::new(false);
@@ -127,14 +134,15 @@ pub async fn an_outage_that_ends_during_a_probe_sets_nothing_aside(harness: impl
         (!back.load(Ordering::Relaxed)).then(|| Failure::retry("connection refused"))
     });
     append(journal, 10).await;
-    let options = PairOptions { max_attempts: 2, ..often() };
+    let options =
+        PairOptions { retry: RetryOptions { max_attempts: 2, ..often().retry }, ..often() };
     let pair_of = builder(journal).pair_with(&everything(), latch.publisher(), options);
     let node = pair_of.start().await.unwrap();
     stored(journal, "p", 10).await;
     assert_eq!(latch.positions(), [5, 1, 2, 3, 4, 6, 7, 8, 9, 10]);
     let parked = journal.publishers().parked(&Which::all(), None, 10).await.unwrap();
     assert_eq!((parked, node.statistics().parked), (Vec::new(), 0));
-    assert_eq!(node.statistics().published.facts, 10);
+    assert_eq!(node.statistics().published.events, 10);
     node.close().await;
 }
 
@@ -169,8 +177,8 @@ pub async fn a_pair_in_order_stops_as_failed_and_goes_on_when_it_is_reset(
     node.close().await;
 }
 
-/// What is set aside stays so while its pair is paused, and is not tried.
-pub async fn what_is_set_aside_waits_while_its_pair_is_paused(harness: impl PublishHarness) {
+/// What is parked stays so while its pair is paused, and is not tried.
+pub async fn what_is_parked_waits_while_its_pair_is_paused(harness: impl PublishHarness) {
     let (journal, latch) = (harness.journal(), Latch::new("p"));
     latch.refuse(at(&[2], || Failure::dead("no")));
     append(journal, 3).await;

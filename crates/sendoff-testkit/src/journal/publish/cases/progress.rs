@@ -1,3 +1,5 @@
+//! Publishers that fail keep no other from going on.
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -5,10 +7,8 @@ use std::time::Duration;
 use sendoff_core::journal::publish::CursorStatus;
 use sendoff_core::journal::{Fact, Topic};
 use sendoff_core::{Delivery, EventId, Failure};
-use sendoff_engine::journal::publish::{
-    HandlerPublisher, LogPublisher, Mode, PairOptions, PublishOptions, Start, StatisticsPublisher,
-    Which,
-};
+use sendoff_engine::journal::publish::{Mode, PairOptions, PublishOptions, Start, Which};
+use sendoff_engine::sink::{HandlerSink, LogSink, StatisticsSink};
 
 use super::{
     append, builder, cursor, everything, node, numbers, often, pair, position, quick, stored,
@@ -42,7 +42,7 @@ pub async fn a_publisher_that_fails_touches_no_other_and_goes_on_by_itself(
     let (node, rounds) = watched(journal, &[&away, &unwell, &fine]).await;
     fine.wait_for(150).await;
     stored(journal, "fine", 150).await;
-    // Every fact has failed by itself more often than it may, and what is behind it as well.
+    // Every fact has failed by itself more often than it may, and what is after it as well.
     let failed = async || rounds.counters.values().pairs[&pair("away")].failed > 15;
     eventually("many failures", failed).await;
     let failing = async || cursor(journal, "away").await.errors > 0;
@@ -106,7 +106,7 @@ pub async fn topics_select_by_types_and_by_required_any_of_and_exact_tags(
         assert_eq!(latch.positions(), expected, "{}", topic.name());
     }
     node.close().await;
-    // What was not for a pair is behind it too.
+    // A pair passes what is not for it as well.
     let cursors = journal.publishers().cursors(&Which::all()).await.unwrap();
     assert!(cursors.iter().all(|c| c.position.get() == 6 && c.leader.is_none()), "{cursors:?}");
     for ((topic, latch), expected) in latches.iter().zip(expected) {
@@ -118,7 +118,7 @@ pub async fn topics_select_by_types_and_by_required_any_of_and_exact_tags(
 /// for all of them.
 pub async fn included_publishers_log_and_count(harness: impl PublishHarness) {
     let journal = harness.journal();
-    let counted = StatisticsPublisher::default();
+    let counted = StatisticsSink::default();
     let handled = Arc::<Mutex<Vec<EventId>>>::default();
     let handler = {
         let handled = Arc::clone(&handled);
@@ -130,8 +130,8 @@ pub async fn included_publishers_log_and_count(harness: impl PublishHarness) {
     append(journal, 120).await;
     let node = builder(journal)
         .pair_with(&everything(), Arc::new(counted.clone()), often())
-        .pair_with(&everything(), Arc::new(LogPublisher::default()), often())
-        .pair_with(&everything(), Arc::new(HandlerPublisher::new("handler", handler)), often())
+        .pair_with(&everything(), Arc::new(LogSink::default()), often())
+        .pair_with(&everything(), Arc::new(HandlerSink::new("handler", handler)), often())
         .start()
         .await
         .unwrap();
@@ -139,11 +139,11 @@ pub async fn included_publishers_log_and_count(harness: impl PublishHarness) {
         stored(journal, name, 120).await;
     }
     let seen = counted.seen();
-    assert_eq!((seen.facts, seen.last.get(), seen.by_type["moved"]), (120, 120, 120));
+    assert_eq!((seen.events, seen.last.get(), seen.by_type["moved"]), (120, 120, 120));
     assert_eq!(handled.lock().unwrap_or_else(PoisonError::into_inner).len(), 120);
     let all = node.statistics();
-    assert_eq!((all.published.facts, all.published.by_type["moved"]), (360, 360));
-    assert_eq!(all.pairs.pairs[&pair("log")].published, 120);
+    assert_eq!((all.published.events, all.published.by_type["moved"]), (360, 360));
+    assert_eq!(all.pairs[&pair("log")].published, 120);
     node.close().await;
 }
 
@@ -166,7 +166,7 @@ pub async fn batches_have_a_hundred_facts_unless_it_is_said(harness: impl Publis
     node.close().await;
 }
 
-/// A pair begins with the first fact, behind a position, or with what comes from now on; and only
+/// A pair begins with the first fact, after a position, or with what comes from now on; and only
 /// once.
 pub async fn a_pair_begins_where_it_is_told_to(harness: impl PublishHarness) {
     let journal = harness.journal();
@@ -201,7 +201,7 @@ pub async fn a_pair_begins_where_it_is_told_to(harness: impl PublishHarness) {
 }
 
 /// Holds J3: one that lags reads for itself, and rejoins.
-pub async fn a_pair_behind_the_window_reads_for_itself_and_rejoins(harness: impl PublishHarness) {
+pub async fn a_pair_before_the_window_reads_for_itself_and_rejoins(harness: impl PublishHarness) {
     let journal = harness.journal();
     let (near, far) = (Latch::new("near"), Latch::new("far"));
     append(journal, 200).await;

@@ -1,9 +1,11 @@
+//! Callers that wait for one key leave connections to all others.
+
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use sendoff_core::journal::{Fact, Position, Query, Tag};
 use sendoff_engine::journal::{
-    DecideError, Journal, JournalStore, Locked, LockedDecision, Page, fold,
+    Basis, DecideError, Journal, JournalStore, Locked, LockedDecision, Page, fold,
 };
 use sendoff_engine::store::StoreError;
 use tokio::task::JoinSet;
@@ -27,7 +29,8 @@ pub async fn those_who_wait_for_one_key_leave_room_for_all_others(harness: impl 
     journal.append([moved("hot")]).await.unwrap();
     stored(journal, "all", 1).await;
     let (query, page) = (wallet("hot"), Page::first(Position::START, Position::END));
-    let Some(locked) = journal.store().lock(&query, None, page).await.unwrap() else { return };
+    let basis = Basis { query: &query, closing: None, page };
+    let Some(locked) = journal.store().lock(basis).await.unwrap() else { return };
     let Locked { mut transaction, .. } = locked;
     let mut waiters = JoinSet::new();
     for nth in 0..WAITERS {
@@ -64,7 +67,8 @@ async fn wait<S: JournalStore>(journal: Journal<S>, under_locks: bool) {
             return journal.decide(nothing()).await.map(drop);
         }
         let page = Page::first(Position::START, Position::END);
-        journal.store().lock(&wallet("hot"), None, page).await.map(drop)
+        let basis = Basis { query: &wallet("hot"), closing: None, page };
+        journal.store().lock(basis).await.map(drop)
     };
     while let Err(DecideError::Busy(_)) = decided().await {}
 }

@@ -1,0 +1,143 @@
+//! Guards and writes for drivers whose calls are awaited.
+
+use sendoff_core::{EventId, IntoEvent};
+
+use super::{
+    Begin, BeginError, Capture, Commit, CommitError, CommitMark, Nest, OutboxSavepoint, OutboxTx,
+    Release, Resolution, Resolve, Staged, TornSavepoint, WriteError,
+};
+use crate::outbox::Outbox;
+use crate::store::StoreError;
+
+impl<S> Outbox<S> {
+    /// Opens a transaction with an outbox on what the caller has: a connection or a pool.
+    pub async fn begin<Conn>(&self, conn: Conn) -> Result<OutboxTx<'_, S, S::Tx>, BeginError>
+    where
+        S: Begin<Conn>,
+    {
+        let tx = self.store().begin(conn).await?;
+        Ok(OutboxTx::new(self.store(), self.writer(), tx))
+    }
+
+    /// Writes an event into a transaction the caller holds, and ends later.
+    pub async fn write<Tx: ?Sized>(
+        &self,
+        tx: &mut Tx,
+        event: impl IntoEvent,
+    ) -> Result<Staged, WriteError>
+    where
+        S: Capture<Tx>,
+    {
+        let event = self.writer().check(event)?;
+        let id = event.id();
+        let rows = self.writer().rows(vec![event]);
+        let stamp = self.writer().stamp();
+        let born = self.store().insert(tx, &rows).await?;
+        Ok(self.staged(id, rows, &born, stamp))
+    }
+
+    /// Writes events into a transaction the caller holds, all or none: in one statement, so that a future
+    /// that is dropped leaves all of them or nothing in it.
+    ///
+    /// # Errors
+    ///
+    /// [`TooMany`](WriteError::TooMany) and [`TooLarge`](WriteError::TooLarge) beyond
+    /// [`WRITE_EVENTS`](sendoff_core::limits::WRITE_EVENTS) and
+    /// [`WRITE_BYTES`](sendoff_core::limits::WRITE_BYTES), or what the store can send at once.
+    pub async fn write_all<Tx: ?Sized, E: IntoEvent>(
+        &self,
+        tx: &mut Tx,
+        events: impl IntoIterator<Item = E>,
+    ) -> Result<Staged<Vec<EventId>>, WriteError>
+    where
+        S: Capture<Tx>,
+    {
+        let (ids, rows) = self.checked(events)?;
+        let stamp = self.writer().stamp();
+        let born = self.store().insert(tx, &rows).await?;
+        Ok(self.staged(ids, rows, &born, stamp))
+    }
+}
+
+impl<S: Resolve> Outbox<S> {
+    /// Asks the database what became of a commit that answered
+    /// [`Unknown`](CommitError::Unknown).
+    pub async fn resolve(&self, mark: &CommitMark) -> Result<Resolution, StoreError> {
+        self.store().resolve(mark).await
+    }
+}
+
+impl<S, Tx> OutboxTx<'_, S, Tx> {
+    /// Inserts what was staged, commits, and hands the events to the hot lane.
+    ///
+    /// A dropped future leaves the outcome unknown to the caller, but never half done: the driver
+    /// rolls back or the server commits, and what committed is delivered.
+    pub async fn commit(mut self) -> Result<(), CommitError>
+    where
+        S: Commit<Tx>,
+    {
+        let Some(tx) = self.tx.take() else { return Ok(()) };
+        if self.staging.is_torn() {
+            self.store.rollback(tx).await?;
+            return Err(CommitError::RolledBack(TornSavepoint.into()));
+        }
+        self.committing = true;
+        let rows = self.rows();
+        let stamp = self.writer.stamp();
+        let answer = self.store.commit(tx, &rows).await;
+        self.answered(rows, stamp, answer)
+    }
+
+    /// Rolls back.
+    pub async fn rollback(mut self) -> Result<(), CommitError>
+    where
+        S: Commit<Tx>,
+    {
+        let Some(tx) = self.tx.take() else { return Ok(()) };
+        let ended = self.store.rollback(tx).await;
+        self.staging.rolled_back();
+        ended
+    }
+
+    /// Sets a savepoint. Rolling back to it discards what was staged under it.
+    pub async fn savepoint<'t>(
+        &'t mut self,
+    ) -> Result<OutboxSavepoint<'t, S, S::Nested>, BeginError>
+    where
+        S: Nest<'t, Tx>,
+    {
+        let tx = self.tx.as_mut().expect("a guard that can be named has its transaction");
+        let nested = self.store.savepoint(tx).await?;
+        Ok(OutboxSavepoint::new(self.store, self.writer, nested, &mut self.staging))
+    }
+}
+
+impl<'t, S: Release<'t, Nested>, Nested> OutboxSavepoint<'t, S, Nested> {
+    /// Keeps what was done since the savepoint.
+    pub async fn release(mut self) -> Result<(), CommitError> {
+        let Some(nested) = self.nested.take() else { return Ok(()) };
+        let answer = self.store.release(nested).await;
+        self.released(answer)
+    }
+
+    /// Undoes what was done since the savepoint, and forgets what was staged under it.
+    pub async fn rollback(mut self) -> Result<(), CommitError> {
+        let Some(nested) = self.nested.take() else { return Ok(()) };
+        let answer = self.store.roll_back_to(nested).await;
+        self.rolled_back(answer)
+    }
+}
+
+impl<S, Nested> OutboxSavepoint<'_, S, Nested> {
+    /// Sets a savepoint within this one.
+    pub async fn savepoint<'n>(
+        &'n mut self,
+    ) -> Result<OutboxSavepoint<'n, S, S::Nested>, BeginError>
+    where
+        S: Nest<'n, Nested>,
+    {
+        let outer = self.nested.as_mut().expect("a guard that can be named has its savepoint");
+        let nested = self.store.savepoint(outer).await?;
+        Ok(OutboxSavepoint::new(self.store, self.writer, nested, self.staging))
+    }
+}

@@ -1,0 +1,36 @@
+use std::time::Duration;
+
+use sendoff_core::{Attempt, Delivery, Lane, Origin, report};
+use tracing::error;
+
+use crate::store::{Claimed, Outcome};
+
+/// A claimed row as an event to be delivered.
+#[derive(Debug, Clone)]
+pub(crate) struct Due {
+    pub(crate) delivery: Delivery,
+    pub(crate) attempt: Attempt,
+    /// By the database's clock.
+    pub(crate) age: Duration,
+}
+
+impl Due {
+    /// Or how the row ends without that.
+    pub(crate) fn of(row: Claimed, max_attempts: u32) -> Result<Self, Outcome> {
+        let attempt = row.attempt();
+        let age = row.claimed_at.since(row.created_at);
+        let event = row.event.map_err(|undecodable| {
+            let error = report(&undecodable);
+            error!(event.id = %row.id, error, "stored row cannot be decoded");
+            Outcome::Dead { attempts: attempt.uncounted(), error }
+        })?;
+        if attempt.is_exhausted(max_attempts) {
+            let error = format!("its {max_attempts} attempts are used up by holders who vanished");
+            return Err(Outcome::Dead { attempts: max_attempts, error });
+        }
+        let origin = Origin::Row(Lane::Cold);
+        let delivery =
+            Delivery { event, created_at: row.created_at, attempt: attempt.number, origin };
+        Ok(Self { delivery, attempt, age })
+    }
+}

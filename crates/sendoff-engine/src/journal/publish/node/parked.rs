@@ -1,0 +1,94 @@
+//! What was parked, tried again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sendoff_core::report;
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+use super::{Event, Node};
+use crate::journal::publish::pair::Pair;
+use crate::journal::publish::store::{Parked, PublishStore, Retried};
+use crate::journal::publish::work::{Again, retry_parked};
+use crate::store::{StoreError, within};
+
+/// Facts of a pair that are tried again in one go.
+const DUE: usize = 20;
+/// How often to look for them.
+const DUE_INTERVAL: Duration = Duration::from_secs(1);
+
+impl<S: PublishStore> Node<S> {
+    pub(super) fn ask_for_due(&mut self, now: Instant) {
+        let leads = self.pairs.iter().any(Pair::workable);
+        if self.asking || now < self.ask_not_before || !leads {
+            return;
+        }
+        self.asking = true;
+        self.ask_not_before = now + DUE_INTERVAL;
+        let (journal, owner) = (self.journal.clone(), Arc::clone(&self.owner));
+        let limit = self.options.statement_limit();
+        self.events.spawn(async move {
+            let due = within(limit, journal.store().due(&owner, DUE)).await;
+            Event::Due(due)
+        });
+    }
+
+    pub(super) fn on_due(&mut self, parked: Result<Vec<Parked>, StoreError>) {
+        self.asking = false;
+        let parked = match parked {
+            Ok(parked) => parked,
+            Err(error) => {
+                warn!(error = report(&error), "what was parked cannot be read");
+                return;
+            }
+        };
+        let fit = self.is_fit(Instant::now()) && !self.stopping;
+        let mut by_pair = BTreeMap::<usize, Vec<Parked>>::new();
+        for parked in parked {
+            if let Some(&at) = self.by_id.get(&parked.pair) {
+                by_pair.entry(at).or_default().push(parked);
+            }
+        }
+        for (at, parked) in by_pair {
+            let pair = &mut self.pairs[at];
+            // While the target is unavailable there is no point.
+            let free = fit && !pair.busy && !pair.resting && pair.workable();
+            let Some(epoch) = pair.held.as_ref().map(|held| held.epoch).filter(|_| free) else {
+                continue;
+            };
+            pair.busy = true;
+            let (outlet, limit) = (pair.outlet(), self.options.statement_limit());
+            let (journal, owner) = (self.journal.clone(), Arc::clone(&self.owner));
+            self.events.spawn(async move {
+                let (store, leads) = (journal.store(), (&*owner, epoch));
+                let retry = retry_parked(store, &outlet, leads, &parked, limit);
+                Event::Retried { pair: at, tried: retry.await }
+            });
+        }
+    }
+
+    pub(super) fn on_retried(&mut self, at: usize, tried: Result<Vec<Again>, StoreError>) {
+        let pair = &mut self.pairs[at];
+        pair.busy = false;
+        let id = &pair.id;
+        let tried = tried.unwrap_or_else(|error| {
+            warn!(pair = %id, error = report(&error), "a retry could not be stored");
+            Vec::new()
+        });
+        for Again { outcome, fact } in tried {
+            match outcome {
+                Some(Retried::Published) => {
+                    info!(pair = %id, "a fact that was parked is published");
+                    self.counts.published(id, fact.as_slice());
+                }
+                Some(Retried::Failed { error, .. }) => {
+                    debug!(pair = %id, error, "a fact that was parked failed again");
+                    self.counts.failed(id, 1);
+                }
+                None => self.counts.fenced(id),
+            }
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The one door to code that is not ours: where events go, what is around it, and the shield.
+//!
+//! Promise: whatever that code does, its caller goes on with a verdict. Handlers, functions over batches
+//! and blocking code are sinks by adapter ([`HandlerSink`], [`BatchSink`], [`blocking()`]).
+
+mod at_most;
+mod batch;
+mod blocking;
+mod door;
+mod handler;
+mod included;
+mod interceptor;
+mod policy;
+mod shield;
+mod typed;
+
+pub use at_most::{AtMost, at_most};
+pub use batch::BatchSink;
+pub use blocking::{Blocking, blocking};
+pub use handler::{AnyHandler, Handler, HandlerResult, HandlerSink};
+pub use included::{LogSink, Seen, StatisticsSink};
+pub use interceptor::{After, Before, Interceptor};
+pub use typed::EventHandler;
+
+pub(crate) use door::Door;
+pub(crate) use interceptor::Interceptors;
+pub(crate) use policy::shielded_policy;
+pub(crate) use shield::{discard, error_text, last_words, shield, shielded};
+pub(crate) use typed::Typed;

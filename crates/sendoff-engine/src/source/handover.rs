@@ -1,0 +1,158 @@
+//! The way of a committed event into the hot lane, and what happens when it is full.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use sendoff_core::{Attempt, Delivery, Event, Lane, Origin, Timestamp, Token};
+use tokio::time::Instant;
+use tracing::warn;
+
+use super::confirm::Doubtful;
+use super::{Admission, Alarm, Confirmer, Deadline, Drawn, Holds, Lanes, Parcel};
+use crate::dispatch::Handlers;
+use crate::lock::lock;
+use crate::operate::Observer;
+use crate::store::{Held, OutboxStore};
+
+/// Where events come in: the lanes, the holds, and the way from a commit into them.
+pub(crate) struct Handover {
+    pub(crate) lanes: Lanes,
+    pub(crate) holds: Arc<Holds>,
+    pub(crate) handlers: Arc<Handlers>,
+    pub(crate) alarm: Alarm,
+    pub(crate) confirmer: Confirmer,
+    pub(crate) observer: Observer,
+    pub(crate) drops: Drops,
+    /// Asked for its epoch only.
+    pub(crate) store: Arc<dyn OutboxStore>,
+}
+
+/// A row born held, on its way from its commit to the hot lane.
+#[derive(Debug, Clone)]
+pub(crate) struct HotRow {
+    pub(crate) event: Event,
+    pub(crate) created_at: Timestamp,
+    pub(crate) token: Token,
+    pub(crate) until: Deadline,
+    /// Over which links its commit is known.
+    pub(crate) epoch: u64,
+}
+
+/// What was certain before the INSERT of a row was sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stamp {
+    /// Until when it will be held.
+    pub(crate) until: Deadline,
+    /// Which links were there.
+    pub(crate) epoch: u64,
+}
+
+impl HotRow {
+    pub(crate) fn held(&self) -> Held {
+        Held::row(self.event.id(), self.token)
+    }
+}
+
+impl Handover {
+    /// Offers a row whose commit is proved to the hot lane. Never fails the writer (G8): a row that
+    /// does not fit is released, and some poller delivers it.
+    pub(crate) fn offer_hot(&self, row: HotRow) {
+        let held = row.held();
+        let Admission::Ticket(ticket) = self.holds.admit(held, row.until, Lane::Hot) else {
+            return;
+        };
+        let delivery = Delivery {
+            event: row.event,
+            created_at: row.created_at,
+            attempt: 1,
+            origin: Origin::Row(Lane::Hot),
+        };
+        let (attempt, route) = (Attempt::next(0), self.handlers.route(&delivery.event));
+        let (age, epoch) = (Duration::ZERO, row.epoch);
+        match self.lanes.offer(Parcel { delivery, attempt, ticket, route, age, epoch }) {
+            Ok(()) => self.observer.tell(|metrics| metrics.hot_enqueued()),
+            Err(parcel) => {
+                self.count_hot_drop(held);
+                // Dropped with its parcel, a ticket releases the hold and has the poller look for the row;
+                // in vain, where that has no room for it either.
+                if !self.lanes.takes_cold(route) {
+                    parcel.ticket.leave_to_others();
+                }
+            }
+        }
+    }
+
+    /// Queues rows of a transaction that somebody else committed for the proof that they did.
+    pub(crate) fn confirm(&self, rows: Vec<HotRow>) {
+        for row in rows {
+            let held = row.held();
+            if self.confirmer.submit(Doubtful::Row(row)).is_err() {
+                self.holds.release(held);
+                self.count_hot_drop(held);
+            }
+        }
+    }
+
+    /// The next events to run, or `None` once the lanes are closed and empty. What came in before a
+    /// link was lost is confirmed once more first: a commit that the server which answers now never
+    /// got must not be delivered. Cancel-safe.
+    pub(crate) async fn next(&self) -> Option<Drawn<'_>> {
+        loop {
+            let Drawn { first, mut rest, run } = self.lanes.take().await?;
+            let epoch = self.store.epoch();
+            for doubtful in rest.extract_if(.., |parcel| parcel.epoch != epoch) {
+                self.confirm_again(doubtful);
+            }
+            if first.epoch == epoch {
+                return Some(Drawn { first, rest, run });
+            }
+            self.confirm_again(first);
+            if !rest.is_empty() {
+                return Some(Drawn { first: rest.remove(0), rest, run });
+            }
+        }
+    }
+
+    fn confirm_again(&self, parcel: Parcel) {
+        // One that does not fit is dropped, and its ticket releases it.
+        let _ = self.confirmer.submit(Doubtful::Parcel(parcel));
+    }
+
+    /// Puts a parcel back into its lane that was confirmed once more.
+    pub(super) fn offer_again(&self, parcel: Parcel) {
+        let (held, lane) = (parcel.ticket.held(), parcel.delivery.lane());
+        if let (Err(_), Some(held), Some(Lane::Hot)) = (self.lanes.offer(parcel), held, lane) {
+            self.count_hot_drop(held);
+        }
+    }
+
+    fn count_hot_drop(&self, held: Held) {
+        if self.lanes.is_closed() {
+            return;
+        }
+        self.observer.tell(|metrics| metrics.hot_dropped());
+        if let Some(count) = self.drops.count() {
+            warn!(event.id = %held.id, count, "hot lane full: left to the poller");
+        }
+    }
+}
+
+/// Counts what is dropped, and says now and then how much it was: under overload a line for every
+/// event would be the next overload.
+#[derive(Debug, Default)]
+pub(crate) struct Drops(Mutex<(Option<Instant>, u64)>);
+
+const EVERY: Duration = Duration::from_secs(1);
+
+impl Drops {
+    /// One more. Answers how many there were since the last answer, at most once a second.
+    fn count(&self) -> Option<u64> {
+        let mut drops = lock(&self.0);
+        drops.1 += 1;
+        if drops.0.is_some_and(|last| last.elapsed() < EVERY) {
+            return None;
+        }
+        drops.0 = Some(Instant::now());
+        Some(std::mem::take(&mut drops.1))
+    }
+}

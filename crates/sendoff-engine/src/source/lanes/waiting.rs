@@ -1,0 +1,225 @@
+//! Events that wait for one handler, and its runs.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use sendoff_core::{Lane, limits};
+use tokio::time::Instant;
+
+use super::Parcel;
+use super::lane::Has;
+use super::share::{Demand, Part, Share};
+use crate::weight::weight;
+
+/// Events in the order in which they came.
+#[derive(Debug)]
+pub(super) struct Queue {
+    pub(super) part: Part,
+    waiting: VecDeque<Waiting>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    parcel: Parcel,
+    /// Its place among all that came, for whichever handler.
+    place: u64,
+    since: Instant,
+    /// What its handler's cold queue had given away by then.
+    cold_drawn: usize,
+}
+
+impl Queue {
+    fn new(part: Part) -> Self {
+        Self { part, waiting: VecDeque::new(), bytes: 0 }
+    }
+
+    fn push(&mut self, waiting: Waiting) {
+        self.bytes = self.bytes.saturating_add(weight(&waiting.parcel.delivery.event));
+        self.waiting.push_back(waiting);
+    }
+
+    fn push_first(&mut self, waiting: Waiting) {
+        self.bytes = self.bytes.saturating_add(weight(&waiting.parcel.delivery.event));
+        self.waiting.push_front(waiting);
+    }
+
+    fn pop(&mut self) -> Option<Parcel> {
+        let parcel = self.waiting.pop_front()?.parcel;
+        self.bytes = self.bytes.saturating_sub(weight(&parcel.delivery.event));
+        Some(parcel)
+    }
+
+    /// How many have waited for `limit` or longer.
+    fn overdue(&self, limit: Duration) -> usize {
+        let now = Instant::now();
+        let overdue = |waiting: &&Waiting| now.duration_since(waiting.since) >= limit;
+        self.waiting.iter().take_while(overdue).count()
+    }
+
+    pub(super) fn has(&self) -> Has {
+        Has { count: self.waiting.len(), bytes: self.bytes }
+    }
+}
+
+/// One handler: what waits for it, and its runs.
+#[derive(Debug)]
+pub(super) struct HandlerQueue {
+    most_runs: usize,
+    /// How many events it takes in one run.
+    batch: usize,
+    hot: Queue,
+    cold: Queue,
+    /// How many its cold queue takes now: fewer than it could while its events wait too long, so that
+    /// this node does not keep from others what it cannot begin in time.
+    cold_limit: usize,
+    /// And no fewer than this.
+    least_limit: usize,
+    /// Events that workers took from its cold queue so far.
+    cold_drawn: usize,
+    /// Its runs by number, and since when each goes on.
+    runs: Vec<(u64, Instant)>,
+    /// Whether all its runs are stuck: nothing is taken for it until one of them ends.
+    is_paused: bool,
+}
+
+impl HandlerQueue {
+    pub(super) fn new(share: Share, demand: Demand) -> Self {
+        Self {
+            most_runs: share.runs,
+            batch: demand.batch.clamp(1, limits::BATCH_ROWS),
+            hot: Queue::new(share.hot),
+            cold: Queue::new(share.cold),
+            cold_limit: share.cold.most.count,
+            least_limit: 1,
+            cold_drawn: 0,
+            runs: Vec::new(),
+            is_paused: false,
+        }
+    }
+
+    /// What nobody handles, where somebody handles anything: no claim can leave it out, so it takes as
+    /// many as it ever does.
+    pub(super) fn of_nobody(share: Share) -> Self {
+        let one = Demand { runs: None, batch: 1 };
+        Self { least_limit: share.cold.most.count, ..Self::new(share, one) }
+    }
+
+    pub(super) fn queue(&self, lane: Lane) -> &Queue {
+        match lane {
+            Lane::Hot => &self.hot,
+            Lane::Cold => &self.cold,
+        }
+    }
+
+    fn queue_mut(&mut self, lane: Lane) -> &mut Queue {
+        match lane {
+            Lane::Hot => &mut self.hot,
+            Lane::Cold => &mut self.cold,
+        }
+    }
+
+    pub(super) fn push(&mut self, lane: Lane, parcel: Parcel, place: u64) {
+        let waiting = Waiting { parcel, place, since: Instant::now(), cold_drawn: self.cold_drawn };
+        self.queue_mut(lane).push(waiting);
+    }
+
+    /// Puts a parcel before all others that wait.
+    pub(super) fn push_first(&mut self, lane: Lane, parcel: Parcel) {
+        let (since, cold_drawn) = (Instant::now(), self.cold_drawn);
+        self.queue_mut(lane).push_first(Waiting { parcel, place: 0, since, cold_drawn });
+    }
+
+    /// The place of the first event, if a run of it could begin now.
+    pub(super) fn ready(&self, lane: Lane) -> Option<u64> {
+        let first = self.queue(lane).waiting.front()?;
+        self.is_free().then_some(first.place)
+    }
+
+    /// Whether another run of it may begin.
+    pub(super) fn is_free(&self) -> bool {
+        self.runs.len() < self.most_runs
+    }
+
+    pub(super) fn runs(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// The first events of a queue, as many as it takes at once, for a run of this number.
+    pub(super) fn draw(&mut self, lane: Lane, run: u64) -> Option<(Parcel, Vec<Parcel>)> {
+        let batch = self.batch;
+        let queue = self.queue_mut(lane);
+        let first = queue.pop()?;
+        // Nothing is allocated where it takes one at a time, or one is all there is.
+        let rest: Vec<_> = (1..batch).map_while(|_| queue.pop()).collect();
+        self.runs.push((run, Instant::now()));
+        if lane == Lane::Cold {
+            self.cold_drawn += 1 + rest.len();
+            if self.cold.waiting.is_empty() {
+                self.cold_limit = (self.cold_limit * 2).min(self.cold.part.most.count);
+            }
+        }
+        Some((first, rest))
+    }
+
+    /// A run is over. Answers whether something is taken for the handler from now on, and was not before.
+    pub(super) fn end(&mut self, run: u64) -> bool {
+        if let Some(at) = self.runs.iter().position(|(number, _)| *number == run) {
+            self.runs.swap_remove(at);
+        }
+        std::mem::take(&mut self.is_paused)
+    }
+
+    /// Takes out what has waited for `limit` or longer. From then on its cold queue takes no more than
+    /// its workers began in that time.
+    pub(super) fn take_overdue(&mut self, limit: Duration, out: &mut Vec<Parcel>) {
+        let (hot, cold) = (self.hot.overdue(limit), self.cold.overdue(limit));
+        if let Some(first) = self.cold.waiting.front().filter(|_| cold > 0) {
+            self.cold_limit = (self.cold_drawn - first.cold_drawn).max(self.least_limit);
+        }
+        self.take_out(hot, cold, out);
+    }
+
+    /// Takes out all that waits.
+    pub(super) fn take_all(&mut self, out: &mut Vec<Parcel>) {
+        self.take_out(usize::MAX, usize::MAX, out);
+    }
+
+    /// Takes out what waits in its cold queue.
+    pub(super) fn take_cold(&mut self, out: &mut Vec<Parcel>) {
+        self.take_out(0, usize::MAX, out);
+    }
+
+    fn take_out(&mut self, hot: usize, cold: usize, out: &mut Vec<Parcel>) {
+        out.extend((0..hot).map_while(|_| self.hot.pop()));
+        out.extend((0..cold).map_while(|_| self.cold.pop()));
+    }
+
+    /// Whether it has as many runs as it may have, and all of them for `limit` or longer.
+    pub(super) fn is_stuck(&self, limit: Duration) -> bool {
+        !self.is_free() && self.stuck(limit) == self.runs.len()
+    }
+
+    /// How many of its runs go on for `limit` or longer.
+    pub(super) fn stuck(&self, limit: Duration) -> usize {
+        self.runs.iter().filter(|(_, since)| since.elapsed() >= limit).count()
+    }
+
+    /// Takes nothing from now on. Says whether that is new.
+    pub(super) fn pause(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_paused, true)
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.is_paused
+    }
+
+    pub(super) fn cold_limit(&self) -> usize {
+        self.cold_limit
+    }
+
+    /// Whether its events waited too long lately, so that it takes fewer than it could.
+    pub(super) fn is_slow(&self) -> bool {
+        self.cold_limit < self.cold.part.most.count
+    }
+}

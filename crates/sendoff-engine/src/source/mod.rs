@@ -1,0 +1,36 @@
+//! From a committed row to a worker: the two lanes, and what this node holds.
+
+mod alarm;
+mod asking;
+mod beside;
+mod confirm;
+mod deadline;
+mod floor;
+mod handover;
+mod held_rows;
+mod holds;
+mod lanes;
+mod locked_rows;
+mod looks;
+mod poller;
+mod portion;
+mod ticket;
+mod turns;
+
+pub(crate) use alarm::Alarm;
+pub(crate) use asking::{Ask, Asking};
+pub(crate) use confirm::Confirmer;
+pub(crate) use deadline::Deadline;
+pub(crate) use handover::{Drops, Handover, HotRow, Stamp};
+pub(crate) use held_rows::HeldRows;
+pub(crate) use holds::{Admission, Holds};
+pub(crate) use lanes::{Bound, Capacity, Demand, Drawn, Lanes, Parcel, Speed, Wanted};
+pub(crate) use locked_rows::Locked;
+pub(crate) use looks::{Looks, Mark};
+pub(crate) use poller::Poller;
+pub(crate) use ticket::Ticket;
+pub(crate) use turns::Turns;
+
+use holds::Run;
+
+pub use lanes::LaneDepths;

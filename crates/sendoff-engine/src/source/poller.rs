@@ -1,0 +1,406 @@
+//! Claims visible rows into the cold lane, as many as fit.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use sendoff_core::{EventId, Lane, report};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, error, warn};
+
+use super::{Admission, Ask, Asking, Deadline, Handover, Parcel, Speed, Ticket, Turns, Wanted};
+use crate::appetite::Portion;
+use crate::dispatch::{Due, Route};
+use crate::lock::lock;
+use crate::options::{MIB, OutboxOptions};
+use crate::settle::{Completion, Completions};
+use crate::store::{
+    Answer, Claim, Claimed, Claims, Held, OutboxStore, StoreError, Suspects, within,
+};
+
+/// Claims visible rows into the cold lane: the way of every event that did not take the hot one.
+#[derive(Clone)]
+pub(crate) struct Poller {
+    pub(crate) store: Arc<dyn OutboxStore>,
+    pub(crate) handover: Arc<Handover>,
+    pub(crate) completions: Completions,
+    pub(crate) options: Arc<OutboxOptions>,
+    pub(crate) owner: Arc<str>,
+    pub(crate) asking: Arc<Asking>,
+    /// The same for handlers that are slow; see [`Speed`]. What one of them has seen is not what another
+    /// claim has.
+    pub(crate) slow_asking: Arc<Asking>,
+    /// One suspect at a time, also when somebody polls by hand.
+    pub(crate) suspecting: Arc<tokio::sync::Mutex<()>>,
+    /// When suspects of handlers have theirs that always have as many runs as they may.
+    pub(crate) busy_turns: Arc<Mutex<Turns>>,
+    pub(crate) stop: CancellationToken,
+}
+
+/// How a look at the table ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Pass {
+    /// Nothing more was visible, but for events of handlers that were left out.
+    Drained { left_out: Vec<Route> },
+    /// A whole batch came; there may be more.
+    Full,
+    /// The cold lane has no room for a batch; there may be more.
+    NoRoom,
+}
+
+/// How far a look goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// From where the last one came to, if looks from the beginning are slow.
+    Onward,
+    /// Over all there is.
+    Whole,
+}
+
+/// The most bytes of one claim, where the cold lane holds four times as many.
+const CLAIM_BYTES: usize = 16 * MIB;
+
+/// Intervals between the turns of suspects whose handlers are always busy.
+const BUSY_TURNS: u32 = 6;
+
+/// Failed passes in a row wait this long at first, then twice as long each time, up to the interval.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+impl Poller {
+    /// When suspects of busy handlers have their turns.
+    pub(crate) fn busy_turns(options: &OutboxOptions) -> Turns {
+        Turns::new(options.poll_interval.saturating_mul(BUSY_TURNS), Instant::now())
+    }
+
+    /// How a poller of this configuration asks.
+    pub(crate) fn asking(options: &OutboxOptions, store: Arc<dyn OutboxStore>) -> Asking {
+        let rows = options.poll_batch.min(options.cold_capacity);
+        // Less than the lane, so that it is filled up while it is worked off.
+        let most = Portion { rows, bytes: CLAIM_BYTES.min(options.cold_bytes.div_ceil(4)) };
+        Asking::new(store, most, options.poll_interval, options.statement_limit())
+    }
+
+    /// Polls until told to stop. A claim that is under way then is finished first, so that its rows
+    /// are known and can be released.
+    pub(crate) async fn run(self) {
+        let stop = &self.stop;
+        let mut pause = FIRST_PAUSE;
+        let mut armed = false;
+        while !stop.is_cancelled() {
+            match self.cycle(&mut armed).await {
+                Ok(left_out) => {
+                    pause = FIRST_PAUSE;
+                    let _ = stop.run_until_cancelled(self.idle(&left_out)).await;
+                }
+                Err(error) => {
+                    error!(error = report(&error), "poll failed");
+                    // Whatever the bell was told may be lost with the connection.
+                    armed = false;
+                    let _ = stop.run_until_cancelled(tokio::time::sleep(pause)).await;
+                    pause = (pause * 2).min(self.options.poll_interval.max(FIRST_PAUSE));
+                }
+            }
+        }
+    }
+
+    /// Empties the table of what is visible, as fast as the lane takes it: the interval is for
+    /// idling, not a rate limit. Suspects have their turn when nothing else is left, and once an
+    /// interval under endless load; so have handlers that are slow. The bell is armed before the last
+    /// look, and disarmed only by more work than fits one batch: then nobody has to ring. Answers for
+    /// whom nothing was claimed.
+    async fn cycle(&self, armed: &mut bool) -> Result<Vec<Route>, StoreError> {
+        let stop = &self.stop;
+        let mut turns = Turns::new(self.options.poll_interval, Instant::now());
+        while !stop.is_cancelled() {
+            let pass = self.pass(Reach::Onward, Speed::Usual).await;
+            if matches!(pass, Err(StoreError::Refused(_))) {
+                // Rows that refuse are no reason to keep suspects waiting.
+                self.suspects_in_turn().await?;
+            }
+            let pass = pass?;
+            if *armed && !matches!(pass, Pass::Drained { .. }) {
+                *armed = false;
+                self.bounded(self.store.disarm()).await?;
+            }
+            let began = Instant::now();
+            if let Pass::Drained { left_out } = pass {
+                let Some(left_out) = self.slow_pass(Reach::Onward, left_out).await? else {
+                    continue;
+                };
+                let found = self.one_suspect().await?;
+                turns.over(began, Instant::now());
+                if found {
+                    continue;
+                }
+                if !*armed {
+                    *armed = self.bounded(self.store.arm()).await?;
+                    if *armed {
+                        continue;
+                    }
+                }
+                return Ok(left_out);
+            }
+            if turns.is_due(began) {
+                self.slow_pass(Reach::Onward, self.handlers()).await?;
+                self.suspects_in_turn().await?;
+                turns.over(began, Instant::now());
+            } else if pass == Pass::NoRoom {
+                let room = self.handover.lanes.room_for(self.asking.portion());
+                let turn = tokio::time::sleep_until(turns.next_at());
+                tokio::select! {
+                    biased;
+                    () = stop.cancelled() => {}
+                    () = room => {}
+                    () = turn => {}
+                }
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// Waits until there may be work, also for handlers that were left out.
+    async fn idle(&self, left_out: &[Route]) {
+        tokio::select! {
+            biased;
+            () = self.handover.alarm.wait() => {}
+            () = self.store.rung() => {}
+            () = self.wanted_again(left_out) => {}
+        }
+    }
+
+    async fn wanted_again(&self, left_out: &[Route]) {
+        let (usual, slow) = (self.asking.portion(), self.slow_asking.portion());
+        self.handover.lanes.wanted_again(left_out, usual, slow).await;
+    }
+
+    /// One claim, of as much as fits a batch; or two, where the first did not begin at the beginning.
+    async fn pass(&self, reach: Reach, speed: Speed) -> Result<Pass, StoreError> {
+        let asking = match speed {
+            Speed::Usual => &self.asking,
+            Speed::Slow => &self.slow_asking,
+        };
+        loop {
+            let wanted = self.handover.lanes.wanted(asking.portion(), speed);
+            let Some(Wanted { portion, except: left_out }) = wanted else {
+                return Ok(Pass::NoRoom);
+            };
+            let ask = match reach {
+                Reach::Onward => asking.next(),
+                Reach::Whole => asking.next_whole(),
+            };
+            let ask = ask.with(portion);
+            let (until, epoch) = (Deadline::after(self.options.hold), self.store.epoch());
+            let _look = self.handover.holds.looks.begin();
+            let claimed = self.claim(&ask, Suspects::Skip, &left_out).await;
+            let claimed = claimed.inspect_err(|error| asking.failed(&ask, error))?;
+            let full = asking.answered(&ask, &claimed.rows) || claimed.cut;
+            for row in claimed.rows {
+                self.take_in(row, until, epoch).await;
+            }
+            if full {
+                return Ok(Pass::Full);
+            }
+            match asking.hidden_for(&ask) {
+                // What became visible late is left out no longer: now from the beginning.
+                Some(Duration::ZERO) => {}
+                Some(later) => {
+                    self.handover.alarm.ring_after(later);
+                    return Ok(Pass::Drained { left_out });
+                }
+                None => return Ok(Pass::Drained { left_out }),
+            }
+        }
+    }
+
+    /// A claim for those of these handlers that are slow, if one of them has room. Answers for which
+    /// nothing was claimed; nothing, if there may be more.
+    async fn slow_pass(
+        &self,
+        reach: Reach,
+        mut left_out: Vec<Route>,
+    ) -> Result<Option<Vec<Route>>, StoreError> {
+        let wanted = self.handover.lanes.wanted(self.slow_asking.portion(), Speed::Slow);
+        let is_for = |wanted: &Wanted| left_out.iter().any(|route| !wanted.except.contains(route));
+        if !wanted.as_ref().is_some_and(is_for) {
+            return Ok(Some(left_out));
+        }
+        match self.pass(reach, Speed::Slow).await? {
+            Pass::Full => Ok(None),
+            Pass::NoRoom => Ok(Some(left_out)),
+            Pass::Drained { left_out: still } => {
+                left_out.retain(|route| still.contains(route));
+                Ok(Some(left_out))
+            }
+        }
+    }
+
+    /// All of them.
+    fn handlers(&self) -> Vec<Route> {
+        (1..=self.handover.handlers.sinks().len()).map(Route::of_number).collect()
+    }
+
+    /// Takes what is visible and fits the cold lane, for a caller who polls by hand. Answers whether
+    /// it came to the end of it.
+    pub(crate) async fn poll_once(&self) -> Result<bool, StoreError> {
+        let left_out = loop {
+            match self.pass(Reach::Whole, Speed::Usual).await? {
+                Pass::Full => {}
+                Pass::NoRoom => return Ok(false),
+                Pass::Drained { left_out } => {
+                    if let Some(left_out) = self.slow_pass(Reach::Whole, left_out).await? {
+                        break left_out;
+                    }
+                }
+            }
+        };
+        while self.one_suspect().await? {}
+        Ok(left_out.is_empty())
+    }
+
+    /// Suspects one after the other, for about an interval: the first has waited for the lane to
+    /// drain, and those after it need not.
+    async fn suspects_in_turn(&self) -> Result<(), StoreError> {
+        let end = Instant::now() + self.options.poll_interval;
+        while self.one_suspect().await? && Instant::now() < end && !self.stop.is_cancelled() {}
+        Ok(())
+    }
+
+    /// Runs one suspect, while nothing else of the cold lane is held: an event that kills the
+    /// process must not take its neighbours' attempts with it. Answers whether one was run.
+    ///
+    /// Every wait is bounded, since nothing else is claimed meanwhile. The lane gets some time to
+    /// drain; what still waits in it then goes back to the table; and what is in work for as long
+    /// again hangs, and is no company. A suspect that hangs is left to hang. Nobody waits for a suspect
+    /// of a handler that cannot begin it: it is left out, or left to others.
+    async fn one_suspect(&self) -> Result<bool, StoreError> {
+        let _one = self.suspecting.lock().await;
+        if !self.handover.lanes.is_open() {
+            return Ok(false);
+        }
+        let (until, epoch) = (Deadline::after(self.options.hold), self.store.epoch());
+        let ask = Ask::whole(Portion::ONE);
+        let look = self.handover.holds.looks.begin();
+        let left_out = self.too_busy_for_suspects();
+        let Some(row) = self.claim(&ask, Suspects::Only, &left_out).await?.rows.pop() else {
+            return Ok(false);
+        };
+        let id = row.id;
+        let held = Held::row(id, row.token);
+        let admission = self.handover.holds.admit(held, until, Lane::Cold);
+        drop(look);
+        let Admission::Ticket(ticket) = admission else { return Ok(false) };
+        if !row.can_run(self.options.retry.max_attempts) {
+            // It ends, and need not be alone for that.
+            self.hand_over(row, ticket, epoch).await;
+            return Ok(true);
+        }
+        if self.stop.run_until_cancelled(self.alone(id)).await != Some(true) {
+            return Ok(false);
+        }
+        let Handover { holds, lanes, .. } = &*self.handover;
+        warn!(event.id = %id, attempts = row.attempts, "lost with its holder before: runs alone");
+        if !self.hand_over(row, ticket, epoch).await {
+            // Nothing is taken for its handler: nor would the next one be.
+            return Ok(false);
+        }
+        let patience = self.patience();
+        let _ = self.stop.run_until_cancelled(holds.gone(id, patience)).await;
+        if !holds.is_begun(id) {
+            // Every worker is busy, or its handler has become so.
+            lanes.recall_cold().into_iter().for_each(|parcel| parcel.ticket.leave_to_others());
+            return Ok(false);
+        }
+        let rest = self.options.hold.saturating_sub(patience);
+        let _ = self.stop.run_until_cancelled(holds.gone(id, rest)).await;
+        Ok(true)
+    }
+
+    /// Handlers whose suspects are left out: nobody should wait for one of these. A handler that merely has
+    /// much to do has its turn now and then, or its suspects would wait for ever; and one that is alone
+    /// keeps nobody else waiting, and is left out only while nothing is taken for it.
+    fn too_busy_for_suspects(&self) -> Vec<Route> {
+        let Handover { handlers, lanes, .. } = &*self.handover;
+        if handlers.sinks().len() <= 1 {
+            return lanes.paused();
+        }
+        let now = Instant::now();
+        let mut turns = lock(&self.busy_turns);
+        if !turns.is_due(now) {
+            return lanes.busy();
+        }
+        turns.over(now, now);
+        lanes.stuck(self.patience())
+    }
+
+    /// How long others are waited for on behalf of a suspect, at each step.
+    fn patience(&self) -> Duration {
+        self.options.poll_interval.min(self.options.hold)
+    }
+
+    /// Waits until nothing of the cold lane is in work beside `id`.
+    async fn alone(&self, id: EventId) -> bool {
+        let Handover { holds, lanes, .. } = &*self.handover;
+        let patience = self.patience();
+        if holds.alone(id, patience).await {
+            return true;
+        }
+        let recalled = lanes.recall_cold();
+        debug!(recalled = recalled.len(), "released, so that a suspect can run alone");
+        drop(recalled);
+        holds.alone(id, patience).await
+    }
+
+    async fn claim(
+        &self,
+        ask: &Ask,
+        suspects: Suspects,
+        left_out: &[Route],
+    ) -> Result<Claims, StoreError> {
+        let claim = Claim {
+            bytes: ask.portion.bytes,
+            from: ask.from,
+            skip_recent: self.options.skip_recent,
+            except: &self.handover.handlers.kinds_of(left_out),
+            suspects,
+            ..Claim::new(&self.owner, ask.portion.rows, self.options.hold)
+        };
+        self.bounded(self.store.claim(&claim)).await
+    }
+
+    async fn bounded<T>(&self, asked: impl Future<Output = Answer<T>>) -> Answer<T> {
+        let limit = self.options.statement_limit();
+        within(limit, asked).await
+    }
+
+    async fn take_in(&self, row: Claimed, until: Deadline, epoch: u64) {
+        let held = Held::row(row.id, row.token);
+        if let Admission::Ticket(ticket) = self.handover.holds.admit(held, until, Lane::Cold) {
+            self.hand_over(row, ticket, epoch).await;
+        }
+    }
+
+    /// Into the lane, or to its end where it can go no further. Answers whether it went either way.
+    async fn hand_over(&self, row: Claimed, ticket: Ticket, epoch: u64) -> bool {
+        let attempt = row.attempt();
+        let Due { delivery, attempt, age } = match Due::of(row, self.options.retry.max_attempts) {
+            Ok(due) => due,
+            Err(outcome) => {
+                self.completions.send(Completion { ticket, attempt, outcome }).await;
+                return true;
+            }
+        };
+        let route = self.handover.handlers.route(&delivery.event);
+        match self.handover.lanes.offer(Parcel { delivery, attempt, ticket, route, age, epoch }) {
+            Ok(()) => {
+                self.handover.observer.tell(|metrics| metrics.cold_enqueued());
+                true
+            }
+            // There was room when it was claimed; somebody who polled by hand was quicker, or every
+            // worker is stuck by now.
+            Err(parcel) => {
+                parcel.ticket.leave_to_others();
+                false
+            }
+        }
+    }
+}

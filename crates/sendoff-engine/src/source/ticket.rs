@@ -1,0 +1,72 @@
+//! The right to run one event; when its bearer is lost, the hold is released.
+
+use std::sync::Arc;
+
+use sendoff_core::EventId;
+
+use super::{Deadline, Holds, Run};
+use crate::store::Held;
+
+/// The right to run one event, from its admission to its settlement.
+///
+/// Whatever happens to its bearer (a lane that is full, a worker that panics, a future that is
+/// dropped), its hold is not forgotten: a ticket that is dropped releases it, so that
+/// somebody else can have the row.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    holds: Arc<Holds>,
+    id: EventId,
+    run: Run,
+}
+
+impl Ticket {
+    pub(super) fn new(holds: Arc<Holds>, id: EventId, run: Run) -> Self {
+        Self { holds, id, run }
+    }
+
+    /// Whether the run may start: the row is certainly ours now (I1).
+    pub(crate) fn may_start(&self) -> bool {
+        self.holds.start(self.id, self.run)
+    }
+
+    /// What to settle the run by; `None` if its hold was lost.
+    pub(crate) fn held(&self) -> Option<Held> {
+        self.holds.held(self.id, self.run)
+    }
+
+    /// The same, with the time until which it is certain.
+    pub(crate) fn held_until(&self) -> Option<(Held, Deadline)> {
+        self.holds.held_until(self.id, self.run)
+    }
+
+    /// The run is over: what is left is to settle it.
+    pub(crate) fn run_is_over(&self) {
+        self.holds.end(self.id, self.run);
+    }
+
+    /// Releases the hold, for others: this node does not look for it at once.
+    pub(crate) fn leave_to_others(self) {
+        if let Some(held) = self.holds.forget(self.id, self.run) {
+            self.holds.leave_to_others(held);
+        }
+    }
+
+    /// The run is over and settled by this hold: there is nothing to release. Unless the poller was
+    /// quicker than the settlement's reply, and claimed the row anew while the run was still known
+    /// here: that claim serves nobody, and would keep the row from everybody until it ran out.
+    pub(crate) fn settled(self, by: Held) {
+        match self.holds.forget(self.id, self.run) {
+            Some(newer) if newer != by => self.holds.release(newer),
+            _ => {}
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        // Finds nothing after `settled`.
+        if let Some(held) = self.holds.forget(self.id, self.run) {
+            self.holds.release(held);
+        }
+    }
+}

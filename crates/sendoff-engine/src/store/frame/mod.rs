@@ -1,0 +1,21 @@
+//! What stores in SQL databases share, whichever driver they use.
+//!
+//! Not here: what the engine asks of a store (see [`store`](super)), and anything that a driver does
+//! its own way.
+
+pub mod cursor;
+pub mod event;
+pub mod fact;
+mod limits;
+mod names;
+mod open;
+mod row;
+mod text;
+mod version;
+
+pub use limits::check_within;
+pub use names::put_names;
+pub use open::Open;
+pub use row::{Cells, Column};
+pub use text::text;
+pub use version::{check_complete, missing};

@@ -1,0 +1,45 @@
+//! Which migrations ran.
+
+use crate::store::StoreError;
+
+/// How many of the migrations that this version knows have not run where `found` was the last.
+///
+/// # Errors
+///
+/// [`NewerSchema`](StoreError::NewerSchema) if a newer version made the tables.
+pub fn missing(found: i64, migrations: usize) -> Result<usize, StoreError> {
+    let known = i64::try_from(migrations).unwrap_or(i64::MAX);
+    if found > known {
+        return Err(StoreError::NewerSchema { found, known });
+    }
+    Ok(usize::try_from(known - found).unwrap_or(migrations))
+}
+
+/// What it means for whoever makes no tables that so many migrations are missing; `None` where none
+/// ever ran.
+///
+/// # Errors
+///
+/// [`Misconfigured`](StoreError::Misconfigured) unless all of them ran. `place` is what may be wrong
+/// about where the table was looked for.
+pub fn check_complete(missing: Option<usize>, table: &str, place: &str) -> Result<(), StoreError> {
+    let reason = match missing {
+        None => format!("there is no table {table}: migrate first, or mend {place}"),
+        Some(0) => return Ok(()),
+        Some(_) => format!("the table {table} was made by an older version: migrate first"),
+    };
+    Err(StoreError::Misconfigured { reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_missing_runs_and_a_newer_schema_is_refused() {
+        assert_eq!(missing(0, 2).unwrap(), 2);
+        assert_eq!(missing(1, 2).unwrap(), 1);
+        assert_eq!(missing(2, 2).unwrap(), 0);
+        assert!(matches!(missing(99, 2), Err(StoreError::NewerSchema { found: 99, known: 2 })));
+    }
+}

@@ -1,0 +1,117 @@
+//! Through diesel-async.
+
+use ::diesel_async::{
+    AnsiTransactionManager, AsyncConnection, AsyncPgConnection, SimpleAsyncConnection,
+    TransactionManager,
+};
+use sendoff_core::{BoxError, Event};
+use sendoff_engine::Outbox;
+use sendoff_engine::capture::{Capture, WriteError};
+use sendoff_engine::store::{Born, NewRow};
+use sendoff_postgres::{Doorbell, PostgresStore};
+use sendoff_testkit::capture::{
+    Begun, CaptureHarness, OutboxHarness, Own, Owns, Speaks, Within, Written,
+};
+
+use super::Orders;
+use crate::place::Place;
+
+struct Diesel(Orders);
+
+/// A transaction as diesel's own manager begins and ends it around a closure.
+struct Managed<'c>(&'c mut AsyncPgConnection);
+
+impl<'c> Managed<'c> {
+    async fn begin(conn: &'c mut AsyncPgConnection) -> Result<Self, BoxError> {
+        AnsiTransactionManager::begin_transaction(&mut *conn).await?;
+        Ok(Self(conn))
+    }
+}
+
+impl OutboxHarness for Diesel {
+    type Database = Orders;
+    type Conn = AsyncPgConnection;
+
+    fn database(&self) -> &Orders {
+        &self.0
+    }
+
+    async fn connect(&self) -> AsyncPgConnection {
+        AsyncPgConnection::establish(&self.0.place.url).await.unwrap()
+    }
+
+    async fn own<'c>(
+        conn: &'c mut AsyncPgConnection,
+        outbox: &'c Outbox<PostgresStore>,
+    ) -> Begun<'c> {
+        Ok(Own::<Self, _>::open(outbox, Managed::begin(conn).await?))
+    }
+}
+
+impl CaptureHarness for Diesel {
+    const CANNOT: &'static [(&'static str, &'static str)] = &[
+        ("a_dropped_savepoint_keeps_nothing", "a savepoint is a closure, and ends with it"),
+        (
+            "what_is_dropped_is_rolled_back_and_the_connection_stays_usable",
+            "a transaction is a closure, and diesel gives a connection up that was dropped in one",
+        ),
+    ];
+
+    /// diesel counts transactions itself.
+    const CONNECTIONS_OUTLIVE_ENDS_BY_HAND: bool = false;
+
+    async fn write(
+        conn: &mut AsyncPgConnection,
+        outbox: &Outbox<PostgresStore>,
+        events: &[Event],
+    ) -> Written {
+        outbox.write_all(conn, events).await
+    }
+
+    async fn sql(conn: &mut AsyncPgConnection, text: &str) -> Result<(), BoxError> {
+        Ok(conn.batch_execute(text).await?)
+    }
+}
+
+impl<'c> Capture<Managed<'c>> for PostgresStore {
+    async fn insert(&self, tx: &mut Managed<'c>, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
+        self.insert(&mut *tx.0, rows).await
+    }
+}
+
+impl<'c> Speaks<Managed<'c>> for Diesel {
+    async fn sql(tx: &mut Managed<'c>, text: &str) -> Result<(), BoxError> {
+        Ok(tx.0.batch_execute(text).await?)
+    }
+}
+
+impl<'c> Owns<Managed<'c>> for Diesel {
+    async fn nest<'t>(tx: &'t mut Managed<'c>, within: Within<'t, Self>) -> Begun<'t> {
+        Ok(within.open(Managed::begin(tx.0).await?))
+    }
+
+    async fn commit(tx: Managed<'c>) -> Result<(), BoxError> {
+        Ok(AnsiTransactionManager::commit_transaction(tx.0).await?)
+    }
+
+    async fn rollback(tx: Managed<'c>) -> Result<(), BoxError> {
+        Ok(AnsiTransactionManager::rollback_transaction(tx.0).await?)
+    }
+}
+
+// There is no guard: diesel begins and ends transactions around a closure.
+sendoff_testkit::capture_suite!(own: Diesel(Orders::open().await));
+
+mod acceptance {
+    use super::*;
+
+    sendoff_testkit::acceptance_suite!(own: Diesel(Orders::open().await));
+}
+
+mod without_session_state {
+    use super::*;
+
+    sendoff_testkit::acceptance_suite!(own: Diesel(
+        Orders::with(Place::new(), Doorbell::Off).await
+    ));
+}

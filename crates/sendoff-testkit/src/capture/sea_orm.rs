@@ -1,0 +1,74 @@
+//! Through sea-orm, whatever the database. There is no guard: nested transactions share the connection and
+//! borrow nothing.
+
+use ::sea_orm::{
+    ConnectOptions, ConnectionTrait, Database as Connect, DatabaseConnection, DatabaseTransaction,
+    TransactionTrait,
+};
+use sendoff_core::BoxError;
+use sendoff_engine::Outbox;
+use sendoff_engine::capture::Capture;
+
+use super::{
+    Begun, CaptureHarness, Database, OutboxHarness, Own, Owns, Speaks, TRANSACTIONS_ONLY, Within,
+};
+
+/// A database that sea-orm reaches.
+pub trait SeaOrmDatabase: Database<Store: Capture<DatabaseTransaction>> + 'static {
+    /// Where it is.
+    fn url(&self) -> &str;
+}
+
+/// A connection of sea-orm's.
+#[derive(Debug)]
+pub struct SeaOrm<D>(pub D);
+
+impl<D: SeaOrmDatabase> OutboxHarness for SeaOrm<D> {
+    type Database = D;
+    type Conn = DatabaseConnection;
+
+    fn database(&self) -> &D {
+        &self.0
+    }
+
+    /// A pool of one, so that what a session is told stays with it.
+    async fn connect(&self) -> DatabaseConnection {
+        let mut options = ConnectOptions::new(self.0.url());
+        options.max_connections(1);
+        Connect::connect(options).await.expect("a connection")
+    }
+
+    async fn own<'c>(db: &'c mut DatabaseConnection, outbox: &'c Outbox<D::Store>) -> Begun<'c> {
+        Ok(Own::<Self, _>::open(outbox, db.begin().await?))
+    }
+}
+
+impl<D: SeaOrmDatabase> CaptureHarness for SeaOrm<D> {
+    const CANNOT: &'static [(&'static str, &'static str)] = &[TRANSACTIONS_ONLY];
+
+    async fn sql(db: &mut DatabaseConnection, text: &str) -> Result<(), BoxError> {
+        db.execute_unprepared(text).await?;
+        Ok(())
+    }
+}
+
+impl<D: SeaOrmDatabase> Speaks<DatabaseTransaction> for SeaOrm<D> {
+    async fn sql(tx: &mut DatabaseTransaction, text: &str) -> Result<(), BoxError> {
+        tx.execute_unprepared(text).await?;
+        Ok(())
+    }
+}
+
+impl<D: SeaOrmDatabase> Owns<DatabaseTransaction> for SeaOrm<D> {
+    async fn nest<'t>(tx: &'t mut DatabaseTransaction, within: Within<'t, Self>) -> Begun<'t> {
+        Ok(within.open(tx.begin().await?))
+    }
+
+    async fn commit(tx: DatabaseTransaction) -> Result<(), BoxError> {
+        Ok(tx.commit().await?)
+    }
+
+    async fn rollback(tx: DatabaseTransaction) -> Result<(), BoxError> {
+        Ok(tx.rollback().await?)
+    }
+}
