@@ -6,7 +6,7 @@ use std::time::Duration;
 use sendoff_core::{EventId, Lane, report};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, error, warn};
+use tracing::{error, warn};
 
 use super::{Admission, Ask, Asking, Deadline, Handover, Parcel, Speed, Ticket, Turns, Wanted};
 use crate::appetite::Portion;
@@ -344,9 +344,7 @@ impl Poller {
         if holds.alone(id, patience).await {
             return true;
         }
-        let recalled = lanes.recall_cold();
-        debug!(recalled = recalled.len(), "released, so that a suspect can run alone");
-        drop(recalled);
+        let _clearing = lanes.clear_cold();
         holds.alone(id, patience).await
     }
 

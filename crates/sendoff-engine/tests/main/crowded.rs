@@ -3,60 +3,24 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use sendoff_core::{Delivery, Event};
+use sendoff_core::{Event, Failure, Stopped};
 use sendoff_engine::capture::{Begin, BeginError};
 use sendoff_engine::memory::{MemoryStore, MemoryTx};
+use sendoff_engine::sink::BatchSink;
 use sendoff_engine::store::{Claim, ClaimStore, Suspects};
-use sendoff_engine::{Handler, HandlerOptions, HandlerResult, Outbox, OutboxOptions, at_most};
+use sendoff_engine::{Outbox, OutboxOptions, at_most};
 use sendoff_testkit::acceptance::Inbox;
+use sendoff_testkit::wait::within;
 use tokio::time::sleep;
 
 use super::flaky::Flaky;
-use super::{EVENT, SECOND, options};
+use super::{EVENT, HANGS, SECOND, fill, hang, slow, unlimited};
 
 impl<'a> Begin<&'a MemoryStore> for Flaky {
     type Tx = MemoryTx;
 
     async fn begin(&self, conn: &'a MemoryStore) -> Result<MemoryTx, BeginError> {
         Begin::begin(&self.table, conn).await
-    }
-}
-
-const HANGS: &str = "hangs";
-
-async fn hang(_: Delivery) -> HandlerResult {
-    std::future::pending().await
-}
-
-/// Takes so long for each event.
-fn slow(inbox: &Inbox, time: Duration) -> impl Handler + Clone {
-    let inbox = inbox.clone();
-    move |delivery: Delivery| {
-        let inbox = inbox.clone();
-        async move {
-            sleep(time).await;
-            inbox.handle(delivery).await
-        }
-    }
-}
-
-async fn fill(store: &MemoryStore, event_type: &'static str, count: usize) {
-    let outbox = Outbox::writer_only(store.clone());
-    let mut left = count;
-    while left > 0 {
-        let mut tx = outbox.begin(store).await.unwrap();
-        for _ in 0..left.min(1_000) {
-            tx.emit(Event::json(event_type, &1).unwrap()).unwrap();
-        }
-        left -= left.min(1_000);
-        tx.commit().await.unwrap();
-    }
-}
-
-fn unlimited() -> OutboxOptions {
-    OutboxOptions {
-        handler: HandlerOptions { timeout: None, ..HandlerOptions::default() },
-        ..options()
     }
 }
 
@@ -160,5 +124,24 @@ async fn commits_for_a_stuck_handler_make_no_claims() {
     let after = store.claims();
     let (asked, claimed) = (after.0 - before.0, after.1 - before.1);
     assert!(asked <= 150, "{asked} claims of {claimed} rows in 30 s");
+    outbox.close().await;
+}
+
+/// The target of a sink that takes batches is away. Each run of it puts back what it did not try, so that
+/// the lane is never empty by itself.
+#[tokio::test(start_paused = true)]
+async fn suspects_have_their_turn_beside_a_sink_that_fails_at_its_first_event() {
+    let (store, inbox) = (Flaky::default(), Inbox::new());
+    fill(&store.table, EVENT, 9).await;
+    lose_twice(&store.table).await;
+    fill(&store.table, "away", 2_000).await;
+    let away = BatchSink::new("away", |_| async {
+        sleep(SECOND / 2).await;
+        Err(Stopped::after(0, Failure::unavailable(SECOND, "connection refused")))
+    });
+    let outbox = Outbox::builder(store.clone()).options(unlimited()).on_sink("away", away);
+    let outbox = outbox.on(EVENT, inbox.clone()).start().await.unwrap();
+    let all = async || inbox.received().len() == 9;
+    within(600 * SECOND, "every suspect runs", all).await;
     outbox.close().await;
 }

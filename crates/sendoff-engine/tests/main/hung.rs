@@ -9,20 +9,14 @@ use sendoff_core::{Delivery, Status};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::relay::{ClaimMode, Relay, RelayOptions};
 use sendoff_engine::{
-    Handler, HandlerOptions, HandlerResult, Outbox, OutboxOptions, RetryOptions, at_most, blocking,
+    Handler, HandlerOptions, Outbox, OutboxOptions, RetryOptions, at_most, blocking,
 };
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::{eventually, within};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use super::{EVENT, SECOND, commit, event, fill, options, row};
-
-const HANGS: &str = "hangs";
-
-async fn hang(_: Delivery) -> HandlerResult {
-    std::future::pending().await
-}
+use super::{EVENT, HANGS, SECOND, commit, event, fill, hang, options, row, unlimited};
 
 fn held(store: &MemoryStore) -> usize {
     store.rows().iter().filter(|row| row.locked_by.is_some()).count()
@@ -31,14 +25,6 @@ fn held(store: &MemoryStore) -> usize {
 /// May have every worker, which a handler among others has only where somebody says so.
 fn all_workers(handler: impl Handler) -> impl Handler {
     at_most(NonZeroUsize::new(4).unwrap(), handler)
-}
-
-/// Without any limit on handlers, which is the worst that a user can ask for.
-fn unlimited() -> OutboxOptions {
-    OutboxOptions {
-        handler: HandlerOptions { timeout: None, ..HandlerOptions::default() },
-        ..options()
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -28,10 +28,11 @@ mod upkeep;
 
 use std::time::Duration;
 
-use sendoff_core::{Event, EventId};
+use sendoff_core::{Delivery, Event, EventId};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::Row;
-use sendoff_engine::{Outbox, OutboxOptions};
+use sendoff_engine::{Handler, HandlerOptions, HandlerResult, Outbox, OutboxOptions};
+use sendoff_testkit::acceptance::Inbox;
 
 const EVENT: &str = "order.placed";
 const SECOND: Duration = Duration::from_secs(1);
@@ -54,13 +55,46 @@ async fn commit(outbox: &Outbox<MemoryStore>, event: &Event) -> EventId {
 
 async fn fill(store: &MemoryStore, event_type: &'static str, count: usize) {
     let outbox = Outbox::writer_only(store.clone());
-    let mut tx = outbox.begin(store).await.unwrap();
-    for _ in 0..count {
-        tx.emit(Event::json(event_type, &1).unwrap()).unwrap();
+    let mut left = count;
+    while left > 0 {
+        let mut tx = outbox.begin(store).await.unwrap();
+        let some = left.min(1_000);
+        for _ in 0..some {
+            tx.emit(Event::json(event_type, &1).unwrap()).unwrap();
+        }
+        left -= some;
+        tx.commit().await.unwrap();
     }
-    tx.commit().await.unwrap();
 }
 
 fn row(store: &MemoryStore, id: EventId) -> Row {
     store.rows().into_iter().find(|row| row.event.id() == id).unwrap()
+}
+
+/// The type whose handler is [`hang`].
+const HANGS: &str = "hangs";
+
+/// A handler that never returns.
+async fn hang(_: Delivery) -> HandlerResult {
+    std::future::pending().await
+}
+
+/// A handler that takes so long for each event.
+fn slow(inbox: &Inbox, time: Duration) -> impl Handler + Clone {
+    let inbox = inbox.clone();
+    move |delivery: Delivery| {
+        let inbox = inbox.clone();
+        async move {
+            tokio::time::sleep(time).await;
+            inbox.handle(delivery).await
+        }
+    }
+}
+
+/// Without a limit on handlers, which is the worst that a user can ask for.
+fn unlimited() -> OutboxOptions {
+    OutboxOptions {
+        handler: HandlerOptions { timeout: None, ..HandlerOptions::default() },
+        ..options()
+    }
 }

@@ -9,32 +9,15 @@ use sendoff_core::{Delivery, Event, Failure, Lane, Status, Stopped};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::sink::BatchSink;
 use sendoff_engine::store::{Claim, ClaimStore, Suspects};
-use sendoff_engine::{Handler, HandlerOptions, HandlerResult, Outbox, OutboxOptions, at_most};
+use sendoff_engine::{Handler, Outbox, OutboxOptions, at_most};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::within;
 use tokio::time::{Instant, sleep};
 
 use super::flaky::Flaky;
-use super::{EVENT, SECOND, commit, options};
+use super::{EVENT, HANGS, SECOND, commit, hang, options, slow, unlimited};
 
-const HANGS: &str = "hangs";
 const SLOW: &str = "slow";
-
-async fn hang(_: Delivery) -> HandlerResult {
-    std::future::pending().await
-}
-
-/// Takes so long for each event.
-fn slow(inbox: &Inbox, time: Duration) -> impl Handler + Clone {
-    let inbox = inbox.clone();
-    move |delivery: Delivery| {
-        let inbox = inbox.clone();
-        async move {
-            sleep(time).await;
-            inbox.handle(delivery).await
-        }
-    }
-}
 
 fn events(event_type: &'static str, count: usize) -> Vec<Event> {
     (0..count).map(|_| Event::json(event_type, &1).unwrap()).collect()
@@ -51,14 +34,6 @@ async fn fill(store: &MemoryStore, events: impl IntoIterator<Item = Event>) {
         tx.emit(event).unwrap();
     }
     tx.commit().await.unwrap();
-}
-
-/// Without a limit on handlers, which is the worst that a user can ask for.
-fn unlimited() -> OutboxOptions {
-    OutboxOptions {
-        handler: HandlerOptions { timeout: None, ..HandlerOptions::default() },
-        ..options()
-    }
 }
 
 /// How long 400 quick and 40 slow events take beside so many for a handler that never returns.

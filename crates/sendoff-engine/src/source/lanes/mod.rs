@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use sendoff_core::{Attempt, Delivery, Lane};
 use tokio::sync::Notify;
-use tracing::info;
+use tracing::{debug, info};
 
 use self::lane::Fill;
 use self::waiting::HandlerQueue;
@@ -77,6 +77,8 @@ struct Queues {
     turn: u8,
     /// Every worker is stuck: nothing is taken until one of them asks for work.
     paused: bool,
+    /// Somebody waits until nothing of the cold lane is held: nothing is put back into it.
+    clearing: bool,
     closed: bool,
 }
 
@@ -209,6 +211,7 @@ impl Lanes {
             runs: 0,
             turn: 0,
             paused: false,
+            clearing: false,
             closed: false,
         };
         let (queues, work, room) = (Mutex::new(queues), Notify::new(), Notify::new());
@@ -319,6 +322,15 @@ impl Lanes {
         self.taken_out(queues, out)
     }
 
+    /// Takes back what still waits in the cold lane, and until the answer is dropped lets no run put back
+    /// there what it did not try: one that fails at its first event each time would never leave it.
+    pub(crate) fn clear_cold(&self) -> Clearing<'_> {
+        lock(&self.queues).clearing = true;
+        let recalled = self.recall_cold().len();
+        debug!(recalled, "released, so that a suspect can run alone");
+        Clearing(self)
+    }
+
     fn taken_out(&self, queues: MutexGuard<'_, Queues>, out: Vec<Parcel>) -> Vec<Parcel> {
         let is_over = queues.closed && queues.is_empty();
         drop(queues);
@@ -412,15 +424,31 @@ pub(crate) struct Overdue {
     pub(crate) stuck: Vec<Route>,
 }
 
+/// The cold lane is cleared for a suspect, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Clearing<'l>(&'l Lanes);
+
+impl Drop for Clearing<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.queues).clearing = false;
+    }
+}
+
 impl Run<'_> {
-    /// Puts events of this run back that were not tried, before all others, whether there is room or not.
+    /// Puts events of this run back that were not tried, before all others, whether there is room or not;
+    /// or releases those of the cold lane while it is cleared.
     pub(crate) fn put_back(&self, untried: Vec<Parcel>) {
         let mut queues = lock(&self.lanes.queues);
+        let clearing = queues.clearing;
+        let is_released = |parcel: &Parcel| clearing && parcel.lane() == Lane::Cold;
+        let (released, kept): (Vec<_>, Vec<_>) = untried.into_iter().partition(is_released);
         queues.change(self.route.number(), |handler| {
-            for parcel in untried.into_iter().rev() {
+            for parcel in kept.into_iter().rev() {
                 handler.push_first(parcel.lane(), parcel);
             }
         });
+        drop(queues);
+        drop(released);
     }
 }
 
