@@ -1,12 +1,41 @@
-//! One settlement on its way to the database, and how it ended.
+//! One settlement on its way to the database: the run that is over, the bounded queue into the writer,
+//! and how it ended.
 
 use std::time::Duration;
 
 use sendoff_core::{Attempt, EventId};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::text::storable;
+use crate::source::Ticket;
 use crate::store::{Held, Outcome, Settlement};
+
+/// A run that is over, and what is to be written about it.
+#[derive(Debug)]
+pub(crate) struct Completion {
+    pub(crate) ticket: Ticket,
+    pub(crate) attempt: Attempt,
+    pub(crate) outcome: Outcome,
+}
+
+/// The way into the settlement writer. Bounded: when the database cannot keep up, workers wait.
+#[derive(Debug, Clone)]
+pub(crate) struct Completions(mpsc::Sender<Completion>);
+
+pub(crate) fn completions(capacity: usize) -> (Completions, mpsc::Receiver<Completion>) {
+    let (sender, receiver) = mpsc::channel(capacity);
+    (Completions(sender), receiver)
+}
+
+impl Completions {
+    /// Hands a completion on. If the writer is gone the hold simply runs out: the event is delivered
+    /// again, never lost.
+    pub(crate) async fn send(&self, completion: Completion) {
+        completion.ticket.run_is_over();
+        let _ = self.0.send(completion).await;
+    }
+}
 
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// The first pause of a row that is busy: a claim beside its settlement has it locked for a moment,

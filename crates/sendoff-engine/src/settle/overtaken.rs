@@ -2,8 +2,8 @@
 
 use sendoff_core::limits;
 
+use super::item::Completion;
 use super::item::{Fate, Item, Over};
-use super::queue::Completion;
 use crate::source::{Looks, Mark, Ticket};
 use crate::store::Held;
 

@@ -4,7 +4,6 @@ mod alarm;
 mod asking;
 mod beside;
 mod confirm;
-mod deadline;
 mod floor;
 mod handover;
 mod held_rows;
@@ -20,7 +19,6 @@ mod turns;
 pub(crate) use alarm::Alarm;
 pub(crate) use asking::{Ask, Asking};
 pub(crate) use confirm::Confirmer;
-pub(crate) use deadline::Deadline;
 pub(crate) use handover::{Drops, Handover, HotRow, Stamp};
 pub(crate) use held_rows::HeldRows;
 pub(crate) use holds::{Admission, Holds};
@@ -28,7 +26,7 @@ pub(crate) use lanes::{Bound, Capacity, Demand, Drawn, Lanes, Parcel, Speed, Wan
 pub(crate) use locked_rows::Locked;
 pub(crate) use looks::{Looks, Mark};
 pub(crate) use poller::Poller;
-pub(crate) use ticket::Ticket;
+pub(crate) use ticket::{Deadline, Ticket};
 pub(crate) use turns::Turns;
 
 use holds::Run;

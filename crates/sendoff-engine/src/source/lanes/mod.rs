@@ -1,6 +1,5 @@
 //! The hot and the cold lane: what came in and waits for a worker.
 
-mod lane;
 mod share;
 mod waiting;
 mod want;
@@ -13,8 +12,7 @@ use sendoff_core::{Attempt, Delivery, Lane};
 use tokio::sync::Notify;
 use tracing::{debug, info};
 
-use self::lane::Fill;
-use self::waiting::HandlerQueue;
+use self::waiting::{Fill, HandlerQueue};
 use super::Ticket;
 use crate::appetite::Portion;
 use crate::dispatch::Route;
