@@ -1,18 +1,20 @@
 //! Failures of a delivery and what each class of them leads to.
 
-use std::fmt;
+use std::error::Error;
 use std::time::Duration;
+use std::{fmt, io};
 
 use crate::event::UnreadableJson;
 
 /// Any error, as handlers and drivers give it.
-pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+pub type BoxError = Box<dyn Error + Send + Sync>;
 
 /// Why a delivery did not succeed, and what should follow.
 ///
-/// Every error converts into one that is retried, so `?` works in a handler; only a payload that
-/// cannot be read ([`UnreadableJson`]) is dead at once. The constructors say more where the handler
-/// knows more.
+/// Every error converts into one that is retried, so `?` works in a handler. Two kinds are known: a
+/// payload that cannot be read ([`UnreadableJson`]) is dead at once, and a connection that was refused,
+/// reset or timed out, anywhere among the causes, means that the target is unavailable, which uses up no
+/// attempt. The constructors say more where the handler knows more.
 ///
 /// ```
 /// use sendoff_core::Failure;
@@ -43,7 +45,8 @@ pub enum FailureClass {
     /// The target is unavailable: try again after this delay. That is not the event's fault, and no
     /// attempt.
     Unavailable {
-        /// At least this long.
+        /// At least this long; how long a target that is unavailable is left alone is for the handler's
+        /// circuit to say.
         delay: Duration,
     },
     /// Never try again.
@@ -77,7 +80,7 @@ impl Failure {
     }
 
     /// The error behind it.
-    pub fn error(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
+    pub fn error(&self) -> &(dyn Error + Send + Sync + 'static) {
         &*self.error
     }
 
@@ -90,8 +93,42 @@ impl Failure {
 /// Causes that are told. Nobody's error has more, unless it is its own cause.
 const CAUSES: usize = 64;
 
+/// Whether an error is about a connection that could not be had or was lost.
+fn is_about_a_connection(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    for _ in 0..=CAUSES {
+        let Some(error) = cause else { return false };
+        if error.downcast_ref::<io::Error>().is_some_and(|error| is_unreachable(error.kind())) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+const fn is_unreachable(kind: io::ErrorKind) -> bool {
+    use io::ErrorKind::{
+        AddrNotAvailable, BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset,
+        HostUnreachable, NetworkDown, NetworkUnreachable, NotConnected, TimedOut, UnexpectedEof,
+    };
+    matches!(
+        kind,
+        AddrNotAvailable
+            | BrokenPipe
+            | ConnectionAborted
+            | ConnectionRefused
+            | ConnectionReset
+            | HostUnreachable
+            | NetworkDown
+            | NetworkUnreachable
+            | NotConnected
+            | TimedOut
+            | UnexpectedEof
+    )
+}
+
 /// An error and its causes in one line.
-pub fn report(error: &(dyn std::error::Error + 'static)) -> String {
+pub fn report(error: &(dyn Error + 'static)) -> String {
     let mut report = error.to_string();
     let mut cause = error.source();
     for _ in 0..CAUSES {
@@ -111,8 +148,14 @@ pub fn report(error: &(dyn std::error::Error + 'static)) -> String {
 impl<E: Into<BoxError>> From<E> for Failure {
     fn from(error: E) -> Self {
         let error = error.into();
-        // No later attempt will read what this one could not.
-        if error.is::<UnreadableJson>() { Self::dead(error) } else { Self::retry(error) }
+        if error.is::<UnreadableJson>() {
+            // No later attempt will read what this one could not.
+            Self::dead(error)
+        } else if is_about_a_connection(&*error) {
+            Self::unavailable(Duration::ZERO, error)
+        } else {
+            Self::retry(error)
+        }
     }
 }
 
@@ -125,5 +168,55 @@ impl fmt::Debug for Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.report())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("the warehouse was not told")]
+    struct Told(#[source] io::Error);
+
+    fn class(kind: io::ErrorKind) -> FailureClass {
+        Failure::from(Told(io::Error::new(kind, "from the socket"))).class()
+    }
+
+    /// Holds D7: an outage of the target is not a failure of the event.
+    #[test]
+    fn a_lost_connection_among_the_causes_means_that_the_target_is_unavailable() {
+        let unavailable = FailureClass::Unavailable { delay: Duration::ZERO };
+        for kind in [
+            io::ErrorKind::ConnectionRefused,
+            io::ErrorKind::ConnectionReset,
+            io::ErrorKind::TimedOut,
+            io::ErrorKind::HostUnreachable,
+        ] {
+            assert_eq!(class(kind), unavailable, "{kind}");
+        }
+        // A file that is not there, or bytes that make no sense, are none of a connection's business.
+        for kind in [io::ErrorKind::NotFound, io::ErrorKind::InvalidData, io::ErrorKind::Other] {
+            assert_eq!(class(kind), FailureClass::Retry, "{kind}");
+        }
+        assert_eq!(Failure::from("refused").class(), FailureClass::Retry);
+    }
+
+    #[test]
+    fn an_error_of_many_causes_is_looked_through_to_a_limit() {
+        #[derive(Debug)]
+        struct Nested(Option<Box<Self>>);
+        impl fmt::Display for Nested {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("nested")
+            }
+        }
+        impl Error for Nested {
+            fn source(&self) -> Option<&(dyn Error + 'static)> {
+                self.0.as_deref().map(|cause| cause as _)
+            }
+        }
+        let deep = (0..1_000).fold(Nested(None), |cause, _| Nested(Some(Box::new(cause))));
+        assert_eq!(Failure::from(deep).class(), FailureClass::Retry);
     }
 }

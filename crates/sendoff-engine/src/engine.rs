@@ -91,7 +91,7 @@ impl Engine {
             info!("one worker for several handlers: while one of them runs, the others wait");
         }
         let handover = Arc::new(Handover {
-            lanes: Lanes::new(capacity, &demands),
+            lanes: Lanes::new(capacity, &demands, options.handler.circuit),
             holds: Arc::new(Holds::new(shortest_hold / 2, options.in_flight_ttl)),
             handlers: handlers.clone(),
             alarm: Alarm::new(options.poll_interval),

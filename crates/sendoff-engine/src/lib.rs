@@ -38,7 +38,9 @@ pub use operate::{
     CounterValues, Counters, HandlerRun, Maintained, Metrics, NoMetrics, PartitionError,
     PartitionMaintainer, PartitionOptions, PartitionReport, RunOutcome, Skipped, WhySkipped,
 };
-pub use options::{HandlerOptions, NodeOptions, OptionsError, OutboxOptions, RetryOptions};
+pub use options::{
+    CircuitOptions, HandlerOptions, NodeOptions, OptionsError, OutboxOptions, RetryOptions,
+};
 pub use outbox::{Outbox, OutboxBuilder, StartError};
 pub use sink::{
     After, AnyHandler, AtMost, Before, Blocking, EventHandler, Handler, HandlerResult, Interceptor,

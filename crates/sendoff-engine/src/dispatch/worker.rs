@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use sendoff_core::{Delivery, Failure, Verdict};
-use tracing::{Instrument, Span, debug, info_span, warn};
+use sendoff_core::{Delivery, Failure, FailureClass, Sink, Verdict};
+use tracing::{Instrument, Span, debug, info, info_span, warn};
 
 use super::follow_up::FollowUp;
-use super::handlers::{Handlers, Nobody};
+use super::handlers::{Handlers, Nobody, Route};
 use crate::settle::{Completion, Completions};
-use crate::sink::{Door, discard, error_text};
-use crate::source::{Drawn, Handover, Parcel};
+use crate::sink::{Door, News, discard, error_text, shielded};
+use crate::source::{Drawn, HandlerRun, Handover, Learned, Parcel};
 use crate::store::Outcome;
 
 /// Takes events from the lanes and runs their handlers. There are as many as may run at once.
@@ -37,12 +37,13 @@ impl Worker {
         if !may_start(&parcel) {
             return;
         }
-        let sink = self.handlers.sink(parcel.route).unwrap_or(&Nobody);
+        let sink = self.sink(parcel.route);
         let attempt = self.door.deliver_one(sink, &parcel.delivery).instrument(span(&parcel));
         let verdict = attempt.await;
+        let class = self.learn(&run, &parcel, &verdict);
         // Before the settlement, which may have to wait for the database: the handler has not.
         drop(run);
-        self.complete(parcel, verdict).await;
+        self.complete(parcel, verdict, class).await;
     }
 
     /// What its sink did not try, after a failure or for want of time, is tried again at once, uncounted.
@@ -50,7 +51,7 @@ impl Worker {
         rest.insert(0, first);
         rest.retain(may_start);
         let Some(first) = rest.first() else { return };
-        let sink = self.handlers.sink(first.route).unwrap_or(&Nobody);
+        let sink = self.sink(first.route);
         let deliveries: Vec<Delivery> = rest.iter().map(|parcel| parcel.delivery.clone()).collect();
         let span = info_span!(
             "deliver",
@@ -59,33 +60,83 @@ impl Worker {
         );
         let verdicts = self.door.deliver(sink, &deliveries).instrument(span).await;
         let untried = rest.split_off(verdicts.len());
+        let told = rest.iter().zip(&verdicts);
+        let classes: Vec<_> =
+            told.map(|(parcel, verdict)| self.learn(&run, parcel, verdict)).collect();
         if !untried.is_empty() {
             run.put_back(untried);
         }
         drop(run);
         rest.iter().for_each(|parcel| parcel.ticket.run_is_over());
-        for (parcel, verdict) in rest.into_iter().zip(verdicts) {
-            self.complete(parcel, verdict).await;
+        for ((parcel, verdict), class) in rest.into_iter().zip(verdicts).zip(classes) {
+            self.complete(parcel, verdict, class).await;
         }
     }
 
-    async fn complete(&self, parcel: Parcel, verdict: Verdict) {
+    /// What the run of an event says of its target; and what its failure is about, if it did fail.
+    fn learn(&self, run: &HandlerRun<'_>, parcel: &Parcel, verdict: &Verdict) -> FailureClass {
+        let name = || shielded(|| self.sink(parcel.route).name().to_owned()).unwrap_or_default();
+        match run.learn(parcel.delivery.id(), verdict) {
+            Learned::Nothing => {}
+            Learned::Back { after } => {
+                info!(handler = name(), ?after, "the target is back: its events go on");
+                // What waits in the table is claimed now, not at the next interval.
+                self.handover.alarm.ring();
+            }
+            Learned::Unavailable { delay, news } => {
+                self.handover.alarm.ring_after(delay);
+                match (news, verdict) {
+                    (Some(News::Opened), Err(failure)) => warn!(
+                        handler = name(),
+                        next_try = ?delay,
+                        error = error_text(failure),
+                        "the target is unavailable: its events wait, and no attempt is used up"
+                    ),
+                    (Some(News::StillOpen(since)), Err(failure)) => warn!(
+                        handler = name(),
+                        ?since,
+                        next_try = ?delay,
+                        error = error_text(failure),
+                        "the target is still unavailable"
+                    ),
+                    _ => {}
+                }
+                return FailureClass::Unavailable { delay };
+            }
+        }
+        match verdict {
+            Err(failure) => self.follow_up.class(failure, parcel.age),
+            Ok(()) => FailureClass::Retry,
+        }
+    }
+
+    fn sink(&self, route: Route) -> &dyn Sink {
+        self.handlers.sink(route).unwrap_or(&Nobody)
+    }
+
+    async fn complete(&self, parcel: Parcel, verdict: Verdict, class: FailureClass) {
         let outcome = match verdict {
             Ok(()) => {
                 self.handover.observer.tell(|metrics| metrics.succeeded());
                 Outcome::Done
             }
-            Err(failure) => span(&parcel).in_scope(|| self.after(&parcel, failure)),
+            Err(failure) => span(&parcel).in_scope(|| self.after(&parcel, failure, class)),
         };
         let Parcel { ticket, attempt, .. } = parcel;
         self.completions.send(Completion { ticket, attempt, outcome }).await;
     }
 
-    fn after(&self, parcel: &Parcel, failure: Failure) -> Outcome {
+    fn after(&self, parcel: &Parcel, failure: Failure, class: FailureClass) -> Outcome {
         self.handover.observer.tell(|metrics| metrics.failed());
         let (id, attempt) = (parcel.delivery.id(), parcel.attempt.number);
-        warn!(event.id = %id, attempt, error = error_text(&failure), "delivery failed");
-        let class = self.follow_up.class(&failure, parcel.age);
+        let error = error_text(&failure);
+        match class {
+            // Said once for all of them.
+            FailureClass::Unavailable { .. } => {
+                debug!(event.id = %id, attempt, error, "not delivered: the target is unavailable");
+            }
+            _ => warn!(event.id = %id, attempt, error, "delivery failed"),
+        }
         let outcome = self.follow_up.after(parcel.attempt, &failure, class);
         discard(failure);
         outcome

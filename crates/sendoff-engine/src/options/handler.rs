@@ -3,6 +3,7 @@ use std::time::Duration;
 use sendoff_core::Unroutable;
 
 use super::check::{LONGEST, OptionsError, SHORTEST, SHORTEST_HOLD, check_times};
+use super::circuit::CircuitOptions;
 
 /// How long a handler may take, and how long an event waits for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub struct HandlerOptions {
     pub start_within: Duration,
     /// What to do with an event nobody listens for. Dead at once.
     pub unroutable: Unroutable,
+    /// When a target counts as unavailable, for each handler by itself.
+    pub circuit: CircuitOptions,
 }
 
 impl Default for HandlerOptions {
@@ -36,6 +39,7 @@ impl Default for HandlerOptions {
             // not worse.
             start_within: Duration::from_secs(30),
             unroutable: Unroutable::Dead,
+            circuit: CircuitOptions::default(),
         }
     }
 }
@@ -45,6 +49,7 @@ impl HandlerOptions {
         check_times(&[
             ("timeout", self.timeout.unwrap_or(SHORTEST), SHORTEST, LONGEST),
             ("start_within", self.start_within, SHORTEST_HOLD, LONGEST),
-        ])
+        ])?;
+        self.circuit.check().map_err(|error| error.within("circuit"))
     }
 }

@@ -6,12 +6,14 @@
 //! missing has its default, and durations are texts such as `250ms` or `5m`.
 
 mod check;
+mod circuit;
 mod handler;
 mod node;
 mod outbox;
 mod retry;
 
 pub use check::OptionsError;
+pub use circuit::CircuitOptions;
 pub use handler::HandlerOptions;
 pub use node::NodeOptions;
 pub use outbox::OutboxOptions;

@@ -6,6 +6,7 @@
 mod at_most;
 mod batch;
 mod blocking;
+mod circuit;
 mod door;
 mod handler;
 mod included;
@@ -22,6 +23,7 @@ pub use included::{LogSink, Seen, StatisticsSink};
 pub use interceptor::{After, Before, Interceptor};
 pub use typed::EventHandler;
 
+pub(crate) use circuit::{Began, Blame, Circuit, News};
 pub(crate) use door::Door;
 pub(crate) use interceptor::Interceptors;
 pub(crate) use policy::shielded_policy;

@@ -71,6 +71,8 @@ impl Handover {
         let (age, epoch) = (Duration::ZERO, row.epoch);
         match self.lanes.offer(Parcel { delivery, attempt, ticket, route, age, epoch }) {
             Ok(()) => self.observer.tell(|metrics| metrics.hot_enqueued()),
+            // The lane is not full: what waits for a target waits in the table.
+            Err(parcel) if self.lanes.is_unavailable(route) => parcel.ticket.leave_to_others(),
             Err(parcel) => {
                 self.count_hot_drop(held);
                 // Dropped with its parcel, a ticket releases the hold and has the poller look for the row;

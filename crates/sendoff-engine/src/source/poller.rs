@@ -146,7 +146,10 @@ impl Poller {
                 turns.over(began, Instant::now());
             } else if pass == Pass::NoRoom {
                 let room = self.handover.lanes.room_for(self.asking.portion());
-                let turn = tokio::time::sleep_until(turns.next_at());
+                // A probe that cannot begin although it may is not waited for.
+                let probe = self.handover.lanes.probe_at().filter(|at| *at > Instant::now());
+                let turn = turns.next_at();
+                let turn = tokio::time::sleep_until(probe.map_or(turn, |probe| probe.min(turn)));
                 tokio::select! {
                     biased;
                     () = stop.cancelled() => {}
@@ -321,7 +324,7 @@ impl Poller {
     fn too_busy_for_suspects(&self) -> Vec<Route> {
         let Handover { handlers, lanes, .. } = &*self.handover;
         if handlers.sinks().len() <= 1 {
-            return lanes.paused();
+            return lanes.shut();
         }
         let now = Instant::now();
         let mut turns = lock(&self.busy_turns);

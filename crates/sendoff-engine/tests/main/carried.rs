@@ -188,7 +188,7 @@ async fn an_error_text_the_database_cannot_encode_is_stored_in_plain_characters(
         Err(Failure::retry("costs 5 \u{20ac}\0, naïve"))
     }
     let store = Flaky::default();
-    let ids = fill(&store.table, 5).await;
+    let ids = fill(&store.table, 4).await;
     store.refuse_strange_text();
     let options = OutboxOptions {
         retry: RetryOptions { base: 60 * SECOND, ..RetryOptions::default() },

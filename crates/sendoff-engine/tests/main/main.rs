@@ -15,6 +15,7 @@ mod metrics;
 mod operate;
 #[cfg(feature = "serde")]
 mod options;
+mod outage;
 mod publish;
 mod reclaimed;
 mod relay;

@@ -11,7 +11,8 @@ use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::relay::{ClaimMode, Relay, RelayOptions};
 use sendoff_engine::sink::BatchSink;
 use sendoff_engine::{
-    After, Before, HandlerOptions, HandlerResult, Outbox, OutboxOptions, RetryOptions,
+    After, Before, CircuitOptions, HandlerOptions, HandlerResult, Outbox, OutboxOptions,
+    RetryOptions,
 };
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::{eventually, within};
@@ -71,7 +72,11 @@ fn failed_once(store: &MemoryStore, event_type: &str, error: &str) -> bool {
 async fn a_handler_that_panics_when_it_is_dropped_at_its_timeout_kills_no_worker() {
     let (store, inbox) = (MemoryStore::new(), Inbox::new());
     let limits = OutboxOptions {
-        handler: HandlerOptions { timeout: Some(SECOND), ..HandlerOptions::default() },
+        handler: HandlerOptions {
+            timeout: Some(SECOND),
+            circuit: CircuitOptions::off(),
+            ..HandlerOptions::default()
+        },
         retry: RetryOptions { max_attempts: 1, ..RetryOptions::default() },
         ..options()
     };

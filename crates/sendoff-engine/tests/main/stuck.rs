@@ -6,7 +6,9 @@ use std::time::Duration;
 use sendoff_core::{Delivery, Event, Failure, Jitter, RetryPolicy, Status};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::{Claim, ClaimStore, Suspects};
-use sendoff_engine::{HandlerResult, Metrics, Outbox, OutboxOptions, RetryOptions};
+use sendoff_engine::{
+    CircuitOptions, HandlerOptions, HandlerResult, Metrics, Outbox, OutboxOptions, RetryOptions,
+};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::within;
 use tokio::time::{sleep, timeout};
@@ -163,7 +165,8 @@ async fn a_policy_or_metrics_that_panic_stop_nobody() {
         .start()
         .await
         .unwrap();
-    fill(&store, "bad", 8).await;
+    // Fewer than it takes for their target to count as unavailable.
+    fill(&store, "bad", 4).await;
     sleep(10 * SECOND).await;
     assert!(store.rows().iter().all(|row| row.status == Status::Retry && row.attempts == 1));
     fill(&store, EVENT, 10).await;
@@ -233,6 +236,7 @@ async fn retries_lost_in_a_crash_are_recovered_at_full_speed() {
     fill(&store, EVENT, 500).await;
     let once = OutboxOptions {
         retry: RetryOptions { base: 60 * SECOND, ..RetryOptions::default() },
+        handler: HandlerOptions { circuit: CircuitOptions::off(), ..HandlerOptions::default() },
         ..options()
     };
     let first = Outbox::builder(store.clone()).options(once).on(EVENT, inbox.clone()).start().await;

@@ -8,8 +8,9 @@ use std::pin::pin;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use sendoff_core::{Attempt, Delivery, Lane};
+use sendoff_core::{Attempt, Delivery, EventId, Lane, Verdict};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use tracing::{debug, info};
 
 use self::waiting::{Fill, HandlerQueue};
@@ -17,6 +18,8 @@ use super::Ticket;
 use crate::appetite::Portion;
 use crate::dispatch::Route;
 use crate::lock::lock;
+use crate::options::CircuitOptions;
+use crate::sink::{Began, Blame, News};
 
 pub(crate) use self::share::{Bound, Capacity, Demand};
 pub(crate) use self::want::{Speed, Wanted};
@@ -95,6 +98,18 @@ pub(crate) struct Run<'l> {
     lanes: &'l Lanes,
     route: Route,
     number: u64,
+    began: Began,
+}
+
+/// What a run learned of its handler's target.
+#[derive(Debug)]
+pub(crate) enum Learned {
+    /// Nothing that matters: it is there, or this failure is the event's own.
+    Nothing,
+    /// It is unavailable: whose event failed waits, uncounted.
+    Unavailable { delay: Duration, news: Option<News> },
+    /// It is back, after so long.
+    Back { after: Duration },
 }
 
 /// The lane to draw from at this turn: twice hot, once cold, and never an empty one while the other
@@ -127,12 +142,13 @@ impl Queues {
 
     /// How much more of a lane a handler can have.
     fn room(&self, handler: &HandlerQueue, lane: Lane) -> Portion {
-        if !self.is_open() || handler.is_paused() {
+        if !self.is_open() || handler.is_shut() {
             return Portion { rows: 0, bytes: 0 };
         }
         let queue = handler.queue(lane);
         let room = self.fill(lane).room(queue.part, queue.has());
         match lane {
+            Lane::Hot if handler.circuit.is_open() => Portion { rows: room.rows.min(1), ..room },
             Lane::Hot => room,
             Lane::Cold => {
                 let left = handler.cold_limit().saturating_sub(queue.has().count);
@@ -166,7 +182,7 @@ impl Queues {
         self.handlers.iter().enumerate().filter_map(ready).min().map(|(.., number)| number)
     }
 
-    fn draw(&mut self) -> Option<(Parcel, Vec<Parcel>, u64)> {
+    fn draw(&mut self) -> Option<(Parcel, Vec<Parcel>, u64, Began)> {
         let (hot, cold) = (self.next(Lane::Hot), self.next(Lane::Cold));
         let lane = next_lane(self.turn, hot.is_some(), cold.is_some())?;
         self.turn = (self.turn + 1) % 3;
@@ -176,8 +192,8 @@ impl Queues {
         };
         self.runs += 1;
         let run = self.runs;
-        let (first, rest) = self.change(number, |handler| handler.draw(lane, run))?;
-        Some((first, rest, run))
+        let (first, rest, began) = self.change(number, |handler| handler.draw(lane, run))?;
+        Some((first, rest, run, began))
     }
 
     /// What `take` takes out of each handler's queues.
@@ -195,10 +211,11 @@ impl Queues {
 
 impl Lanes {
     /// For handlers with these demands.
-    pub(crate) fn new(all: Capacity, demands: &[Demand]) -> Self {
+    pub(crate) fn new(all: Capacity, demands: &[Demand], circuit: CircuitOptions) -> Self {
         let share = all.share(demands.len());
         let nobody = HandlerQueue::of_nobody(share);
-        let handler = |demand: &Demand| HandlerQueue::new(share.of(*demand, all.workers), *demand);
+        let handler =
+            |demand: &Demand| HandlerQueue::new(share.of(*demand, all.workers), *demand, circuit);
         let handlers: Vec<_> = std::iter::once(nobody).chain(demands.iter().map(handler)).collect();
         let parts = |part| std::iter::repeat_n(part, handlers.len());
         let queues = Queues {
@@ -275,8 +292,8 @@ impl Lanes {
             self.room.notify_waiters();
         }
         match drawn {
-            Some((first, rest, number)) => {
-                let run = Run { lanes: self, route: first.route, number };
+            Some((first, rest, number, began)) => {
+                let run = Run { lanes: self, route: first.route, number, began };
                 Some(Some(Drawn { first, rest, run }))
             }
             None => is_over.then_some(None),
@@ -372,14 +389,25 @@ impl Lanes {
         }
     }
 
+    /// Whether the target of a handler is unavailable.
+    pub(crate) fn is_unavailable(&self, route: Route) -> bool {
+        lock(&self.queues).handlers[route.number()].circuit.is_open()
+    }
+
+    /// When the next probe of a target may begin that is unavailable.
+    pub(crate) fn probe_at(&self) -> Option<Instant> {
+        let queues = lock(&self.queues);
+        queues.handlers.iter().filter_map(|handler| handler.circuit.probe_at()).min()
+    }
+
     /// Handlers that can begin no run now.
     pub(crate) fn busy(&self) -> Vec<Route> {
         self.routes(|handler| !handler.is_free())
     }
 
-    /// Handlers for which nothing is taken until one of their runs ends.
-    pub(crate) fn paused(&self) -> Vec<Route> {
-        self.routes(HandlerQueue::is_paused)
+    /// Handlers for which nothing is taken now: their runs are stuck, or their target is unavailable.
+    pub(crate) fn shut(&self) -> Vec<Route> {
+        self.routes(HandlerQueue::is_shut)
     }
 
     /// Handlers that can begin no run, and have begun none for `limit`.
@@ -433,12 +461,40 @@ impl Drop for Clearing<'_> {
 }
 
 impl Run<'_> {
+    /// What became of an event of this run. Where that shows that the target is unavailable, what waits
+    /// for it is released.
+    pub(crate) fn learn(&self, id: EventId, verdict: &Verdict) -> Learned {
+        let now = Instant::now();
+        let mut queues = lock(&self.lanes.queues);
+        let circuit = &mut queues.handlers[self.route.number()].circuit;
+        let learned = match verdict {
+            Ok(()) => match circuit.succeeded(now) {
+                Some(after) => Learned::Back { after },
+                None => return Learned::Nothing,
+            },
+            Err(failure) => match circuit.failed(id, failure.class(), self.began, now) {
+                Blame::Event => return Learned::Nothing,
+                Blame::Target { delay, news } => Learned::Unavailable { delay, news },
+            },
+        };
+        let mut waiting = Vec::new();
+        if queues.handlers[self.route.number()].circuit.is_open() {
+            queues.change(self.route.number(), |handler| handler.take_all(&mut waiting));
+        }
+        // Whoever waits for room looks again: there is some, or a time to wait for.
+        let waiting = self.lanes.taken_out(queues, waiting);
+        waiting.into_iter().for_each(|parcel| parcel.ticket.leave_to_others());
+        learned
+    }
+
     /// Puts events of this run back that were not tried, before all others, whether there is room or not;
-    /// or releases those of the cold lane while it is cleared.
+    /// or releases them while their target is unavailable, and those of the cold lane while it is cleared.
     pub(crate) fn put_back(&self, untried: Vec<Parcel>) {
         let mut queues = lock(&self.lanes.queues);
         let clearing = queues.clearing;
-        let is_released = |parcel: &Parcel| clearing && parcel.lane() == Lane::Cold;
+        let unavailable = queues.handlers[self.route.number()].circuit.is_open();
+        let is_released =
+            |parcel: &Parcel| unavailable || (clearing && parcel.lane() == Lane::Cold);
         let (released, kept): (Vec<_>, Vec<_>) = untried.into_iter().partition(is_released);
         queues.change(self.route.number(), |handler| {
             for parcel in kept.into_iter().rev() {
@@ -446,7 +502,12 @@ impl Run<'_> {
             }
         });
         drop(queues);
-        drop(released);
+        for parcel in released {
+            match unavailable {
+                true => parcel.ticket.leave_to_others(),
+                false => drop(parcel),
+            }
+        }
     }
 }
 

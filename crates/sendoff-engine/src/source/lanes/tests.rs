@@ -5,6 +5,7 @@ use tokio::time::Instant;
 
 use super::super::{Admission, Deadline, Holds};
 use super::*;
+use crate::options::CircuitOptions;
 use crate::store::Held;
 
 fn parcel(lane: Lane, number: u32) -> Parcel {
@@ -35,7 +36,8 @@ fn lanes(hot: usize, cold: usize) -> Lanes {
 fn of_handlers(workers: usize, hot: usize, cold: usize, limits: &[Option<usize>]) -> Lanes {
     let bound = |count| Bound { count, bytes: 1_000 };
     let demands: Vec<_> = limits.iter().map(|runs| Demand { runs: *runs, batch: 1 }).collect();
-    Lanes::new(Capacity { workers, hot: bound(hot), cold: bound(cold) }, &demands)
+    let all = Capacity { workers, hot: bound(hot), cold: bound(cold) };
+    Lanes::new(all, &demands, CircuitOptions::default())
 }
 
 fn parcel_for(handler: usize, lane: Lane, number: u32) -> Parcel {
@@ -394,7 +396,7 @@ async fn what_waits_for_a_handler_whose_runs_are_all_stuck_is_taken_out_until_on
 async fn a_sink_gets_what_waits_for_it_and_again_what_it_did_not_try() {
     let bound = Bound { count: 9, bytes: 1_000 };
     let capacity = Capacity { workers: 4, hot: bound, cold: bound };
-    let lanes = Lanes::new(capacity, &[Demand { runs: None, batch: 3 }]);
+    let lanes = Lanes::new(capacity, &[Demand { runs: None, batch: 3 }], CircuitOptions::default());
     let attempts = |drawn: &Drawn<'_>| -> Vec<_> {
         let all = std::iter::once(&drawn.first).chain(&drawn.rest);
         all.map(|parcel| parcel.delivery.attempt).collect()

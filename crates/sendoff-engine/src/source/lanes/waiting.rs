@@ -9,6 +9,8 @@ use tokio::time::Instant;
 use super::Parcel;
 use super::share::{Bound, Demand, Part, Share};
 use crate::appetite::Portion;
+use crate::options::CircuitOptions;
+use crate::sink::{Began, Circuit};
 use crate::weight::weight;
 
 /// A lane of all handlers: what is in it, and what each has to itself.
@@ -132,12 +134,14 @@ pub(super) struct HandlerQueue {
     cold_drawn: usize,
     /// Its runs by number, and since when each goes on.
     runs: Vec<(u64, Instant)>,
+    /// Whether its target is there.
+    pub(super) circuit: Circuit,
     /// Whether all its runs are stuck: nothing is taken for it until one of them ends.
     is_paused: bool,
 }
 
 impl HandlerQueue {
-    pub(super) fn new(share: Share, demand: Demand) -> Self {
+    pub(super) fn new(share: Share, demand: Demand, circuit: CircuitOptions) -> Self {
         Self {
             most_runs: share.runs,
             batch: demand.batch.clamp(1, limits::BATCH_ROWS),
@@ -147,6 +151,7 @@ impl HandlerQueue {
             least_limit: 1,
             cold_drawn: 0,
             runs: Vec::new(),
+            circuit: Circuit::new(circuit),
             is_paused: false,
         }
     }
@@ -155,7 +160,8 @@ impl HandlerQueue {
     /// many as it ever does.
     pub(super) fn of_nobody(share: Share) -> Self {
         let one = Demand { runs: None, batch: 1 };
-        Self { least_limit: share.cold.most.count, ..Self::new(share, one) }
+        // It has no target.
+        Self { least_limit: share.cold.most.count, ..Self::new(share, one, CircuitOptions::off()) }
     }
 
     pub(super) fn queue(&self, lane: Lane) -> &Queue {
@@ -191,7 +197,17 @@ impl HandlerQueue {
 
     /// Whether another run of it may begin.
     pub(super) fn is_free(&self) -> bool {
-        self.runs.len() < self.most_runs
+        self.runs.len() < self.most_runs && self.circuit.lets_begin(Instant::now())
+    }
+
+    /// Whether it takes nothing: all its runs are stuck, or its target is unavailable. When that may be
+    /// back, it takes one event to find out.
+    pub(super) fn is_shut(&self) -> bool {
+        self.is_paused || (self.circuit.is_open() && !self.may_probe())
+    }
+
+    fn may_probe(&self) -> bool {
+        self.hot.waiting.is_empty() && self.cold.waiting.is_empty() && self.is_free()
     }
 
     pub(super) fn runs(&self) -> usize {
@@ -199,20 +215,21 @@ impl HandlerQueue {
     }
 
     /// The first events of a queue, as many as it takes at once, for a run of this number.
-    pub(super) fn draw(&mut self, lane: Lane, run: u64) -> Option<(Parcel, Vec<Parcel>)> {
-        let batch = self.batch;
+    pub(super) fn draw(&mut self, lane: Lane, run: u64) -> Option<(Parcel, Vec<Parcel>, Began)> {
+        let batch = if self.circuit.is_open() { 1 } else { self.batch };
         let queue = self.queue_mut(lane);
         let first = queue.pop()?;
         // Nothing is allocated where it takes one at a time, or one is all there is.
         let rest: Vec<_> = (1..batch).map_while(|_| queue.pop()).collect();
-        self.runs.push((run, Instant::now()));
+        let now = Instant::now();
+        self.runs.push((run, now));
         if lane == Lane::Cold {
             self.cold_drawn += 1 + rest.len();
             if self.cold.waiting.is_empty() {
                 self.cold_limit = (self.cold_limit * 2).min(self.cold.part.most.count);
             }
         }
-        Some((first, rest))
+        Some((first, rest, self.circuit.begin(now)))
     }
 
     /// A run is over. Answers whether something is taken for the handler from now on, and was not before.
@@ -250,7 +267,7 @@ impl HandlerQueue {
 
     /// Whether it has as many runs as it may have, and all of them for `limit` or longer.
     pub(super) fn is_stuck(&self, limit: Duration) -> bool {
-        !self.is_free() && self.stuck(limit) == self.runs.len()
+        self.runs.len() >= self.most_runs && self.stuck(limit) == self.runs.len()
     }
 
     /// How many of its runs go on for `limit` or longer.
@@ -268,12 +285,13 @@ impl HandlerQueue {
     }
 
     pub(super) fn cold_limit(&self) -> usize {
-        self.cold_limit
+        if self.circuit.is_open() { 1 } else { self.cold_limit }
     }
 
-    /// Whether its events waited too long lately, so that it takes fewer than it could.
+    /// Whether its events waited too long lately, or its target is unavailable, so that it takes fewer
+    /// than it could.
     pub(super) fn is_slow(&self) -> bool {
-        self.cold_limit < self.cold.part.most.count
+        self.cold_limit() < self.cold.part.most.count
     }
 }
 
