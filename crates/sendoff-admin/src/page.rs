@@ -83,7 +83,9 @@ impl Last {
             u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()
         };
         let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(digits).collect();
-        let last = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let last: Option<Self> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        // No page ends at such a name, and PostgreSQL would refuse it.
+        let last = last.filter(|last| !last.0.contains('\0') && !last.1.contains('\0'));
         last.map(Some)
             .ok_or_else(|| Problem::bad("after is not what the page before gave as its next"))
     }
@@ -107,7 +109,8 @@ mod tests {
         let read = |text: &str| Last::read(Some(After(text.to_owned())));
         let again = read(&last.to_text()).unwrap_or_default().unwrap();
         assert_eq!((again.pair(), again.position().get()), (pair, 7));
-        for wrong in ["", "7", "zz", "+5", "5b5d", "é", &last.to_text()[2..]] {
+        let nul = Last::new(&PairId::restore("t\0".into(), "p".into()), Position::START).to_text();
+        for wrong in ["", "7", "zz", "+5", "5b5d", "é", &last.to_text()[2..], &nul] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
         assert!(matches!(Last::read(None), Ok(None)));
