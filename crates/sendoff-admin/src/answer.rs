@@ -1,24 +1,60 @@
-//! What is answered, as JSON. The document of the routes describes each of these.
+//! What is answered, as JSON. The comments on types and fields are their descriptions in the document
+//! of the routes.
 
 use sendoff_core::Timestamp;
 use sendoff_core::journal::Position;
+use sendoff_core::journal::publish::CursorStatus;
 use sendoff_engine::journal::publish::{Cursor, Parked};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::page::{Last, cut};
 
+/// Whether it is worked; FAILED needs a reset.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "UPPERCASE")]
+enum Status {
+    Active,
+    Paused,
+    Failed,
+}
+
+impl From<CursorStatus> for Status {
+    fn from(status: CursorStatus) -> Self {
+        match status {
+            CursorStatus::Active => Self::Active,
+            CursorStatus::Paused => Self::Paused,
+            CursorStatus::Failed => Self::Failed,
+        }
+    }
+}
+
 /// A publisher with one of its topics.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Pair {
     topic: String,
     publisher: String,
-    status: &'static str,
+    #[schema(inline)]
+    status: Status,
+    /// Everything up to here was published, parked, or is not for it.
+    #[schema(value_type = u64)]
     position: Position,
+    /// Positions between it and the head.
     lag: u64,
+    /// Failures since something was published.
+    #[schema(value_type = u64)]
     errors: u32,
+    /// Why, the last time.
+    #[schema(required)]
     last_error: Option<String>,
+    /// The node that leads it, dead or alive.
+    #[schema(required)]
     leader: Option<String>,
+    /// Fencing epoch: grows each time the pair changes hands.
+    #[schema(minimum = 0)]
     epoch: i64,
+    /// When something was published last.
+    #[schema(required, format = DateTime)]
     published_at: Option<String>,
 }
 
@@ -27,7 +63,7 @@ impl Pair {
         Self {
             topic: cursor.pair.topic().to_owned(),
             publisher: cursor.pair.publisher().to_owned(),
-            status: cursor.status.as_str(),
+            status: cursor.status.into(),
             position: cursor.position,
             lag: head.since(cursor.position),
             errors: cursor.errors,
@@ -39,11 +75,15 @@ impl Pair {
     }
 }
 
-/// Pairs, and the journal's end by which their lag is counted.
-#[derive(Debug, Serialize)]
+/// Pairs in the order of their names.
+#[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Pairs {
+    /// The last position that was taken.
+    #[schema(value_type = u64)]
     head: Position,
     pairs: Vec<Pair>,
+    /// What to ask for as `after` to have the next page; null on the last one.
+    #[schema(required)]
     next: Option<String>,
 }
 
@@ -57,21 +97,30 @@ impl Pairs {
 }
 
 /// How far a pair lags.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct PairLag {
     topic: String,
     publisher: String,
-    status: &'static str,
+    #[schema(inline)]
+    status: Status,
+    /// Everything up to here was published, parked, or is not for it.
+    #[schema(value_type = u64)]
     position: Position,
+    /// Positions between it and the head.
     lag: u64,
 }
 
 /// How far the pairs lag.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Lag {
+    /// The last position that was taken.
+    #[schema(value_type = u64)]
     head: Position,
+    /// The longest lag of all pairs that were asked for, on whatever page.
     longest: u64,
     pairs: Vec<PairLag>,
+    /// What to ask for as `after` to have the next page; null on the last one.
+    #[schema(required)]
     next: Option<String>,
 }
 
@@ -89,7 +138,7 @@ impl Lag {
         let pair = |cursor: Cursor| PairLag {
             topic: cursor.pair.topic().to_owned(),
             publisher: cursor.pair.publisher().to_owned(),
-            status: cursor.status.as_str(),
+            status: cursor.status.into(),
             position: cursor.position,
             lag: lag(&cursor),
         };
@@ -113,35 +162,49 @@ fn page(cursors: Vec<Cursor>, limit: usize) -> (Vec<Cursor>, Option<String>) {
     (cursors, next)
 }
 
-/// A change that was made, and how things are since.
-#[derive(Debug, Serialize)]
+/// A change that was made.
+#[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Changed {
+    /// Pairs that were meant.
     pub(crate) changed: u64,
     pub(crate) now: Pairs,
 }
 
-/// A change of facts that are parked.
-#[derive(Debug, Serialize)]
+/// A change of facts that were parked.
+#[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ChangedFacts {
+    /// Facts that were meant.
     pub(crate) changed: u64,
 }
 
-/// A fact that is parked.
-#[derive(Debug, Serialize)]
+/// A fact that was parked.
+#[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ParkedFact {
     topic: String,
     publisher: String,
+    /// Where it is in the journal.
+    #[schema(value_type = u64)]
     position: Position,
+    /// How often it was tried.
+    #[schema(value_type = u64)]
     attempts: u32,
+    /// Since when it is parked.
+    #[schema(format = DateTime)]
     parked_at: String,
+    /// When it is tried again; null if not by itself.
+    #[schema(required, format = DateTime)]
     next_at: Option<String>,
+    /// Why, the last time.
+    #[schema(required)]
     error: Option<String>,
 }
 
-/// Facts that are parked.
-#[derive(Debug, Serialize)]
+/// Facts that were parked.
+#[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ParkedFacts {
     parked: Vec<ParkedFact>,
+    /// What to ask for as `after` to have the next page; null on the last one.
+    #[schema(required)]
     next: Option<String>,
 }
 

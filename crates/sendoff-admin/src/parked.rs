@@ -2,35 +2,60 @@
 
 use axum::Json;
 use axum::extract::{Path, Query, State};
-use sendoff_core::journal::Position;
 use sendoff_engine::journal::publish::{ChangeParked, ParkedChange, ParkedPage, Which};
 use serde::Deserialize;
 use tracing::info;
+use utoipa::IntoParams;
 
 use crate::answer::{ChangedFacts, ParkedFacts};
 use crate::desk::Desk;
+use crate::document::{NoSuchPublisher, NotParked};
 use crate::page::{Last, limit};
+use crate::parameter::{At, Name, Named};
 use crate::problem::{Kind, Problem};
-use crate::publishers::{Asked, Name, Office, Pages, unknown, which};
+use crate::publishers::{Asked, Office, Pages, Whose, unknown, which};
 
 /// Which facts: one, or all of them by saying so.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct Facts {
-    topic: Option<String>,
-    position: Option<Position>,
+    /// Only the pair of this topic.
+    #[param(inline)]
+    topic: Option<Name>,
+    /// Only the fact at this position.
+    #[param(inline)]
+    position: Option<At>,
+    /// All of them.
     #[serde(default)]
+    #[param(default = false)]
     all: bool,
 }
 
+/// Facts that a publisher has parked.
+#[utoipa::path(
+    get,
+    path = "/publishers/{name}/parked",
+    operation_id = "parked",
+    tag = "parked",
+    params(Named, Pages),
+    responses(
+        (
+            status = 200,
+            description = "A page of them, in the order of pairs and positions.",
+            body = ParkedFacts,
+        ),
+        NoSuchPublisher,
+    ),
+)]
 pub(crate) async fn list(
     State(desk): Office,
-    name: Name,
+    whose: Whose,
     asked: Asked<Pages>,
 ) -> Result<Json<ParkedFacts>, Problem> {
-    let (Path(name), Query(asked)) = (name?, asked?);
-    let (limit, after) = (limit(asked.limit)?, Last::read(asked.after.as_deref())?);
-    let which = which(asked.topic, Some(name))?;
+    let (Path(whose), Query(asked)) = (whose?, asked?);
+    let (limit, after) = (limit(asked.limit)?, Last::read(asked.after)?);
+    let which = which(asked.topic, Some(whose.name))?;
     let last = after.map(|last| (last.pair(), last.position()));
     let after = last.as_ref().map(|(pair, position)| (pair, *position));
     let parked = desk.parked(ParkedPage { which: &which, after, limit: limit + 1 }).await?;
@@ -40,39 +65,66 @@ pub(crate) async fn list(
     Ok(Json(ParkedFacts::new(parked, limit)))
 }
 
+/// Facts that were parked are tried again now.
+///
+/// Either `position` or `all=true` must be said.
+#[utoipa::path(
+    post,
+    path = "/publishers/{name}/parked/retry",
+    operation_id = "retryParked",
+    tag = "parked",
+    params(Named, Facts),
+    responses(
+        (status = 200, description = "So many were meant.", body = ChangedFacts),
+        NotParked,
+    ),
+)]
 pub(crate) async fn retry(
     State(desk): Office,
-    name: Name,
+    whose: Whose,
     asked: Asked<Facts>,
 ) -> Result<Json<ChangedFacts>, Problem> {
-    change(&*desk, name, asked, ParkedChange::Retry).await
+    change(&*desk, whose, asked, ParkedChange::Retry).await
 }
 
+/// Facts that were parked are forgotten, and will not be published.
+///
+/// Either `position` or `all=true` must be said.
+#[utoipa::path(
+    post,
+    path = "/publishers/{name}/parked/discard",
+    operation_id = "discardParked",
+    tag = "parked",
+    params(Named, Facts),
+    responses(
+        (status = 200, description = "So many were meant.", body = ChangedFacts),
+        NotParked,
+    ),
+)]
 pub(crate) async fn discard(
     State(desk): Office,
-    name: Name,
+    whose: Whose,
     asked: Asked<Facts>,
 ) -> Result<Json<ChangedFacts>, Problem> {
-    change(&*desk, name, asked, ParkedChange::Discard).await
+    change(&*desk, whose, asked, ParkedChange::Discard).await
 }
 
 async fn change(
     desk: &dyn Desk,
-    name: Name,
+    whose: Whose,
     asked: Asked<Facts>,
     change: ParkedChange,
 ) -> Result<Json<ChangedFacts>, Problem> {
-    let (Path(name), Query(asked)) = (name?, asked?);
+    let (Path(whose), Query(asked)) = (whose?, asked?);
     if asked.position.is_some() == asked.all {
         return Err(Problem::bad("say either position=N or all=true"));
     }
-    let which = which(asked.topic, Some(name))?;
-    let changed = desk
-        .change_parked(ChangeParked { which: &which, position: asked.position, change })
-        .await?;
+    let which = which(asked.topic, Some(whose.name))?;
+    let position = asked.position.map(|at| at.0);
+    let changed = desk.change_parked(ChangeParked { which: &which, position, change }).await?;
     if changed == 0 {
         must_be_known(desk, &which).await?;
-        if let Some(position) = asked.position {
+        if let Some(position) = position {
             let detail = format!("no fact at position {position} is parked");
             return Err(Problem::new(Kind::NotParked, detail));
         }

@@ -9,75 +9,64 @@ use sendoff_core::report;
 use sendoff_engine::store::StoreError;
 use serde::Serialize;
 use tracing::warn;
+use utoipa::ToSchema;
 
 use crate::access::Refusal;
 
 /// What programs tell problems apart by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) enum Kind {
+    #[serde(rename = "urn:sendoff:problem:no-token")]
     NoToken,
+    #[serde(rename = "urn:sendoff:problem:wrong-token")]
     WrongToken,
+    #[serde(rename = "urn:sendoff:problem:not-local")]
     NotLocal,
+    #[serde(rename = "urn:sendoff:problem:bad-request")]
     BadRequest,
+    #[serde(rename = "urn:sendoff:problem:no-such-route")]
     NoSuchRoute,
+    #[serde(rename = "urn:sendoff:problem:no-such-publisher")]
     NoSuchPublisher,
+    #[serde(rename = "urn:sendoff:problem:not-parked")]
     NotParked,
+    #[serde(rename = "urn:sendoff:problem:wrong-method")]
     WrongMethod,
+    #[serde(rename = "urn:sendoff:problem:has-failed")]
     HasFailed,
+    #[serde(rename = "urn:sendoff:problem:too-large")]
     TooLarge,
+    #[serde(rename = "urn:sendoff:problem:not-json")]
     NotJson,
+    #[serde(rename = "urn:sendoff:problem:busy")]
     Busy,
+    #[serde(rename = "urn:sendoff:problem:late")]
     Late,
+    #[serde(rename = "urn:sendoff:problem:unavailable")]
     Unavailable,
+    #[serde(rename = "urn:sendoff:problem:refused")]
     Refused,
 }
 
 impl Kind {
-    #[cfg(test)]
-    pub(crate) const ALL: [Self; 15] = [
-        Self::NoToken,
-        Self::WrongToken,
-        Self::NotLocal,
-        Self::BadRequest,
-        Self::NoSuchRoute,
-        Self::NoSuchPublisher,
-        Self::NotParked,
-        Self::WrongMethod,
-        Self::HasFailed,
-        Self::TooLarge,
-        Self::NotJson,
-        Self::Busy,
-        Self::Late,
-        Self::Unavailable,
-        Self::Refused,
-    ];
-
-    /// Its status, the end of its type, and its title.
-    pub(crate) const fn parts(self) -> (StatusCode, &'static str, &'static str) {
+    /// Its status and its title.
+    pub(crate) const fn parts(self) -> (StatusCode, &'static str) {
         match self {
-            Self::NoToken => (StatusCode::UNAUTHORIZED, "no-token", "a token is needed"),
-            Self::WrongToken => (StatusCode::UNAUTHORIZED, "wrong-token", "the token is wrong"),
-            Self::NotLocal => (StatusCode::FORBIDDEN, "not-local", "not from this machine"),
-            Self::BadRequest => (StatusCode::BAD_REQUEST, "bad-request", "it makes no sense"),
-            Self::NoSuchRoute => (StatusCode::NOT_FOUND, "no-such-route", "there is no such route"),
-            Self::NoSuchPublisher => {
-                (StatusCode::NOT_FOUND, "no-such-publisher", "there is no such publisher")
-            }
-            Self::NotParked => (StatusCode::NOT_FOUND, "not-parked", "nothing is parked there"),
-            Self::WrongMethod => {
-                (StatusCode::METHOD_NOT_ALLOWED, "wrong-method", "not with this method")
-            }
-            Self::HasFailed => (StatusCode::CONFLICT, "has-failed", "the publisher has failed"),
-            Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "too-large", "the body is too large"),
-            Self::NotJson => {
-                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "not-json", "the body is no JSON")
-            }
-            Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, "busy", "too many requests at once"),
-            Self::Late => (StatusCode::SERVICE_UNAVAILABLE, "late", "it took too long"),
-            Self::Unavailable => {
-                (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "the database is unavailable")
-            }
-            Self::Refused => (StatusCode::INTERNAL_SERVER_ERROR, "refused", "the database refused"),
+            Self::NoToken => (StatusCode::UNAUTHORIZED, "a token is needed"),
+            Self::WrongToken => (StatusCode::UNAUTHORIZED, "the token is wrong"),
+            Self::NotLocal => (StatusCode::FORBIDDEN, "not from this machine"),
+            Self::BadRequest => (StatusCode::BAD_REQUEST, "it makes no sense"),
+            Self::NoSuchRoute => (StatusCode::NOT_FOUND, "there is no such route"),
+            Self::NoSuchPublisher => (StatusCode::NOT_FOUND, "there is no such publisher"),
+            Self::NotParked => (StatusCode::NOT_FOUND, "nothing is parked there"),
+            Self::WrongMethod => (StatusCode::METHOD_NOT_ALLOWED, "not with this method"),
+            Self::HasFailed => (StatusCode::CONFLICT, "the publisher has failed"),
+            Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large"),
+            Self::NotJson => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body is no JSON"),
+            Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, "too many requests at once"),
+            Self::Late => (StatusCode::SERVICE_UNAVAILABLE, "it took too long"),
+            Self::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "the database is unavailable"),
+            Self::Refused => (StatusCode::INTERNAL_SERVER_ERROR, "the database refused"),
         }
     }
 }
@@ -99,23 +88,24 @@ impl Problem {
     }
 }
 
-#[derive(Serialize)]
-struct Body<'a> {
-    r#type: String,
-    title: &'a str,
+/// What went wrong (RFC 9457).
+#[derive(Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub(crate) struct Body {
+    #[schema(inline)]
+    r#type: Kind,
+    /// The same for every problem of this type.
+    title: &'static str,
+    #[schema(minimum = 400, maximum = 599)]
     status: u16,
-    detail: &'a str,
+    /// The cause, and what to do about it.
+    detail: String,
 }
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let (status, slug, title) = self.kind.parts();
-        let body = Body {
-            r#type: format!("urn:sendoff:problem:{slug}"),
-            title,
-            status: status.as_u16(),
-            detail: &self.detail,
-        };
+        let (status, title) = self.kind.parts();
+        let body = Body { r#type: self.kind, title, status: status.as_u16(), detail: self.detail };
         let mut response = (status, Json(body)).into_response();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));

@@ -1,9 +1,24 @@
 //! What the document says about an answer, and whether it is so.
 
-use serde_json::Value;
+use std::collections::BTreeSet;
 
-fn document() -> Value {
-    serde_json::from_str(include_str!("../../src/openapi.json")).unwrap()
+use sendoff_engine::journal::{Journal, MemoryJournal};
+use serde_json::{Map, Value, json};
+use tokio::sync::OnceCell;
+
+use crate::client::Answer;
+use crate::served::Served;
+
+/// As it is served.
+async fn document() -> &'static Value {
+    static DOCUMENT: OnceCell<Value> = OnceCell::const_new();
+    let served = async || {
+        let served = Served::new(&Journal::new(MemoryJournal::new())).await;
+        let answer = served.client.send("GET", "/openapi.json", None).await;
+        served.close().await;
+        answer.body
+    };
+    DOCUMENT.get_or_init(served).await
 }
 
 /// Follows a reference, if it is one.
@@ -26,21 +41,28 @@ fn path_of<'d>(document: &'d Value, path: &str) -> Option<&'d Value> {
 }
 
 /// Holds an answer against the document.
-pub(crate) fn check(method: &str, path: &str, status: u16, kind: &str, body: &Value) {
-    let document = document();
+pub(crate) async fn check(method: &str, path: &str, answer: &Answer) {
+    let document = document().await;
+    let (status, body) = (answer.status, &answer.body);
+    let kind = answer.header("content-type").unwrap_or_default();
     let path = path.split('?').next().unwrap();
-    let operation = path_of(&document, path).map(|item| &item[method.to_lowercase()]);
+    let operation = path_of(document, path).map(|item| &item[method.to_lowercase()]);
     let Some(operation) = operation.filter(|operation| !operation.is_null()) else {
         // What is not in the document is not answered.
         assert!(matches!(status, 401 | 403 | 404 | 405), "{method} {path}: {status}");
         assert_eq!(kind, "application/problem+json");
-        return conforms(&document, &document["components"]["schemas"]["Problem"], body, path);
+        return conforms(document, &document["components"]["schemas"]["Problem"], body, path);
     };
     let response = &operation["responses"][status.to_string()];
     assert!(!response.is_null(), "{method} {path}: {status} is not in the document");
-    let content = &resolve(&document, response)["content"][kind];
+    let response = resolve(document, response);
+    for (name, header) in response["headers"].as_object().into_iter().flatten() {
+        assert_eq!(header["required"], true, "{name}");
+        assert!(answer.header(&name.to_lowercase()).is_some(), "{method} {path}: {name}");
+    }
+    let content = &response["content"][kind];
     assert!(!content.is_null(), "{method} {path}: {status} is not {kind}");
-    conforms(&document, &content["schema"], body, path);
+    conforms(document, &content["schema"], body, path);
 }
 
 /// As much of JSON Schema as the document uses.
@@ -66,6 +88,10 @@ fn conforms(document: &Value, schema: &Value, value: &Value, at: &str) {
     for required in schema["required"].as_array().into_iter().flatten() {
         assert!(value.get(required.as_str().unwrap()).is_some(), "{at}: {required}");
     }
+    if let Some(properties) = schema["properties"].as_object() {
+        assert_eq!(schema["additionalProperties"], false, "{at}");
+        assert_eq!(schema["required"].as_array().map(Vec::len), Some(properties.len()), "{at}");
+    }
     for (key, field) in value.as_object().into_iter().flatten() {
         match schema["properties"].get(key) {
             Some(schema) => conforms(document, schema, field, &format!("{at}.{key}")),
@@ -74,5 +100,99 @@ fn conforms(document: &Value, schema: &Value, value: &Value, at: &str) {
     }
     for item in value.as_array().into_iter().flatten() {
         conforms(document, &schema["items"], item, &format!("{at}[]"));
+    }
+}
+
+/// Every operation, with its path and its method.
+fn operations(document: &Value) -> impl Iterator<Item = (&str, &str, &Map<String, Value>)> {
+    document["paths"].as_object().unwrap().iter().flat_map(|(path, item)| {
+        let operations = item.as_object().unwrap().iter();
+        operations.map(|(method, operation)| {
+            (path.as_str(), method.as_str(), operation.as_object().unwrap())
+        })
+    })
+}
+
+#[tokio::test]
+async fn the_document_says_what_it_is_and_who_may_ask() {
+    let document = document().await;
+    assert_eq!(document["openapi"], "3.1.0");
+    assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(document["security"], json!([{"bearer": []}]));
+    let bearer = json!({"type": "http", "scheme": "bearer"});
+    assert_eq!(document["components"]["securitySchemes"], json!({"bearer": bearer}));
+}
+
+/// A client that is made from the document has a name, a place and a word for each operation.
+#[tokio::test]
+async fn every_operation_is_served_named_and_described() {
+    let document = document().await;
+    let served = Served::new(&Journal::new(MemoryJournal::new())).await;
+    let tags = document["tags"].as_array().unwrap();
+    let mut ids = BTreeSet::new();
+    for (path, method, operation) in operations(document) {
+        assert!(ids.insert(operation["operationId"].as_str().unwrap()), "{operation:?}");
+        assert!(operation["summary"].as_str().unwrap().ends_with('.'), "{operation:?}");
+        for tag in operation["tags"].as_array().unwrap() {
+            assert!(tags.iter().any(|known| known["name"] == *tag), "{tag}");
+        }
+        for answer in ["200", "401", "403", "500", "503"] {
+            assert!(operation["responses"].get(answer).is_some(), "{method} {path}: {answer}");
+        }
+        let path = path.strip_prefix("/api/outbox").unwrap().split('/');
+        let some = |part| if str::starts_with(part, '{') { "p" } else { part };
+        let path = path.map(some).collect::<Vec<_>>().join("/");
+        let answer = served.client.ask(&method.to_uppercase(), &path, None).await;
+        assert_ne!(answer.status, 405, "{method} {path}");
+        assert_ne!(answer.body["type"], "urn:sendoff:problem:no-such-route", "{method} {path}");
+    }
+    assert!(ids.contains("document"));
+    served.close().await;
+}
+
+/// Whatever is referred to is there, and whatever is there is referred to.
+#[tokio::test]
+async fn no_reference_leads_nowhere() {
+    fn references<'d>(value: &'d Value, found: &mut BTreeSet<&'d str>) {
+        match value {
+            Value::Object(fields) => {
+                found.extend(fields.get("$ref").and_then(Value::as_str));
+                fields.values().for_each(|field| references(field, found));
+            }
+            Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+            _ => {}
+        }
+    }
+    let document = document().await;
+    let mut found = BTreeSet::new();
+    references(document, &mut found);
+    let there: BTreeSet<_> = ["schemas", "responses"]
+        .into_iter()
+        .flat_map(|kind| {
+            let names = document["components"][kind].as_object().unwrap().keys();
+            names.map(move |name| format!("#/components/{kind}/{name}"))
+        })
+        .collect();
+    assert_eq!(found, there.iter().map(String::as_str).collect());
+}
+
+/// What a request may say is limited, and the document says how.
+#[tokio::test]
+async fn every_parameter_is_described_and_limited() {
+    let document = document().await;
+    for (path, method, operation) in operations(document) {
+        let parameters = operation.get("parameters").and_then(Value::as_array);
+        for parameter in parameters.into_iter().flatten() {
+            let (schema, name) = (&parameter["schema"], &parameter["name"]);
+            assert!(parameter["description"].is_string(), "{method} {path}: {name}");
+            assert_eq!(parameter["required"], parameter["in"] == "path", "{method} {path}: {name}");
+            let limited = match schema["type"].as_str().unwrap() {
+                "string" => schema["pattern"].is_string() || schema["enum"].is_array(),
+                "integer" => schema["minimum"].is_u64() && schema["maximum"].is_u64(),
+                "boolean" => true,
+                _ => false,
+            };
+            assert!(limited, "{method} {path}: {schema}");
+        }
     }
 }
