@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use sendoff::relay::{BatchReport, Relay, RelayOptions, RelayStore};
 use sendoff::{Delivery, Failure, HandlerOptions, HandlerResult, Linear, RetryOptions};
@@ -20,8 +20,8 @@ use crate::signals::Signals;
 
 /// Handle exactly one due event
 ///
-/// Without a command the event is printed as one line of JSON and counts as handled. With one, the
-/// command gets the payload on its standard input, byte by byte, and the rest in environment
+/// With `--ack` the event is printed as one line of JSON and counts as handled. With a command, that
+/// gets the payload on its standard input, byte by byte, and the rest in environment
 /// variables: SENDOFF_EVENT_ID, SENDOFF_EVENT_TYPE, SENDOFF_ATTEMPT, SENDOFF_CONTENT_TYPE,
 /// SENDOFF_AGGREGATE_TYPE, SENDOFF_AGGREGATE_ID, SENDOFF_TENANT_ID, SENDOFF_CREATED_AT,
 /// SENDOFF_OCCURRED_AT and SENDOFF_HEADERS (JSON). If it exits with 0 the event is handled; otherwise
@@ -33,12 +33,15 @@ use crate::signals::Signals;
     2  the command could not do its work\n  \
     3  nothing was due\n\n\
     Examples:\n  \
-    SENDOFF_DATABASE_URL=postgres://app@db/shop sendoff consume-one\n  \
+    SENDOFF_DATABASE_URL=postgres://app@db/shop sendoff consume-one --ack\n  \
     sendoff consume-one --database-url sqlite:shop.db -- ./ship --now\n  \
     while sendoff consume-one -- ./ship; do :; done")]
 pub(crate) struct Options {
     #[command(flatten)]
     database: Database,
+    /// Print the event and count it as handled, without a command. It will not come again
+    #[arg(long, conflicts_with = "command")]
+    ack: bool,
     /// Say what became of the event as one line of JSON on stdout, the last one
     #[arg(long)]
     json: bool,
@@ -57,7 +60,13 @@ const FAILED: u8 = 1;
 const NOTHING_DUE: u8 = 3;
 
 pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
-    let Options { database, json, max_attempts, timeout, command } = options;
+    let Options { database, ack, json, max_attempts, timeout, command } = options;
+    if command.is_empty() && !ack {
+        bail!(
+            "what should handle the event? Give a command after `--`, or --ack to print the event and \
+             count it as handled"
+        );
+    }
     let options = RelayOptions {
         batch: 1,
         workers: 1,
@@ -113,6 +122,8 @@ impl One {
         let handler = move |delivery: Delivery| {
             let (command, noted) = (command.clone(), noted.clone());
             async move {
+                // Also where the time limit cuts it off.
+                note(&noted, Seen { delivery: delivery.clone(), error: None, unstarted: false });
                 let result = handle(&delivery, &command).await;
                 let error = result.as_ref().err().map(Failure::report);
                 let unstarted = result.as_ref().is_err_and(|failure| {
@@ -145,7 +156,11 @@ impl One {
         let (id, topic) = seen.as_ref().map_or((None, None), |seen| {
             (Some(seen.delivery.id().to_string()), Some(seen.delivery.event_type().to_owned()))
         });
-        let error = seen.as_ref().and_then(|seen| seen.error.clone());
+        let cut_off = || {
+            let limit = self.options.handler.timeout.filter(|_| outcome != "processed")?;
+            Some(format!("it did not finish within {} s, and was killed", limit.as_secs()))
+        };
+        let error = seen.as_ref().and_then(|seen| seen.error.clone().or_else(cut_off));
         if self.json {
             let attempt = seen.as_ref().map(|seen| seen.delivery.attempt);
             let line = json!({
@@ -170,7 +185,7 @@ impl One {
         if let Some(seen) = seen
             && seen.unstarted
         {
-            anyhow::bail!("{}", seen.error.unwrap_or_default());
+            bail!("{}", seen.error.unwrap_or_default());
         }
         Ok(match outcome {
             "processed" => ExitCode::SUCCESS,

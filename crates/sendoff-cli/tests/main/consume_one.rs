@@ -56,7 +56,7 @@ fn one_event_is_printed_and_is_processed() {
     let outbox = Outbox::new();
     outbox.write(1, "order.placed", br#"{"total": 990}"#);
     outbox.write(2, "order.placed", br#"{"total": 991}"#);
-    let consumed = outbox.consume(&[]);
+    let consumed = outbox.consume(&["--ack"]);
     assert_eq!(consumed.status.code(), Some(0), "{}", stderr(&consumed));
     let event = report(&consumed);
     assert_eq!(event["event_type"], "order.placed");
@@ -71,7 +71,7 @@ fn one_event_is_printed_and_is_processed() {
 #[test]
 fn nothing_due_has_an_exit_code_of_its_own() {
     let outbox = Outbox::new();
-    let nothing = outbox.consume(&["--json"]);
+    let nothing = outbox.consume(&["--ack", "--json"]);
     assert_eq!(nothing.status.code(), Some(3), "{}", stderr(&nothing));
     assert_eq!(report(&nothing)["outcome"], "none");
 }
@@ -129,6 +129,20 @@ fn a_command_that_takes_too_long_is_killed() {
     let failed = outbox.consume(&["--timeout", "1", "--", "sleep", "600"]);
     assert_eq!(failed.status.code(), Some(1), "{}", stderr(&failed));
     assert!(outbox.row(1).2.unwrap().contains("did not finish within 1s"));
+    let id = "01010101-0101-0101-0101-010101010101";
+    let said = stderr(&failed);
+    assert!(said.contains(id) && said.contains("did not finish within 1 s"), "{said}");
+}
+
+/// It looks like a way to have a look, and would take the event away.
+#[test]
+fn without_a_command_nothing_is_taken_unless_that_is_asked_for() {
+    let outbox = Outbox::new();
+    outbox.write(1, "order.placed", b"{}");
+    let refused = outbox.consume(&[]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("--ack"), "{}", stderr(&refused));
+    assert_eq!(outbox.row(1), (0, 0, None));
 }
 
 /// A missing database or table is an error that says what to do, never "nothing is due".
@@ -139,7 +153,7 @@ fn a_wrong_database_is_an_error() {
         ("mongodb://x", "begins with"),
         ("postgres://nobody@127.0.0.1:1/none", "cannot be reached"),
     ] {
-        let mut arguments = vec!["consume-one"];
+        let mut arguments = vec!["consume-one", "--ack"];
         if !url.is_empty() {
             arguments.extend(["--database-url", url]);
         }
