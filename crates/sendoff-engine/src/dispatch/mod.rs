@@ -10,7 +10,7 @@ mod worker;
 
 pub use handlers::{DuplicateHandler, Handlers, NoHandler};
 
-pub(crate) use alone::{Company, Place};
+pub(crate) use alone::{Company, Place, comes_to, is_company};
 pub(crate) use due::Due;
 pub(crate) use follow_up::{FollowUp, unroutable};
 pub(crate) use handlers::{Nobody, Route};
