@@ -18,6 +18,8 @@ mod options;
 mod publish;
 mod reclaimed;
 mod relay;
+mod relaying;
+mod routed;
 mod settle;
 mod share;
 mod shield;

@@ -198,7 +198,8 @@ impl Lanes {
     pub(crate) fn new(all: Capacity, demands: &[Demand]) -> Self {
         let share = all.share(demands.len());
         let nobody = HandlerQueue::of_nobody(share);
-        let handler = |demand: &Demand| HandlerQueue::new(share.of(*demand, all.workers), *demand);
+        let share_of = |demand: &Demand| share.of(*demand, all.workers, demands.len());
+        let handler = |demand: &Demand| HandlerQueue::new(share_of(demand), *demand);
         let handlers: Vec<_> = std::iter::once(nobody).chain(demands.iter().map(handler)).collect();
         let parts = |part| std::iter::repeat_n(part, handlers.len());
         let queues = Queues {
