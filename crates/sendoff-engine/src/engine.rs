@@ -1,24 +1,23 @@
 //! Puts the stages together, and takes them apart in the right order.
 
-use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sendoff_core::{RetryPolicy, Sink};
+use sendoff_core::RetryPolicy;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::dispatch::{FollowUp, Handlers, Restarts, Watch, Worker, supervise};
+use crate::dispatch::{FollowUp, Handlers, Restarts, Watch, Worker, say_if_alone, supervise};
 use crate::lock::lock;
 use crate::operate::{Lag, Metrics, Observer, Upkeep};
 use crate::options::OutboxOptions;
 use crate::settle::{Pace, Refusals, SettleWriter, completions};
-use crate::sink::{Door, Interceptors, shielded, shielded_policy};
+use crate::sink::{Door, Interceptors, shielded_policy};
 use crate::source::{
-    Alarm, Bound, Capacity, Confirmer, Demand, Drops, Handover, Holds, LaneDepths, Lanes, Poller,
+    Alarm, Bound, Capacity, Confirmer, Drops, Handover, Holds, LaneDepths, Lanes, Poller,
 };
 use crate::store::{OutboxStore, StoreError};
 
@@ -71,9 +70,19 @@ pub struct Closed {
     pub unsettled: bool,
 }
 
+impl Closed {
+    pub(crate) fn say(self) {
+        if self == Self::default() {
+            info!("closed");
+        } else {
+            warn!(self.cut_off, self.unsettled, "closed, not everything in time");
+        }
+    }
+}
+
 /// What closing waits for the last statements beyond the drain. A database that is unavailable for longer
 /// than this will be found with holds that run out by themselves.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+pub(crate) const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// What tasks get to end in once they are cut off.
 const ABORT: Duration = Duration::from_secs(1);
@@ -86,10 +95,8 @@ impl Engine {
         let hot = Bound { count: options.hot_capacity, bytes: options.hot_bytes };
         let cold = Bound { count: options.cold_capacity, bytes: options.cold_bytes };
         let capacity = Capacity { workers: options.workers, hot, cold };
-        let demands: Vec<_> = handlers.sinks().map(demand).collect();
-        if options.workers == 1 && demands.len() > 1 {
-            info!("one worker for several handlers: while one of them runs, the others wait");
-        }
+        let demands = handlers.demands();
+        say_if_alone(options.workers, demands.len());
         let handover = Arc::new(Handover {
             lanes: Lanes::new(capacity, &demands, options.handler.circuit),
             holds: Arc::new(Holds::new(shortest_hold / 2, options.in_flight_ttl)),
@@ -255,11 +262,7 @@ impl Engine {
         let settled = timeout_at(last_words, ended(&mut running.settling)).await;
         cut_off(&mut running.settling).await;
         let closed = Closed { cut_off: running.cut_off, unsettled: settled.is_err() };
-        if closed == Closed::default() {
-            info!("closed");
-        } else {
-            warn!(closed.cut_off, closed.unsettled, "closed, not everything in time");
-        }
+        closed.say();
         closed
     }
 }
@@ -289,18 +292,11 @@ impl Stages<'_> {
 }
 
 /// Stops tasks where they are. A handler that blocks its thread cannot be stopped, nor waited for.
-async fn cut_off(tasks: &mut JoinSet<()>) {
+pub(crate) async fn cut_off(tasks: &mut JoinSet<()>) {
     tasks.abort_all();
     let _ = timeout(ABORT, ended(tasks)).await;
 }
 
-async fn ended(tasks: &mut JoinSet<()>) {
+pub(crate) async fn ended(tasks: &mut JoinSet<()>) {
     while tasks.join_next().await.is_some() {}
-}
-
-/// What a sink asks for, once: it is code of others.
-fn demand(sink: &dyn Sink) -> Demand {
-    let runs = shielded(|| sink.runs_at_most()).unwrap_or_default();
-    let batch = shielded(|| sink.batch_size()).unwrap_or(1);
-    Demand { runs: runs.map(NonZeroUsize::get), batch }
 }

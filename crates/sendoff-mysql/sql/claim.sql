@@ -32,10 +32,11 @@ select json_arrayagg(json_array(hex(e.event_id), e.seq, cast(e.due_at as char), 
 -- rows than :limit, MariaDB locks the entry after the last one as well, which is somebody's hold, and
 -- whose holder could neither extend nor settle it for as long as a batch lasts.
 -- Index: outbox_event_due.
--- text lock_visible
-select json_arrayagg(json_array(hex(c.event_id), c.seq)), count(*)
-  into @sendoff_rows, @sendoff_seen
-  from {fitting}
+--
+-- lock_visible_except: the same without rows of the :kinds, and with rows that somebody has locked: a plain
+-- read, as that of `claim_except`. Index: outbox_event_due.
+-- text lock_visible, lock_visible_except
+select json_arrayagg(json_array(hex(c.event_id), c.seq)) into @sendoff_rows from {fitting}
 
 -- first_visible: which row a claim or a lock with these bounds would take first.
 -- Guarantee: changes nothing, reads no text. :which says which rows: 0 any, 1 those that `claim` takes, 2
@@ -79,12 +80,12 @@ select e.event_id, e.due_at
             and {within_bounds}
             and e.losses + {lost} < 2                                       -- [claim, claim_except]
             and e.losses + {lost} >= 2                                      -- [claim_suspects, claim_suspects_except]
-            and (e.aggregate_type, e.event_type) not in (:kinds)            -- [claim_except, claim_suspects_except]
+            and (e.aggregate_type, e.event_type) not in (:kinds)            -- [claim_except, claim_suspects_except, lock_visible_except]
           order by e.due_at, e.seq                                          -- [not claim_suspects, claim_suspects_except]
           order by e.aside_at, e.seq                                        -- [claim_suspects, claim_suspects_except]
-          limit :limit                                                      -- [not claim_except, claim_suspects_except]
-            for update skip locked) c) c                                    -- [not claim_except, claim_suspects_except]
-          limit :limit) c) c                                                -- [claim_except, claim_suspects_except]
+          limit :limit                                                      -- [not claim_except, claim_suspects_except, lock_visible_except]
+            for update skip locked) c) c                                    -- [not claim_except, claim_suspects_except, lock_visible_except]
+          limit :limit) c) c                                                -- [claim_except, claim_suspects_except, lock_visible_except]
 where c.bytes_so_far <= :bytes or c.bytes_so_far = c.bytes
 
 -- part within_bounds

@@ -77,8 +77,8 @@ impl Take<MysqlStore> for Claim<'_> {
     }
 }
 
-/// So many portions of rows that somebody has locked are passed over by one claim.
-const ROUNDS: usize = 16;
+/// So many portions of rows that somebody has locked are passed over by one claim or lock.
+pub(crate) const ROUNDS: usize = 16;
 
 /// What one text claimed.
 struct Round {

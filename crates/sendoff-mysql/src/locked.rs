@@ -12,10 +12,11 @@ use sendoff_engine::store::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::claim::ROUNDS;
 use crate::connect::Connector;
 use crate::durable;
 use crate::error::{failed, number, spoils_session};
-use crate::link::{Tries, last_rows, results};
+use crate::link::{last_rows, results};
 use crate::rows;
 use crate::settle::{end_of, longest_error};
 use crate::store::MysqlStore;
@@ -74,8 +75,8 @@ impl LockSessions {
 
 /// What a transaction began with.
 struct Begun {
-    /// How many rows were noted for it.
-    seen: i64,
+    /// The rows that were noted for it.
+    seen: Vec<EventId>,
     /// Those that it locked.
     rows: Vec<Row>,
 }
@@ -84,7 +85,8 @@ impl Begun {
     fn of(mut all: Vec<Vec<Row>>) -> Result<Self, StoreError> {
         let rows = all.pop().unwrap_or_default();
         let seen = all.pop().unwrap_or_default();
-        Ok(Self { seen: seen.first().map_or(Ok(0), |row| rows::integer(row, 0))?, rows })
+        let seen = seen.iter().map(|row| rows::id(row, 0)).collect::<Result<_, _>>()?;
+        Ok(Self { seen, rows })
     }
 }
 
@@ -131,7 +133,7 @@ impl Transaction {
 
 #[async_trait]
 impl LockStore for MysqlStore {
-    async fn lock(&self, lock: &Lock) -> Result<Option<Box<dyn LockedRows>>, StoreError> {
+    async fn lock(&self, lock: &Lock<'_>) -> Result<Option<Box<dyn LockedRows>>, StoreError> {
         self.check_open()?;
         let limit = lock.limit.min(limits::BATCH_ROWS);
         if limit == 0 {
@@ -146,12 +148,12 @@ impl LockStore for MysqlStore {
         // says that the server has not crashed meanwhile.
         self.links().proofs.query(&durable::outbox(self.sql())).await?;
         taken.transaction.run("do 0").await?;
-        Ok(Some(Box::new(MysqlLocked { cut, ..taken })))
+        Ok(Some(Box::new(MysqlLocked { cut: cut || taken.cut, ..taken })))
     }
 }
 
 /// Opens a transaction that has rows locked.
-struct Locking<'l>(&'l Lock);
+struct Locking<'l>(&'l Lock<'l>);
 
 impl Take<MysqlStore> for Locking<'_> {
     type Taken = MysqlLocked;
@@ -162,26 +164,22 @@ impl Take<MysqlStore> for Locking<'_> {
         limit: usize,
         passed: &[EventId],
     ) -> Result<Option<MysqlLocked>, StoreError> {
-        let look = store.sql().lock_visible.with(&[
-            ("limit", &Literal::count(limit)),
-            ("bytes", &Literal::count(self.0.bytes)),
-            ("skip_recent", &Literal::span(self.0.skip_recent)),
-            ("since", &Literal::since(self.0.window)),
-            ("from", &Literal::from(self.0.from)),
-            ("passed", &Literal::other_ids(passed)),
-        ]);
-        let text = format!("{look};\n{}", store.sql().locked.text());
-        let mut tries = Tries::default();
-        let (transaction, found) = loop {
+        let mut passed = passed.to_vec();
+        let mut rounds = 0;
+        let (transaction, found, cut) = loop {
+            let text = self.text(store, limit, &passed);
             let (transaction, Begun { seen, rows }) = store.locks().begin(&text).await?;
             if !rows.is_empty() {
-                break (transaction, rows);
+                let cut = !self.0.except.is_empty() && rows.len() < seen.len();
+                break (transaction, rows, cut);
             }
             transaction.end("rollback").await?;
-            // Others were quicker with all that was seen; there may be more.
-            if seen == 0 || !tries.again() {
+            rounds += 1;
+            if seen.is_empty() || rounds == ROUNDS {
                 return Ok(None);
             }
+            // Others have all that was seen, or were quicker with it. They must hide no others.
+            passed.extend(seen);
         };
         let keys = found
             .iter()
@@ -189,7 +187,27 @@ impl Take<MysqlStore> for Locking<'_> {
             .collect::<Result<Keys, StoreError>>()?;
         let rows = rows::claimed(found, false)?;
         let store = store.clone();
-        Ok(Some(MysqlLocked { store, transaction, rows, keys, cut: false }))
+        Ok(Some(MysqlLocked { store, transaction, rows, keys, cut }))
+    }
+}
+
+impl Locking<'_> {
+    fn text(&self, store: &MysqlStore, limit: usize, passed: &[EventId]) -> String {
+        let Lock { bytes, window, from, skip_recent, except, .. } = *self.0;
+        let look = match except {
+            [] => &store.sql().lock_visible,
+            _ => &store.sql().lock_visible_except,
+        };
+        let look = look.with(&[
+            ("limit", &Literal::count(limit)),
+            ("bytes", &Literal::count(bytes)),
+            ("skip_recent", &Literal::span(skip_recent)),
+            ("since", &Literal::since(window)),
+            ("from", &Literal::from(from)),
+            ("passed", &Literal::other_ids(passed)),
+            ("kinds", &Literal::kinds(except)),
+        ]);
+        format!("{look};\n{}", store.sql().locked.text())
     }
 }
 

@@ -180,6 +180,7 @@ statements!(
     lock,
     lock_entry,
     lock_visible in claim,
+    lock_visible_except in claim,
     locked,
     no_duplicates,
     note,

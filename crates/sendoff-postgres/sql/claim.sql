@@ -58,13 +58,18 @@ returning e.event_id, e.event_type, e.aggregate_type, e.aggregate_id, e.tenant_i
 -- payload is known without reading it. How many rows to lock is counted first, over what lies ahead,
 -- so that a batch keeps hardly a row from others that is too much for it.
 -- Index: outbox_event_due, from $3 on.
--- text lock
+--
+-- lock_except: the same without rows of the kinds $7, $8 (aggregate type, event type), which are walked
+-- past and not locked.
+-- text lock, lock_except
 with enough as materialized (
     select count(*) as rows
       from (select sum(size) over (order by due_at, seq rows unbounded preceding) as total
               from (select due_at, seq, {size} as size
                       from sendoff.outbox_event
                      where {visible}
+                       and (aggregate_type, event_type)                            -- [lock_except]
+                           not in (select * from unnest($7::text[], $8::text[]))   -- [lock_except]
                      order by due_at, seq
                      limit $5::bigint) ahead) read
      where total <= $6::bigint
@@ -79,6 +84,8 @@ select event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_k
           from (select *, {size} as size
                   from sendoff.outbox_event
                  where {visible}
+                   and (aggregate_type, event_type)                            -- [lock_except]
+                       not in (select * from unnest($7::text[], $8::text[]))   -- [lock_except]
                  order by due_at, seq
                  limit (select greatest(rows, 1) from enough)
                    for update skip locked) locked

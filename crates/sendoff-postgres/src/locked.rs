@@ -11,6 +11,7 @@ use sendoff_engine::store::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::claim::kinds;
 use crate::connect::Connector;
 use crate::error::failed;
 use crate::link::{Kept, Params, Session};
@@ -133,7 +134,7 @@ impl Drop for Transaction {
 
 #[async_trait]
 impl LockStore for PostgresStore {
-    async fn lock(&self, lock: &Lock) -> Result<Option<Box<dyn LockedRows>>, StoreError> {
+    async fn lock(&self, lock: &Lock<'_>) -> Result<Option<Box<dyn LockedRows>>, StoreError> {
         self.check_open()?;
         let limit = lock.limit.min(limits::BATCH_ROWS);
         if limit == 0 {
@@ -145,7 +146,7 @@ impl LockStore for PostgresStore {
 }
 
 /// Opens a transaction that has rows locked.
-struct Locking<'l>(&'l Lock);
+struct Locking<'l>(&'l Lock<'l>);
 
 impl Take<PostgresStore> for Locking<'_> {
     type Taken = PostgresLocked;
@@ -160,9 +161,15 @@ impl Take<PostgresStore> for Locking<'_> {
         let transaction = store.locks().open().await?;
         let (window, from) = (self.0.window.map(Span), self.0.from.map(At));
         let bytes = i64::try_from(self.0.bytes).unwrap_or(i64::MAX);
+        let (aggregates, types) = kinds(self.0.except);
+        let (skip_recent, sql) = (Span(self.0.skip_recent), store.sql());
         let params: Params<'_> =
-            &[&Span(self.0.skip_recent), &window, &from, &passed, &limit, &bytes];
-        let found = transaction.begin(&store.sql().lock_tables, &store.sql().lock, params).await?;
+            &[&skip_recent, &window, &from, &passed, &limit, &bytes, &aggregates, &types];
+        let (statement, params) = match self.0.except {
+            [] => (&sql.lock, &params[..6]),
+            _ => (&sql.lock_except, params),
+        };
+        let found = transaction.begin(&sql.lock_tables, statement, params).await?;
         if found.is_empty() {
             transaction.end("rollback").await?;
             return Ok(None);

@@ -164,6 +164,9 @@ statements!(
     journal_vitals: [],
     journal_who: [],
     lock in claim: [INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT8, INT8],
+    lock_except in claim: [
+        INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT8, INT8, TEXT_ARRAY, TEXT_ARRAY
+    ],
     lock_tables: [],
     oldest_lag: [],
     partition_layout in layout: [],

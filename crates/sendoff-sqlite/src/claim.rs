@@ -89,7 +89,7 @@ struct Wanted {
 }
 
 /// Kinds of events in JSON; nothing if there are none.
-fn kinds(kinds: &[EventKind<'_>]) -> Option<String> {
+pub(crate) fn kinds(kinds: &[EventKind<'_>]) -> Option<String> {
     let pairs = kinds.iter().map(|kind| [kind.aggregate_type, kind.event_type]);
     (!kinds.is_empty()).then(|| {
         serde_json::Value::from_iter(pairs.map(|pair| serde_json::json!(pair))).to_string()

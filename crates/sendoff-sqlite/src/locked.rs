@@ -14,6 +14,7 @@ use sendoff_engine::store::{
 };
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 
+use crate::claim::kinds;
 use crate::connect::{Missing, connect};
 use crate::error::failed;
 use crate::options::Synchronous;
@@ -74,17 +75,21 @@ impl Drop for Open {
 
 #[async_trait]
 impl LockStore for SqliteStore {
-    async fn lock(&self, lock: &Lock) -> Result<Option<Box<dyn LockedRows>>, StoreError> {
+    async fn lock(&self, lock: &Lock<'_>) -> Result<Option<Box<dyn LockedRows>>, StoreError> {
         self.check_open()?;
         // A batch that is open has locked every row there is.
         let Ok(permit) = self.locks().single.clone().try_acquire_owned() else { return Ok(None) };
         let writer = Arc::clone(self.locks().writer(self).await?);
-        let (store, wanted) = (self.clone(), *lock);
+        let Lock { limit, bytes, window, from, skip_recent, except } = *lock;
+        let except = kinds(except);
+        let store = self.clone();
         // In the answer: whoever is no longer there to take it leaves nothing open.
         let open = Open { writer: Arc::clone(&writer), _permit: permit };
         let answer = writer
             .call(move |conn| {
-                let rows = begin(conn, &store, &wanted).map_err(failed)?;
+                // Without what is borrowed; kinds of events go beside it, as the statement takes them.
+                let wanted = Lock { bytes, window, from, skip_recent, ..Lock::new(limit) };
+                let rows = begin(conn, &store, &wanted, except.as_deref()).map_err(failed)?;
                 Ok((rows, open))
             })
             .await?;
@@ -100,7 +105,8 @@ impl LockStore for SqliteStore {
 fn begin(
     conn: &mut Connection,
     store: &SqliteStore,
-    wanted: &Lock,
+    wanted: &Lock<'_>,
+    except: Option<&str>,
 ) -> rusqlite::Result<Vec<Claimed>> {
     let sql: &Sql = store.sql();
     // An idle look takes no lock: it must not wait for, or delay, the application's writes.
@@ -112,9 +118,15 @@ fn begin(
     let now = store.now();
     let limit = wanted.limit.min(limits::BATCH_ROWS) as i64;
     let (until, created_from) = rows::created_within(now, wanted.skip_recent, wanted.window);
-    let mut statement = conn.prepare_cached(&sql.lock)?;
-    let due_from = rows::due_from(wanted.from);
-    let found = statement.query((now.as_micros(), until, due_from, created_from, limit))?;
+    let statement = if except.is_some() { &sql.lock_except } else { &sql.lock };
+    let mut statement = conn.prepare_cached(statement)?;
+    let (now_micros, due_from) = (now.as_micros(), rows::due_from(wanted.from));
+    let found = match except {
+        None => statement.query((now_micros, until, due_from, created_from, limit))?,
+        Some(except) => {
+            statement.query((now_micros, until, due_from, created_from, limit, except))?
+        }
+    };
     let found = rows::visible_within(found, wanted.bytes)?;
     drop(statement);
     if found.is_empty() {

@@ -51,6 +51,7 @@ statements!(
     hold,
     insert_many,
     lock in claim,
+    lock_except in claim,
     migration_0001,
     migration_0002,
     oldest_due,

@@ -1,4 +1,5 @@
-//! Keeps suspects apart from everything else that a relay has in work.
+//! Keeps suspects apart from everything else that is in work: what a suspect waits for, in an outbox and
+//! in a relay, and the places of a relay's batches.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -8,6 +9,36 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use crate::lock::lock;
+
+/// Whether a suspect waits for somebody: for who waits to be begun, and for who was begun, but not for as
+/// long as `hangs`: that one may never end, and must not keep the others waiting for ever.
+pub(crate) fn is_company(begun: Option<Instant>, hangs: Duration) -> bool {
+    begun.is_none_or(|begun| begun.elapsed() < hangs)
+}
+
+/// Waits, for at most `patience`, until it is so; looks whenever something `changed`. Answers whether it
+/// came to that.
+pub(crate) async fn comes_to(
+    changed: &Notify,
+    patience: Duration,
+    it_is_so: impl Fn() -> bool,
+) -> bool {
+    let deadline = Instant::now() + patience;
+    loop {
+        let next = changed.notified();
+        if it_is_so() {
+            return true;
+        }
+        if Instant::now() >= deadline {
+            return false;
+        }
+        tokio::select! {
+            biased;
+            () = next => {}
+            () = sleep_until(deadline) => {}
+        }
+    }
+}
 
 /// Who may be in work beside whom: batches in company, and a suspect, which may kill the process,
 /// with nobody beside it.
@@ -40,7 +71,7 @@ pub(crate) struct Place {
 impl Company {
     /// Waits for a suspect to end, for at most `patience`: one that hangs is left to hang.
     pub(crate) async fn join(&self, patience: Duration) -> Place {
-        self.wait_until(patience, |state| state.suspect.is_none()).await;
+        self.comes_to(patience, |state| state.suspect.is_none()).await;
         let mut state = lock(&self.0.state);
         let number = state.next();
         state.members.insert(number, Instant::now());
@@ -59,27 +90,13 @@ impl Company {
             state.suspect = Some(number);
             Place { company: self.clone(), number }
         };
-        let hangs = |since: &Instant| since.elapsed() >= hangs;
-        let alone = |state: &State| state.members.values().all(hangs);
-        self.wait_until(patience, alone).await;
-        // In a statement of its own: a place that is dropped takes the lock again.
-        let alone = alone(&lock(&self.0.state));
-        alone.then_some(place)
+        let company = |since: &Instant| is_company(Some(*since), hangs);
+        let alone = |state: &State| !state.members.values().any(company);
+        self.comes_to(patience, alone).await.then_some(place)
     }
 
-    async fn wait_until(&self, patience: Duration, reached: impl Fn(&State) -> bool) {
-        let deadline = Instant::now() + patience;
-        loop {
-            let left = self.0.left.notified();
-            if reached(&lock(&self.0.state)) || Instant::now() >= deadline {
-                return;
-            }
-            tokio::select! {
-                biased;
-                () = left => {}
-                () = sleep_until(deadline) => {}
-            }
-        }
+    async fn comes_to(&self, patience: Duration, reached: impl Fn(&State) -> bool) -> bool {
+        comes_to(&self.0.left, patience, || reached(&lock(&self.0.state))).await
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -10,7 +11,8 @@ use sendoff_core::{
 };
 use serde::de::DeserializeOwned;
 
-use crate::sink::{EventHandler, Handler, HandlerSink, Typed};
+use crate::sink::{EventHandler, Handler, HandlerSink, Typed, shielded};
+use crate::source::Demand;
 use crate::store::EventKind;
 
 /// Which handler receives what: one for each pair of aggregate type and event type.
@@ -133,7 +135,11 @@ impl Handlers {
     }
 
     pub(crate) fn route(&self, event: &Event) -> Route {
-        let place = || self.by_aggregate.get(event.aggregate_type())?.get(event.event_type());
+        self.route_of(EventKind::of(event))
+    }
+
+    pub(crate) fn route_of(&self, kind: EventKind<'_>) -> Route {
+        let place = || self.by_aggregate.get(kind.aggregate_type)?.get(kind.event_type);
         place().map_or(Route::NOBODY, |place| Route(place + 1))
     }
 
@@ -150,10 +156,22 @@ impl Handlers {
         routes.iter().filter_map(|route| self.at(*route)).map(Registered::kind).collect()
     }
 
+    /// What each of them asks for, in the order of their routes.
+    pub(crate) fn demands(&self) -> Vec<Demand> {
+        self.sinks().map(demand).collect()
+    }
+
     /// Each of them, in the order of their routes.
     pub(crate) fn sinks(&self) -> impl ExactSizeIterator<Item = &dyn Sink> {
         self.registered.iter().map(|registered| &*registered.sink)
     }
+}
+
+/// What a sink asks for, once: it is code of others.
+pub(crate) fn demand(sink: &dyn Sink) -> Demand {
+    let runs = shielded(|| sink.runs_at_most()).unwrap_or_default();
+    let batch = shielded(|| sink.batch_size()).unwrap_or(1);
+    Demand { runs: runs.map(NonZeroUsize::get), batch }
 }
 
 impl fmt::Debug for Handlers {

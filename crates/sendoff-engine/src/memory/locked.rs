@@ -9,7 +9,7 @@ use crate::store::{Claimed, Lock, LockStore, LockedRows, Outcome, StoreError};
 
 #[async_trait]
 impl LockStore for MemoryStore {
-    async fn lock(&self, lock: &Lock) -> Result<Option<Box<dyn LockedRows>>, StoreError> {
+    async fn lock(&self, lock: &Lock<'_>) -> Result<Option<Box<dyn LockedRows>>, StoreError> {
         let rows = self.with(|table, now| table.lock(lock, now))?;
         if rows.is_empty() {
             return Ok(None);

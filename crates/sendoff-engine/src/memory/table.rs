@@ -93,9 +93,10 @@ impl Table {
     }
 
     /// Locks rows for a transaction; nothing about them changes.
-    pub(super) fn lock(&mut self, lock: &Lock, now: Timestamp) -> Vec<Claimed> {
+    pub(super) fn lock(&mut self, lock: &Lock<'_>, now: Timestamp) -> Vec<Claimed> {
         let rows: Vec<Claimed> = self
             .visible(lock.skip_recent, lock.window, lock.from, now)
+            .filter(|entry| !lock.except.contains(&EventKind::of(&entry.row.event)))
             .take(lock.limit)
             .scan(None, |sum, entry| within(sum, entry, lock.bytes))
             .map(|entry| {

@@ -139,34 +139,47 @@ impl Batch {
     /// After an error nobody knows which answers were stored; what was not is visible again, at once
     /// or when its hold ends.
     pub async fn commit(mut self) -> Result<BatchReport, StoreError> {
-        let mut report = BatchReport::default();
         let mut answers = std::mem::take(&mut self.answers);
         let unanswered = self.records.len() - answers.len();
         answers.append(&mut self.ends);
-        for (id, outcome) in &answers {
-            if let Outcome::Dead { attempts, error } = outcome {
-                error!(event.id = %id, attempts, error, "event is dead");
-            }
-        }
-        let run_of = |id| self.by_id.get(&id).and_then(|&at| self.records.get(at));
-        let answer = |(id, outcome)| {
-            let attempt = run_of(id).map(|record: &Due| record.attempt);
-            (id, Answer { outcome, attempt })
-        };
-        let answers: Answers = answers.into_iter().map(answer).collect();
-        let SettledBatch { written, fenced, unsettled } = match self.source {
+        let answers = self.answers_of(answers);
+        let report = match self.source {
             Source::Locked(locked) => {
-                report.untouched = unanswered;
-                locked.commit(answers).await?
+                let settled = locked.commit(answers).await?;
+                BatchReport { untouched: unanswered, ..BatchReport::of(settled) }
             }
-            Source::Held(held) => held.settle(answers).await?,
+            Source::Held(held) => BatchReport::of(held.settle(answers).await?),
         };
-        (report.fenced, report.unsettled) = (fenced, unsettled);
-        written.iter().for_each(|outcome| *report.of(outcome) += 1);
-        if unanswered == 0 && unsettled == 0 {
+        if unanswered == 0 && report.unsettled == 0 {
             self.put_back.0 = None;
         }
         Ok(report)
+    }
+
+    /// Stores these answers and puts these events back, before the rest of the batch is done. Where a
+    /// transaction keeps them that cannot be, and nothing is done.
+    pub(super) async fn settle_some(
+        &self,
+        answers: Vec<(EventId, Outcome)>,
+        put_back: &[EventId],
+    ) -> Result<BatchReport, StoreError> {
+        let Source::Held(held) = &self.source else { return Ok(BatchReport::default()) };
+        let settled = held.settle_some(self.answers_of(answers), put_back).await;
+        if let (false, Some(asking)) = (put_back.is_empty(), &self.put_back.0) {
+            asking.put_back();
+        }
+        settled.map(BatchReport::of)
+    }
+
+    fn answers_of(&self, outcomes: impl IntoIterator<Item = (EventId, Outcome)>) -> Answers {
+        let answer = |(id, outcome)| {
+            if let Outcome::Dead { attempts, error } = &outcome {
+                error!(event.id = %id, attempts, error, "event is dead");
+            }
+            let attempt = self.record(id).ok().map(|record| record.attempt);
+            (id, Answer { outcome, attempt })
+        };
+        outcomes.into_iter().map(answer).collect()
     }
 
     /// Puts everything back as it was, whatever was answered.
@@ -198,7 +211,25 @@ impl Batch {
 }
 
 impl BatchReport {
-    fn of(&mut self, outcome: &Outcome) -> &mut usize {
+    fn of(settled: SettledBatch) -> Self {
+        let SettledBatch { written, fenced, unsettled } = settled;
+        let mut report = Self { fenced, unsettled, ..Self::default() };
+        written.iter().for_each(|outcome| *report.count(outcome) += 1);
+        report
+    }
+
+    /// The two parts of one batch.
+    pub(super) fn add(&mut self, other: Self) {
+        let Self { done, retried, dead, untouched, fenced, unsettled } = other;
+        self.done += done;
+        self.retried += retried;
+        self.dead += dead;
+        self.untouched += untouched;
+        self.fenced += fenced;
+        self.unsettled += unsettled;
+    }
+
+    fn count(&mut self, outcome: &Outcome) -> &mut usize {
         match outcome {
             Outcome::Done => &mut self.done,
             Outcome::Retry { .. } => &mut self.retried,

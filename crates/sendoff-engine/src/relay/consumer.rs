@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sendoff_core::{RetryPolicy, Timestamp, report};
+use sendoff_core::{RetryPolicy, report};
 use tokio::time::Instant;
 use tracing::warn;
 
 use super::batch::{Batch, PutBack, Source};
 use super::options::{ClaimMode, RelayOptions};
+use super::routing::{LeftOut, Narrow, Routing};
 use crate::appetite::Portion;
 use crate::dispatch::{Company, Due, FollowUp, Place};
 use crate::lock::lock;
@@ -21,8 +22,8 @@ use crate::settle::{Refusals, Terms};
 use crate::sink::shielded_policy;
 use crate::source::{Ask, Asking, Deadline, HeldRows, Holds, Locked, Turns};
 use crate::store::{
-    Answer, Claim, Claimed, Claims, Lock, LockStore, LockedRows, OutboxStore, StoreError, Suspects,
-    within,
+    Answer, Claim, Claimed, Claims, EventKind, Lock, LockStore, LockedRows, OutboxStore,
+    StoreError, Suspects, within,
 };
 
 /// Everything a relay asks of a store.
@@ -135,12 +136,21 @@ impl Consumer {
     /// Cancel-safe in mode [`Locked`](ClaimMode::Locked); in the other, rows of a fetch that nobody
     /// received are visible again when their hold ends.
     pub async fn fetch(&self) -> Result<Option<Batch>, StoreError> {
+        self.fetch_for(None).await
+    }
+
+    /// The same for handlers: nothing for those that have all the runs they may have; and what one
+    /// transaction locks is one handler's, or another's events would wait for it.
+    pub(super) async fn fetch_for(
+        &self,
+        routing: Option<&Routing>,
+    ) -> Result<Option<Batch>, StoreError> {
         loop {
             let look = self.0.looks.fetch_add(1, Ordering::Relaxed);
             let wide = look % WIDE_LOOK == WIDE_LOOK - 1;
             let fetched = match self.0.options.mode {
-                ClaimMode::Locked => self.0.locked(wide).await?,
-                ClaimMode::Held => self.0.held_batch(wide).await?,
+                ClaimMode::Locked => self.0.locked(wide, routing).await?,
+                ClaimMode::Held => self.0.held_batch(wide, routing).await?,
             };
             match fetched {
                 // All of its rows are dead before anybody saw them, or in flight already: on to
@@ -173,12 +183,19 @@ impl Consumer {
 }
 
 impl Inner {
-    async fn locked(&self, wide: bool) -> Result<Option<Batch>, StoreError> {
+    async fn locked(
+        &self,
+        wide: bool,
+        routing: Option<&Routing>,
+    ) -> Result<Option<Batch>, StoreError> {
         let place = self.company.join(self.options.hold).await;
         let mut ask = self.ask(wide);
         let mut window = self.options.window.filter(|_| !wide);
+        let mut narrow = Narrow::default();
         loop {
+            let left_out = narrow.left_out(routing);
             let lock = Lock {
+                except: &left_out.kinds(),
                 bytes: ask.portion.bytes,
                 window,
                 from: ask.from,
@@ -189,7 +206,18 @@ impl Inner {
             let found = found.inspect_err(|error| self.asking.failed(&ask, error))?.map(taken);
             let claimed = found.as_ref().map_or(&[][..], |(_, claimed)| claimed);
             let cut = found.as_ref().is_some_and(|(rows, _)| rows.is_cut());
-            let full = self.asking.answered(&ask, claimed) || cut;
+            let full = self.asking.answered(&ask, claimed) || cut || narrow.is_narrow();
+            if narrow.is_narrow() {
+                // What was left out is there as it was.
+                self.asking.put_back();
+            }
+            let one = routing.and_then(|routing| routing.one_of_several(claimed));
+            if one.is_some_and(|one| narrow.to(one)) {
+                if let Some((rows, _)) = found {
+                    self.bounded(rows.rollback()).await?;
+                }
+                continue;
+            }
             if window.is_some() && !full {
                 // A look with a window that is not full hides nothing: look again without it. A
                 // second transaction beside the first would be another connection.
@@ -203,6 +231,10 @@ impl Inner {
                 let locked = Source::Locked(self.locked_by(rows, &claimed));
                 return Ok(Some(self.batch(claimed, full, locked, place)));
             }
+            if narrow.widen() {
+                // Others were quicker with what that handler has.
+                continue;
+            }
             match self.left_out(&ask) {
                 Some(wider) => ask = wider,
                 None => return Ok(None),
@@ -210,23 +242,29 @@ impl Inner {
         }
     }
 
-    async fn held_batch(&self, wide: bool) -> Result<Option<Batch>, StoreError> {
+    async fn held_batch(
+        &self,
+        wide: bool,
+        routing: Option<&Routing>,
+    ) -> Result<Option<Batch>, StoreError> {
         let their_turn = lock(&self.turns).is_due(Instant::now());
         if (wide || their_turn)
-            && let Some(suspect) = self.suspect().await?
+            && let Some(suspect) = self.suspect(routing).await?
         {
             return Ok(Some(suspect));
         }
         let place = self.company.join(self.options.hold).await;
         let window = self.options.window.filter(|_| !wide);
+        let left_out = LeftOut::of(routing);
+        let except = &left_out.kinds()[..];
         // Counted from before the first of its statements.
         let until = Deadline::after(self.options.hold);
         let look = self.holds.looks.begin();
         let ask = self.ask(wide);
-        let (mut rows, mut full) = self.look(&ask, window).await?;
+        let (mut rows, mut full) = self.look(&ask, window, except).await?;
         if window.is_some() && !full {
             let rest = ask.with(ask.portion.without(&rows));
-            match self.look(&rest, None).await {
+            match self.look(&rest, None, except).await {
                 Ok((older, filled)) => {
                     rows.extend(older);
                     full = filled;
@@ -238,25 +276,31 @@ impl Inner {
         if rows.is_empty()
             && let Some(wider) = self.left_out(&ask)
         {
-            (rows, full) = self.look(&wider, None).await?;
+            (rows, full) = self.look(&wider, None, except).await?;
         }
         let claimed = rows.len();
         let held = self.held_rows(&mut rows, until);
         drop(look);
         if claimed == 0 {
             drop(place);
-            return if wide || their_turn { Ok(None) } else { self.suspect().await };
+            return if wide || their_turn { Ok(None) } else { self.suspect(routing).await };
         }
         Ok(Some(self.batch(rows, full, Source::Held(held), place)))
     }
 
     /// One event that may kill its process, while nothing else of this consumer is in work. Put back
     /// where that does not come to pass in time.
-    async fn suspect(&self) -> Result<Option<Batch>, StoreError> {
+    async fn suspect(&self, routing: Option<&Routing>) -> Result<Option<Batch>, StoreError> {
+        let left_out = LeftOut::of(routing);
         let began = Instant::now();
         let until = Deadline::after(self.options.hold);
         let look = self.holds.looks.begin();
-        let mut rows = self.claim(Portion::ONE, None, None, Suspects::Only).await?.rows;
+        let claim = Claim {
+            suspects: Suspects::Only,
+            except: &left_out.kinds(),
+            ..self.claim_of(Portion::ONE)
+        };
+        let mut rows = self.bounded(self.store.claim(&claim)).await?.rows;
         let held = self.held_rows(&mut rows, until);
         drop(look);
         let place = match &rows[..] {
@@ -304,8 +348,10 @@ impl Inner {
         &self,
         ask: &Ask,
         window: Option<Duration>,
+        except: &[EventKind<'_>],
     ) -> Result<(Vec<Claimed>, bool), StoreError> {
-        match self.claim(ask.portion, ask.from, window, Suspects::Skip).await {
+        let claim = Claim { from: ask.from, window, except, ..self.claim_of(ask.portion) };
+        match self.bounded(self.store.claim(&claim)).await {
             Ok(Claims { rows, cut }) => {
                 let full = self.asking.answered(ask, &rows) || cut;
                 Ok((rows, full))
@@ -317,18 +363,9 @@ impl Inner {
         }
     }
 
-    async fn claim(
-        &self,
-        portion: Portion,
-        from: Option<Timestamp>,
-        window: Option<Duration>,
-        suspects: Suspects,
-    ) -> Result<Claims, StoreError> {
+    fn claim_of(&self, Portion { rows, bytes }: Portion) -> Claim<'_> {
         let RelayOptions { hold, skip_recent, .. } = self.options;
-        let Portion { rows, bytes } = portion;
-        let new = Claim::new(&self.owner, rows, hold);
-        let claim = Claim { bytes, skip_recent, window, from, suspects, ..new };
-        self.bounded(self.store.claim(&claim)).await
+        Claim { bytes, skip_recent, ..Claim::new(&self.owner, rows, hold) }
     }
 
     fn held_rows(&self, rows: &mut Vec<Claimed>, until: Deadline) -> HeldRows {

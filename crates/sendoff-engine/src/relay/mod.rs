@@ -11,13 +11,20 @@
 //! here: the hot lane; order by key.
 
 mod batch;
+mod builder;
 mod consumer;
+mod delivery;
 mod options;
+mod progress;
+mod routing;
 mod runner;
+mod running;
 mod topic;
 
 pub use batch::{Batch, BatchError, BatchReport};
+pub use builder::RelayBuilder;
 pub use consumer::{Consumer, RelayStore};
 pub use options::{ClaimMode, RelayOptions};
-pub use runner::{Relay, RelayBuilder};
+pub use runner::Relay;
+pub use running::Relaying;
 pub use topic::{TopicStatus, TopicWorker, TopicWorkerBuilder};

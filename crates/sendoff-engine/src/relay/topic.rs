@@ -1,26 +1,26 @@
 //! The topic worker: topics with handlers, on the relay.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sendoff_core::{
-    Event, EventType, GLOBAL_AGGREGATE, InvalidEvent, Linear, RetryPolicy, Sink, TypedEvent,
-    Unroutable,
-};
+use sendoff_core::{Event, EventType, InvalidEvent, Linear, RetryPolicy, TypedEvent, Unroutable};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::batch::BatchReport;
+use super::builder::RelayBuilder;
 use super::consumer::RelayStore;
 use super::options::RelayOptions;
-use super::runner::{Relay, RelayBuilder};
+use super::routing::Routing;
+use super::runner::Relay;
+use super::running::Relaying;
 use crate::capture::{Capture, Staged, WriteError};
-use crate::dispatch::DuplicateHandler;
+use crate::dispatch::{DuplicateHandler, Handlers};
+use crate::engine::Closed;
 use crate::operate::Metrics;
 use crate::outbox::{Outbox, StartError};
-use crate::sink::{EventHandler, Handler, HandlerSink, Typed};
+use crate::sink::{EventHandler, Handler, Typed};
 use crate::store::{StoreError, TopicCounts};
 
 impl<S> Outbox<S> {
@@ -95,12 +95,30 @@ impl TopicWorker {
         TopicWorkerBuilder::new(store)
     }
 
-    /// Works until `stop` is ready, as [`Relay::run`].
-    pub async fn run(&self, stop: impl Future<Output = ()>) {
-        self.relay.run(stop).await;
+    /// Starts its workers on the current tokio runtime; the handle closes them.
+    ///
+    /// ```
+    /// use sendoff_engine::memory::MemoryStore;
+    /// use sendoff_engine::relay::TopicWorker;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let worker = TopicWorker::builder(MemoryStore::new()).on("order.placed", async |_| Ok(()));
+    /// let working = worker.build()?.start().await;
+    /// assert!(!working.close().await.cut_off);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn start(&self) -> Relaying {
+        self.relay.start().await
     }
 
-    /// Handles exactly one due event; `None` if there is none.
+    /// Works until `stop` is ready, as [`Relay::run`].
+    pub async fn run(&self, stop: impl Future<Output = ()>) -> Closed {
+        self.relay.run(stop).await
+    }
+
+    /// Handles exactly one due event; `None` if there is none whose handler has a free run.
     pub async fn consume_one(&self) -> Result<Option<BatchReport>, StoreError> {
         self.single.process_once().await
     }
@@ -126,7 +144,7 @@ pub struct TopicWorkerBuilder {
     options: RelayOptions,
     retry: Arc<dyn RetryPolicy>,
     metrics: Option<Arc<dyn Metrics>>,
-    handlers: HashMap<String, Arc<dyn Sink>>,
+    handlers: Handlers,
     duplicate: Option<DuplicateHandler>,
 }
 
@@ -137,7 +155,7 @@ impl TopicWorkerBuilder {
             options: RelayOptions::default(),
             retry: Arc::new(Linear::default()),
             metrics: None,
-            handlers: HashMap::new(),
+            handlers: Handlers::new(),
             duplicate: None,
         }
     }
@@ -150,11 +168,8 @@ impl TopicWorkerBuilder {
 
     /// Registers the handler of a topic.
     pub fn on(mut self, topic: impl EventType, handler: impl Handler) -> Self {
-        let topic = topic.name().to_owned();
-        let sink = Arc::new(HandlerSink::new(topic.clone(), handler));
-        if self.handlers.insert(topic.clone(), sink).is_some() {
-            let aggregate_type = GLOBAL_AGGREGATE.to_owned();
-            self.duplicate.get_or_insert(DuplicateHandler { aggregate_type, event_type: topic });
+        if let Err(duplicate) = self.handlers.on(topic, handler) {
+            self.duplicate.get_or_insert(duplicate);
         }
         self
     }
@@ -202,16 +217,14 @@ impl TopicWorkerBuilder {
         if let Some(duplicate) = self.duplicate {
             return Err(duplicate.into());
         }
-        let handlers = Arc::new(self.handlers);
+        let routing = Arc::new(Routing::by_topic(self.handlers, self.options.workers));
         let relay = |options: RelayOptions| {
-            let handlers = handlers.clone();
             let mut builder =
                 RelayBuilder::of(self.store.clone()).options(options).retry_by(self.retry.clone());
             if let Some(metrics) = &self.metrics {
                 builder = builder.metrics(metrics.clone());
             }
-            builder
-                .build_with(Arc::new(move |delivery| handlers.get(delivery.event_type()).cloned()))
+            builder.build_by(routing.clone())
         };
         let single = relay(RelayOptions { batch: 1, ..self.options.clone() })?;
         Ok(TopicWorker { relay: relay(self.options)?, single })

@@ -13,7 +13,7 @@ pub struct AtMost<T> {
 }
 
 /// Lets at most `limit` runs of a handler or a sink go on at once, on each node: fewer than it would have,
-/// for a target that bears no more, or more, up to all of an outbox's workers.
+/// for a target that bears no more, or more, up to all workers of an outbox or a relay.
 ///
 /// ```
 /// use std::num::NonZeroUsize;

@@ -80,24 +80,32 @@ impl HeldRows {
     }
 
     /// Keeps the holds while `work` is under way, but releases at `release_at` what is still `waiting`
-    /// then, and says how many that were.
-    pub(crate) async fn held_while<T>(
+    /// then, and says how many that were. Does what is `due` beside it, when that says.
+    pub(crate) async fn held_while<T, D: Future<Output = ()>>(
         &self,
         work: impl Future<Output = T>,
         release_at: Instant,
         waiting: impl Fn() -> Vec<EventId>,
+        due: impl Fn() -> Option<Instant>,
+        does: impl Fn() -> D,
     ) -> (T, usize) {
         let release_at = Mutex::new(Some(release_at));
         let extend_at = Mutex::new(self.next_extension());
         let released = AtomicUsize::new(0);
         let next = || {
-            let extend_at = *lock(&extend_at);
-            lock(&release_at).map_or(extend_at, |at| at.min(extend_at))
+            let others = [*lock(&release_at), due()];
+            others.into_iter().flatten().fold(*lock(&extend_at), Instant::min)
         };
         // One after the other: what is being extended has no token that it could be released by.
         let chore = || async {
-            if lock(&release_at).take_if(|at| *at <= Instant::now()).is_some() {
+            let now = Instant::now();
+            if lock(&release_at).take_if(|at| *at <= now).is_some() {
                 released.store(self.release(&waiting()), Ordering::Relaxed);
+            } else if *lock(&extend_at) > now {
+                // What is due may have been put off meanwhile.
+                if due().is_some_and(|at| at <= now) {
+                    does().await;
+                }
             } else {
                 // What went wrong is in the log.
                 let _ = self.extend_within(self.terms.hold * 3 / 4).await;
@@ -146,8 +154,31 @@ impl HeldRows {
     }
 
     /// Settles each row by its answer, and puts back what has none.
-    pub(crate) async fn settle(&self, mut answers: Answers) -> Result<SettledBatch, StoreError> {
+    pub(crate) async fn settle(&self, answers: Answers) -> Result<SettledBatch, StoreError> {
         let rows = std::mem::take(&mut lock(&self.table).rows);
+        self.settle_rows(rows, answers).await
+    }
+
+    /// The same of some of them, before the others are done: those that have an answer, and those that
+    /// are to be put back.
+    pub(crate) async fn settle_some(
+        &self,
+        answers: Answers,
+        put_back: &[EventId],
+    ) -> Result<SettledBatch, StoreError> {
+        let rows = {
+            let mut table = lock(&self.table);
+            let some = answers.keys().chain(put_back);
+            some.filter_map(|id| table.rows.remove_entry(id)).collect()
+        };
+        self.settle_rows(rows, answers).await
+    }
+
+    async fn settle_rows(
+        &self,
+        rows: BTreeMap<EventId, HeldRow>,
+        mut answers: Answers,
+    ) -> Result<SettledBatch, StoreError> {
         if rows.values().any(|row| row.ticket.held().is_none()) {
             // Lost to others, unless it was a claim of ours that is not answered yet.
             let claims = self.holds.looks.over(self.holds.looks.mark());

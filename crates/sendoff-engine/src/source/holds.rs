@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use sendoff_core::{EventId, Lane, limits};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use super::{Deadline, Looks, Ticket};
+use crate::dispatch::{comes_to, is_company};
 use crate::lock::lock;
 use crate::store::Held;
 
@@ -300,25 +301,11 @@ impl Holds {
     /// that have been in work for `patience`: one that hangs must not keep the others
     /// waiting for ever. Answers whether it came to that.
     pub(crate) async fn alone(&self, id: EventId, patience: Duration) -> bool {
-        let deadline = Instant::now() + patience;
-        loop {
-            let changed = self.changed.notified();
-            let company = |(&other, hold): (&EventId, &Hold)| {
-                let hangs = hold.started.is_some_and(|started| started.elapsed() >= patience);
-                other != id && hold.lane == Lane::Cold && !hangs
-            };
-            if !lock(&self.table).rows.iter().any(company) {
-                return true;
-            }
-            if Instant::now() >= deadline {
-                return false;
-            }
-            tokio::select! {
-                biased;
-                () = changed => {}
-                () = sleep_until(deadline) => {}
-            }
-        }
+        let company = |(&other, hold): (&EventId, &Hold)| {
+            other != id && hold.lane == Lane::Cold && is_company(hold.started, patience)
+        };
+        let alone = || !lock(&self.table).rows.iter().any(company);
+        comes_to(&self.changed, patience, alone).await
     }
 
     /// Whether an event has been begun, or is no longer held.
@@ -328,16 +315,8 @@ impl Holds {
 
     /// Waits, for at most `patience`, until an event is no longer held.
     pub(crate) async fn gone(&self, id: EventId, patience: Duration) {
-        let gone = async {
-            loop {
-                let changed = self.changed.notified();
-                if !lock(&self.table).rows.contains_key(&id) {
-                    return;
-                }
-                changed.await;
-            }
-        };
-        let _ = tokio::time::timeout(patience, gone).await;
+        let gone = || !lock(&self.table).rows.contains_key(&id);
+        comes_to(&self.changed, patience, gone).await;
     }
 
     fn is_stuck(&self, hold: &Hold, now: Instant) -> bool {

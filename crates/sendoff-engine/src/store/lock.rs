@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sendoff_core::{EventId, Timestamp};
 
-use super::{Claimed, Outcome, StoreError};
+use super::{Claimed, EventKind, Outcome, StoreError};
 
 /// Taking rows for as long as a transaction of the store's own lasts: the `locked` claim mode.
 ///
@@ -19,12 +19,12 @@ pub trait LockStore: Send + Sync + 'static {
     ///
     /// Waits where all the store's connections for this are in use. Cancel-safe: rows that nobody
     /// received are unlocked.
-    async fn lock(&self, lock: &Lock) -> Result<Option<Box<dyn LockedRows>>, StoreError>;
+    async fn lock(&self, lock: &Lock<'_>) -> Result<Option<Box<dyn LockedRows>>, StoreError>;
 }
 
 /// What to lock.
 #[derive(Debug, Clone, Copy)]
-pub struct Lock {
+pub struct Lock<'a> {
     /// At most so many rows.
     pub limit: usize,
     /// As [`Claim::bytes`](super::Claim::bytes).
@@ -35,12 +35,21 @@ pub struct Lock {
     pub from: Option<Timestamp>,
     /// Leave rows younger than this alone.
     pub skip_recent: Duration,
+    /// As [`Claim::except`](super::Claim::except): rows of these kinds are not locked either.
+    pub except: &'a [EventKind<'a>],
 }
 
-impl Lock {
+impl Lock<'_> {
     /// Up to `limit` rows, of any age and size.
     pub const fn new(limit: usize) -> Self {
-        Self { limit, bytes: usize::MAX, window: None, from: None, skip_recent: Duration::ZERO }
+        Self {
+            limit,
+            bytes: usize::MAX,
+            window: None,
+            from: None,
+            skip_recent: Duration::ZERO,
+            except: &[],
+        }
     }
 }
 

@@ -116,7 +116,7 @@ impl Flaky {
         self.troubles.walks.load(Ordering::SeqCst)
     }
 
-    /// Claims so far, and the rows that they took.
+    /// Claims and locks so far, and the rows that they took.
     pub(crate) fn claims(&self) -> (usize, usize) {
         let Troubles { asked, claimed, .. } = &*self.troubles;
         (asked.load(Ordering::SeqCst), claimed.load(Ordering::SeqCst))
@@ -348,14 +348,16 @@ impl WakeStore for Flaky {
 
 #[async_trait]
 impl LockStore for Flaky {
-    async fn lock(&self, lock: &Lock) -> Result<Option<Box<dyn LockedRows>>, StoreError> {
+    async fn lock(&self, lock: &Lock<'_>) -> Result<Option<Box<dyn LockedRows>>, StoreError> {
         self.check_up()?;
         strike(&self.troubles.claims)?;
         self.walk(lock.from).await;
         let (limit, cut) = self.cut(lock.limit, self.table.pending().len());
         let lock = Lock { limit, ..*lock };
+        self.troubles.asked.fetch_add(1, Ordering::SeqCst);
         let Some(mut rows) = self.table.lock(&lock).await? else { return Ok(None) };
         let taken = rows.take();
+        self.troubles.claimed.fetch_add(taken.len(), Ordering::SeqCst);
         self.transfer(&taken).await;
         let heard = Arc::new(Mutex::new(Instant::now()));
         Ok(Some(Box::new(FlakyLocked { store: self.clone(), rows, taken, heard, cut })))

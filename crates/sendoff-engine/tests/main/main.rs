@@ -19,6 +19,8 @@ mod outage;
 mod publish;
 mod reclaimed;
 mod relay;
+mod relaying;
+mod routed;
 mod settle;
 mod share;
 mod shield;

@@ -250,6 +250,32 @@ async fn rows_that_are_locked_hide_no_others_from_a_claim_that_leaves_rows_out()
     }
 }
 
+/// The same of a lock.
+#[tokio::test]
+async fn rows_that_are_locked_hide_no_others_from_a_lock_that_leaves_rows_out() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let store = place.store().await;
+        let rows: Vec<_> = (0..5).map(|_| due(event())).collect();
+        write(&store, &mut place.conn().await, &rows).await;
+        let mut batch = store.lock(&Lock::new(3)).await.unwrap().unwrap();
+        assert_eq!(batch.take().len(), 3);
+        let kind = EventKind { aggregate_type: GLOBAL_AGGREGATE, event_type: "left out" };
+        let two = Lock { except: &[kind], ..Lock::new(2) };
+        let mut open = Vec::new();
+        // The second sees the first one's row beside two of the batch's, and then one that is free.
+        for cut in [true, false] {
+            let mut next = store.lock(&two).await.unwrap().expect("as few as it may be");
+            assert_eq!((next.take().len(), next.is_cut()), (1, cut));
+            open.push(next);
+        }
+        assert!(store.lock(&two).await.unwrap().is_none());
+        batch.rollback().await.unwrap();
+        let mut rest = store.lock(&Lock { limit: 3, ..two }).await.unwrap().unwrap();
+        assert_eq!((rest.take().len(), rest.is_cut()), (3, false));
+    }
+}
+
 /// The same of more rows than a claim of this size sees in its rounds.
 #[tokio::test]
 async fn many_rows_that_are_locked_hide_no_others_from_a_small_claim_that_leaves_rows_out() {

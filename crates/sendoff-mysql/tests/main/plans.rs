@@ -25,7 +25,6 @@ fn look(file: &str, name: &str) -> String {
     first
         .replace("into @sendoff_rows, @sendoff_at, @sendoff_until", "")
         .replace("into @sendoff_rows, @sendoff_found, @sendoff_at", "")
-        .replace("into @sendoff_rows, @sendoff_seen", "")
         .replace("into @sendoff_rows", "")
         .replace("into @sendoff_ahead", "")
         .replace(":kinds", "('a', 'b')")
@@ -112,6 +111,7 @@ async fn polls_walk_past_neither_delivered_nor_delayed_rows() {
             (CLAIM, "claim_except", "outbox_event_due"),
             (CLAIM, "claim_suspects_except", "outbox_event_aside"),
             (CLAIM, "lock_visible", "outbox_event_due"),
+            (CLAIM, "lock_visible_except", "outbox_event_due"),
             (CLAIMED, "claimed", "PRIMARY"),
             (LOCK, "lock", "PRIMARY"),
             (SETTLE, "settle", "PRIMARY"),

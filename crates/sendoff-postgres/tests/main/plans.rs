@@ -149,6 +149,13 @@ async fn statements(client: &Client) -> Vec<Explained> {
             "outbox_event_due",
         ),
         explained(
+            "lock_except",
+            include_str!("../../sql/claim.sql"),
+            "(interval, interval, timestamptz, uuid[], bigint, bigint, text[], text[])",
+            "('0', null, null, '{}', 50, 1000000, '{__GLOBAL__}', '{other}')",
+            "outbox_event_due",
+        ),
+        explained(
             "oldest_lag",
             include_str!("../../sql/oldest_lag.sql"),
             "",

@@ -146,6 +146,7 @@ macro_rules! store_suite {
             a_locked_row_that_was_lost_counts_its_loss_when_it_is_settled
             a_window_narrows_a_lock_too
             a_lock_is_bounded_in_bytes_and_begins_where_it_is_told
+            a_lock_leaves_out_the_kinds_it_is_told_to
             a_lock_that_is_not_awaited_to_its_end_keeps_nothing
             purge_deletes_only_old_done_rows
             purge_takes_old_dead_rows_when_asked

@@ -59,7 +59,10 @@ pub async fn a_node_that_is_cut_off_stops_in_time<H: OrdealHarness>(harness: &H,
             let mode = if kind == Kind::Held { ClaimMode::Held } else { ClaimMode::Locked };
             let options = sendoff_engine::relay::RelayOptions { workers: 1, ..relay_options(mode) };
             let relay = Relay::builder(cut_off).options(options).build(handler).unwrap();
-            node.spawn(async move { relay.run(std::future::pending()).await });
+            node.spawn(async move {
+                let _relaying = relay.start().await;
+                std::future::pending::<()>().await;
+            });
         }
     }
     harness.write(&store, &events.iter().map(due).collect::<Vec<_>>()).await;

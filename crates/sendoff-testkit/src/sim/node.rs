@@ -9,14 +9,13 @@ use std::time::Duration;
 use fastrand::Rng;
 use sendoff_core::{Delivery, EventId, limits};
 use sendoff_engine::capture::CommitError;
-use sendoff_engine::relay::{ClaimMode, Relay, RelayOptions};
+use sendoff_engine::relay::{ClaimMode, Relay, RelayOptions, Relaying};
 use sendoff_engine::{
     HandlerOptions, HandlerResult, Handlers, NodeOptions, Outbox, OutboxOptions, RetryOptions,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
 
 use super::bug::Bug;
 use super::script::{Ends, Mood, Part, TYPES, act};
@@ -92,7 +91,7 @@ pub(super) struct Node {
 #[derive(Debug)]
 enum Engine {
     Outbox(Outbox<Wire>),
-    Relay { stop: CancellationToken, task: JoinSet<()> },
+    Relay(Relaying),
 }
 
 /// What a node shares with its world.
@@ -181,25 +180,21 @@ impl Node {
                 let builder = Relay::builder(wire.clone()).options(relay_options(mode));
                 let relay = builder.build_routed(handlers);
                 let relay = relay.expect("the world's configuration is valid");
-                let (stop, mut task) = (CancellationToken::new(), JoinSet::new());
-                let told = stop.clone().cancelled_owned();
-                task.spawn(async move { relay.run(told).await });
-                Engine::Relay { stop, task }
+                Engine::Relay(relay.start().await)
             }
         };
         Self { wire, kind, engine, writers: JoinSet::new() }
     }
 
     /// Ends it in order.
-    pub(super) async fn close(mut self) {
+    pub(super) async fn close(self) {
         self.wire.closing.store(true, Ordering::Relaxed);
-        match &mut self.engine {
+        match &self.engine {
             Engine::Outbox(outbox) => {
                 outbox.close().await;
             }
-            Engine::Relay { stop, task } => {
-                stop.cancel();
-                while task.join_next().await.is_some() {}
+            Engine::Relay(relaying) => {
+                relaying.close().await;
             }
         }
         self.wire.gate.end();

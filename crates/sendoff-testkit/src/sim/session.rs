@@ -95,7 +95,7 @@ struct WireRows {
 
 #[async_trait]
 impl LockStore for Wire {
-    async fn lock(&self, lock: &Lock) -> Result<Option<Box<dyn LockedRows>>, StoreError> {
+    async fn lock(&self, lock: &Lock<'_>) -> Result<Option<Box<dyn LockedRows>>, StoreError> {
         let fate = self.weather.fate();
         let _jam = self.goes_there().await;
         if matches!(fate, Fate::RequestLost | Fate::Late(_)) {

@@ -214,8 +214,8 @@ impl Lanes {
     pub(crate) fn new(all: Capacity, demands: &[Demand], circuit: CircuitOptions) -> Self {
         let share = all.share(demands.len());
         let nobody = HandlerQueue::of_nobody(share);
-        let handler =
-            |demand: &Demand| HandlerQueue::new(share.of(*demand, all.workers), *demand, circuit);
+        let share_of = |demand: &Demand| share.of(*demand, all.workers, demands.len());
+        let handler = |demand: &Demand| HandlerQueue::new(share_of(demand), *demand, circuit);
         let handlers: Vec<_> = std::iter::once(nobody).chain(demands.iter().map(handler)).collect();
         let parts = |part| std::iter::repeat_n(part, handlers.len());
         let queues = Queues {

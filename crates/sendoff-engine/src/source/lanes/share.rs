@@ -40,6 +40,18 @@ pub(crate) struct Demand {
     pub(crate) batch: usize,
 }
 
+impl Demand {
+    /// Of whoever says nothing.
+    const ANY: Self = Self { runs: None, batch: 1 };
+
+    /// How many runs may go on at once, of so many workers that so many handlers share: as many as it says
+    /// itself; else all of them where it is alone, and half of them where it is not; always one.
+    pub(crate) fn most_runs(self, workers: usize, handlers: usize) -> usize {
+        let share = if handlers <= 1 { workers } else { workers / 2 };
+        self.runs.unwrap_or(share).clamp(1, workers.max(1))
+    }
+}
+
 /// What one handler may have of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Share {
@@ -72,16 +84,15 @@ impl Capacity {
             let own = lane.over(2 * (handlers + 1));
             Part { own, most: lane.over(2).max(own) }
         };
-        let runs = if handlers <= 1 { self.workers } else { (self.workers / 2).max(1) };
+        let runs = Demand::ANY.most_runs(self.workers, handlers);
         Share { runs, hot: part(self.hot), cold: part(self.cold) }
     }
 }
 
 impl Share {
-    /// With as many runs as a handler allows itself, of so many workers.
-    pub(super) fn of(self, demand: Demand, workers: usize) -> Self {
-        let runs = demand.runs.unwrap_or(self.runs).clamp(1, workers.max(1));
-        Self { runs, ..self }
+    /// With as many runs as a handler may have, of so many workers and beside so many others.
+    pub(super) fn of(self, demand: Demand, workers: usize, handlers: usize) -> Self {
+        Self { runs: demand.most_runs(workers, handlers), ..self }
     }
 }
 
@@ -110,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_limit_of_its_own_is_about_workers_and_never_more_than_there_are() {
-        let of = |runs| ALL.share(2).of(Demand { runs, batch: 1 }, ALL.workers);
+        let of = |runs| ALL.share(2).of(Demand { runs, batch: 1 }, ALL.workers, 2);
         assert_eq!((of(None).runs, of(Some(3)).runs, of(Some(9)).runs), (2, 3, 4));
         assert_eq!((of(Some(0)).runs, of(Some(1)).cold), (1, ALL.share(2).cold));
     }

@@ -93,10 +93,10 @@ impl<'a> From<&Claim<'a>> for Look<'a> {
     }
 }
 
-impl From<&Lock> for Look<'_> {
-    fn from(lock: &Lock) -> Self {
-        let Lock { skip_recent, window, from, .. } = *lock;
-        Self { owner: "", skip_recent, window, from, except: &[], which: Which::Any }
+impl<'a> From<&Lock<'a>> for Look<'a> {
+    fn from(lock: &Lock<'a>) -> Self {
+        let Lock { skip_recent, window, from, except, .. } = *lock;
+        Self { owner: "", skip_recent, window, from, except, which: Which::Any }
     }
 }
 

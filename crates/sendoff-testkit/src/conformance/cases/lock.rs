@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use sendoff_core::{EventId, Status};
-use sendoff_engine::store::{Counts, InspectStore, Lock, LockStore, Outcome, RetainStore, Row};
+use sendoff_core::{Event, EventId, Status};
+use sendoff_engine::store::{
+    Counts, EventKind, InspectStore, Lock, LockStore, Outcome, RetainStore, Row,
+};
 
 use super::claim::heavy;
 use crate::conformance::probe::{HOLD, due, ids};
@@ -284,4 +286,31 @@ pub async fn a_lock_is_bounded_in_bytes_and_begins_where_it_is_told<H: StoreHarn
         assert_eq!(ids(&batch.take()), expected);
         batch.rollback().await.expect("rollback");
     }
+}
+
+/// A lock leaves kinds of events alone that it is told to.
+pub async fn a_lock_leaves_out_the_kinds_it_is_told_to<H: StoreHarness>(probe: &Probe<H>) {
+    let of = |(aggregate, event_type): (&'static str, &'static str)| {
+        let event = Event::builder(event_type).aggregate(aggregate, "1").json(&1).build();
+        due(event.expect("an event"))
+    };
+    let kinds = [("x", "a"), ("x", "A"), ("y", "a"), ("x", "a "), ("it's", "\""), ("x", "a")];
+    let rows = kinds.map(of);
+    let id = |at: usize| rows[at].event.id();
+    let kind = |at: usize| EventKind::of(&rows[at].event);
+    probe.commit(&rows).await;
+    let except = [kind(0), kind(4)];
+    let others = Lock { except: &except, ..Lock::new(10) };
+    for (lock, expected) in [
+        (Lock { limit: 2, ..others }, vec![id(1), id(2)]),
+        (others, vec![id(1), id(2), id(3)]),
+        (Lock { except: &[kind(1), kind(2), kind(3)], ..others }, vec![id(0), id(4), id(5)]),
+    ] {
+        let mut batch = probe.store().lock(&lock).await.expect("lock").expect("some are visible");
+        assert_eq!(ids(&batch.take()), expected);
+        batch.rollback().await.expect("rollback");
+    }
+    let all = [kind(0), kind(1), kind(2), kind(3), kind(4)];
+    let none = probe.store().lock(&Lock { except: &all, ..others }).await.expect("lock");
+    assert!(none.is_none());
 }

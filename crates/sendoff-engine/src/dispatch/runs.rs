@@ -1,0 +1,111 @@
+//! How many runs of each handler go on at once, where handlers share workers without queues of their own.
+
+use std::sync::Mutex;
+
+use tracing::info;
+
+use super::Route;
+use crate::lock::lock;
+use crate::source::Demand;
+
+/// How many runs each handler may have at once, and has: so that one which hangs or is slow takes no
+/// worker that another needs.
+#[derive(Debug)]
+pub(crate) struct Runs {
+    /// By [`Route::number`]: what nobody handles, then each handler.
+    handlers: Mutex<Vec<Count>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Count {
+    most: usize,
+    now: usize,
+}
+
+/// One of the runs that a handler may have at once, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Run<'r> {
+    runs: &'r Runs,
+    route: Route,
+}
+
+impl Runs {
+    /// For handlers with these demands, which share so many workers. What nobody handles is over at once
+    /// and needs no limit; nor does a handler that is alone, unless it says so.
+    pub(crate) fn new(demands: &[Demand], workers: usize) -> Self {
+        let handler = |demand: &Demand| {
+            let alone = demands.len() <= 1 && demand.runs.is_none();
+            if alone { usize::MAX } else { demand.most_runs(workers, demands.len()) }
+        };
+        let most = std::iter::once(usize::MAX).chain(demands.iter().map(handler));
+        Self { handlers: Mutex::new(most.map(|most| Count { most, now: 0 }).collect()) }
+    }
+
+    /// One more run of a handler, if it may have one.
+    pub(crate) fn begin(&self, route: Route) -> Option<Run<'_>> {
+        let mut handlers = lock(&self.handlers);
+        let handler = handlers.get_mut(route.number())?;
+        if handler.now >= handler.most {
+            return None;
+        }
+        handler.now += 1;
+        Some(Run { runs: self, route })
+    }
+
+    /// Whether a run of this handler goes on.
+    pub(crate) fn goes_on(&self, route: Route) -> bool {
+        lock(&self.handlers).get(route.number()).is_some_and(|handler| handler.now > 0)
+    }
+
+    /// The handlers that have all the runs they may have.
+    pub(crate) fn full(&self) -> Vec<Route> {
+        let handlers = lock(&self.handlers);
+        let full = handlers.iter().enumerate().filter(|(_, handler)| handler.now >= handler.most);
+        full.map(|(number, _)| Route::of_number(number)).collect()
+    }
+}
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        if let Some(handler) = lock(&self.runs.handlers).get_mut(self.route.number()) {
+            handler.now -= 1;
+        }
+    }
+}
+
+/// One worker cannot be shared; that is allowed, and said once.
+pub(crate) fn say_if_alone(workers: usize, handlers: usize) {
+    if workers == 1 && handlers > 1 {
+        info!("one worker for several handlers: while one of them runs, the others wait");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Holds D8.
+    #[test]
+    fn a_handler_has_half_of_the_workers_or_what_it_says_and_gives_each_run_back() {
+        let demand = |runs| Demand { runs, batch: 1 };
+        let runs = Runs::new(&[demand(None), demand(Some(1))], 4);
+        let (first, second) = (Route::of_number(1), Route::of_number(2));
+        let begun = [runs.begin(first), runs.begin(first)].map(Option::unwrap);
+        assert!(runs.begin(first).is_none());
+        let one = runs.begin(second).unwrap();
+        assert_eq!(runs.full(), [first, second]);
+        assert!(runs.begin(Route::NOBODY).is_some(), "it is over at once");
+        drop((begun, one));
+        assert!(runs.full().is_empty() && !runs.goes_on(first));
+    }
+
+    #[test]
+    fn one_that_is_alone_has_no_limit_but_its_own() {
+        let only = Route::of_number(1);
+        let runs = Runs::new(&[Demand { runs: None, batch: 1 }], 1);
+        let _both = (runs.begin(only).unwrap(), runs.begin(only).unwrap());
+        let runs = Runs::new(&[Demand { runs: Some(1), batch: 1 }], 4);
+        let _one = runs.begin(only).unwrap();
+        assert!(runs.begin(only).is_none());
+    }
+}

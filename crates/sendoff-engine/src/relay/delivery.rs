@@ -1,0 +1,239 @@
+//! One batch of a relay: fetched, handled, and what became of it committed.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use sendoff_core::{EventId, Failure, FailureClass};
+use tokio::time::{Instant, timeout};
+use tracing::{Instrument, debug, info_span, warn};
+
+use super::batch::{Batch, BatchReport, Source};
+use super::progress::{Ended, Progress, Waiting};
+use super::runner::Inner;
+use super::running::Stop;
+use crate::dispatch::{Due, FollowUp, Route, unroutable};
+use crate::sink::{discard, error_text, shielded};
+use crate::source::HeldRows;
+use crate::store::{Outcome, StoreError};
+
+/// What became of a batch.
+#[derive(Debug)]
+pub(super) struct Processed {
+    pub(super) report: BatchReport,
+    /// Whether there may be more than this.
+    pub(super) full: bool,
+    /// Whether a handler was begun at all.
+    pub(super) begun: bool,
+    /// Whether it did not come to everything in time.
+    pub(super) late: bool,
+}
+
+impl Batch {
+    /// I1: whether the row is ours, as far as we can know.
+    fn keeps(&self, id: EventId) -> bool {
+        match &self.source {
+            Source::Held(held) => held.is_held(id),
+            Source::Locked(locked) => locked.is_open(),
+        }
+    }
+}
+
+impl Inner {
+    /// One batch; nothing if there is none that could be begun.
+    pub(super) async fn process(&self, stop: &Stop) -> Result<Option<Processed>, StoreError> {
+        // Whatever was claimed would only be put back.
+        if self.routing.takes_nothing() {
+            return Ok(None);
+        }
+        let processed = self.process_batch(stop).await;
+        if processed.is_err() {
+            self.observer.tell(|metrics| metrics.errors(1));
+        }
+        processed
+    }
+
+    async fn process_batch(&self, stop: &Stop) -> Result<Option<Processed>, StoreError> {
+        let began = Instant::now();
+        let Some(mut batch) = self.consumer.fetch_for(Some(&self.routing)).await? else {
+            return Ok(None);
+        };
+        let full = batch.full;
+        let progress = Progress::new(self.in_order(&batch));
+        let (without_run, released) = match &batch.source {
+            Source::Held(held) => self.deliver_held(&batch, held, &progress, stop).await,
+            Source::Locked(locked) => {
+                (locked.awake_while(self.deliver(&batch, &progress, stop)).await, 0)
+            }
+        };
+        let Ended { answers, begun, stored, failed } = progress.ended();
+        self.ring_for_retries(&answers);
+        batch.answers.extend(answers);
+        let committed = batch.commit().await;
+        let committed = failed.map_or(committed, Err);
+        let mut report = committed.inspect_err(|_| stop.left_unsettled())?;
+        report.untouched += released;
+        let late = report.untouched > without_run;
+        report.add(stored);
+        self.observer.tell(|metrics| {
+            metrics.batch_duration(began.elapsed());
+            metrics.processed(report.done as u64);
+            metrics.retries(report.retried as u64);
+            metrics.dead(report.dead as u64);
+            metrics.fenced(report.fenced as u64);
+        });
+        if report.unsettled > 0 {
+            stop.left_unsettled();
+        }
+        Ok(Some(Processed { report, full, begun: begun > 0, late }))
+    }
+
+    fn in_order(&self, batch: &Batch) -> Vec<Waiting> {
+        let deliveries = batch.records.iter().map(|record| &record.delivery);
+        let waiting = |(at, route): (usize, Route)| {
+            let id = batch.records.get(at)?.delivery.id();
+            Some(Waiting { at, id, route })
+        };
+        self.routing.in_order(deliveries).into_iter().filter_map(waiting).collect()
+    }
+
+    /// Delivers a batch, and keeps its holds while that takes. Those of events that wait too long for
+    /// the ones before them are released. Says how many had no run, and how many were released.
+    async fn deliver_held(
+        &self,
+        batch: &Batch,
+        held: &HeldRows,
+        progress: &Progress,
+        stop: &Stop,
+    ) -> (usize, usize) {
+        let (limit, patience) = (self.options().handler.start_within, self.patience());
+        let work = self.deliver(batch, progress, stop);
+        let due = || patience.map(|patience| progress.gives_way_at(patience));
+        let does = || self.give_way(batch, progress);
+        let release_at = Instant::now() + limit;
+        let (without_run, rows) =
+            held.held_while(work, release_at, || progress.waiting(), due, does).await;
+        if rows > 0 {
+            warn!(?limit, rows, "no worker was free for too long: released to others");
+        }
+        (without_run, rows)
+    }
+
+    /// How long a run may go on before what it keeps waiting is none of its batch's any more: other
+    /// handlers' events, and answers. None where there is but one handler.
+    fn patience(&self) -> Option<Duration> {
+        let options = self.options();
+        let shortest = options.poll_interval.min(options.handler.start_within);
+        (self.routing.handlers() > 1).then_some(shortest)
+    }
+
+    /// Lets nobody wait for a run that goes on and on: stores the answers there are, and puts back what
+    /// others handle, for whoever is free.
+    async fn give_way(&self, batch: &Batch, progress: &Progress) {
+        let Some(patience) = self.patience() else { return };
+        let Some(way) = progress.give_way(patience) else { return };
+        debug!(answers = way.answers.len(), waiting = way.waiting.len(), "gives way to others");
+        self.ring_for_retries(&way.answers);
+        let stored = batch.settle_some(way.answers, &way.waiting).await;
+        progress.stored(stored);
+        if !way.waiting.is_empty() {
+            self.alarm.ring();
+        }
+    }
+
+    /// One event after the other, for as long as the rest may wait. What there is no run for comes after
+    /// all others. Told to stop, it lets the one in work finish for a while. What it does not come to is
+    /// left unanswered. Says for how many there was no run in the end.
+    async fn deliver(&self, batch: &Batch, progress: &Progress, stop: &Stop) -> usize {
+        let since = Instant::now();
+        let mut without_run = 0;
+        while let Some((next, after)) = progress.next() {
+            let late =
+                progress.has_begun() && since.elapsed() >= self.options().handler.start_within;
+            if late || stop.told.is_cancelled() {
+                break;
+            }
+            let Some(record) = batch.records.get(next.at) else { continue };
+            // What waited too long may have become somebody else's.
+            if !batch.keeps(next.id) {
+                debug!(event.id = %next.id, "lost before the delivery began");
+                continue;
+            }
+            let Some(run) = self.routing.begin(next.route) else {
+                progress.pass_over(next);
+                without_run += 1;
+                if without_run > after {
+                    break;
+                }
+                continue;
+            };
+            without_run = 0;
+            progress.begin(next.route);
+            let outcome = self.deliver_one(batch, record, next.route, stop).await;
+            drop(run);
+            progress.end(next.id, outcome);
+        }
+        without_run
+    }
+
+    async fn deliver_one(
+        &self,
+        batch: &Batch,
+        record: &Due,
+        route: Route,
+        stop: &Stop,
+    ) -> Option<Outcome> {
+        let (id, event_type) = (record.delivery.id(), record.delivery.event_type());
+        let span = info_span!("deliver", event.id = %id, event.r#type = event_type);
+        let mut run = pin!(self.run(&batch.follow_up, record, route).instrument(span));
+        let ended = tokio::select! {
+            biased;
+            outcome = &mut run => Some(outcome),
+            () = stop.told.cancelled() => {
+                timeout(self.options().node.drain_timeout, run).await.ok()
+            }
+        };
+        if ended.is_none() {
+            stop.has_cut_off();
+            warn!(event.id = %id, "cut off by a stop: put back, and not counted");
+        }
+        ended
+    }
+
+    async fn run(&self, follow_up: &FollowUp, due: &Due, route: Route) -> Outcome {
+        let delivery = &due.delivery;
+        let verdict = self.door.deliver_one(self.routing.sink(route), delivery).await;
+        let Err(failure) = verdict else { return Outcome::Done };
+        self.observer.tell(|metrics| metrics.errors(1));
+        let (id, attempt) = (delivery.id(), delivery.attempt);
+        warn!(event.id = %id, attempt, error = error_text(&failure), "delivery failed");
+        let class = self.class_of(follow_up, &failure, due.age);
+        if let Some(hook) = &self.hook
+            && let Err(panic) = shielded(|| hook(delivery, &failure))
+        {
+            warn!(error = panic.report(), "the failure hook failed");
+        }
+        let outcome = follow_up.after(due.attempt, &failure, class);
+        discard(failure);
+        outcome
+    }
+
+    fn class_of(&self, follow_up: &FollowUp, failure: &Failure, age: Duration) -> FailureClass {
+        let own = || follow_up.class(failure, age);
+        match &self.classify {
+            Some(classify) if !unroutable(failure) => shielded(|| classify(failure))
+                .unwrap_or_else(|panic| {
+                    warn!(error = panic.report(), "the failure classifier failed");
+                    own()
+                }),
+            _ => own(),
+        }
+    }
+
+    fn ring_for_retries(&self, answers: &[(EventId, Outcome)]) {
+        for (_, outcome) in answers {
+            if let Outcome::Retry { delay, .. } = outcome {
+                self.alarm.ring_after(*delay);
+            }
+        }
+    }
+}
