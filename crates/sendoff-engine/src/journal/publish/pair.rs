@@ -36,8 +36,6 @@ pub(super) struct Pair {
     pub(super) door: Door,
     pub(super) options: PairOptions,
     pub(super) held: Option<Held>,
-    /// Since when nobody leads it, as far as this node has seen, and the epoch that this was under.
-    pub(super) free: Option<(i64, Instant)>,
     /// Whether something of it is under way: one thing at a time.
     pub(super) busy: bool,
     pub(super) due: Instant,
@@ -165,18 +163,6 @@ impl Pair {
                 && !held.giving
                 && held.unstored < UNSTORED
         })
-    }
-
-    /// Notes that nobody leads it, unless that is known.
-    pub(super) fn is_free(&mut self, epoch: i64, now: Instant) {
-        if self.free.is_none_or(|(before, _)| before != epoch) {
-            self.free = Some((epoch, now));
-        }
-    }
-
-    /// Whether nobody has led it for that long.
-    pub(super) fn is_overdue(&self, patience: Duration, now: Instant) -> bool {
-        self.free.is_some_and(|(_, since)| since + patience <= now)
     }
 
     /// Forgets what it knew of failures: the past is another leader's, or an operator's wish.

@@ -132,7 +132,6 @@ impl<S: PublishStore> PublishingBuilder<S> {
                 },
                 options,
                 held: None,
-                free: None,
                 busy: false,
                 due: Instant::now(),
                 poll_at: Instant::now(),

@@ -1,42 +1,37 @@
 //! Leading pairs: what stands in the tables, what to take, what to give up.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
-use sendoff_core::journal::publish::{Lead, Node as Peer, Seat, Standing, balance};
 use sendoff_core::report;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::{Event, FAILED_PAUSE, Node};
-use crate::journal::publish::member::Round;
-use crate::journal::publish::options::PublishOptions;
+use crate::journal::publish::look::Sight;
 use crate::journal::publish::pair::Held;
-use crate::journal::publish::store::{Cursor, NodeSeen, PublishStore, Seen, Survey};
+use crate::journal::publish::store::{Cursor, PublishStore, Seen, Survey};
+use crate::lead::{Alive, Round, SeatSeen};
 use crate::store::{StoreError, within};
 
-/// After so many rounds a pair that nobody leads is for whoever sees it: any node that works would have
-/// taken it, in its next round.
-const OVERDUE: u32 = 4;
-
 impl<S: PublishStore> Node<S> {
-    pub(super) fn on_round(&mut self, round: &Round) {
+    pub(super) fn on_round(&mut self, round: &Round<Sight>) {
+        let Round { alive, said_at, seen: Sight { sent, survey, head, went_back } } = round;
         let now = Instant::now();
-        if round.joined || round.went_back {
+        if *alive == Alive::Joined || *went_back {
             // The session was another, or what was read is not there any more.
             self.doubt_all();
         }
         // What others allow this node counts from when it said that it is alive.
-        self.fit_until = Some(round.beat_sent + self.options.renew * 2);
-        self.compare(&round.survey, round.survey_sent, now);
+        self.roster.said_alive(*said_at);
+        self.compare(survey, *sent, now);
         if !self.stopping {
-            self.share(&round.survey, now);
-            self.disown(&round.survey, round.survey_sent);
+            self.share(survey, now);
+            self.disown(survey, *sent);
         }
         for pair in &self.pairs {
             let Some(held) = &pair.held else { continue };
-            let lag = round.head.since(held.at);
+            let lag = head.since(held.at);
             self.counts.lag(&pair.id, lag);
         }
         self.count_leading();
@@ -82,55 +77,17 @@ impl<S: PublishStore> Node<S> {
         self.start_giving(unheld.collect());
     }
 
-    /// Who leads a pair, and for how long nobody has, as this node saw it.
-    fn lead(&mut self, cursor: &Cursor, leader: Option<usize>, now: Instant) -> Lead {
-        let patience = self.options.renew * OVERDUE;
-        let Some(&at) = self.by_id.get(&cursor.pair) else {
-            return leader.map_or(Lead::Free, Lead::By);
-        };
-        let pair = &mut self.pairs[at];
-        let Some(leader) = leader else {
-            pair.is_free(cursor.epoch, now);
-            return if pair.is_overdue(patience, now) { Lead::Overdue } else { Lead::Free };
-        };
-        pair.free = None;
-        Lead::By(leader)
-    }
-
     /// Takes what nobody has and is this node's share, and gives up what is not.
     fn share(&mut self, survey: &Survey, now: Instant) {
-        let Some(me) = survey.nodes.iter().position(|node| node.owner == *self.owner) else {
-            return;
-        };
-        let PublishOptions { renew, lease, leadership, .. } = *self.options;
-        self.late.retain(|_, until| now < *until);
-        let peer = |(at, node): (usize, &NodeSeen)| {
-            // Whatever the tables say of it, this node is here.
-            let silent = if at == me { Duration::ZERO } else { node.silent };
-            let standing = if self.late.contains_key(&node.owner) {
-                Standing::Doubtful
-            } else {
-                Standing::of(node.lived, silent, renew, lease)
-            };
-            Peer { knows: node.knows.clone(), standing }
-        };
-        let nodes: Vec<_> = survey.nodes.iter().enumerate().map(peer).collect();
-        let owners: BTreeMap<_, _> =
-            survey.nodes.iter().enumerate().map(|(at, node)| (node.owner.as_str(), at)).collect();
-        let seat = |cursor: &Cursor| {
-            let leader = cursor.leader.as_deref().and_then(|leader| owners.get(leader).copied());
-            Seat { key: cursor.pair.key(), lead: self.lead(cursor, leader, now) }
-        };
-        let seats: Vec<_> = survey.cursors.iter().map(seat).collect();
-        let plan = balance(leadership, &nodes, &seats, me);
-        for late in plan.late {
-            let owner = &survey.nodes[late].owner;
-            warn!(
-                node = owner,
-                "a node does not take what is free: nothing is left to it for a while"
-            );
-            self.late.insert(owner.clone(), now + lease);
-        }
+        let cursors = survey.cursors.iter();
+        let seats: Vec<_> = cursors
+            .map(|Cursor { pair, leader, epoch, .. }| SeatSeen {
+                key: pair.key(),
+                leader: leader.as_deref(),
+                epoch: *epoch,
+            })
+            .collect();
+        let Some(plan) = self.roster.share(&survey.nodes, &seats, now) else { return };
         let mut leaving = vec![false; self.pairs.len()];
         for at in plan.give {
             if let Some(&pair) = self.by_id.get(&survey.cursors[at].pair) {

@@ -26,16 +26,17 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use self::feeding::{Feeding, NOBODY_WAITS, fed};
-use super::member::Member;
+use super::look::LookAtPairs;
 use super::options::PublishOptions;
 use super::pair::{Held, Pair};
 use super::past::{Page, Past, Wanted};
 use super::statistics::Counts;
-use super::store::{Cursor, Move, Moved, NodeCard, Parked, PublishStore, Seen};
+use super::store::{Cursor, Move, Moved, Parked, PublishStore, Seen};
 use super::window::Window;
 use super::work::{Again, CatchUp, Probed, Ran};
 use crate::appetite::Appetite;
 use crate::journal::handle::Journal;
+use crate::lead::{Member, NodeCard, Roster, Terms};
 use crate::store::StoreError;
 
 /// The pause after a statement failed.
@@ -72,16 +73,13 @@ pub(super) struct Node<S> {
     /// How far it has read; 0 where that is worth nothing.
     read_to: Arc<AtomicU64>,
     look_at: watch::Sender<Instant>,
-    /// Until when others believe that this node is alive; none until it joined.
-    fit_until: Option<Instant>,
+    roster: Roster,
     writing: bool,
     write_not_before: Instant,
     taking: bool,
     /// When the last taking ended, however it did.
     took_at: Instant,
     give_not_before: Instant,
-    /// Nodes that left pairs to nobody that they should have taken, and until when that counts.
-    late: BTreeMap<String, Instant>,
     asking: bool,
     ask_not_before: Instant,
     origin: Instant,
@@ -102,6 +100,9 @@ impl<S: PublishStore> Node<S> {
         let intervals = pairs.iter().map(|pair| pair.options.interval);
         let shortest = intervals.min().unwrap_or(NOBODY_WAITS);
         let appetite = options.appetite();
+        let PublishOptions { renew, lease, leadership, .. } = *options;
+        let terms = Terms { sharing: leadership.sharing(), renew, lease };
+        let roster = Roster::new(Arc::clone(&owner), terms);
         let by_id = pairs.iter().enumerate().map(|(at, pair)| ((*pair.id).clone(), at)).collect();
         Self {
             journal,
@@ -118,13 +119,12 @@ impl<S: PublishStore> Node<S> {
             feed_appetite: Arc::new(Mutex::new(appetite)),
             read_to: Arc::default(),
             look_at: watch::Sender::new(now),
-            fit_until: None,
+            roster,
             writing: false,
             write_not_before: now,
             taking: false,
             took_at: now,
             give_not_before: now,
-            late: BTreeMap::new(),
             asking: false,
             ask_not_before: now,
             origin: now,
@@ -148,12 +148,16 @@ impl<S: PublishStore> Node<S> {
         };
         member.spawn(
             Member {
-                journal: self.journal.clone(),
-                options: Arc::clone(&self.options),
+                look: LookAtPairs {
+                    journal: self.journal.clone(),
+                    options: Arc::clone(&self.options),
+                    read_to: Arc::clone(&self.read_to),
+                },
                 card,
+                limit: self.options.statement_limit(),
                 tell,
+                changed: self.journal.operated().subscribe(),
                 stop: leave.clone(),
-                read_to: Arc::clone(&self.read_to),
             }
             .run(),
         );
@@ -198,7 +202,7 @@ impl<S: PublishStore> Node<S> {
         let now = Instant::now();
         if !self.stopping {
             self.keep_fed(now);
-            if self.is_fit(now) {
+            if self.roster.is_fit(now) {
                 for at in 0..self.pairs.len() {
                     if self.pairs[at].is_ready(now) {
                         self.begin(at, now);
@@ -214,12 +218,6 @@ impl<S: PublishStore> Node<S> {
         }
         self.give(now);
         self.schedule_look();
-    }
-
-    /// Whether nobody may have taken this node's place. Before each run, so that a node that was
-    /// stopped begins nothing that is another's by now.
-    fn is_fit(&self, now: Instant) -> bool {
-        self.fit_until.is_some_and(|until| now < until)
     }
 
     /// Whether nothing is left to be done.

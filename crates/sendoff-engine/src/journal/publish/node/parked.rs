@@ -44,7 +44,7 @@ impl<S: PublishStore> Node<S> {
                 return;
             }
         };
-        let fit = self.is_fit(Instant::now()) && !self.stopping;
+        let fit = self.roster.is_fit(Instant::now()) && !self.stopping;
         let mut by_pair = BTreeMap::<usize, Vec<Parked>>::new();
         for parked in parked {
             if let Some(&at) = self.by_id.get(&parked.pair) {
