@@ -7,9 +7,9 @@ use sendoff_core::report;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::{Event, FAILED_PAUSE, Node};
+use super::{Event, FAILED_PAUSE, Node, Statement};
 use crate::journal::publish::look::Sight;
-use crate::journal::publish::pair::Held;
+use crate::journal::publish::pair::{Doing, Held, Sent};
 use crate::journal::publish::store::{Cursor, PublishStore, Seen, Survey};
 use crate::lead::{Alive, Round, SeatSeen};
 use crate::store::{StoreError, within};
@@ -25,7 +25,7 @@ impl<S: PublishStore> Node<S> {
         // What others allow this node counts from when it said that it is alive.
         self.roster.said_alive(*said_at);
         self.compare(survey, *sent, now);
-        if !self.stopping {
+        if !self.is_stopping() {
             self.share(survey, now);
             self.disown(survey, *sent);
         }
@@ -65,14 +65,15 @@ impl<S: PublishStore> Node<S> {
     /// Gives up what this node took without being told: the answer was lost. It is taken anew, under an
     /// epoch that is known.
     fn disown(&mut self, survey: &Survey, sent: Instant) {
-        if self.taking || self.took_at >= sent {
+        // What is taken from here on, or was when it was asked, is not in what was seen.
+        if !matches!(self.taking, Statement::Free { from } if from < sent) {
             return;
         }
         let mine = |cursor: &&Cursor| cursor.leader.as_deref() == Some(&*self.owner);
         let unheld = survey.cursors.iter().filter(mine).filter_map(|cursor| {
             let at = *self.by_id.get(&cursor.pair)?;
             let pair = &self.pairs[at];
-            (pair.held.is_none() && !pair.busy).then_some((at, cursor.epoch))
+            (pair.held.is_none() && pair.doing != Doing::Working).then_some((at, cursor.epoch))
         });
         self.start_giving(unheld.collect());
     }
@@ -106,17 +107,17 @@ impl<S: PublishStore> Node<S> {
             .filter_map(|cursor| {
                 let pair = &self.pairs[*self.by_id.get(&cursor.pair)?];
                 // While something of it is under way from the last time, it is not taken again.
-                (pair.held.is_none() && !pair.busy).then(|| Seen {
+                (pair.held.is_none() && pair.doing != Doing::Working).then(|| Seen {
                     pair: Arc::clone(&pair.id),
                     leader: cursor.leader.clone(),
                     epoch: cursor.epoch,
                 })
             })
             .collect();
-        if wanted.is_empty() || self.taking {
+        if wanted.is_empty() || !self.taking.may_begin(now) {
             return;
         }
-        self.taking = true;
+        self.taking = Statement::UnderWay;
         let (journal, owner) = (self.journal.clone(), Arc::clone(&self.owner));
         let limit = self.options.statement_limit();
         self.events.spawn(async move {
@@ -131,8 +132,7 @@ impl<S: PublishStore> Node<S> {
         taken: Result<Vec<Cursor>, StoreError>,
         now: Instant,
     ) {
-        self.taking = false;
-        self.took_at = now;
+        self.taking = Statement::Free { from: now };
         let taken = match taken {
             Ok(taken) => taken,
             Err(error) => {
@@ -142,6 +142,7 @@ impl<S: PublishStore> Node<S> {
         };
         let led = wanted.iter().filter(|seen| seen.leader.is_some()).map(|seen| &*seen.pair);
         let led: BTreeSet<_> = led.collect();
+        let stopping = self.is_stopping();
         for cursor in taken {
             let Some(&at) = self.by_id.get(&cursor.pair) else { continue };
             let failover = led.contains(&cursor.pair);
@@ -149,7 +150,7 @@ impl<S: PublishStore> Node<S> {
             info!(pair = %pair.id, epoch = cursor.epoch, position = %cursor.position, failover,
                   "this node leads the pair");
             let mut held = Held::new(&cursor, now);
-            held.leaving = self.stopping;
+            held.leaving = stopping;
             pair.held = Some(held);
             pair.begin_afresh(now);
             self.counts.took(&pair.id, failover);
@@ -161,7 +162,8 @@ impl<S: PublishStore> Node<S> {
     pub(super) fn leave_locked(&mut self) {
         for pair in &mut self.pairs {
             let Some(held) = &pair.held else { continue };
-            if held.is_locked_for_long() && !held.writing && !pair.busy {
+            if held.is_locked_for_long() && held.sent != Sent::Move && pair.doing != Doing::Working
+            {
                 warn!(pair = %pair.id, stored = %held.stored, at = %held.at,
                       "somebody has locked a cursor: what is not stored will be published again");
                 pair.held = None;
@@ -180,9 +182,10 @@ impl<S: PublishStore> Node<S> {
         let mut giving = Vec::new();
         for (at, pair) in self.pairs.iter_mut().enumerate() {
             let Some(held) = &mut pair.held else { continue };
-            let unstored = held.at > held.stored && !held.stale;
-            if held.leaving && !held.giving && !pair.busy && held.is_stored() && !unstored {
-                held.giving = true;
+            let unstored = held.at > held.stored && !held.is_stale();
+            let quiet = held.sent == Sent::Nothing && pair.doing != Doing::Working;
+            if held.leaving && quiet && held.is_stored() && !unstored {
+                held.sent = Sent::Give;
                 giving.push((at, held.epoch));
             }
         }
@@ -210,13 +213,16 @@ impl<S: PublishStore> Node<S> {
         given: Result<(), StoreError>,
         now: Instant,
     ) {
+        let stopping = self.is_stopping();
         for &(at, epoch) in pairs {
             let pair = &mut self.pairs[at];
             let Some(held) = pair.held.as_mut().filter(|held| held.epoch == epoch) else {
                 continue;
             };
-            held.giving = false;
-            if given.is_ok() || self.stopping {
+            if held.sent == Sent::Give {
+                held.sent = Sent::Nothing;
+            }
+            if given.is_ok() || stopping {
                 pair.held = None;
                 self.counts.gave(&pair.id);
             }
