@@ -19,21 +19,19 @@ impl Token {
     }
 }
 
-/// What a node holds an event by.
+/// What an event is held by.
 ///
-/// An enum although there is one way today: whole shards will be held by an epoch, and then dispatch
-/// and settlement need not change.
+/// Stores and dispatch match on it without a catch-all arm, so that the compiler names every place
+/// that has to know a new way of holding. No holding is read as another: there is no token that all of
+/// them have.
+///
+/// A fact of a journal is not here: it is held with its pair, and what settles it is the move of a
+/// cursor, which names the pair's epoch by its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holding {
-    /// The row itself, by its due time.
+    /// Its row, by the due time that its holder wrote.
     Row(Token),
-}
-
-impl Holding {
-    /// The row's token.
-    pub const fn token(self) -> Token {
-        match self {
-            Self::Row(token) => token,
-        }
-    }
+    /// Its row, by a lock of the transaction that took it. Nothing was written, so it is a proof inside
+    /// of that transaction and nowhere else.
+    Lock,
 }

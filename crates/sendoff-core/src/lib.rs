@@ -18,6 +18,7 @@ mod id;
 mod ident;
 mod invalid;
 pub mod journal;
+pub mod lead;
 pub mod limits;
 mod name;
 pub mod partition;

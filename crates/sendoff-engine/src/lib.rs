@@ -2,7 +2,7 @@
 //!
 //! Promise: a handler runs only for a row this process holds, and a row is settled only by who holds
 //! it. The folders are the way of an event: [`capture`], `source`, `dispatch`, [`sink`],
-//! `settle`, `operate`; [`store`] is what they ask of a database.
+//! `settle`, `operate`; [`lead`] says which node works on what; [`store`] is what they ask of a database.
 //!
 //! Not here: SQL (see the store crates), pure decisions (see `sendoff-core`).
 
@@ -13,6 +13,7 @@ mod dispatch;
 mod engine;
 
 pub mod journal;
+pub mod lead;
 mod lock;
 pub mod memory;
 mod operate;

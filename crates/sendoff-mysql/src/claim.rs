@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use mysql_async::Row;
-use sendoff_core::{EventId, Timestamp, limits};
+use sendoff_core::{EventId, Holding, Timestamp, Token, limits};
 use sendoff_engine::store::{
     Claim, ClaimStore, Claimed, Claims, Held, RESCUE_SLACK, StoreError, Suspects, Take, sift_claim,
 };
@@ -119,12 +119,21 @@ async fn round(
     };
     let text = format!("{look};\n{hold};\ncommit;\n{ahead}{}", sql.claimed.with(&values));
     let mut results = store.links().claims.results(&text).await?;
-    let claimed = rows::claimed(results.pop().unwrap_or_default(), true)?;
+    let claimed = rows::claimed(results.pop().unwrap_or_default())?;
     let got: HashSet<_> = claimed.iter().map(|row| row.id).collect();
     let seen = results.pop().unwrap_or_default();
     let seen = seen.iter().map(|row| rows::id(row, 0)).collect::<Result<Vec<_>, _>>()?;
     let missed = seen.into_iter().filter(|id| !got.contains(id)).collect();
     Ok(Round { claimed, missed })
+}
+
+/// The token of a row that is held; none where no statement of its own can prove the holding.
+pub(crate) fn row_token(held: &Held) -> Option<Token> {
+    match held.by {
+        Holding::Row(token) => Some(token),
+        // Its transaction settles it: see `locked.rs`.
+        Holding::Lock => None,
+    }
 }
 
 /// Which rows are held, and by which tokens: the first two columns of `confirm`.
@@ -137,6 +146,11 @@ impl Tokens {
     }
 
     pub(crate) fn proves(&self, held: &Held) -> bool {
-        self.0.get(&held.id) == Some(&held.by.token().due_at())
+        row_token(held).is_some_and(|token| self.are(held.id, token))
+    }
+
+    /// Whether the row is held by this one.
+    pub(crate) fn are(&self, id: EventId, token: Token) -> bool {
+        self.0.get(&id) == Some(&token.due_at())
     }
 }

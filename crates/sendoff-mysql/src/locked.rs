@@ -185,7 +185,7 @@ impl Take<MysqlStore> for Locking<'_> {
             .iter()
             .map(|row| Ok((rows::id(row, 0)?, (rows::seq(row)?, rows::event_type(row).to_vec()))))
             .collect::<Result<Keys, StoreError>>()?;
-        let rows = rows::claimed(found, false)?;
+        let rows = rows::locked(found)?;
         let store = store.clone();
         Ok(Some(MysqlLocked { store, transaction, rows, keys, cut }))
     }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use mysql_async::{Row, Value};
-use sendoff_core::{EventId, Status, Timestamp, Token, Undecodable};
+use sendoff_core::{EventId, Holding, Status, Timestamp, Token, Undecodable};
 use sendoff_engine::store::frame::event::{self, EVENT_ID, EVENT_TYPE};
 use sendoff_engine::store::frame::{Cells, Column};
 use sendoff_engine::store::{Claimed, Row as Standing, StoreError};
@@ -30,26 +30,46 @@ mod column {
     pub(super) const LOSSES: usize = COLUMNS + 7;
 }
 
-/// Rows that a claim holds or a transaction has locked, oldest due first. A row that is no event still
-/// has to be claimed, so that it can be settled; and whatever stands in it, the others go on.
-pub(crate) fn claimed(rows: Vec<Row>, counted: bool) -> Result<Vec<Claimed>, StoreError> {
-    let mut claimed =
-        rows.into_iter().map(|row| one(row, counted)).collect::<Result<Vec<_>, _>>()?;
-    // The server gives them in their order; nothing promises that it does.
-    claimed.sort_by_key(|row| row.was_due);
-    Ok(claimed)
+/// Rows that a claim holds, oldest due first. A row that is no event still has to be claimed, so that it
+/// can be settled; and whatever stands in it, the others go on.
+pub(crate) fn claimed(rows: Vec<Row>) -> Result<Vec<Claimed>, StoreError> {
+    all(rows, |row| Holding::Row(Token::new(or_earliest(row, column::TOKEN))))
 }
 
-/// `counted`: a loss is counted in the row already.
-fn one(mut row: Row, counted: bool) -> Result<Claimed, StoreError> {
+/// The same of rows that a transaction has locked.
+pub(crate) fn locked(rows: Vec<Row>) -> Result<Vec<Claimed>, StoreError> {
+    all(rows, |_| Holding::Lock)
+}
+
+fn all(rows: Vec<Row>, by: impl Fn(&Row) -> Holding) -> Result<Vec<Claimed>, StoreError> {
+    let taken = rows.into_iter().map(|row| {
+        let by = by(&row);
+        one(row, by)
+    });
+    let mut taken = taken.collect::<Result<Vec<_>, _>>()?;
+    // The server gives them in their order; nothing promises that it does.
+    taken.sort_by_key(|row| row.was_due);
+    Ok(taken)
+}
+
+/// A date of zeros, say, is the earliest. What is to be written back must be a time.
+fn or_earliest(row: &Row, column: usize) -> Timestamp {
+    time(row, column).unwrap_or(EARLIEST)
+}
+
+fn one(mut row: Row, by: Holding) -> Result<Claimed, StoreError> {
     let lost = integer(&row, column::LOST)? != 0;
     let attempts = count(&row, column::ATTEMPTS)?;
-    // A date of zeros, say. What is to be written back must be a time.
-    let or_earliest = |column| time(&row, column).unwrap_or(EARLIEST);
+    let or_earliest = |column| or_earliest(&row, column);
+    // A claim has written the loss into the row; a lock has written nothing.
+    let uncounted = match by {
+        Holding::Row(_) => false,
+        Holding::Lock => lost,
+    };
     Ok(Claimed {
         id: id(&row, EVENT_ID.at)?,
-        token: Token::new(or_earliest(column::TOKEN)),
-        attempts: if lost && !counted { attempts.saturating_add(1) } else { attempts },
+        by,
+        attempts: attempts.saturating_add(u32::from(uncounted)),
         was_due: or_earliest(column::DUE_AT),
         lost,
         created_at: or_earliest(column::CREATED_AT),

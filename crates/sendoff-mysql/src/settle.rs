@@ -13,7 +13,7 @@ use sendoff_engine::store::{
 };
 use tokio::time::{Instant, sleep};
 
-use crate::claim::Tokens;
+use crate::claim::{Tokens, row_token};
 use crate::options::Retention;
 use crate::rows;
 use crate::store::MysqlStore;
@@ -41,6 +41,9 @@ impl Wary {
     }
 }
 
+/// A settlement of a row, and the token that it is held by.
+type ByToken<'a> = (&'a Settlement, Token);
+
 #[async_trait]
 impl SettleStore for MysqlStore {
     /// One round trip: what is locked is let go before the answer is sent. A second one where a row was
@@ -49,13 +52,17 @@ impl SettleStore for MysqlStore {
         self.check_open()?;
         let mut seen = HashSet::new();
         // The first of two settlements of one hold ends it.
-        let batch: Vec<_> = batch.iter().filter(|one| seen.insert(key(&one.held))).collect();
+        let batch: Vec<_> = batch
+            .iter()
+            .filter_map(|one| Some((one, row_token(&one.held)?)))
+            .filter(|(one, token)| seen.insert((one.held.id, *token)))
+            .collect();
         let mut settled = self.settle_free(&batch).await?;
         if !settled.busy.is_empty() {
             // Writers of a table in partitions lock their neighbours for a moment, when they look for
             // duplicates; people lock rows for longer.
             sleep(PASSING).await;
-            let busy = |one: &&&Settlement| settled.busy.contains(&one.held.id);
+            let busy = |(one, _): &&ByToken<'_>| settled.busy.contains(&one.held.id);
             let rest: Vec<_> = batch.iter().filter(busy).copied().collect();
             let again = self.settle_free(&rest).await?;
             settled.applied.extend(again.applied);
@@ -66,24 +73,27 @@ impl SettleStore for MysqlStore {
 
     async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Extended, StoreError> {
         self.check_open()?;
+        let holds: Vec<(EventId, Token)> =
+            holds.iter().filter_map(|held| Some((held.id, row_token(held)?))).collect();
         if holds.is_empty() {
             return Ok(Extended::default());
         }
         let mut rows = EndRows::default();
-        for held in holds {
-            rows.held(held.id, held.by.token().due_at(), None);
+        for (id, token) in &holds {
+            rows.held(*id, token.due_at(), None);
         }
         let extend = self.sql().extend.with(&[("hold", &Literal::span(hold))]);
         let answer = self.change_free(&rows, &format!("{extend};\n")).await?;
-        let (found, missing) = split(&answer, holds.iter().copied())?;
+        let (found, missing) = split(&answer, holds)?;
         // By the database's clock: it said when it locked. It wrote the very same.
         let until = answer.first().map_or(Ok(Timestamp::now()), |row| rows::time(row, 1))?;
         let until = until.saturating_add(hold);
-        let renewed = |held: &Held| {
-            let same = held.by.token().due_at() == until;
+        let renewed = |token: Token| {
+            let same = token.due_at() == until;
             Token::new(until.saturating_add(Duration::from_micros(same.into())))
         };
-        let held: Vec<_> = found.iter().map(|held| Held::row(held.id, renewed(held))).collect();
+        let held: Vec<_> =
+            found.iter().map(|(id, token)| Held::row(*id, renewed(*token))).collect();
         let ids = distinct(held.iter().map(|held| held.id));
         Ok(Extended { busy: self.busy(missing, &ids).await?, held })
     }
@@ -91,19 +101,20 @@ impl SettleStore for MysqlStore {
 
 impl MysqlStore {
     /// Settles what nobody has locked.
-    async fn settle_free(&self, batch: &[&Settlement]) -> Result<Settled, StoreError> {
+    async fn settle_free(&self, batch: &[ByToken<'_>]) -> Result<Settled, StoreError> {
         if batch.is_empty() {
             return Ok(Settled::default());
         }
-        let cut = longest_error(batch.iter().map(|settlement| &settlement.outcome));
+        let cut = longest_error(batch.iter().map(|(settlement, _)| &settlement.outcome));
         let mut rows = EndRows::default();
-        for Settlement { held, outcome } in batch {
-            rows.held(held.id, held.by.token().due_at(), Some(&end_of(outcome, cut)));
+        for (Settlement { held, outcome }, token) in batch {
+            rows.held(held.id, token.due_at(), Some(&end_of(outcome, cut)));
         }
-        let ends = self.ends_text(batch.iter().map(|settlement| &settlement.outcome));
+        let ends = self.ends_text(batch.iter().map(|(settlement, _)| &settlement.outcome));
         let answer = self.change_free(&rows, &ends).await?;
-        let (found, missing) = split(&answer, batch.iter().map(|one| one.held))?;
-        let applied = distinct(found.iter().map(|held| held.id));
+        let (found, missing) =
+            split(&answer, batch.iter().map(|(one, token)| (one.held.id, *token)))?;
+        let applied = distinct(found.iter().map(|(id, _)| *id));
         Ok(Settled { busy: self.busy(missing, &applied).await?, applied })
     }
 
@@ -161,27 +172,23 @@ impl MysqlStore {
     /// plain read, which waits for nobody.
     async fn busy(
         &self,
-        missing: Vec<Held>,
+        missing: Vec<(EventId, Token)>,
         found: &[EventId],
     ) -> Result<Vec<EventId>, StoreError> {
-        let missing: Vec<_> =
-            missing.into_iter().filter(|held| !found.contains(&held.id)).collect();
+        let missing: Vec<_> = missing.into_iter().filter(|(id, _)| !found.contains(id)).collect();
         if missing.is_empty() {
             return Ok(Vec::new());
         }
-        let ids = Literal::ids(missing.iter().map(|held| held.id));
+        let ids = Literal::ids(missing.iter().map(|(id, _)| *id));
         let confirm = self.sql().confirm.with(&[("ids", &ids)]);
         let tokens = Tokens::of(&self.links().settlements.query(&confirm).await?)?;
-        let busy = distinct(missing.iter().filter(|held| tokens.proves(held)).map(|held| held.id));
+        let held = missing.iter().filter(|(id, token)| tokens.are(*id, *token));
+        let busy = distinct(held.map(|(id, _)| *id));
         if !busy.is_empty() && self.wary().is_on() {
             self.wary().set();
         }
         Ok(busy)
     }
-}
-
-fn key(held: &Held) -> (EventId, Timestamp) {
-    (held.id, held.by.token().due_at())
 }
 
 fn distinct(ids: impl IntoIterator<Item = EventId>) -> Vec<EventId> {
@@ -192,8 +199,8 @@ fn distinct(ids: impl IntoIterator<Item = EventId>) -> Vec<EventId> {
 /// Who was found and who was not, by the places in the list that `found` answers with.
 fn split(
     answer: &[Row],
-    list: impl IntoIterator<Item = Held>,
-) -> Result<(Vec<Held>, Vec<Held>), StoreError> {
+    list: impl IntoIterator<Item = (EventId, Token)>,
+) -> Result<(Vec<(EventId, Token)>, Vec<(EventId, Token)>), StoreError> {
     let places = answer.first().and_then(|row| rows::maybe(row, 0)).unwrap_or_default();
     let unreadable = || StoreError::Refused("places in a list cannot be read".into());
     let places: HashSet<usize> = std::str::from_utf8(places)
@@ -204,7 +211,7 @@ fn split(
         .collect::<Result<_, _>>()?;
     let (found, missing): (Vec<_>, Vec<_>) =
         list.into_iter().enumerate().partition(|(at, _)| places.contains(&(at + 1)));
-    let only = |held: Vec<(usize, Held)>| held.into_iter().map(|(_, held)| held).collect();
+    let only = |held: Vec<(usize, _)>| held.into_iter().map(|(_, held)| held).collect();
     Ok((only(found), only(missing)))
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_core::{EventId, limits};
+use sendoff_core::{EventId, Holding, Token, limits};
 use sendoff_engine::store::{
     Claim, ClaimStore, Claimed, Claims, EventKind, Held, RESCUE_SLACK, StoreError, Suspects, Take,
     sift_claim,
@@ -92,7 +92,16 @@ pub(crate) fn kinds<'k>(kinds: &[EventKind<'k>]) -> (Vec<&'k str>, Vec<&'k str>)
     kinds.iter().map(|kind| (kind.aggregate_type, kind.event_type)).unzip()
 }
 
-/// Holds as two arrays.
+/// The holds of rows, as two arrays.
 pub(crate) fn columns(holds: &[Held]) -> (Vec<Id>, Vec<At>) {
-    holds.iter().map(|held| (Id(held.id), At::from(held.by.token()))).unzip()
+    holds.iter().filter_map(|held| Some((Id(held.id), At::from(row_token(held)?)))).unzip()
+}
+
+/// The token of a row that is held; none where no statement of its own can prove the holding.
+pub(crate) fn row_token(held: &Held) -> Option<Token> {
+    match held.by {
+        Holding::Row(token) => Some(token),
+        // Its transaction settles it, by `settle_locked`.
+        Holding::Lock => None,
+    }
 }

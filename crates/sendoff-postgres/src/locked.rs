@@ -174,10 +174,7 @@ impl Take<PostgresStore> for Locking<'_> {
             transaction.end("rollback").await?;
             return Ok(None);
         }
-        let rows = found
-            .iter()
-            .map(|row| rows::claimed(row).map(|placed| placed.claimed))
-            .collect::<Result<_, _>>()?;
+        let rows = found.iter().map(rows::locked).collect::<Result<_, _>>()?;
         let store = store.clone();
         Ok(Some(PostgresLocked { store, transaction, rows, cut: false }))
     }

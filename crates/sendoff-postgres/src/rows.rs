@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use sendoff_core::journal::{Tag, Tags};
-use sendoff_core::{Event, EventId, Status, Timestamp, Token, Undecodable};
+use sendoff_core::{Event, EventId, Holding, Status, Timestamp, Token, Undecodable};
 use sendoff_engine::store::frame::event::{self, EVENT_ID};
 use sendoff_engine::store::frame::{Cells, Column};
 use sendoff_engine::store::{Claimed, Row as Standing, StoreError};
@@ -39,13 +39,22 @@ pub(crate) struct Placed {
     pub(crate) claimed: Claimed,
 }
 
-/// A row that is no event still has to be claimed, so that it can be settled.
+/// A row that a claim holds. One that is no event still has to be claimed, so that it can be settled.
 pub(crate) fn claimed(row: &Row) -> Result<Placed, StoreError> {
+    taken(row, Holding::Row(Token::new(time(row, column::DUE_AT)?)))
+}
+
+/// A row that a transaction has locked.
+pub(crate) fn locked(row: &Row) -> Result<Claimed, StoreError> {
+    taken(row, Holding::Lock).map(|placed| placed.claimed)
+}
+
+fn taken(row: &Row, by: Holding) -> Result<Placed, StoreError> {
     let Id(id) = get(row, EVENT_ID.at)?;
     let was_due = time(row, column::WAS_DUE)?;
     let claimed = Claimed {
         id,
-        token: Token::new(time(row, column::DUE_AT)?),
+        by,
         attempts: attempts(row)?,
         was_due,
         lost: get(row, column::LOST)?,

@@ -8,7 +8,7 @@ use sendoff_engine::store::{
     Extended, Held, Outcome, SettleStore, Settled, Settlement, StoreError,
 };
 
-use crate::claim::columns;
+use crate::claim::{columns, row_token};
 use crate::options::Retention;
 use crate::rows;
 use crate::store::PostgresStore;
@@ -18,16 +18,20 @@ use crate::wire::{At, ErrorText, Id, Span};
 impl SettleStore for PostgresStore {
     async fn settle(&self, batch: &[Settlement]) -> Result<Settled, StoreError> {
         self.check_open()?;
-        if batch.is_empty() {
+        let held: Vec<(&Settlement, At)> = batch
+            .iter()
+            .filter_map(|settled| Some((settled, At::from(row_token(&settled.held)?))))
+            .collect();
+        if held.is_empty() {
             return Ok(Settled::default());
         }
         let statement = match self.retention() {
             Retention::DeleteWhenDone => &self.sql().settle_delete,
             Retention::Keep(_) => &self.sql().settle_keep,
         };
-        let tokens: Vec<At> =
-            batch.iter().map(|settled| At::from(settled.held.by.token())).collect();
-        let columns = Columns::of(batch.iter().map(|settled| (settled.held.id, &settled.outcome)));
+        let columns =
+            Columns::of(held.iter().map(|(settled, _)| (settled.held.id, &settled.outcome)));
+        let tokens: Vec<At> = held.into_iter().map(|(_, token)| token).collect();
         let Columns { ids, outcomes, after, attempts, errors, due } = &columns;
         let rows = self
             .links()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction};
-use sendoff_core::{EventId, Timestamp, Token, limits, report};
+use sendoff_core::{EventId, Holding, Timestamp, Token, limits, report};
 use sendoff_engine::store::{
     Claim, ClaimStore, Claimed, Claims, EventKind, Held, RESCUE_SLACK, StoreError, Suspects,
 };
@@ -42,13 +42,13 @@ impl ClaimStore for SqliteStore {
     }
 
     async fn confirm(&self, holds: &[Held]) -> Result<Vec<EventId>, StoreError> {
-        let holds = holds.to_vec();
+        let holds: Vec<(EventId, Token)> =
+            holds.iter().filter_map(|held| Some((held.id, row_token(held)?))).collect();
         // Reads only: what a snapshot shows as committed and held is proved, without a lock.
         self.read(move |conn, sql, _| {
             let mut held = conn.prepare_cached(&sql.confirm)?;
             let mut proved = Vec::with_capacity(holds.len());
-            for Held { id, by } in holds {
-                let token = by.token();
+            for (id, token) in holds {
                 if held.query_row((id.as_bytes(), token.due_at().as_micros()), |row| row.get(0))? {
                     proved.push(id);
                 }
@@ -132,7 +132,7 @@ fn take(
         let row = held(row, now, wanted);
         let taken = hold.execute((
             row.seq,
-            row.claimed.token.due_at().as_micros(),
+            row.token.due_at().as_micros(),
             &wanted.owner,
             row.claimed.attempts,
             row.claimed.lost,
@@ -170,8 +170,19 @@ fn set_aside(
     }
 }
 
+/// The token of a row that is held; none where no transaction but the holder's own can prove the
+/// holding.
+pub(crate) fn row_token(held: &Held) -> Option<Token> {
+    match held.by {
+        Holding::Row(token) => Some(token),
+        // Settled by `settle_all` in the transaction that has it: see `locked.rs`.
+        Holding::Lock => None,
+    }
+}
+
 struct Taken {
     seq: i64,
+    token: Token,
     claimed: Claimed,
 }
 
@@ -179,9 +190,10 @@ struct Taken {
 fn held(row: Visible, now: Timestamp, wanted: &Wanted) -> Taken {
     let Visible { seq, id, attempts, due_at, created_at, locked_by, event } = row;
     let lost = locked_by.is_some_and(|holder| holder != wanted.owner.as_bytes());
+    let token = Token::new(due(now, wanted.hold, Some(due_at)));
     let claimed = Claimed {
         id,
-        token: Token::new(due(now, wanted.hold, due_at)),
+        by: Holding::Row(token),
         attempts: attempts.saturating_add(u32::from(lost)),
         was_due: due_at,
         lost,
@@ -189,7 +201,7 @@ fn held(row: Visible, now: Timestamp, wanted: &Wanted) -> Taken {
         claimed_at: now,
         event,
     };
-    Taken { seq, claimed }
+    Taken { seq, token, claimed }
 }
 
 /// When the first pending row is or was due.

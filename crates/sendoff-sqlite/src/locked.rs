@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use rusqlite::Connection;
-use sendoff_core::{EventId, Timestamp, Token, limits};
+use sendoff_core::{EventId, Holding, Timestamp, limits};
 use sendoff_engine::store::{
     Claimed, Held, Lock, LockStore, LockedRows, Outcome, Settlement, StoreError,
 };
@@ -19,7 +19,7 @@ use crate::connect::{Missing, connect};
 use crate::error::failed;
 use crate::options::Synchronous;
 use crate::rows::{self, Visible};
-use crate::settle::{Fence, settle_all};
+use crate::settle::settle_all;
 use crate::sql::Sql;
 use crate::store::SqliteStore;
 use crate::writer::Writer;
@@ -97,7 +97,7 @@ impl LockStore for SqliteStore {
         if rows.is_empty() {
             return Ok(None);
         }
-        let holds = rows.iter().map(|row| Held::row(row.id, row.token)).collect();
+        let holds = rows.iter().map(Claimed::held).collect();
         Ok(Some(Box::new(SqliteLocked { store: self.clone(), open, rows, holds })))
     }
 }
@@ -139,7 +139,7 @@ fn locked(row: Visible, now: Timestamp) -> Claimed {
     let lost = row.locked_by.is_some();
     Claimed {
         id: row.id,
-        token: Token::new(row.due_at),
+        by: Holding::Lock,
         attempts: row.attempts.saturating_add(u32::from(lost)),
         was_due: row.due_at,
         lost,
@@ -153,7 +153,7 @@ struct SqliteLocked {
     store: SqliteStore,
     open: Open,
     rows: Vec<Claimed>,
-    /// Every row of the batch, by the due time it has.
+    /// Every row of the batch, by the lock that this transaction has on it.
     holds: Vec<Held>,
 }
 
@@ -178,7 +178,7 @@ impl LockedRows for SqliteLocked {
         let store = self.store.clone();
         let settle = move |conn: &mut Connection| {
             let (sql, now) = (store.sql(), store.now());
-            settle_all(conn, sql, now, store.retention(), Fence::Transaction, &batch)
+            settle_all(conn, sql, now, store.retention(), &batch)
                 .and_then(|_| conn.execute_batch("commit"))
                 .map_err(failed)
         };

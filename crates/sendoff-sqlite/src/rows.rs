@@ -31,7 +31,7 @@ impl<'a> Draft<'a> {
             event,
             shard: row.event.shard(),
             // A new row replaces no token.
-            due_at: due(now, after, Timestamp::from_micros(i64::MIN)),
+            due_at: due(now, after, None),
             created_at: now,
             locked_by,
             headers: event.headers.to_json(),

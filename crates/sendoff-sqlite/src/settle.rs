@@ -6,11 +6,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row};
-use sendoff_core::{EventId, Timestamp, Token, limits};
+use sendoff_core::{EventId, Holding, Timestamp, Token, limits};
 use sendoff_engine::store::{
     Extended, Held, Outcome, SettleStore, Settled, Settlement, StoreError,
 };
 
+use crate::claim::row_token;
 use crate::options::Retention;
 use crate::sql::Sql;
 use crate::store::{SqliteStore, due};
@@ -18,28 +19,29 @@ use crate::store::{SqliteStore, due};
 #[async_trait]
 impl SettleStore for SqliteStore {
     async fn settle(&self, batch: &[Settlement]) -> Result<Settled, StoreError> {
+        let provable = |one: &&Settlement| row_token(&one.held).is_some();
+        let batch: Vec<_> = batch.iter().filter(provable).cloned().collect();
         if batch.is_empty() {
             return self.check_open().map(|()| Settled::default());
         }
-        let (batch, retention) = (batch.to_vec(), self.retention());
+        let retention = self.retention();
         // SQLite locks the file, never a row: nothing here is busy.
-        let applied = self
-            .write(move |tx, sql, now| settle_all(tx, sql, now, retention, Fence::Holder, &batch))
-            .await?;
+        let applied =
+            self.write(move |tx, sql, now| settle_all(tx, sql, now, retention, &batch)).await?;
         Ok(Settled { applied, busy: Vec::new() })
     }
 
     async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Extended, StoreError> {
+        let holds: Vec<(EventId, Token)> =
+            holds.iter().filter_map(|held| Some((held.id, row_token(held)?))).collect();
         if holds.is_empty() {
             return self.check_open().map(|()| Extended::default());
         }
-        let holds = holds.to_vec();
         self.write(move |tx, sql, now| {
             let mut extend = tx.prepare_cached(&sql.extend)?;
             let mut extended = Vec::with_capacity(holds.len());
-            for Held { id, by } in holds {
-                let token = by.token();
-                let until = due(now, hold, token.due_at());
+            for (id, token) in holds {
+                let until = due(now, hold, Some(token.due_at()));
                 let changed = extend.execute((
                     id.as_bytes(),
                     token.due_at().as_micros(),
@@ -55,28 +57,19 @@ impl SettleStore for SqliteStore {
     }
 }
 
-/// What proves that a row is ours to settle, beside its due time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fence {
-    /// Somebody holds it: the due time is the token.
-    Holder,
-    /// Nobody else can have changed it since this transaction began.
-    Transaction,
-}
-
-/// Carries out what is not fenced, and counts what ended by it. Answers which it did.
+/// Carries out what is not fenced, and counts what ended by it. Answers which it did. What is held by a
+/// lock is this very transaction's.
 pub(crate) fn settle_all(
     conn: &Connection,
     sql: &Sql,
     now: Timestamp,
     retention: Retention,
-    fence: Fence,
     batch: &[Settlement],
 ) -> rusqlite::Result<Vec<EventId>> {
     let mut settled = Vec::with_capacity(batch.len());
     let mut ended: BTreeMap<(Vec<u8>, i16), i64> = BTreeMap::new();
     for settlement in batch {
-        let Some(event_type) = settle(conn, sql, now, retention, fence, settlement)? else {
+        let Some(event_type) = settle(conn, sql, now, retention, settlement)? else {
             continue;
         };
         settled.push(settlement.held.id);
@@ -97,12 +90,15 @@ fn settle(
     sql: &Sql,
     now: Timestamp,
     retention: Retention,
-    fence: Fence,
     settlement: &Settlement,
 ) -> rusqlite::Result<Option<Vec<u8>>> {
     let Settlement { held: Held { id, by }, outcome } = settlement;
-    let token = by.token().due_at();
-    let (id, was_due, ours) = (id.as_bytes(), token.as_micros(), fence == Fence::Transaction);
+    // Nobody else can have changed what this transaction has locked, whatever its due time is.
+    let (token, ours) = match by {
+        Holding::Row(token) => (Some(token.due_at()), false),
+        Holding::Lock => (None, true),
+    };
+    let (id, was_due) = (id.as_bytes(), token.map(Timestamp::as_micros));
     // Verbatim: SQLite stores any bytes as text.
     let event_type = |row: &Row<'_>| Ok(row.get_ref(0)?.as_bytes()?.to_vec());
     match outcome {

@@ -223,11 +223,11 @@ pub(crate) fn in_transaction<T>(
     Ok(done)
 }
 
-/// The due time `after` from `now`, and never `previous`: the value is a token, and a clock that
-/// stepped back must not hand out the one it replaces.
-pub(crate) fn due(now: Timestamp, after: Duration, previous: Timestamp) -> Timestamp {
+/// The due time `after` from `now`, and never `previous`: where a row is held the value is a token, and
+/// a clock that stepped back must not hand out the one it replaces.
+pub(crate) fn due(now: Timestamp, after: Duration, previous: Option<Timestamp>) -> Timestamp {
     let due_at = now.saturating_add(after.min(limits::DELAY));
-    if due_at == previous { due_at.saturating_add(Duration::from_micros(1)) } else { due_at }
+    if previous == Some(due_at) { due_at.saturating_add(Duration::from_micros(1)) } else { due_at }
 }
 
 /// No bell: a poller in another process looks at the file once an interval.
@@ -250,7 +250,11 @@ mod tests {
     fn a_token_is_never_given_twice_in_a_row() {
         let at = Timestamp::from_micros;
         let hold = Duration::from_micros(30);
-        assert_eq!(due(at(100), hold, at(90)), at(130));
-        assert_eq!(due(at(100), hold, at(130)), at(131), "the clock stepped back by the hold");
+        assert_eq!(due(at(100), hold, Some(at(90))), at(130));
+        assert_eq!(
+            due(at(100), hold, Some(at(130))),
+            at(131),
+            "the clock stepped back by the hold"
+        );
     }
 }

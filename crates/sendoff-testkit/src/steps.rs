@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use sendoff_core::Event;
+use sendoff_core::{Event, Holding, Token};
 use sendoff_engine::capture::{CommitError, WriteError};
 use sendoff_engine::store::{
     Birth, Claim, ClaimStore, Claimed, Held, NewRow, Outcome, SettleStore, Settlement,
@@ -38,7 +38,15 @@ pub async fn claim(store: &impl ClaimStore, owner: &str) -> Vec<Claimed> {
 
 /// The hold of a row that was claimed.
 pub fn hold_of(claimed: &Claimed) -> Held {
-    Held::row(claimed.id, claimed.token)
+    claimed.held()
+}
+
+/// The token that a row is held by.
+pub fn token_of(held: &Held) -> Token {
+    match held.by {
+        Holding::Row(token) => token,
+        Holding::Lock => panic!("{} is held by a lock, not by a token", held.id),
+    }
 }
 
 /// Settles a row, and says whether that changed it.

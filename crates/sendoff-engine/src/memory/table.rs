@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use sendoff_core::{EventId, Status, Timestamp, Token, limits};
+use sendoff_core::{EventId, Holding, Status, Timestamp, limits};
 
 use super::entry::Entry;
 use crate::store::{
@@ -103,7 +103,7 @@ impl Table {
                 let lost = entry.row.locked_by.is_some();
                 Claimed {
                     id: entry.row.event.id(),
-                    token: Token::new(entry.row.due_at),
+                    by: Holding::Lock,
                     attempts: entry.row.attempts.saturating_add(u32::from(lost)),
                     was_due: entry.row.due_at,
                     lost,
@@ -143,7 +143,21 @@ impl Table {
     }
 
     fn is_held(&self, held: &Held) -> bool {
-        self.rows.get(&held.id).is_some_and(|entry| entry.is_held_by(held.by.token()))
+        match held.by {
+            Holding::Row(token) => {
+                self.rows.get(&held.id).is_some_and(|entry| entry.is_held_by(token))
+            }
+            // Its transaction settles by `settle_locked`; to anybody else it proves nothing.
+            Holding::Lock => false,
+        }
+    }
+
+    /// Whether nothing can be said of a hold, because somebody has its row locked.
+    fn is_busy(&self, held: &Held) -> bool {
+        match held.by {
+            Holding::Row(_) => self.locked.contains(&held.id),
+            Holding::Lock => false,
+        }
     }
 
     pub(super) fn rescue(&mut self, longest: Duration, now: Timestamp) -> u64 {
@@ -171,7 +185,7 @@ impl Table {
     pub(super) fn settle(&mut self, batch: &[Settlement], keep: bool, now: Timestamp) -> Settled {
         let mut settled = Settled::default();
         for Settlement { held, outcome } in batch {
-            if self.locked.contains(&held.id) {
+            if self.is_busy(held) {
                 settled.busy.push(held.id);
             } else if self.is_held(held) {
                 self.end_hold(held.id, outcome, keep, now);
@@ -211,7 +225,7 @@ impl Table {
     pub(super) fn extend(&mut self, holds: &[Held], hold: Duration, now: Timestamp) -> Extended {
         let mut extended = Extended::default();
         for held in holds {
-            if self.locked.contains(&held.id) {
+            if self.is_busy(held) {
                 extended.busy.push(held.id);
             } else if self.is_held(held) {
                 let token = self.change(held.id, |entry| entry.hold(now, hold));
@@ -326,7 +340,7 @@ fn take(entry: &mut Entry, claim: &Claim<'_>, now: Timestamp) -> Claimed {
     let token = entry.hold(now, claim.hold);
     Claimed {
         id: entry.row.event.id(),
-        token,
+        by: Holding::Row(token),
         attempts: entry.row.attempts,
         was_due,
         lost,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sendoff_core::{Event, Status, Timestamp};
+use sendoff_core::{Event, Holding, Status, Timestamp, Token};
 
 use super::MemoryStore;
 use crate::capture::{
@@ -23,6 +23,13 @@ fn new_row(name: &str) -> NewRow {
 
 fn names(store: &MemoryStore) -> Vec<String> {
     store.rows().iter().map(|row| row.event.event_type().to_owned()).collect()
+}
+
+fn token_of(held: &Held) -> Token {
+    match held.by {
+        Holding::Row(token) => token,
+        Holding::Lock => panic!("held by a lock"),
+    }
 }
 
 fn claim(owner: &str) -> Claim<'_> {
@@ -155,11 +162,11 @@ async fn no_two_holds_of_a_row_share_a_token_though_the_clock_stands_still() {
     let mut seen = Vec::new();
     for owner in ["one", "two", "one", "two"] {
         let row = &store.claim(&claim(owner)).await.unwrap().rows[0];
-        let mut held = Held::row(row.id, row.token);
-        seen.push(held.by.token());
+        let mut held = row.held();
+        seen.push(token_of(&held));
         for _ in 0..3 {
             held = store.extend(&[held], HOLD).await.unwrap().held[0];
-            seen.push(held.by.token());
+            seen.push(token_of(&held));
         }
         store.settle(&[Settlement { held, outcome: Outcome::Released }]).await.unwrap();
     }
@@ -175,7 +182,7 @@ async fn a_token_differs_from_the_due_time_it_replaces() {
     store.commit(store.transaction().unwrap(), &[new_row("a")]).await.unwrap();
     let due_at = store.rows()[0].due_at;
     let no_hold = Claim { hold: Duration::ZERO, ..claim("n") };
-    assert_ne!(store.claim(&no_hold).await.unwrap().rows[0].token.due_at(), due_at);
+    assert_ne!(store.claim(&no_hold).await.unwrap().rows[0].by, Holding::Row(Token::new(due_at)));
 }
 
 #[tokio::test]
@@ -183,7 +190,7 @@ async fn a_settlement_sent_twice_finds_nothing_even_if_the_retry_is_due_when_the
     let store = timeless();
     store.commit(store.transaction().unwrap(), &[new_row("a")]).await.unwrap();
     let row = &store.claim(&claim("n")).await.unwrap().rows[0];
-    let held = Held::row(row.id, row.token);
+    let held = row.held();
     let outcome = Outcome::Retry { delay: HOLD, attempts: 1, error: String::new() };
     let batch = [Settlement { held, outcome }];
     assert_eq!(store.settle(&batch).await.unwrap().applied, [row.id]);
@@ -201,7 +208,7 @@ async fn a_spoiled_row_is_claimed_as_undecodable_and_can_be_settled() {
     assert!(claimed.event.is_err());
     assert!(matches!(store.find(id).await, Err(StoreError::Refused(_))));
     let outcome = Outcome::Dead { attempts: 1, error: "no event".to_owned() };
-    let held = Held::row(id, claimed.token);
+    let held = claimed.held();
     store.settle(&[Settlement { held, outcome }]).await.unwrap();
     assert_eq!(store.rows()[0].status, Status::Dead);
 }

@@ -52,7 +52,7 @@ impl HeldRows {
     ) -> Self {
         let mut table = Table::default();
         rows.retain(|row| {
-            let admission = holds.admit(Held::row(row.id, row.token), until, Lane::Cold);
+            let admission = holds.admit(row.held(), until, Lane::Cold);
             let Admission::Ticket(ticket) = admission else {
                 debug!(event.id = %row.id, "claimed again, and in flight already");
                 return false;

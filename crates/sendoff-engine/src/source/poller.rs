@@ -14,9 +14,7 @@ use crate::dispatch::{Due, Route};
 use crate::lock::lock;
 use crate::options::{MIB, OutboxOptions};
 use crate::settle::{Completion, Completions};
-use crate::store::{
-    Answer, Claim, Claimed, Claims, Held, OutboxStore, StoreError, Suspects, within,
-};
+use crate::store::{Answer, Claim, Claimed, Claims, OutboxStore, StoreError, Suspects, within};
 
 /// Claims visible rows into the cold lane: the way of every event that did not take the hot one.
 #[derive(Clone)]
@@ -288,8 +286,7 @@ impl Poller {
             return Ok(false);
         };
         let id = row.id;
-        let held = Held::row(id, row.token);
-        let admission = self.handover.holds.admit(held, until, Lane::Cold);
+        let admission = self.handover.holds.admit(row.held(), until, Lane::Cold);
         drop(look);
         let Admission::Ticket(ticket) = admission else { return Ok(false) };
         if !row.can_run(self.options.retry.max_attempts) {
@@ -374,8 +371,8 @@ impl Poller {
     }
 
     async fn take_in(&self, row: Claimed, until: Deadline, epoch: u64) {
-        let held = Held::row(row.id, row.token);
-        if let Admission::Ticket(ticket) = self.handover.holds.admit(held, until, Lane::Cold) {
+        let admission = self.handover.holds.admit(row.held(), until, Lane::Cold);
+        if let Admission::Ticket(ticket) = admission {
             self.hand_over(row, ticket, epoch).await;
         }
     }

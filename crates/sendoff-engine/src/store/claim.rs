@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_core::{Attempt, Event, EventId, Timestamp, Token, Undecodable};
+use sendoff_core::{Attempt, Event, EventId, Holding, Timestamp, Undecodable};
 
 use super::{Held, StoreError};
 
@@ -151,8 +151,9 @@ impl From<Vec<Claimed>> for Claims {
 pub struct Claimed {
     /// Its event's id.
     pub id: EventId,
-    /// The hold.
-    pub token: Token,
+    /// What it is held by: a [token](Holding::Row) where it was claimed, a [lock](Holding::Lock) where a
+    /// transaction took it.
+    pub by: Holding,
     /// Its stored attempts, with a loss already counted.
     pub attempts: u32,
     /// When it was due before it was claimed; what [`Outcome::Restored`](super::Outcome::Restored)
@@ -169,6 +170,11 @@ pub struct Claimed {
 }
 
 impl Claimed {
+    /// What a delivery of it is settled by.
+    pub const fn held(&self) -> Held {
+        Held { id: self.id, by: self.by }
+    }
+
     /// The run this claim is for.
     pub fn attempt(&self) -> Attempt {
         if self.lost { Attempt::after_loss(self.attempts) } else { Attempt::next(self.attempts) }

@@ -59,8 +59,8 @@ impl Lock<'_> {
 pub trait LockedRows: Send {
     /// The rows, once; nothing the second time.
     ///
-    /// Nothing was written: [`Claimed::token`] is the due time the row has. A row that a vanished
-    /// holder left behind counts its loss in [`Claimed::attempts`] all the same, and the settlement
+    /// Nothing was written: they are held by [`Holding::Lock`](sendoff_core::Holding::Lock). A row that
+    /// a vanished holder left behind counts its loss in [`Claimed::attempts`] all the same, and the settlement
     /// stores it.
     fn take(&mut self) -> Vec<Claimed>;
 

@@ -7,10 +7,12 @@ use sendoff_core::{EventId, Holding, Status, Timestamp, Token};
 
 use super::{ClaimStore, StoreError};
 
-/// Finishing what this node holds. Every statement is fenced by the token.
+/// Finishing what this node holds. Every statement is fenced by what it is held by. A
+/// [lock](Holding::Lock) proves nothing here: whose it is ends it by
+/// [`LockedRows::commit`](super::LockedRows::commit), and any other statement about it is fenced.
 #[async_trait]
 pub trait SettleStore: ClaimStore {
-    /// Carries out every settlement whose token still matches a pending row, in one transaction, and
+    /// Carries out every settlement whose holding still matches a pending row, in one transaction, and
     /// says which. One that is neither applied nor busy was fenced: somebody else has the row, or it
     /// is terminal. Never waits for a row that somebody has locked (I11). Clears `locked_by`, and `losses` unless the row is released. What ends
     /// rows is counted by event type in the same transaction, for

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use mysql_async::{Conn, Row};
 use sendoff_core::EventId;
-use sendoff_engine::journal::publish::{Beat, Membership, NodeCard};
+use sendoff_engine::lead::{Beat, Membership, NodeCard};
 use sendoff_engine::store::StoreError;
 
 use super::store::MysqlJournal;

@@ -12,9 +12,10 @@ use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::{CursorStatus, PairId, UnknownCursorStatus};
 use sendoff_engine::journal::Purpose;
 use sendoff_engine::journal::publish::{
-    Change, ChangeParked, Cursor, Membership, Move, Moved, NodeCard, NodeSeen, Parked,
-    ParkedChange, ParkedPage, PublishStore, Retried, Seen, Survey, TriedAgain, Which,
+    Change, ChangeParked, Cursor, Move, Moved, Parked, ParkedChange, ParkedPage, PublishStore,
+    Retried, Seen, Survey, TriedAgain, Which,
 };
+use sendoff_engine::lead::{Membership, NodeCard, NodeSeen};
 use sendoff_engine::store::{StoreError, frame};
 use serde_json::{Value, json};
 

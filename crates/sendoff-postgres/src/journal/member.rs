@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use sendoff_engine::journal::Purpose;
-use sendoff_engine::journal::publish::{Beat, Membership, NodeCard};
+use sendoff_engine::lead::{Beat, Membership, NodeCard};
 use sendoff_engine::store::StoreError;
 use tokio_postgres::Row;
 

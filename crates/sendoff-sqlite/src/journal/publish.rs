@@ -12,9 +12,10 @@ use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::{CursorStatus, PairId};
 use sendoff_core::{Timestamp, Undecodable, limits};
 use sendoff_engine::journal::publish::{
-    Beat, Change, ChangeParked, Cursor, Membership, Move, Moved, NodeCard, NodeSeen, Parked,
-    ParkedChange, ParkedPage, PublishStore, Retried, Seen, Survey, TriedAgain, Which,
+    Change, ChangeParked, Cursor, Move, Moved, Parked, ParkedChange, ParkedPage, PublishStore,
+    Retried, Seen, Survey, TriedAgain, Which,
 };
+use sendoff_engine::lead::{Beat, Membership, NodeCard, NodeSeen};
 use sendoff_engine::store::{StoreError, frame};
 
 use super::sql::Sql;

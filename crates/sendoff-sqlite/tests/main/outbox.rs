@@ -123,5 +123,5 @@ pub(crate) fn born_held(owner: &str) -> NewRow {
 }
 
 pub(crate) fn held(claimed: &Claimed) -> Held {
-    Held::row(claimed.id, claimed.token)
+    claimed.held()
 }

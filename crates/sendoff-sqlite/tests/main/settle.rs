@@ -6,6 +6,7 @@ use sendoff_core::{Status, limits};
 use sendoff_engine::Clock;
 use sendoff_engine::store::{ClaimStore, Held, InspectStore, Outcome, SettleStore};
 use sendoff_sqlite::{Retention, SqliteOptions};
+use sendoff_testkit::steps::token_of;
 
 use crate::outbox::{HOLD, Outbox, held};
 
@@ -118,7 +119,7 @@ async fn an_extension_moves_the_token_and_the_old_one_is_void() {
     outbox.clock.advance(Duration::from_secs(20));
     let extended = outbox.store.extend(&[held(&claimed)], HOLD).await.unwrap().held;
     assert_eq!(extended.len(), 1);
-    assert_eq!(extended[0].by.token().due_at(), outbox.clock.now().saturating_add(HOLD));
+    assert_eq!(token_of(&extended[0]).due_at(), outbox.clock.now().saturating_add(HOLD));
     outbox.clock.advance(Duration::from_secs(20));
     assert!(outbox.claim("b").await.is_empty());
 

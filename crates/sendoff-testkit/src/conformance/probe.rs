@@ -192,7 +192,7 @@ pub(super) fn held(event: Event, owner: &str, grace: Duration) -> NewRow {
 }
 
 pub(super) fn hold_of(claimed: &Claimed) -> Held {
-    Held::row(claimed.id, claimed.token)
+    claimed.held()
 }
 
 pub(super) fn ids(claimed: &[Claimed]) -> Vec<EventId> {

@@ -138,6 +138,7 @@ macro_rules! store_suite {
             nothing_to_lock_is_an_answer_of_its_own
             locking_writes_nothing_and_takes_the_oldest_due
             two_locked_batches_never_share_a_row
+            a_lock_proves_nothing_outside_of_its_transaction
             locked_rows_are_not_claimed
             a_rolled_back_batch_leaves_everything_as_it_was
             a_dropped_batch_leaves_everything_as_it_was

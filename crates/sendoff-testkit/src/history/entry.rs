@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sendoff_core::{EventId, Status, Token};
+use sendoff_core::{EventId, Holding, Status};
 use sendoff_engine::store::Outcome;
 
 use super::digest::Digest;
@@ -53,12 +53,12 @@ pub enum Entry {
         /// The event.
         id: EventId,
         /// The hold it named.
-        token: Token,
+        by: Holding,
         /// What it asked for.
         ending: Ending,
         /// Whether it changed the row; if not it was fenced.
         applied: bool,
-        /// Whether the token was the row's, when the store looked.
+        /// Whether the row was held by that, when the store looked.
         current: bool,
     },
     /// A move of a log reader's cursor reached the store.

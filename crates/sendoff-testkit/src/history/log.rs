@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sendoff_core::{Delivery, Event, EventId, Status};
-use sendoff_engine::store::{Row, Settlement};
+use sendoff_engine::store::{Held, Row, Settlement};
 
 use super::digest::Digest;
 use super::entry::{Ending, Entry, Position, WriteOutcome};
@@ -113,13 +113,13 @@ impl History {
     }
 
     /// A settlement by `node` reached the store. `applied` says whether it changed the row, and
-    /// `current` whether its token was the row's, as seen by whoever looks into the store.
+    /// `current` whether the row was held by that, as seen by whoever looks into the store.
     pub fn settled(&self, node: &str, settlement: &Settlement, applied: bool, current: bool) {
         let mut log = self.lock();
         let node = log.name(node);
         let ending = Ending::from(&settlement.outcome);
-        let (id, token) = (settlement.held.id, settlement.held.by.token());
-        log.push(Entry::Settled { node, id, token, ending, applied, current });
+        let Held { id, by } = settlement.held;
+        log.push(Entry::Settled { node, id, by, ending, applied, current });
     }
 
     /// A node sent a move of its cursor. `applied` says whether it was made, and `current` whether it was

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_core::{EventId, Token};
+use sendoff_core::{EventId, Holding, Timestamp};
 use sendoff_engine::store::{
     Claimed, Held, InspectStore, Lock, LockStore, LockedRows, Outcome, Settlement, StoreError,
 };
@@ -87,7 +87,7 @@ impl Drop for Link {
 struct WireRows {
     wire: Wire,
     rows: Vec<Claimed>,
-    tokens: BTreeMap<EventId, Token>,
+    was_due: BTreeMap<EventId, Timestamp>,
     session: Session,
     limit: Option<Duration>,
     _link: Kept<Link>,
@@ -110,7 +110,7 @@ impl LockStore for Wire {
         let session = Session::open(locked, limit);
         let batch = WireRows {
             wire: self.clone(),
-            tokens: rows.iter().map(|row| (row.id, row.token)).collect(),
+            was_due: rows.iter().map(|row| (row.id, row.was_due)).collect(),
             rows,
             _link: Kept::new(&self.gate, Link(session.clone())),
             session,
@@ -127,7 +127,7 @@ impl LockStore for Wire {
 
 impl WireRows {
     fn ids(&self) -> Vec<EventId> {
-        self.tokens.keys().copied().collect()
+        self.was_due.keys().copied().collect()
     }
 
     /// Sends something on the transaction's link. A link that breaks takes the transaction with it.
@@ -152,10 +152,11 @@ impl WireRows {
     async fn settle(&self, outcomes: &[(EventId, Outcome)]) -> Result<(), StoreError> {
         let Some(rows) = self.session.take() else { return broken() };
         for (id, outcome) in outcomes {
-            let Some(&token) = self.tokens.get(id) else { continue };
+            let Some(&was_due) = self.was_due.get(id) else { continue };
             let row = self.wire.table.find(*id).await?;
-            let current = row.is_some_and(|row| row.due_at == token.due_at());
-            let settlement = Settlement { held: Held::row(*id, token), outcome: outcome.clone() };
+            let current = row.is_some_and(|row| row.due_at == was_due);
+            let held = Held { id: *id, by: Holding::Lock };
+            let settlement = Settlement { held, outcome: outcome.clone() };
             self.wire.history.settled(&self.wire.node, &settlement, true, current);
         }
         rows.commit(outcomes).await

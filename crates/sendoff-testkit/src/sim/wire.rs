@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_core::{EventId, Timestamp};
+use sendoff_core::{EventId, Holding, Timestamp};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::{
     Claim, ClaimStore, Claimed, Claims, Counts, EventKind, Extended, Held, InspectStore, Purge,
@@ -233,7 +233,11 @@ impl Wire {
             let carried_out = self.altered(sent).await?;
             let row = self.table.find(sent.held.id).await?;
             let current = row.is_some_and(|row| {
-                row.status.is_pending() && row.due_at == sent.held.by.token().due_at()
+                let held = match sent.held.by {
+                    Holding::Row(token) => row.due_at == token.due_at(),
+                    Holding::Lock => false,
+                };
+                row.status.is_pending() && held
             });
             let changed = self.table.settle(&[carried_out]).await?;
             if changed.busy.is_empty() {

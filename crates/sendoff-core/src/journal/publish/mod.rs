@@ -1,12 +1,12 @@
-//! Publishing a journal: the pure decisions behind who works which pair, when, and what follows a
-//! failure.
+//! Publishing a journal: the pure decisions behind when a pair works, and what follows a failure. Who
+//! works which pair is in [`lead`](crate::lead).
 
-mod balance;
 mod idle;
+mod leadership;
 mod pair;
 mod poison;
 
-pub use balance::{Lead, Leadership, Node, Plan, Seat, Standing, balance};
 pub use idle::IdleBackoff;
+pub use leadership::Leadership;
 pub use pair::{CursorStatus, PairId, UnknownCursorStatus};
 pub use poison::{Poison, Run, Step, after_failed_run};

@@ -21,9 +21,11 @@ use crate::until::until;
 /// What the feed tells.
 #[derive(Debug)]
 pub(super) enum Fed {
-    /// It reads from here on, and whether everything up to it is decided: where a pair is because
-    /// somebody put it there, it may not be.
-    From(Position, bool),
+    /// It reads on from where a pair is. Somebody may have put it there: what lies before it may not be
+    /// decided.
+    FromPair(Position),
+    /// It reads on from the end that the journal had. Everything up to there is decided.
+    FromNow(Position),
     /// Rows, and how far everything is decided with them.
     Rows(Vec<TailRow>, Position),
     /// It is over. Nothing of what it told can be relied on any more.
@@ -56,7 +58,7 @@ impl<S: PublishStore> Feed<S> {
     /// Ends with an error, or when nobody listens any more.
     async fn read(&mut self) -> Result<(), TailError> {
         let mut reader = self.open().await?;
-        let (mut begun, decided) = (false, reader.is_starting());
+        let (mut begun, from_now) = (false, reader.is_starting());
         loop {
             let appended = Arc::clone(self.journal.appended());
             let mut appended = std::pin::pin!(appended.notified());
@@ -64,7 +66,9 @@ impl<S: PublishStore> Feed<S> {
             appended.as_mut().enable();
             if !begun && !reader.is_starting() {
                 begun = true;
-                if self.tell.send(Fed::From(reader.at(), decided)).await.is_err() {
+                let at = reader.at();
+                let from = if from_now { Fed::FromNow(at) } else { Fed::FromPair(at) };
+                if self.tell.send(from).await.is_err() {
                     return Ok(());
                 }
             }

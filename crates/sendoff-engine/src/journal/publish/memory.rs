@@ -10,11 +10,12 @@ use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::{CursorStatus, PairId};
 
 use super::store::{
-    Beat, Change, ChangeParked, Cursor, Membership, Move, Moved, NodeCard, NodeSeen, Parked,
-    ParkedChange, ParkedPage, PublishStore, Retried, Seen, Survey, TriedAgain, Which,
+    Change, ChangeParked, Cursor, Move, Moved, Parked, ParkedChange, ParkedPage, PublishStore,
+    Retried, Seen, Survey, TriedAgain, Which,
 };
 use crate::clock::{Clock, TokioClock};
 use crate::journal::memory::MemoryJournal;
+use crate::lead::{Beat, Membership, NodeCard, NodeSeen};
 use crate::store::StoreError;
 
 /// Nodes, cursors and what was parked.

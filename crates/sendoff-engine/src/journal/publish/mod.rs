@@ -7,13 +7,14 @@
 //!
 //! The way of a fact: `feed` reads the journal's end once for all pairs into a `window`; `node`
 //! decides which pair works when, and writes their cursors together; `work` is one pair's batch.
-//! `member` is the node's place among the nodes.
+//! `look` is what it sees of nodes and cursors each round.
 //!
-//! Not here: SQL (see the store crates), who should lead what, when a fact is poison and how idle
-//! pairs slow down (see [`sendoff_core::journal::publish`]).
+//! Not here: SQL (see the store crates), being one of the nodes and who should lead what (see
+//! [`lead`](crate::lead)), when a fact is poison and how idle pairs slow down (see
+//! [`sendoff_core::journal::publish`]).
 
 mod feed;
-mod member;
+mod look;
 mod memory;
 mod node;
 mod operate;
@@ -34,6 +35,6 @@ pub use options::{Mode, PairOptions, ParkedOptions, PublishOptions, Start};
 pub use service::{PublishOptionsError, Publishing, PublishingBuilder};
 pub use statistics::Statistics;
 pub use store::{
-    Beat, Change, ChangeParked, Cursor, Membership, Move, Moved, NodeCard, NodeSeen, Park, Parked,
-    ParkedChange, ParkedPage, PublishStore, Retried, Seen, Survey, TriedAgain, Which,
+    Change, ChangeParked, Cursor, Move, Moved, Park, Parked, ParkedChange, ParkedPage,
+    PublishStore, Retried, Seen, Survey, TriedAgain, Which,
 };

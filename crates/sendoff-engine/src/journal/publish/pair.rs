@@ -36,20 +36,26 @@ pub(super) struct Pair {
     pub(super) door: Door,
     pub(super) options: PairOptions,
     pub(super) held: Option<Held>,
-    /// Since when nobody leads it, as far as this node has seen, and the epoch that this was under.
-    pub(super) free: Option<(i64, Instant)>,
-    /// Whether something of it is under way: one thing at a time.
-    pub(super) busy: bool,
+    pub(super) doing: Doing,
     pub(super) due: Instant,
     /// When it looks for itself; what others' looks bring may make it due earlier.
     pub(super) poll_at: Instant,
-    /// Whether it waits after a failure; then nothing new makes it go on earlier.
-    pub(super) resting: bool,
     /// Polls in vain, one after the other.
     pub(super) empty: u32,
     pub(super) trouble: Trouble,
     /// How often facts of it have failed.
     pub(super) tries: Arc<Tries>,
+}
+
+/// What a pair does: one thing at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Doing {
+    /// It waits until it is due, or until there is something for it.
+    Waiting,
+    /// It waits after a failure: nothing new makes it go on earlier.
+    Resting,
+    /// A run, a probe or a retry of it is under way; also one from when it was led before.
+    Working,
 }
 
 /// What is known of a failure that lasts.
@@ -77,9 +83,8 @@ pub(super) struct Held {
     pub(super) status: CursorStatus,
     /// Failures since something was published.
     pub(super) errors: u32,
-    /// What is to be stored next.
-    pub(super) pending: Option<Move>,
-    pub(super) writing: bool,
+    pub(super) next: Next,
+    pub(super) sent: Sent,
     /// Batches that are not stored.
     pub(super) unstored: u32,
     pub(super) wrote: Instant,
@@ -87,13 +92,45 @@ pub(super) struct Held {
     locked: u32,
     /// When it may be stored again after that.
     pub(super) store_not_before: Instant,
-    /// What is known of it cannot be relied on: nothing begins until it was read again, and what was
-    /// under way does not count.
-    pub(super) stale: bool,
-    /// It is to be given up as soon as nothing is under way.
+    /// It is to be given up as soon as nothing is under way. Not a matter of what is sent: a pair that is
+    /// being given up may be wanted back before the answer is there.
     pub(super) leaving: bool,
+}
+
+/// What has to happen between a pair and its row.
+#[derive(Debug, Default)]
+pub(super) enum Next {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// This is to be stored.
+    Store(Move),
+    /// It is to be read again. What is known of it cannot be relied on: nothing begins until then, and
+    /// what was under way does not count.
+    Read,
+}
+
+/// The statement about a pair's row that is under way: one at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sent {
+    Nothing,
+    /// Its cursor is being stored.
+    Move,
     /// It is being given up.
-    pub(super) giving: bool,
+    Give,
+}
+
+impl Next {
+    /// What is to be stored, once.
+    fn take_move(&mut self) -> Option<Move> {
+        match std::mem::take(self) {
+            Self::Store(next) => Some(next),
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
 }
 
 impl Held {
@@ -105,24 +142,26 @@ impl Held {
             at: cursor.position,
             status: cursor.status,
             errors: cursor.errors,
-            pending: None,
-            writing: false,
+            next: Next::Nothing,
+            sent: Sent::Nothing,
             unstored: 0,
             wrote: now,
             locked: 0,
             store_not_before: now,
-            stale: false,
             leaving: false,
-            giving: false,
         }
     }
 
     /// From now on nothing that is known of it counts. A database that lost its last commits gives their
     /// positions again, so not even what is to be stored may be stored.
     pub(super) fn doubt(&mut self) {
-        self.stale = true;
-        self.pending = None;
+        self.next = Next::Read;
         self.unstored = 0;
+    }
+
+    /// Whether what is known of it cannot be relied on.
+    pub(super) fn is_stale(&self) -> bool {
+        matches!(self.next, Next::Read)
     }
 
     /// Somebody has locked its row: it is stored later, and nobody else waits for that.
@@ -140,7 +179,7 @@ impl Held {
 
     /// Whether nothing of it is on its way to the table.
     pub(super) fn is_stored(&self) -> bool {
-        !self.writing && self.pending.is_none()
+        self.sent != Sent::Move && !matches!(self.next, Next::Store(_))
     }
 }
 
@@ -153,36 +192,26 @@ impl Pair {
 
     /// Whether a run of it may begin.
     pub(super) fn is_ready(&self, now: Instant) -> bool {
-        !self.busy && self.due <= now && self.workable()
+        self.doing != Doing::Working && self.due <= now && self.workable()
     }
 
     /// Whether it is this node's to work, and active.
     pub(super) fn workable(&self) -> bool {
         self.held.as_ref().is_some_and(|held| {
             held.status == CursorStatus::Active
-                && !held.stale
+                && !held.is_stale()
                 && !held.leaving
-                && !held.giving
+                && held.sent != Sent::Give
                 && held.unstored < UNSTORED
         })
-    }
-
-    /// Notes that nobody leads it, unless that is known.
-    pub(super) fn is_free(&mut self, epoch: i64, now: Instant) {
-        if self.free.is_none_or(|(before, _)| before != epoch) {
-            self.free = Some((epoch, now));
-        }
-    }
-
-    /// Whether nobody has led it for that long.
-    pub(super) fn is_overdue(&self, patience: Duration, now: Instant) -> bool {
-        self.free.is_some_and(|(_, since)| since + patience <= now)
     }
 
     /// Forgets what it knew of failures: the past is another leader's, or an operator's wish.
     pub(super) fn begin_afresh(&mut self, now: Instant) {
         (self.due, self.poll_at) = (now, now);
-        self.resting = false;
+        if self.doing == Doing::Resting {
+            self.doing = Doing::Waiting;
+        }
         self.empty = 0;
         self.trouble = Trouble::default();
         self.tries = Arc::default();
@@ -191,32 +220,34 @@ impl Pair {
     /// Puts a move after what is to be stored already.
     pub(super) fn store(&mut self, change: impl FnOnce(&mut Move)) {
         let Some(held) = &mut self.held else { return };
-        let (from, to) = (held.stored, held.at);
-        let pending = held.pending.get_or_insert_with(|| Move {
-            pair: Arc::clone(&self.id),
-            epoch: held.epoch,
-            from,
-            to,
-            published: false,
-            errors: held.errors,
-            last_error: None,
-            fails: false,
-            parked: Vec::new(),
-        });
-        pending.to = to;
-        pending.errors = held.errors;
-        change(pending);
+        if let Next::Nothing = held.next {
+            held.next = Next::Store(Move {
+                pair: Arc::clone(&self.id),
+                epoch: held.epoch,
+                from: held.stored,
+                to: held.at,
+                published: false,
+                errors: held.errors,
+                last_error: None,
+                fails: false,
+                parked: Vec::new(),
+            });
+        }
+        let Next::Store(next) = &mut held.next else { return };
+        next.to = held.at;
+        next.errors = held.errors;
+        change(next);
     }
 
     /// Takes what is to be stored, from where the cursor is by then.
     pub(super) fn take_move(&mut self, now: Instant) -> Option<Move> {
         let held = self.held.as_mut()?;
-        if held.writing || now < held.store_not_before {
+        if held.sent != Sent::Nothing || now < held.store_not_before {
             return None;
         }
-        let mut next = held.pending.take()?;
+        let mut next = held.next.take_move()?;
         next.from = held.stored;
-        held.writing = true;
+        held.sent = Sent::Move;
         Some(next)
     }
 
@@ -232,12 +263,12 @@ impl Pair {
             }
             return self.not_wrote(moved);
         }
-        held.writing = false;
+        held.sent = Sent::Nothing;
         held.wrote = now;
         held.locked = 0;
         let Moved::Made(stands) = made else { return held.doubt() };
         held.stored = moved.to;
-        held.unstored = u32::from(held.pending.is_some());
+        held.unstored = u32::from(matches!(held.next, Next::Store(_)));
         if held.status == CursorStatus::Active {
             // Somebody paused it: stopping need not wait for the next round.
             held.status = stands;
@@ -250,11 +281,11 @@ impl Pair {
         let Some(held) = self.held.as_mut().filter(|held| held.epoch == moved.epoch) else {
             return;
         };
-        held.writing = false;
-        if held.stale {
+        held.sent = Sent::Nothing;
+        if held.is_stale() {
             return;
         }
-        if let Some(later) = held.pending.take() {
+        if let Some(later) = held.next.take_move() {
             moved.to = later.to;
             moved.published |= later.published;
             moved.fails |= later.fails;
@@ -262,7 +293,7 @@ impl Pair {
             moved.last_error = later.last_error.or(moved.last_error);
             moved.parked.extend(later.parked);
         }
-        held.pending = Some(moved);
+        held.next = Next::Store(moved);
     }
 
     /// Stores a position that passed only what is not for the pair, once it is old enough.
@@ -270,10 +301,10 @@ impl Pair {
         let late = self.held.as_ref().is_some_and(|held| {
             held.at > held.stored
                 && held.is_stored()
-                && !held.stale
+                && !held.is_stale()
                 && (held.leaving || now.duration_since(held.wrote) >= IDLE_STORE)
         });
-        if late && !self.busy {
+        if late && self.doing != Doing::Working {
             self.store(|_| {});
         }
     }
@@ -318,16 +349,16 @@ impl Pair {
             return false;
         }
         // What is on its way, or was when it was asked, is not in what was seen.
-        let settled = held.is_stored() && held.wrote < sent && !self.busy;
-        let moved = held.stale || cursor.position != held.stored;
+        let settled = held.is_stored() && held.wrote < sent && self.doing != Doing::Working;
+        let moved = held.is_stale() || cursor.position != held.stored;
         let changed = cursor.status != held.status || cursor.errors != held.errors;
         if settled && (moved || changed) {
             if changed {
                 info!(pair = %self.id, status = %cursor.status, "the pair was changed");
             }
             let at = if moved { cursor.position } else { held.at };
-            let Held { taken, leaving, giving, .. } = *held;
-            *held = Held { taken, leaving, giving, at, ..Held::new(cursor, now) };
+            let Held { taken, leaving, sent, .. } = *held;
+            *held = Held { taken, leaving, sent, at, ..Held::new(cursor, now) };
             self.begin_afresh(now);
         } else if held.status == CursorStatus::Active && cursor.status != CursorStatus::Active {
             // Stopping need not wait for anything.

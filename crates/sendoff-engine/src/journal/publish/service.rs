@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::node::Node;
 use super::options::{PairOptions, PublishOptions, Start};
-use super::pair::{Pair, Trouble};
+use super::pair::{Doing, Pair, Trouble};
 use super::statistics::{Counts, Statistics};
 use super::store::PublishStore;
 use crate::journal::handle::Journal;
@@ -132,11 +132,9 @@ impl<S: PublishStore> PublishingBuilder<S> {
                 },
                 options,
                 held: None,
-                free: None,
-                busy: false,
+                doing: Doing::Waiting,
                 due: Instant::now(),
                 poll_at: Instant::now(),
-                resting: false,
                 empty: 0,
                 trouble: Trouble::default(),
                 tries: Arc::default(),

@@ -6,8 +6,9 @@ use std::time::Duration;
 use sendoff_core::journal::publish::PairId;
 use sendoff_engine::journal::MemoryJournal;
 use sendoff_engine::journal::publish::{
-    Membership, NodeCard, PublishOptions, PublishStore, Publishing, PublishingBuilder,
+    PublishOptions, PublishStore, Publishing, PublishingBuilder,
 };
+use sendoff_engine::lead::{Membership, NodeCard};
 use sendoff_testkit::journal::{Latch, Rounds};
 use sendoff_testkit::wait::within;
 use tokio::time::{Instant, sleep};

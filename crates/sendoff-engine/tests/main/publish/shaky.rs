@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sendoff_core::journal::publish::PairId;
 use sendoff_core::journal::{Append, Holder, Position, Query};
 use sendoff_engine::journal::publish::{
-    Change, ChangeParked, Cursor, Membership, Move, Moved, NodeCard, Parked, ParkedPage,
-    PublishStore, Seen, Survey, TriedAgain, Which,
+    Change, ChangeParked, Cursor, Move, Moved, Parked, ParkedPage, PublishStore, Seen, Survey,
+    TriedAgain, Which,
 };
 use sendoff_engine::journal::{
     AppendError, DecideError, Found, JournalStore, Mark, MemoryJournal, Page, Receipt, TailSource,
 };
+use sendoff_engine::lead::{Membership, NodeCard};
 use sendoff_engine::store::StoreError;
 use sendoff_testkit::history::{Fault, FaultKind, LogHistory};
 use sendoff_testkit::journal::async_trait;

@@ -11,9 +11,9 @@ use sendoff_core::Delivery;
 use sendoff_core::journal::{Fact, Topic};
 use sendoff_engine::journal::Journal;
 use sendoff_engine::journal::publish::{
-    Change, NodeCard, PairOptions, PublishOptions, PublishStore, Publishing, PublishingBuilder,
-    Which,
+    Change, PairOptions, PublishOptions, PublishStore, Publishing, PublishingBuilder, Which,
 };
+use sendoff_engine::lead::NodeCard;
 use sendoff_engine::sink::BatchSink;
 use sendoff_engine::store::StoreError;
 use sendoff_sqlite::{SqliteJournal, SqliteOptions};

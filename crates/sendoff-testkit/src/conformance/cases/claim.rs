@@ -7,6 +7,7 @@ use sendoff_engine::store::{Claim, EventKind, Outcome, Suspects};
 
 use crate::conformance::probe::{HOLD, due, event, hold_of, ids};
 use crate::conformance::{Probe, StoreHarness};
+use crate::steps::token_of;
 
 /// Oldest due first, and no more than asked for. Holds S4.
 pub async fn a_claim_takes_the_oldest_due_up_to_its_limit<H: StoreHarness>(probe: &Probe<H>) {
@@ -42,8 +43,8 @@ pub async fn a_claim_names_its_token_and_the_row_its_holder<H: StoreHarness>(pro
     assert_eq!((claimed.id, claimed.attempts, claimed.lost), (id, 0, false));
     assert_eq!(claimed.created_at, row.created_at);
     at.assert_has(claimed.claimed_at);
-    at.after(probe.ticks(HOLD)).assert_has(claimed.token.due_at());
-    assert_eq!(row.due_at, claimed.token.due_at());
+    at.after(probe.ticks(HOLD)).assert_has(token_of(&claimed.held()).due_at());
+    assert_eq!(row.due_at, token_of(&claimed.held()).due_at());
     assert_eq!(row.locked_by.as_deref(), Some("node"));
     assert_eq!(row.attempts, 0);
 }
@@ -58,7 +59,7 @@ pub async fn a_held_row_is_not_claimed_again_until_its_hold_is_over<H: StoreHarn
     probe.pass(HOLD).await;
     let second = hold_of(&probe.claim_one("two").await);
     assert_eq!(second.id, first.id);
-    assert_ne!(second.by.token(), first.by.token());
+    assert_ne!(token_of(&second), token_of(&first));
 }
 
 /// Claimers that race for the same rows share them out. Holds S5.

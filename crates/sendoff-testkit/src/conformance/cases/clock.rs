@@ -9,6 +9,7 @@ use sendoff_engine::{Outbox, OutboxOptions};
 use crate::acceptance::Inbox;
 use crate::conformance::probe::{due, event, ids, sorted};
 use crate::conformance::{ClockHarness, Probe};
+use crate::steps::token_of;
 use crate::wait::within;
 
 /// By how much it steps back.
@@ -64,7 +65,7 @@ pub async fn a_holder_keeps_what_it_holds_while_the_clock_steps_back<H: ClockHar
     assert!(probe.settle(settled, Outcome::Done).await);
     let (renewed, at) = probe.timed(probe.extend(&[extended])).await;
     assert_eq!(renewed.len(), 1);
-    at.after(probe.ticks(10)).assert_has(renewed[0].by.token().due_at());
+    at.after(probe.ticks(10)).assert_has(token_of(&renewed[0]).due_at());
     assert_eq!(probe.store().rescue(limits::HOLD).await.expect("rescue"), 0, "it is as others are");
     assert!(!probe.settle(extended, Outcome::Done).await, "the old token is stale");
     assert!(probe.settle(renewed[0], Outcome::Done).await);

@@ -5,6 +5,7 @@ use sendoff_engine::store::{Claim, ClaimStore, Held, Outcome};
 
 use crate::conformance::probe::{HOLD, due, hold_of, ids, sorted};
 use crate::conformance::{Probe, StoreHarness};
+use crate::steps::token_of;
 
 /// An extension counts from now, gives a new token and makes the old one stale. Holds S5.
 pub async fn extending_gives_a_new_token_and_the_old_one_is_stale<H: StoreHarness>(
@@ -16,10 +17,10 @@ pub async fn extending_gives_a_new_token_and_the_old_one_is_stale<H: StoreHarnes
     assert_eq!(extended.len(), 1);
     let new = extended[0];
     assert_eq!(new.id, old.id);
-    assert_ne!(new.by.token(), old.by.token());
-    at.after(probe.ticks(HOLD)).assert_has(new.by.token().due_at());
+    assert_ne!(token_of(&new), token_of(&old));
+    at.after(probe.ticks(HOLD)).assert_has(token_of(&new).due_at());
     let row = probe.row(old.id).await;
-    assert_eq!((row.due_at, row.attempts), (new.by.token().due_at(), 0));
+    assert_eq!((row.due_at, row.attempts), (token_of(&new).due_at(), 0));
     assert_eq!(row.locked_by.as_deref(), Some("node"));
 
     assert!(!probe.settle(old, Outcome::Done).await);
@@ -43,7 +44,7 @@ pub async fn every_extension_gives_another_token<H: StoreHarness>(probe: &Probe<
     let mut held = probe.take_one("node").await;
     for _ in 0..5 {
         let next = probe.extend(&[held]).await[0];
-        assert_ne!(next.by.token(), held.by.token());
+        assert_ne!(token_of(&next), token_of(&held));
         held = next;
     }
 }
@@ -82,14 +83,14 @@ pub async fn confirm_names_exactly_what_is_held_by_that_token<H: StoreHarness>(p
     assert!(probe.settle(released, Outcome::Released).await);
     let stranger = Held { id: EventId::generate(), ..good };
     let off_by_one = probe.commit_held("writer", 5).await;
-    let micros = off_by_one.by.token().due_at().as_micros() + 1;
+    let micros = token_of(&off_by_one).due_at().as_micros() + 1;
     let off_by_one =
         Held::row(off_by_one.id, Token::new(sendoff_core::Timestamp::from_micros(micros)));
 
     let asked = [good, extended, renewed, done, released, stranger, off_by_one];
     assert_eq!(sorted(probe.confirm(&asked).await), sorted(vec![good.id, renewed.id]));
     assert!(probe.confirm(&[]).await.is_empty());
-    assert_eq!(probe.row(good.id).await.due_at, good.by.token().due_at(), "asking changes nothing");
+    assert_eq!(probe.row(good.id).await.due_at, token_of(&good).due_at(), "asking changes nothing");
 }
 
 /// A hold beyond the longest possible was made by a clock that has stepped back. Delays are none.
@@ -109,7 +110,7 @@ pub async fn rescue_frees_impossible_holds_and_no_delays<H: StoreHarness>(probe:
     assert!(!probe.settle(impossible, Outcome::Done).await, "its holder holds it no longer");
     let visible = ids(&probe.claim_all("node").await);
     assert_eq!(sorted(visible), sorted(vec![impossible.id, born.id]));
-    assert_eq!(probe.row(ordinary.id).await.due_at, ordinary.by.token().due_at());
+    assert_eq!(probe.row(ordinary.id).await.due_at, token_of(&ordinary).due_at());
     assert!(probe.row(delayed_id).await.due_at > probe.harness().now().await);
     assert_eq!(probe.store().rescue(probe.ticks(100)).await.expect("rescue"), 0);
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use sendoff_core::{Event, EventId, Status};
+use sendoff_core::{Event, EventId, Holding, Status};
 use sendoff_engine::store::{
-    Counts, EventKind, InspectStore, Lock, LockStore, Outcome, RetainStore, Row,
+    Counts, EventKind, Held, InspectStore, Lock, LockStore, Outcome, RetainStore, Row, Settlement,
 };
 
 use super::claim::heavy;
@@ -57,11 +57,34 @@ pub async fn locking_writes_nothing_and_takes_the_oldest_due<H: StoreHarness>(pr
     let rows = batch.take();
     assert_eq!(ids(&rows), written[..2]);
     assert_eq!((rows[0].attempts, rows[0].lost, rows[0].was_due), (0, false, before.3));
-    assert_eq!(rows[0].token.due_at(), before.3);
+    assert!(rows.iter().all(|row| row.by == Holding::Lock), "{rows:?}");
     assert!(rows.iter().all(|row| row.event.is_ok()));
     assert_eq!(content(probe, written[0]).await, before);
     batch.commit(&[]).await.expect("commit");
     assert_eq!(content(probe, written[0]).await, before, "nothing was settled");
+}
+
+/// Nothing but the transaction that has it can settle by a lock, while it is open and afterwards: a
+/// holding of one kind is never taken for one of another (I2). Holds S5.
+pub async fn a_lock_proves_nothing_outside_of_its_transaction<H: StoreHarness>(probe: &Probe<H>) {
+    let written = probe.commit_due(2).await;
+    let before = content(probe, written[0]).await;
+    let mut batch = probe.lock(1).await.expect("two are visible");
+    let held = batch.take()[0].held();
+    assert_eq!(held, Held { id: written[0], by: Holding::Lock });
+    let refused = async || {
+        assert!(!probe.settle(held, Outcome::Done).await);
+        assert_eq!(probe.extend(&[held]).await, []);
+        assert_eq!(probe.confirm(&[held]).await, []);
+    };
+    refused().await;
+    batch.rollback().await.expect("rollback");
+    refused().await;
+    assert_eq!(content(probe, written[0]).await, before);
+    // Beside one that proves itself: it is passed over, and takes no other's place.
+    let row = probe.claim_all("a").await.remove(1).held();
+    let done = |held| Settlement { held, outcome: Outcome::Done };
+    assert_eq!(probe.settle_all(&[done(held), done(row)]).await, [written[1]]);
 }
 
 /// Batches that are open at once share the rows out. Holds S5.

@@ -7,6 +7,7 @@ use sendoff_engine::store::{Held, Outcome, RetainStore, Row, Settlement};
 use super::loss::stays_a_suspect;
 use crate::conformance::probe::{HOLD, hold_of, ids, sorted};
 use crate::conformance::{Probe, StoreHarness};
+use crate::steps::token_of;
 
 fn retry_now(attempts: u32, error: &str) -> Outcome {
     Outcome::Retry { delay: std::time::Duration::ZERO, attempts, error: error.to_owned() }
@@ -192,7 +193,7 @@ pub async fn a_zombie_cannot_settle_after_its_hold_moved<H: StoreHarness>(probe:
     assert!(probe.confirm(&[zombie]).await.is_empty());
     let row = probe.row(zombie.id).await;
     assert_eq!((row.status, row.attempts), (Status::New, 1));
-    assert_eq!(row.due_at, current.by.token().due_at());
+    assert_eq!(row.due_at, token_of(&current).due_at());
     assert!(probe.settle(current, Outcome::Done).await, "the hold that counts still does");
 }
 
@@ -230,6 +231,6 @@ pub async fn a_batch_settles_what_is_held_and_says_what_it_was<H: StoreHarness>(
     }
     use Status::{Dead, Done, New, Retry};
     assert_eq!(status, [Dead, New, Done, Dead, Retry, New]);
-    assert_eq!(probe.row(written[1]).await.due_at, held[1].by.token().due_at(), "still held");
+    assert_eq!(probe.row(written[1]).await.due_at, token_of(&held[1]).due_at(), "still held");
     assert!(probe.settle_all(&[]).await.is_empty());
 }

@@ -7,6 +7,7 @@ use sendoff_engine::store::{Counts, Held, InspectStore};
 
 use crate::conformance::probe::{due, event, held, ids};
 use crate::conformance::{Probe, StoreHarness};
+use crate::steps::token_of;
 
 /// A transaction that is rolled back was never there. Holds W2.
 pub async fn a_rolled_back_write_leaves_nothing<H: StoreHarness>(probe: &Probe<H>) {
@@ -51,7 +52,7 @@ pub async fn a_row_born_held_is_invisible_until_its_grace_is_over<H: StoreHarnes
 pub async fn a_row_born_held_names_its_holder_and_token<H: StoreHarness>(probe: &Probe<H>) {
     let (hold, written) = probe.timed(probe.commit_held("writer", 5)).await;
     let row = probe.row(hold.id).await;
-    assert_eq!(row.due_at, hold.by.token().due_at());
+    assert_eq!(row.due_at, token_of(&hold).due_at());
     written.after(probe.ticks(5)).assert_has(row.due_at);
     assert_eq!(row.locked_by.as_deref(), Some("writer"));
     assert_eq!((row.status, row.attempts), (Status::New, 0));

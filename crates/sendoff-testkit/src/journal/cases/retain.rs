@@ -10,9 +10,10 @@ use sendoff_core::journal::retain::Ranges;
 use sendoff_core::journal::{Position, Query};
 use sendoff_engine::journal::TailOptions;
 use sendoff_engine::journal::publish::{
-    Change, ChangeParked, Move, Moved, NodeCard, Park, ParkedChange, PublishStore, Seen, Which,
+    Change, ChangeParked, Move, Moved, Park, ParkedChange, PublishStore, Seen, Which,
 };
 use sendoff_engine::journal::retain::{JournalMaintainer, RetainOptions, RetainReport, Retained};
+use sendoff_engine::lead::NodeCard;
 use tokio_util::sync::CancellationToken;
 
 use super::{fact, found, position, tagged};

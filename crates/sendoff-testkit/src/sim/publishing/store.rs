@@ -6,12 +6,13 @@ use async_trait::async_trait;
 use sendoff_core::journal::publish::PairId;
 use sendoff_core::journal::{Append, Ask, Holder, Position, Query};
 use sendoff_engine::journal::publish::{
-    Beat, Change, ChangeParked, Cursor, Membership, Move, Moved, NodeCard, Parked, ParkedPage,
-    PublishStore, Seen, Survey, TriedAgain, Which,
+    Change, ChangeParked, Cursor, Move, Moved, Parked, ParkedPage, PublishStore, Seen, Survey,
+    TriedAgain, Which,
 };
 use sendoff_engine::journal::{
     AppendError, DecideError, Found, JournalStore, Mark, Page, Receipt, TailLook, TailSource,
 };
+use sendoff_engine::lead::{Beat, Membership, NodeCard};
 use sendoff_engine::store::StoreError;
 
 use super::super::bug::Bug;

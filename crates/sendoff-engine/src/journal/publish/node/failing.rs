@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use tracing::{debug, error};
 
 use super::{Event, Node};
+use crate::journal::publish::pair::Doing;
 use crate::journal::publish::store::{Park, PublishStore};
 use crate::journal::publish::work::{Failed, Probed};
 
@@ -73,7 +74,7 @@ impl<S: PublishStore> Node<S> {
                 let least =
                     if failed.is_unavailable() { pair.options.interval } else { Duration::ZERO };
                 let delay = delay.max(least);
-                pair.resting = !delay.is_zero();
+                pair.doing = if delay.is_zero() { Doing::Waiting } else { Doing::Resting };
                 pair.due = now + delay;
                 pair.store(|next| next.last_error = Some(error));
             }
@@ -91,7 +92,7 @@ impl<S: PublishStore> Node<S> {
             }
             Step::Probe => {
                 let Some(suspect) = fact.map(Arc::clone) else { return };
-                pair.busy = true;
+                pair.doing = Doing::Working;
                 let epoch = held.epoch;
                 let (outlet, topic) = (pair.outlet(), Arc::clone(&pair.topic));
                 let (journal, catch_up) = (self.journal.clone(), Arc::clone(&self.catch_up));
@@ -142,7 +143,7 @@ impl<S: PublishStore> Node<S> {
                 let attempts = pair.trouble.attempts;
                 let delay =
                     pair.options.retry_policy().delay(attempts, Jitter::new(fastrand::f64()));
-                pair.resting = true;
+                pair.doing = Doing::Resting;
                 pair.due = now + delay.min(limits::DELAY);
                 pair.store(|next| next.last_error = Some(error));
             }
@@ -171,7 +172,7 @@ impl<S: PublishStore> Node<S> {
         pair.trouble.parked_in_a_row += u32::try_from(count).unwrap_or(u32::MAX);
         let tried = std::mem::take(&mut pair.trouble.attempts);
         pair.due = now;
-        pair.resting = false;
+        pair.doing = Doing::Waiting;
         let delay = pair.options.parked_policy().delay(1, Jitter::new(fastrand::f64()));
         let last_error = parked.last().map(|(_, failed)| failed.error.clone());
         let mut attempts = tried.max(1) + u32::from(published);

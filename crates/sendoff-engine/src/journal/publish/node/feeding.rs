@@ -13,7 +13,7 @@ use tracing::warn;
 
 use super::{Event, FAILED_PAUSE, Node};
 use crate::journal::publish::feed::{Fed, Feed};
-use crate::journal::publish::pair::Pair;
+use crate::journal::publish::pair::{Doing, Pair};
 use crate::journal::publish::service::proved_head;
 use crate::journal::publish::store::PublishStore;
 use crate::store::StoreError;
@@ -26,12 +26,21 @@ pub(super) const NOBODY_WAITS: Duration = Duration::from_secs(60);
 /// The feed's task and what it tells; both end when this is dropped.
 pub(super) struct Feeding {
     told: mpsc::Receiver<Fed>,
-    begun: bool,
-    from: Position,
-    /// Whether everything up to `from` is decided. What lies before it can be read only then.
-    decided: bool,
-    deciding: bool,
+    beginning: Beginning,
     _task: JoinSet<()>,
+}
+
+/// Where a feed begins, and whether what lies before that can be read: only if all of it is decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Beginning {
+    /// It has not said yet: there is no window to work from.
+    Opening,
+    /// Nobody knows whether everything up to here is decided.
+    Undecided(Position),
+    /// The same, and somebody finds out.
+    Deciding(Position),
+    /// Everything before the window is decided.
+    Decided,
 }
 
 /// What the feed tells; never, where there is none.
@@ -56,7 +65,7 @@ impl<S: PublishStore> Node<S> {
         // Positions that are in doubt are worth nothing; the next round brings them. Nobody waits for a
         // pair that is busy meanwhile.
         let held = self.pairs.iter().filter_map(|pair| pair.held.as_ref());
-        let pairs_at: Vec<_> = held.filter(|held| !held.stale).map(|held| held.at).collect();
+        let pairs_at: Vec<_> = held.filter(|held| !held.is_stale()).map(|held| held.at).collect();
         if pairs_at.is_empty() {
             return;
         }
@@ -72,50 +81,45 @@ impl<S: PublishStore> Node<S> {
         };
         let mut task = JoinSet::new();
         task.spawn(feed.run());
-        self.feed = Some(Feeding {
-            told,
-            begun: false,
-            from: Position::START,
-            decided: false,
-            deciding: false,
-            _task: task,
-        });
+        self.feed = Some(Feeding { told, beginning: Beginning::Opening, _task: task });
     }
 
     /// Whether there is a window to work from.
     pub(super) fn is_fed(&self) -> bool {
-        self.feed.as_ref().is_some_and(|feed| feed.begun)
+        self.feed.as_ref().is_some_and(|feed| feed.beginning != Beginning::Opening)
     }
 
     /// Whether what lies after a position, up to the window, can be read: all of it is decided. Where
     /// nobody knows, somebody finds out.
     pub(super) fn may_read_past(&mut self, after: Position) -> bool {
         let Some(feed) = &mut self.feed else { return false };
-        if feed.decided || after >= feed.from {
-            return true;
+        match feed.beginning {
+            Beginning::Decided => true,
+            Beginning::Undecided(from) | Beginning::Deciding(from) if after >= from => true,
+            Beginning::Opening | Beginning::Deciding(_) => false,
+            Beginning::Undecided(from) => {
+                feed.beginning = Beginning::Deciding(from);
+                let (journal, options) = (self.journal.clone(), Arc::clone(&self.options));
+                self.events.spawn(async move {
+                    Event::Decided(from, proved_head(&journal, &options).await.map(drop))
+                });
+                false
+            }
         }
-        if !feed.deciding {
-            feed.deciding = true;
-            let (journal, options) = (self.journal.clone(), Arc::clone(&self.options));
-            let from = feed.from;
-            self.events.spawn(async move {
-                Event::Decided(from, proved_head(&journal, &options).await.map(drop))
-            });
-        }
-        false
     }
 
     pub(super) fn on_decided(&mut self, from: Position, decided: Result<(), StoreError>) {
-        let Some(feed) = self.feed.as_mut().filter(|feed| feed.begun && feed.from == from) else {
+        let asked = [Beginning::Undecided(from), Beginning::Deciding(from)];
+        let Some(feed) = self.feed.as_mut().filter(|feed| asked.contains(&feed.beginning)) else {
             return;
         };
-        feed.deciding = false;
         match decided {
             Ok(()) => {
-                feed.decided = true;
+                feed.beginning = Beginning::Decided;
                 self.wake_lagging();
             }
             Err(error) => {
+                feed.beginning = Beginning::Undecided(from);
                 warn!(error = report(&error), "the journal cannot be read; trying again");
             }
         }
@@ -124,7 +128,7 @@ impl<S: PublishStore> Node<S> {
     /// Lets pairs go on that wait for what lies before the window.
     pub(super) fn wake_lagging(&mut self) {
         let (now, floor) = (Instant::now(), self.window.floor());
-        for pair in self.pairs.iter_mut().filter(|pair| !pair.resting) {
+        for pair in self.pairs.iter_mut().filter(|pair| pair.doing != Doing::Resting) {
             if pair.held.as_ref().is_some_and(|held| held.at < floor) {
                 pair.due = pair.due.min(now);
             }
@@ -136,19 +140,13 @@ impl<S: PublishStore> Node<S> {
         let Some(feed) = &self.feed else { return false };
         let held = self.pairs.iter().filter_map(|pair| pair.held.as_ref());
         let fastest = held.map(|held| held.at).max();
-        !feed.begun || fastest.is_some_and(|at| self.window.wants_more(at))
+        feed.beginning == Beginning::Opening || fastest.is_some_and(|at| self.window.wants_more(at))
     }
 
     pub(super) fn on_fed(&mut self, fed: Option<Fed>) {
         match fed {
-            Some(Fed::From(position, decided)) => {
-                self.window.begin(position);
-                self.feed_pause = FAILED_PAUSE;
-                if let Some(feed) = &mut self.feed {
-                    (feed.begun, feed.from, feed.decided) = (true, position, decided);
-                }
-                self.wake_eager();
-            }
+            Some(Fed::FromPair(at)) => self.begin_window(at, Beginning::Undecided(at)),
+            Some(Fed::FromNow(at)) => self.begin_window(at, Beginning::Decided),
             Some(Fed::Rows(rows, up_to)) => {
                 let any = !rows.is_empty();
                 self.window.extend(rows, up_to);
@@ -165,6 +163,15 @@ impl<S: PublishStore> Node<S> {
         }
     }
 
+    fn begin_window(&mut self, at: Position, beginning: Beginning) {
+        self.window.begin(at);
+        self.feed_pause = FAILED_PAUSE;
+        if let Some(feed) = &mut self.feed {
+            feed.beginning = beginning;
+        }
+        self.wake_eager();
+    }
+
     fn lose_feed(&mut self) {
         self.feed_not_before = Instant::now() + self.feed_pause;
         self.feed_pause = (self.feed_pause * 2).min(LONGEST_PAUSE);
@@ -173,14 +180,15 @@ impl<S: PublishStore> Node<S> {
 
     fn wake_eager(&mut self) {
         let now = Instant::now();
-        for pair in self.pairs.iter_mut().filter(|pair| pair.options.eager && !pair.resting) {
+        let woken = |pair: &&mut Pair| pair.options.eager && pair.doing != Doing::Resting;
+        for pair in self.pairs.iter_mut().filter(woken) {
             pair.due = pair.due.min(now);
         }
     }
 
     /// Tells the feed when the first pair wants to know whether there is something new.
     pub(super) fn schedule_look(&mut self) {
-        let waiting = |pair: &&Pair| pair.workable() && !pair.resting && !pair.busy;
+        let waiting = |pair: &&Pair| pair.workable() && pair.doing == Doing::Waiting;
         let first = self.pairs.iter().filter(waiting).map(|pair| pair.due).min();
         // Where nobody waits, whoever begins to will say so.
         let due = first.unwrap_or_else(|| Instant::now() + NOBODY_WAITS);

@@ -1,42 +1,37 @@
 //! Leading pairs: what stands in the tables, what to take, what to give up.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
-use sendoff_core::journal::publish::{Lead, Node as Peer, Seat, Standing, balance};
 use sendoff_core::report;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::{Event, FAILED_PAUSE, Node};
-use crate::journal::publish::member::Round;
-use crate::journal::publish::options::PublishOptions;
-use crate::journal::publish::pair::Held;
-use crate::journal::publish::store::{Cursor, NodeSeen, PublishStore, Seen, Survey};
+use super::{Event, FAILED_PAUSE, Node, Statement};
+use crate::journal::publish::look::Sight;
+use crate::journal::publish::pair::{Doing, Held, Sent};
+use crate::journal::publish::store::{Cursor, PublishStore, Seen, Survey};
+use crate::lead::{Alive, Round, SeatSeen};
 use crate::store::{StoreError, within};
 
-/// After so many rounds a pair that nobody leads is for whoever sees it: any node that works would have
-/// taken it, in its next round.
-const OVERDUE: u32 = 4;
-
 impl<S: PublishStore> Node<S> {
-    pub(super) fn on_round(&mut self, round: &Round) {
+    pub(super) fn on_round(&mut self, round: &Round<Sight>) {
+        let Round { alive, said_at, seen: Sight { sent, survey, head, went_back } } = round;
         let now = Instant::now();
-        if round.joined || round.went_back {
+        if *alive == Alive::Joined || *went_back {
             // The session was another, or what was read is not there any more.
             self.doubt_all();
         }
         // What others allow this node counts from when it said that it is alive.
-        self.fit_until = Some(round.beat_sent + self.options.renew * 2);
-        self.compare(&round.survey, round.survey_sent, now);
-        if !self.stopping {
-            self.share(&round.survey, now);
-            self.disown(&round.survey, round.survey_sent);
+        self.roster.said_alive(*said_at);
+        self.compare(survey, *sent, now);
+        if !self.is_stopping() {
+            self.share(survey, now);
+            self.disown(survey, *sent);
         }
         for pair in &self.pairs {
             let Some(held) = &pair.held else { continue };
-            let lag = round.head.since(held.at);
+            let lag = head.since(held.at);
             self.counts.lag(&pair.id, lag);
         }
         self.count_leading();
@@ -70,67 +65,30 @@ impl<S: PublishStore> Node<S> {
     /// Gives up what this node took without being told: the answer was lost. It is taken anew, under an
     /// epoch that is known.
     fn disown(&mut self, survey: &Survey, sent: Instant) {
-        if self.taking || self.took_at >= sent {
+        // What is taken from here on, or was when it was asked, is not in what was seen.
+        if !matches!(self.taking, Statement::Free { from } if from < sent) {
             return;
         }
         let mine = |cursor: &&Cursor| cursor.leader.as_deref() == Some(&*self.owner);
         let unheld = survey.cursors.iter().filter(mine).filter_map(|cursor| {
             let at = *self.by_id.get(&cursor.pair)?;
             let pair = &self.pairs[at];
-            (pair.held.is_none() && !pair.busy).then_some((at, cursor.epoch))
+            (pair.held.is_none() && pair.doing != Doing::Working).then_some((at, cursor.epoch))
         });
         self.start_giving(unheld.collect());
     }
 
-    /// Who leads a pair, and for how long nobody has, as this node saw it.
-    fn lead(&mut self, cursor: &Cursor, leader: Option<usize>, now: Instant) -> Lead {
-        let patience = self.options.renew * OVERDUE;
-        let Some(&at) = self.by_id.get(&cursor.pair) else {
-            return leader.map_or(Lead::Free, Lead::By);
-        };
-        let pair = &mut self.pairs[at];
-        let Some(leader) = leader else {
-            pair.is_free(cursor.epoch, now);
-            return if pair.is_overdue(patience, now) { Lead::Overdue } else { Lead::Free };
-        };
-        pair.free = None;
-        Lead::By(leader)
-    }
-
     /// Takes what nobody has and is this node's share, and gives up what is not.
     fn share(&mut self, survey: &Survey, now: Instant) {
-        let Some(me) = survey.nodes.iter().position(|node| node.owner == *self.owner) else {
-            return;
-        };
-        let PublishOptions { renew, lease, leadership, .. } = *self.options;
-        self.late.retain(|_, until| now < *until);
-        let peer = |(at, node): (usize, &NodeSeen)| {
-            // Whatever the tables say of it, this node is here.
-            let silent = if at == me { Duration::ZERO } else { node.silent };
-            let standing = if self.late.contains_key(&node.owner) {
-                Standing::Doubtful
-            } else {
-                Standing::of(node.lived, silent, renew, lease)
-            };
-            Peer { knows: node.knows.clone(), standing }
-        };
-        let nodes: Vec<_> = survey.nodes.iter().enumerate().map(peer).collect();
-        let owners: BTreeMap<_, _> =
-            survey.nodes.iter().enumerate().map(|(at, node)| (node.owner.as_str(), at)).collect();
-        let seat = |cursor: &Cursor| {
-            let leader = cursor.leader.as_deref().and_then(|leader| owners.get(leader).copied());
-            Seat { key: cursor.pair.key(), lead: self.lead(cursor, leader, now) }
-        };
-        let seats: Vec<_> = survey.cursors.iter().map(seat).collect();
-        let plan = balance(leadership, &nodes, &seats, me);
-        for late in plan.late {
-            let owner = &survey.nodes[late].owner;
-            warn!(
-                node = owner,
-                "a node does not take what is free: nothing is left to it for a while"
-            );
-            self.late.insert(owner.clone(), now + lease);
-        }
+        let cursors = survey.cursors.iter();
+        let seats: Vec<_> = cursors
+            .map(|Cursor { pair, leader, epoch, .. }| SeatSeen {
+                key: pair.key(),
+                leader: leader.as_deref(),
+                epoch: *epoch,
+            })
+            .collect();
+        let Some(plan) = self.roster.share(&survey.nodes, &seats, now) else { return };
         let mut leaving = vec![false; self.pairs.len()];
         for at in plan.give {
             if let Some(&pair) = self.by_id.get(&survey.cursors[at].pair) {
@@ -149,17 +107,17 @@ impl<S: PublishStore> Node<S> {
             .filter_map(|cursor| {
                 let pair = &self.pairs[*self.by_id.get(&cursor.pair)?];
                 // While something of it is under way from the last time, it is not taken again.
-                (pair.held.is_none() && !pair.busy).then(|| Seen {
+                (pair.held.is_none() && pair.doing != Doing::Working).then(|| Seen {
                     pair: Arc::clone(&pair.id),
                     leader: cursor.leader.clone(),
                     epoch: cursor.epoch,
                 })
             })
             .collect();
-        if wanted.is_empty() || self.taking {
+        if wanted.is_empty() || !self.taking.may_begin(now) {
             return;
         }
-        self.taking = true;
+        self.taking = Statement::UnderWay;
         let (journal, owner) = (self.journal.clone(), Arc::clone(&self.owner));
         let limit = self.options.statement_limit();
         self.events.spawn(async move {
@@ -174,8 +132,7 @@ impl<S: PublishStore> Node<S> {
         taken: Result<Vec<Cursor>, StoreError>,
         now: Instant,
     ) {
-        self.taking = false;
-        self.took_at = now;
+        self.taking = Statement::Free { from: now };
         let taken = match taken {
             Ok(taken) => taken,
             Err(error) => {
@@ -185,6 +142,7 @@ impl<S: PublishStore> Node<S> {
         };
         let led = wanted.iter().filter(|seen| seen.leader.is_some()).map(|seen| &*seen.pair);
         let led: BTreeSet<_> = led.collect();
+        let stopping = self.is_stopping();
         for cursor in taken {
             let Some(&at) = self.by_id.get(&cursor.pair) else { continue };
             let failover = led.contains(&cursor.pair);
@@ -192,7 +150,7 @@ impl<S: PublishStore> Node<S> {
             info!(pair = %pair.id, epoch = cursor.epoch, position = %cursor.position, failover,
                   "this node leads the pair");
             let mut held = Held::new(&cursor, now);
-            held.leaving = self.stopping;
+            held.leaving = stopping;
             pair.held = Some(held);
             pair.begin_afresh(now);
             self.counts.took(&pair.id, failover);
@@ -204,7 +162,8 @@ impl<S: PublishStore> Node<S> {
     pub(super) fn leave_locked(&mut self) {
         for pair in &mut self.pairs {
             let Some(held) = &pair.held else { continue };
-            if held.is_locked_for_long() && !held.writing && !pair.busy {
+            if held.is_locked_for_long() && held.sent != Sent::Move && pair.doing != Doing::Working
+            {
                 warn!(pair = %pair.id, stored = %held.stored, at = %held.at,
                       "somebody has locked a cursor: what is not stored will be published again");
                 pair.held = None;
@@ -223,9 +182,10 @@ impl<S: PublishStore> Node<S> {
         let mut giving = Vec::new();
         for (at, pair) in self.pairs.iter_mut().enumerate() {
             let Some(held) = &mut pair.held else { continue };
-            let unstored = held.at > held.stored && !held.stale;
-            if held.leaving && !held.giving && !pair.busy && held.is_stored() && !unstored {
-                held.giving = true;
+            let unstored = held.at > held.stored && !held.is_stale();
+            let quiet = held.sent == Sent::Nothing && pair.doing != Doing::Working;
+            if held.leaving && quiet && held.is_stored() && !unstored {
+                held.sent = Sent::Give;
                 giving.push((at, held.epoch));
             }
         }
@@ -253,13 +213,16 @@ impl<S: PublishStore> Node<S> {
         given: Result<(), StoreError>,
         now: Instant,
     ) {
+        let stopping = self.is_stopping();
         for &(at, epoch) in pairs {
             let pair = &mut self.pairs[at];
             let Some(held) = pair.held.as_mut().filter(|held| held.epoch == epoch) else {
                 continue;
             };
-            held.giving = false;
-            if given.is_ok() || self.stopping {
+            if held.sent == Sent::Give {
+                held.sent = Sent::Nothing;
+            }
+            if given.is_ok() || stopping {
                 pair.held = None;
                 self.counts.gave(&pair.id);
             }

@@ -26,16 +26,17 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use self::feeding::{Feeding, NOBODY_WAITS, fed};
-use super::member::Member;
+use super::look::LookAtPairs;
 use super::options::PublishOptions;
-use super::pair::{Held, Pair};
+use super::pair::{Doing, Held, Pair};
 use super::past::{Page, Past, Wanted};
 use super::statistics::Counts;
-use super::store::{Cursor, Move, Moved, NodeCard, Parked, PublishStore, Seen};
+use super::store::{Cursor, Move, Moved, Parked, PublishStore, Seen};
 use super::window::Window;
 use super::work::{Again, CatchUp, Probed, Ran};
 use crate::appetite::Appetite;
 use crate::journal::handle::Journal;
+use crate::lead::{Member, NodeCard, Roster, Terms};
 use crate::store::StoreError;
 
 /// The pause after a statement failed.
@@ -43,15 +44,33 @@ const FAILED_PAUSE: Duration = Duration::from_millis(200);
 
 /// What came of something that was under way.
 enum Event {
-    Ran { pair: usize, epoch: i64, facts: Vec<Arc<Recorded>>, up_to: Position, ran: Ran },
-    Probed { pair: usize, epoch: i64, error: String, probed: Probed },
+    Ran {
+        pair: usize,
+        epoch: i64,
+        facts: Vec<Arc<Recorded>>,
+        up_to: Position,
+        ran: Ran,
+    },
+    Probed {
+        pair: usize,
+        epoch: i64,
+        error: String,
+        probed: Probed,
+    },
     Read(Wanted, Result<Page, StoreError>),
     Decided(Position, Result<(), StoreError>),
-    Retried { pair: usize, tried: Result<Vec<Again>, StoreError> },
-    Wrote { moves: Vec<(usize, Move)>, made: Result<Vec<Moved>, StoreError> },
+    Retried {
+        pair: usize,
+        tried: Result<Vec<Again>, StoreError>,
+    },
+    Wrote {
+        moves: Vec<(usize, Move)>,
+        made: Result<Vec<Moved>, StoreError>,
+    },
     Took(Vec<Seen>, Result<Vec<Cursor>, StoreError>),
     Gave(Vec<(usize, i64)>, Result<(), StoreError>),
-    Due(Result<Vec<Parked>, StoreError>),
+    /// When it was asked for, and what is due.
+    Due(Instant, Result<Vec<Parked>, StoreError>),
 }
 
 pub(super) struct Node<S> {
@@ -72,22 +91,42 @@ pub(super) struct Node<S> {
     /// How far it has read; 0 where that is worth nothing.
     read_to: Arc<AtomicU64>,
     look_at: watch::Sender<Instant>,
-    /// Until when others believe that this node is alive; none until it joined.
-    fit_until: Option<Instant>,
-    writing: bool,
-    write_not_before: Instant,
-    taking: bool,
-    /// When the last taking ended, however it did.
-    took_at: Instant,
+    roster: Roster,
+    /// Stores cursors.
+    writing: Statement,
+    /// Takes pairs; free since the last one ended, however it did.
+    taking: Statement,
     give_not_before: Instant,
-    /// Nodes that left pairs to nobody that they should have taken, and until when that counts.
-    late: BTreeMap<String, Instant>,
-    asking: bool,
-    ask_not_before: Instant,
+    /// Asks for what was parked and is due.
+    asking: Statement,
     origin: Instant,
     /// The shortest interval of any pair.
     shortest: Duration,
-    stopping: bool,
+    /// Until when it waits for what is under way; none until it is told to stop.
+    stop_by: Option<Instant>,
+}
+
+/// A statement of which one at a time is under way.
+#[derive(Debug, Clone, Copy)]
+enum Statement {
+    UnderWay,
+    Free {
+        /// When the next one may begin.
+        from: Instant,
+    },
+}
+
+impl Statement {
+    fn may_begin(self, now: Instant) -> bool {
+        self.free_from().is_some_and(|from| from <= now)
+    }
+
+    fn free_from(self) -> Option<Instant> {
+        match self {
+            Self::UnderWay => None,
+            Self::Free { from } => Some(from),
+        }
+    }
 }
 
 impl<S: PublishStore> Node<S> {
@@ -102,6 +141,9 @@ impl<S: PublishStore> Node<S> {
         let intervals = pairs.iter().map(|pair| pair.options.interval);
         let shortest = intervals.min().unwrap_or(NOBODY_WAITS);
         let appetite = options.appetite();
+        let PublishOptions { renew, lease, leadership, .. } = *options;
+        let terms = Terms { sharing: leadership.sharing(), renew, lease };
+        let roster = Roster::new(Arc::clone(&owner), terms);
         let by_id = pairs.iter().enumerate().map(|(at, pair)| ((*pair.id).clone(), at)).collect();
         Self {
             journal,
@@ -118,18 +160,14 @@ impl<S: PublishStore> Node<S> {
             feed_appetite: Arc::new(Mutex::new(appetite)),
             read_to: Arc::default(),
             look_at: watch::Sender::new(now),
-            fit_until: None,
-            writing: false,
-            write_not_before: now,
-            taking: false,
-            took_at: now,
+            roster,
+            writing: Statement::Free { from: now },
+            taking: Statement::Free { from: now },
             give_not_before: now,
-            late: BTreeMap::new(),
-            asking: false,
-            ask_not_before: now,
+            asking: Statement::Free { from: now },
             origin: now,
             shortest,
-            stopping: false,
+            stop_by: None,
             pairs,
             options,
         }
@@ -148,32 +186,34 @@ impl<S: PublishStore> Node<S> {
         };
         member.spawn(
             Member {
-                journal: self.journal.clone(),
-                options: Arc::clone(&self.options),
+                look: LookAtPairs {
+                    journal: self.journal.clone(),
+                    options: Arc::clone(&self.options),
+                    read_to: Arc::clone(&self.read_to),
+                },
                 card,
+                limit: self.options.statement_limit(),
                 tell,
+                changed: self.journal.operated().subscribe(),
                 stop: leave.clone(),
-                read_to: Arc::clone(&self.read_to),
             }
             .run(),
         );
-        let mut drained = None;
         loop {
             self.act();
-            if self.stopping && self.is_quiet() {
+            if self.is_stopping() && self.is_quiet() {
                 break;
             }
             let wake = self.next_wake();
-            let hungry = self.is_hungry();
+            let (hungry, stop_by) = (self.is_hungry(), self.stop_by);
             tokio::select! {
                 biased;
-                () = stop.cancelled(), if !self.stopping => {
-                    self.stopping = true;
-                    drained = Some(Instant::now() + self.options.node.drain_timeout);
+                () = stop.cancelled(), if stop_by.is_none() => {
+                    self.stop_by = Some(Instant::now() + self.options.node.drain_timeout);
                     self.pairs.iter_mut().filter_map(|pair| pair.held.as_mut())
                         .for_each(|held| held.leaving = true);
                 }
-                () = sleep_until(drained.unwrap_or(wake)), if drained.is_some() => {
+                () = sleep_until(stop_by.unwrap_or(wake)), if stop_by.is_some() => {
                     warn!("publishing was cut off: what was under way will be published again");
                     break;
                 }
@@ -196,9 +236,9 @@ impl<S: PublishStore> Node<S> {
     /// Begins whatever can be begun.
     fn act(&mut self) {
         let now = Instant::now();
-        if !self.stopping {
+        if !self.is_stopping() {
             self.keep_fed(now);
-            if self.is_fit(now) {
+            if self.roster.is_fit(now) {
                 for at in 0..self.pairs.len() {
                     if self.pairs[at].is_ready(now) {
                         self.begin(at, now);
@@ -209,17 +249,15 @@ impl<S: PublishStore> Node<S> {
         }
         self.pairs.iter_mut().for_each(|pair| pair.store_idle(now));
         self.write(now);
-        if self.stopping {
+        if self.is_stopping() {
             self.leave_locked();
         }
         self.give(now);
         self.schedule_look();
     }
 
-    /// Whether nobody may have taken this node's place. Before each run, so that a node that was
-    /// stopped begins nothing that is another's by now.
-    fn is_fit(&self, now: Instant) -> bool {
-        self.fit_until.is_some_and(|until| now < until)
+    fn is_stopping(&self) -> bool {
+        self.stop_by.is_some()
     }
 
     /// Whether nothing is left to be done.
@@ -229,7 +267,8 @@ impl<S: PublishStore> Node<S> {
 
     /// When to look again, if nothing happens before.
     fn next_wake(&self) -> Instant {
-        let pairs = self.pairs.iter().filter(|pair| !pair.busy && pair.workable());
+        let pairs =
+            self.pairs.iter().filter(|pair| pair.doing != Doing::Working && pair.workable());
         let due = pairs.map(|pair| pair.due).min();
         let now = Instant::now();
         let later = now + self.options.renew;
@@ -240,7 +279,8 @@ impl<S: PublishStore> Node<S> {
         }
         let held = self.pairs.iter().filter_map(|pair| pair.held.as_ref());
         let paused = held.map(|held| held.store_not_before);
-        for not_before in paused.chain([self.write_not_before, self.give_not_before]) {
+        let paused = paused.chain(self.writing.free_from()).chain([self.give_not_before]);
+        for not_before in paused {
             if not_before > now {
                 wake = wake.min(not_before);
             }
@@ -252,7 +292,7 @@ impl<S: PublishStore> Node<S> {
         let now = Instant::now();
         match event {
             Event::Ran { pair, epoch, facts, up_to, ran } => {
-                self.pairs[pair].busy = false;
+                self.pairs[pair].doing = Doing::Waiting;
                 if self.leads(pair, epoch) {
                     self.on_ran(pair, &facts, up_to, &ran, now);
                 } else {
@@ -261,7 +301,7 @@ impl<S: PublishStore> Node<S> {
                 }
             }
             Event::Probed { pair, epoch, error, probed } => {
-                self.pairs[pair].busy = false;
+                self.pairs[pair].doing = Doing::Waiting;
                 if self.leads(pair, epoch) {
                     self.on_probed(pair, error, probed, now);
                 }
@@ -272,14 +312,14 @@ impl<S: PublishStore> Node<S> {
             Event::Wrote { moves, made } => self.on_wrote(moves, made, now),
             Event::Took(wanted, taken) => self.on_took(&wanted, taken, now),
             Event::Gave(pairs, given) => self.on_gave(&pairs, given, now),
-            Event::Due(parked) => self.on_due(parked),
+            Event::Due(asked, parked) => self.on_due(asked, parked),
         }
     }
 
     /// Whether the node still has the pair, as it had it when something of it began, and what it knew
     /// of it still counts.
     fn leads(&self, at: usize, epoch: i64) -> bool {
-        self.pairs[at].held.as_ref().is_some_and(|held| held.epoch == epoch && !held.stale)
+        self.pairs[at].held.as_ref().is_some_and(|held| held.epoch == epoch && !held.is_stale())
     }
 
     /// From now on nothing counts that was read: neither where pairs are, nor what is after them. The

@@ -8,8 +8,8 @@ use sendoff_core::report;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use super::{Event, Node};
-use crate::journal::publish::pair::Pair;
+use super::{Event, Node, Statement};
+use crate::journal::publish::pair::{Doing, Pair};
 use crate::journal::publish::store::{Parked, PublishStore, Retried};
 use crate::journal::publish::work::{Again, retry_parked};
 use crate::store::{StoreError, within};
@@ -22,21 +22,20 @@ const DUE_INTERVAL: Duration = Duration::from_secs(1);
 impl<S: PublishStore> Node<S> {
     pub(super) fn ask_for_due(&mut self, now: Instant) {
         let leads = self.pairs.iter().any(Pair::workable);
-        if self.asking || now < self.ask_not_before || !leads {
+        if !self.asking.may_begin(now) || !leads {
             return;
         }
-        self.asking = true;
-        self.ask_not_before = now + DUE_INTERVAL;
+        self.asking = Statement::UnderWay;
         let (journal, owner) = (self.journal.clone(), Arc::clone(&self.owner));
         let limit = self.options.statement_limit();
         self.events.spawn(async move {
             let due = within(limit, journal.store().due(&owner, DUE)).await;
-            Event::Due(due)
+            Event::Due(now, due)
         });
     }
 
-    pub(super) fn on_due(&mut self, parked: Result<Vec<Parked>, StoreError>) {
-        self.asking = false;
+    pub(super) fn on_due(&mut self, asked: Instant, parked: Result<Vec<Parked>, StoreError>) {
+        self.asking = Statement::Free { from: asked + DUE_INTERVAL };
         let parked = match parked {
             Ok(parked) => parked,
             Err(error) => {
@@ -44,7 +43,7 @@ impl<S: PublishStore> Node<S> {
                 return;
             }
         };
-        let fit = self.is_fit(Instant::now()) && !self.stopping;
+        let fit = self.roster.is_fit(Instant::now()) && !self.is_stopping();
         let mut by_pair = BTreeMap::<usize, Vec<Parked>>::new();
         for parked in parked {
             if let Some(&at) = self.by_id.get(&parked.pair) {
@@ -54,11 +53,11 @@ impl<S: PublishStore> Node<S> {
         for (at, parked) in by_pair {
             let pair = &mut self.pairs[at];
             // While the target is unavailable there is no point.
-            let free = fit && !pair.busy && !pair.resting && pair.workable();
+            let free = fit && pair.doing == Doing::Waiting && pair.workable();
             let Some(epoch) = pair.held.as_ref().map(|held| held.epoch).filter(|_| free) else {
                 continue;
             };
-            pair.busy = true;
+            pair.doing = Doing::Working;
             let (outlet, limit) = (pair.outlet(), self.options.statement_limit());
             let (journal, owner) = (self.journal.clone(), Arc::clone(&self.owner));
             self.events.spawn(async move {
@@ -71,7 +70,7 @@ impl<S: PublishStore> Node<S> {
 
     pub(super) fn on_retried(&mut self, at: usize, tried: Result<Vec<Again>, StoreError>) {
         let pair = &mut self.pairs[at];
-        pair.busy = false;
+        pair.doing = Doing::Waiting;
         let id = &pair.id;
         let tried = tried.unwrap_or_else(|error| {
             warn!(pair = %id, error = report(&error), "a retry could not be stored");

@@ -9,6 +9,7 @@ use tracing::warn;
 
 use super::failing::Stop;
 use super::{Event, FAILED_PAUSE, Node};
+use crate::journal::publish::pair::Doing;
 use crate::journal::publish::past::{Page, Wanted};
 use crate::journal::publish::store::PublishStore;
 use crate::journal::publish::window::Cut;
@@ -70,8 +71,7 @@ impl<S: PublishStore> Node<S> {
             pair.found_nothing(now, self.origin);
             return;
         }
-        pair.busy = true;
-        pair.resting = false;
+        pair.doing = Doing::Working;
         let outlet = pair.outlet();
         let Cut { facts, up_to, .. } = cut;
         self.events.spawn(async move {

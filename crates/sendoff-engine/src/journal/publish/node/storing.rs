@@ -6,14 +6,14 @@ use sendoff_core::{limits, report};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::{Event, FAILED_PAUSE, Node};
+use super::{Event, FAILED_PAUSE, Node, Statement};
 use crate::journal::publish::store::{Move, Moved, PublishStore};
 use crate::store::{StoreError, within};
 
 impl<S: PublishStore> Node<S> {
     /// Stores whatever is to be stored, together, one statement at a time.
     pub(super) fn write(&mut self, now: Instant) {
-        if self.writing || now < self.write_not_before {
+        if !self.writing.may_begin(now) {
             return;
         }
         let numbered = self.pairs.iter_mut().enumerate();
@@ -24,7 +24,7 @@ impl<S: PublishStore> Node<S> {
         if moves.is_empty() {
             return;
         }
-        self.writing = true;
+        self.writing = Statement::UnderWay;
         let (journal, owner) = (self.journal.clone(), Arc::clone(&self.owner));
         let limit = self.options.statement_limit();
         self.events.spawn(async move {
@@ -40,7 +40,7 @@ impl<S: PublishStore> Node<S> {
         made: Result<Vec<Moved>, StoreError>,
         now: Instant,
     ) {
-        self.writing = false;
+        self.writing = Statement::Free { from: now };
         match made {
             Ok(made) => {
                 for ((at, moved), made) in moves.into_iter().zip(made) {
@@ -54,7 +54,7 @@ impl<S: PublishStore> Node<S> {
             }
             Err(error) => {
                 warn!(error = report(&error), "cursors could not be stored; trying again");
-                self.write_not_before = now + FAILED_PAUSE;
+                self.writing = Statement::Free { from: now + FAILED_PAUSE };
                 for (at, moved) in moves {
                     self.pairs[at].not_wrote(moved);
                 }

@@ -1,7 +1,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use sendoff_engine::journal::publish::{NodeCard, PublishStore};
+use sendoff_engine::journal::publish::PublishStore;
+use sendoff_engine::lead::NodeCard;
 use sendoff_testkit::wait::eventually;
 
 use super::journal;

@@ -7,8 +7,9 @@ use std::time::Duration;
 use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::CursorStatus;
 use sendoff_engine::journal::publish::{
-    Change, Move, Moved, NodeCard, Park, ParkedPage, PublishStore, Retried, Seen, TriedAgain, Which,
+    Change, Move, Moved, Park, ParkedPage, PublishStore, Retried, Seen, TriedAgain, Which,
 };
+use sendoff_engine::lead::NodeCard;
 
 use super::{cursor, pair, position};
 use crate::journal::PublishHarness;

@@ -1,65 +1,37 @@
-//! Which node should lead which pair: decided alike by every node from the same tables.
+//! Which node should lead which seat: decided alike by every node from the same tables.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
-/// How pairs are shared between nodes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case", deny_unknown_fields))]
-pub enum Leadership {
-    /// Each pair has its leader, and the nodes share them evenly.
-    #[default]
-    PerPair,
-    /// The node that is there longest leads all pairs it knows; the others stand by.
-    Global,
-}
+use super::Standing;
 
-/// How sure it is that a node works, the surest last. The list of nodes does not say: one that died a
-/// moment ago is in it until its lease has run out, and has nothing to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Standing {
-    /// It came and was not heard of again, has missed two renewals, or left a pair to nobody that it
-    /// should have taken.
-    Doubtful,
-    /// It has renewed its lease since it came, and lately.
-    Heard,
-    /// The same, for as long as its death may go unnoticed.
-    Steady,
-}
-
-impl Standing {
-    /// What is known of a node that was heard of last so long after it came, and so long ago.
-    pub fn of(lived: Duration, silent: Duration, renew: Duration, lease: Duration) -> Self {
-        if silent >= renew * 2 || lived < renew / 2 {
-            Self::Doubtful
-        } else if lived < lease {
-            Self::Heard
-        } else {
-            Self::Steady
-        }
-    }
+/// How seats are shared between nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// Evenly: each seat has its leader.
+    Evenly,
+    /// The node that is there longest leads all seats it knows; the others stand by.
+    Oldest,
 }
 
 /// A node that is alive, as far as its lease says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// The pairs it has publishers for, by their keys.
+    /// The seats it can work on, by their keys.
     pub knows: BTreeSet<i64>,
     /// How sure it is that it works.
     pub standing: Standing,
 }
 
-/// A pair, and the node that leads it.
+/// Something that one node at a time works on, and the node that leads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seat {
-    /// The pair's key.
+    /// Its key.
     pub key: i64,
     /// Who leads it.
     pub lead: Lead,
 }
 
-/// Who leads a pair.
+/// Who leads a seat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lead {
     /// Nobody who is alive.
@@ -92,17 +64,17 @@ pub struct Plan {
 
 /// Who should lead what. `nodes` are those alive, the oldest first; `me` is one of them.
 ///
-/// Every node that sees the same decides the same and carries out its own part. As few pairs move as
+/// Every node that sees the same decides the same and carries out its own part. As few seats move as
 /// it takes: one is given up only to a node that would still have fewer. Where nodes see different
 /// things the store's comparisons decide, and the next round mends it.
 ///
-/// Pairs go to those of the nodes that are surest to work; whoever crashes at each start never becomes
-/// one of them while another is there. A pair that is overdue is for whoever sees it, so that none
+/// Seats go to those of the nodes that are surest to work; whoever crashes at each start never becomes
+/// one of them while another is there. A seat that is overdue is for whoever sees it, so that none
 /// waits for somebody who does not take it.
-pub fn balance(leadership: Leadership, nodes: &[Node], seats: &[Seat], me: usize) -> Plan {
-    let assigned = match leadership {
-        Leadership::PerPair => evenly(nodes, seats),
-        Leadership::Global => seats.iter().map(|seat| first(nodes, seat)).collect(),
+pub fn balance(sharing: Sharing, nodes: &[Node], seats: &[Seat], me: usize) -> Plan {
+    let assigned = match sharing {
+        Sharing::Evenly => evenly(nodes, seats),
+        Sharing::Oldest => seats.iter().map(|seat| first(nodes, seat)).collect(),
     };
     let mut plan = Plan::default();
     for (at, (seat, to)) in seats.iter().zip(assigned).enumerate() {
@@ -119,7 +91,7 @@ pub fn balance(leadership: Leadership, nodes: &[Node], seats: &[Seat], me: usize
     plan
 }
 
-/// Those that know a pair and are the surest to work, the oldest first.
+/// Those that know a seat and are the surest to work, the oldest first.
 fn able(nodes: &[Node], key: i64) -> impl Iterator<Item = usize> {
     let knowing = (0..nodes.len()).filter(move |&node| nodes[node].knows.contains(&key));
     let surest = knowing.clone().map(|node| nodes[node].standing).max();
@@ -170,12 +142,12 @@ mod tests {
 
     use super::*;
 
-    fn nodes(count: usize, pairs: i64) -> Vec<Node> {
-        (0..count).map(|_| node(Standing::Steady, pairs)).collect()
+    fn nodes(count: usize, seats: i64) -> Vec<Node> {
+        (0..count).map(|_| node(Standing::Steady, seats)).collect()
     }
 
-    fn node(standing: Standing, pairs: i64) -> Node {
-        Node { knows: (0..pairs).collect(), standing }
+    fn node(standing: Standing, seats: i64) -> Node {
+        Node { knows: (0..seats).collect(), standing }
     }
 
     fn seats(leaders: &[Option<usize>]) -> Vec<Seat> {
@@ -188,10 +160,10 @@ mod tests {
     }
 
     /// Every node carries out its part of one round.
-    fn round(leadership: Leadership, nodes: &[Node], seats: &[Seat]) -> Vec<Seat> {
+    fn round(sharing: Sharing, nodes: &[Node], seats: &[Seat]) -> Vec<Seat> {
         let mut after = seats.to_vec();
         for me in 0..nodes.len() {
-            let plan = balance(leadership, nodes, seats, me);
+            let plan = balance(sharing, nodes, seats, me);
             plan.take.iter().for_each(|&at| after[at].lead = Lead::By(me));
             plan.give.iter().for_each(|&at| after[at].lead = Lead::Free);
         }
@@ -203,31 +175,30 @@ mod tests {
     fn a_node_that_comes_is_given_its_share_and_no_more() {
         let nodes = nodes(2, 10);
         let alone = seats(&[Some(0); 10]);
-        let plan = balance(Leadership::PerPair, &nodes, &alone, 0);
+        let plan = balance(Sharing::Evenly, &nodes, &alone, 0);
         assert_eq!((plan.give.len(), plan.take.len()), (5, 0));
-        let shared =
-            round(Leadership::PerPair, &nodes, &round(Leadership::PerPair, &nodes, &alone));
+        let shared = round(Sharing::Evenly, &nodes, &round(Sharing::Evenly, &nodes, &alone));
         assert_eq!(led_by(&shared, 1), 5);
-        assert_eq!(round(Leadership::PerPair, &nodes, &shared), shared, "and stays");
+        assert_eq!(round(Sharing::Evenly, &nodes, &shared), shared, "and stays");
     }
 
-    /// In a rolling deploy the old node does not know the new pair.
+    /// In a rolling deploy the old node does not know the new seat.
     #[test]
-    fn a_pair_goes_only_to_who_knows_it() {
+    fn a_seat_goes_only_to_who_knows_it() {
         let known = [node(Standing::Steady, 1), node(Standing::Heard, 2)];
         let all = seats(&[None, None]);
-        let shared = round(Leadership::PerPair, &known, &all);
+        let shared = round(Sharing::Evenly, &known, &all);
         assert_eq!(shared, seats(&[Some(0), Some(1)]));
         let nobody = [Seat { key: 9, lead: Lead::Free }, Seat { key: 9, lead: Lead::Overdue }];
-        assert_eq!(balance(Leadership::PerPair, &known, &nobody, 0), Plan::default());
+        assert_eq!(balance(Sharing::Evenly, &known, &nobody, 0), Plan::default());
     }
 
     #[test]
     fn one_leads_all_while_it_is_there() {
         let nodes = nodes(3, 4);
-        let shared = round(Leadership::Global, &nodes, &seats(&[None; 4]));
+        let shared = round(Sharing::Oldest, &nodes, &seats(&[None; 4]));
         assert_eq!(led_by(&shared, 0), 4);
-        assert_eq!(round(Leadership::Global, &nodes, &shared), shared);
+        assert_eq!(round(Sharing::Oldest, &nodes, &shared), shared);
     }
 
     /// One that has just begun to be steady and an older one that is not yet, by a beat.
@@ -235,35 +206,24 @@ mod tests {
     fn who_leads_all_makes_way_for_none_that_is_less_sure_to_work() {
         let two = [node(Standing::Heard, 2), node(Standing::Steady, 2)];
         for (all, moves) in [([Some(1); 2], false), ([Some(0); 2], false), ([None; 2], true)] {
-            let after = round(Leadership::Global, &two, &seats(&all));
+            let after = round(Sharing::Oldest, &two, &seats(&all));
             assert_eq!(after != seats(&all), moves, "{all:?}");
             assert!(!moves || led_by(&after, 1) == 2);
         }
-        let back = round(Leadership::Global, &nodes(2, 2), &seats(&[Some(1); 2]));
+        let back = round(Sharing::Oldest, &nodes(2, 2), &seats(&[Some(1); 2]));
         assert_eq!(back, seats(&[None; 2]), "the older one is as sure by now");
-    }
-
-    #[test]
-    fn a_node_is_believed_in_when_it_was_heard_of_for_a_lease_and_lately() {
-        let ms = Duration::from_millis;
-        let standing = |lived, silent| Standing::of(ms(lived), ms(silent), ms(500), ms(10_000));
-        assert_eq!(standing(0, 0), Standing::Doubtful, "it came");
-        assert_eq!(standing(500, 0), Standing::Heard);
-        assert_eq!(standing(9_999, 999), Standing::Heard);
-        assert_eq!(standing(10_000, 999), Standing::Steady);
-        assert_eq!(standing(100_000, 1_000), Standing::Doubtful, "two renewals are missing");
     }
 
     /// Holds J12: a process that crashes at each start leaves a name in the list for a lease each time.
     #[test]
-    fn pairs_are_neither_given_to_nor_kept_for_those_that_only_came() {
+    fn seats_are_neither_given_to_nor_kept_for_those_that_only_came() {
         let mut all = nodes(1, 10);
         all.extend((0..20).map(|_| node(Standing::Doubtful, 10)));
         for ghost in [Standing::Doubtful, Standing::Heard] {
             all[20].standing = ghost;
             let mine = seats(&[Some(0); 10]);
-            assert_eq!(balance(Leadership::PerPair, &all, &mine, 0), Plan::default());
-            let free = balance(Leadership::PerPair, &all, &seats(&[None; 10]), 0);
+            assert_eq!(balance(Sharing::Evenly, &all, &mine, 0), Plan::default());
+            let free = balance(Sharing::Evenly, &all, &seats(&[None; 10]), 0);
             assert_eq!(free.take.len(), 10, "whoever works takes all of them at once");
         }
     }
@@ -273,10 +233,10 @@ mod tests {
     fn a_young_cluster_shares_at_once() {
         let young = [Standing::Heard, Standing::Doubtful, Standing::Heard];
         let young = young.map(|standing| node(standing, 10));
-        let shared = round(Leadership::PerPair, &young, &seats(&[None; 10]));
+        let shared = round(Sharing::Evenly, &young, &seats(&[None; 10]));
         assert_eq!([0, 1, 2].map(|node| led_by(&shared, node)), [5, 0, 5]);
         let new = [Standing::Doubtful; 2].map(|standing| node(standing, 10));
-        let shared = round(Leadership::PerPair, &new, &seats(&[None; 10]));
+        let shared = round(Sharing::Evenly, &new, &seats(&[None; 10]));
         assert_eq!([0, 1].map(|node| led_by(&shared, node)), [5, 5]);
     }
 
@@ -286,17 +246,17 @@ mod tests {
         let mut all = nodes(2, 3);
         let mut now = seats(&[Some(0), Some(0), None]);
         now[2].lead = Lead::Overdue;
-        for (leadership, should) in [(Leadership::PerPair, 1), (Leadership::Global, 0)] {
+        for (sharing, should) in [(Sharing::Evenly, 1), (Sharing::Oldest, 0)] {
             for me in 0..2 {
-                let plan = balance(leadership, &all, &now, me);
+                let plan = balance(sharing, &all, &now, me);
                 assert_eq!(plan.take, [2]);
-                assert_eq!(plan.late.contains(&should), me != should, "{leadership:?}, {me}");
+                assert_eq!(plan.late.contains(&should), me != should, "{sharing:?}, {me}");
                 assert!(!plan.late.contains(&(1 - should)));
             }
         }
         all[1].standing = Standing::Doubtful;
         now[2].lead = Lead::By(0);
-        assert_eq!(balance(Leadership::PerPair, &all, &now, 0), Plan::default(), "it stays");
+        assert_eq!(balance(Sharing::Evenly, &all, &now, 0), Plan::default(), "it stays");
     }
 
     proptest! {
@@ -309,13 +269,13 @@ mod tests {
             let alive = |leader: &Option<usize>| leader.filter(|leader| *leader < count);
             let mut now = seats(&leaders.iter().map(alive).collect::<Vec<_>>());
             for _ in 0..3 {
-                now = round(Leadership::PerPair, &nodes, &now);
+                now = round(Sharing::Evenly, &nodes, &now);
             }
             let loads: Vec<_> = (0..count).map(|node| led_by(&now, node)).collect();
             prop_assert_eq!(loads.iter().sum::<usize>(), now.len());
             let (least, most) = (loads.iter().min().unwrap(), loads.iter().max().unwrap());
             prop_assert!(most - least <= 1, "{loads:?}");
-            prop_assert_eq!(&round(Leadership::PerPair, &nodes, &now), &now);
+            prop_assert_eq!(&round(Sharing::Evenly, &nodes, &now), &now);
         }
     }
 }
