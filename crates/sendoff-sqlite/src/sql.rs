@@ -8,6 +8,11 @@ use sendoff_engine::store::frame::text;
 const TABLE: &str = "outbox_event";
 const TALLY: &str = "outbox_tally";
 
+const MIGRATIONS: [&str; 2] = [
+    include_str!("../migrations/0001_outbox.sql"),
+    include_str!("../migrations/0002_tally_and_ends.sql"),
+];
+
 macro_rules! statements {
     ($($name:ident $(in $file:ident)?),* $(,)?) => {
         /// Every statement, with the table's name put in.
@@ -16,6 +21,8 @@ macro_rules! statements {
         pub(crate) struct Sql {
             /// The table's name.
             pub(crate) table: String,
+            /// Every migration, the oldest first. What a published one does never changes.
+            pub(crate) migrations: [String; 2],
             insert_head: String,
             insert_row: String,
             $(pub(crate) $name: String,)*
@@ -29,11 +36,17 @@ macro_rules! statements {
                 let insert = named(sql_file!(insert), "insert", prefix);
                 let (head, row) = insert.rsplit_once('\n').unwrap_or((&insert, ""));
                 Self {
+                    migrations: MIGRATIONS.map(|file| named(file, "", prefix)),
                     insert_head: head.to_owned(),
                     insert_row: row.to_owned(),
                     $($name: named(sql_file!($name $($file)?), stringify!($name), prefix),)*
                     table,
                 }
+            }
+
+            /// All that is asked of tables that are there, but inserts, whose rows are not counted yet.
+            pub(crate) fn all(&self) -> Vec<&str> {
+                vec![$(&self.$name),*]
             }
         }
     };
@@ -51,8 +64,6 @@ statements!(
     hold,
     insert_many,
     lock in claim,
-    migration_0001,
-    migration_0002,
     oldest_due,
     purge_dead,
     purge_delete,
@@ -102,7 +113,7 @@ mod tests {
         assert!(
             sql.claim.contains("from billing_outbox_event indexed by billing_outbox_event_due")
         );
-        assert!(sql.migration_0001.contains("create view billing_outbox_event_json"));
+        assert!(sql.migrations[0].contains("create view billing_outbox_event_json"));
         assert!(sql.tally.contains("into billing_outbox_tally "));
         assert!(sql.schema_version.contains("from outbox_schema "), "one for all outboxes");
     }

@@ -19,6 +19,7 @@ use sendoff_engine::store::{StoreError, frame};
 use serde_json::{Value, json};
 
 use super::member::MysqlMember;
+use super::schema;
 use super::store::MysqlJournal;
 use crate::link::Tries;
 use crate::rows::{Taken, integer, maybe, name};
@@ -84,6 +85,10 @@ impl MysqlJournal {
 
 #[async_trait]
 impl PublishStore for MysqlJournal {
+    async fn check_ready(&self) -> Result<(), StoreError> {
+        schema::check_ready(self).await
+    }
+
     async fn register(&self, pairs: &[(PairId, Position)]) -> Result<(), StoreError> {
         // An insert would wait for a row that is there and that somebody has locked.
         let there = self.ask(Purpose::Publish, self.sql().journal_cursors.text()).await?;

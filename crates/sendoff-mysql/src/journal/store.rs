@@ -29,7 +29,7 @@ use super::schema;
 use super::search::{Manner, Rarest, counts, from_last, reading, searches};
 use super::tail::MysqlTail;
 use crate::connect::Connector;
-use crate::error::{code, failed, is_lost_race, misconfigured, number};
+use crate::error::{code, failed, is_lost_race, number};
 use crate::link::{Link, Session, Tries};
 use crate::names::Names;
 use crate::options::MysqlOptions;
@@ -77,11 +77,24 @@ impl MysqlJournal {
 
     /// Like [`connect`](Self::connect), with options.
     pub async fn connect_with(url: &str, options: JournalOptions) -> Result<Self, StoreError> {
+        let journal = Self::connect_lazy(url, options)?;
+        let checked = timeout(journal.longest_wait(), schema::check(&journal)).await;
+        checked.unwrap_or(Err(StoreError::Timeout))?;
+        Ok(journal)
+    }
+
+    /// Like [`connect_with`](Self::connect_with), for a server that need not be there yet: connects when
+    /// something is asked for. Publishing looks at the tables as soon as they can be reached.
+    ///
+    /// # Errors
+    ///
+    /// As [`MysqlStore::connect_lazy`](crate::MysqlStore::connect_lazy).
+    pub fn connect_lazy(url: &str, options: JournalOptions) -> Result<Self, StoreError> {
         options.check()?;
         let server = MysqlOptions { lock_timeout: options.patience, ..options.server.clone() };
         let connector = Arc::new(Connector::silent(url, &server, limits::DECISION)?);
         let names = Names::new(Some(connector.database()), server.prefix.as_ref());
-        let journal = Self(Arc::new(Shared {
+        Ok(Self(Arc::new(Shared {
             sql: Sql::load(&names),
             connections: Connections::new(&connector, options.connections, options.patience),
             upkeep: Link::new(Arc::clone(&connector)),
@@ -92,10 +105,7 @@ impl MysqlJournal {
             names,
             memory: Memory::default(),
             open: Open::default(),
-        }));
-        let checked = timeout(journal.longest_wait(), schema::check(&journal)).await;
-        checked.unwrap_or(Err(StoreError::Timeout))?;
-        Ok(journal)
+        })))
     }
 
     /// Closes the journal for all its clones. Every later call answers [`StoreError::Closed`].
@@ -390,10 +400,13 @@ impl JournalStore for MysqlJournal {
             ("utc", &Literal::text("+00:00")),
         ]);
         let rows = self.upkeep().query(&text).await.map_err(|error| match error {
-            StoreError::Misconfigured { reason } => misconfigured(format!(
-                "{reason}; who holds a tail back is told to users with PROCESS, on MySQL with SELECT \
-                 on performance_schema as well"
-            )),
+            StoreError::Rights { missing, .. } => StoreError::Rights {
+                missing,
+                remedy:
+                    "who holds a tail back is told to users with PROCESS, on MySQL with SELECT on \
+                         performance_schema as well"
+                        .into(),
+            },
             error => error,
         })?;
         let holder = |row| {

@@ -16,6 +16,7 @@ use sendoff_engine::store::frame::cursor;
 use tokio_postgres::Row;
 
 use super::member::PostgresMember;
+use super::schema;
 use super::store::PostgresJournal;
 use crate::link::Params;
 use crate::rows::{all, get};
@@ -55,6 +56,10 @@ impl PostgresJournal {
 
 #[async_trait]
 impl PublishStore for PostgresJournal {
+    async fn check_ready(&self) -> Result<(), StoreError> {
+        schema::check_ready(self).await
+    }
+
     async fn register(&self, pairs: &[(PairId, Position)]) -> Result<(), StoreError> {
         let (topics, publishers) = names(pairs.iter().map(|(pair, _)| pair));
         let positions: Vec<_> = pairs.iter().map(|(_, position)| i64::from(*position)).collect();

@@ -14,6 +14,7 @@ use super::options::{JournalLayout, JournalOptions};
 use super::store::PostgresJournal;
 use crate::error::{failed, misconfigured};
 use crate::layout::{Lines, for_layout};
+use crate::link::Params;
 use crate::migrations::{Ask, Migrations, Versions, patiently};
 use crate::names::Names;
 use crate::options::Doorbell;
@@ -41,7 +42,13 @@ fn shaped(migration: &'static str, lines: Lines) -> Cow<'static, str> {
 }
 
 fn migrations(names: &Names) -> Migrations<'_> {
-    Migrations { all: &MIGRATIONS, names, versions: "journal_schema", table: "journal_event" }
+    Migrations {
+        all: &MIGRATIONS,
+        names,
+        versions: "journal_schema",
+        table: "journal_event",
+        command: "sendoff journal migrate",
+    }
 }
 
 fn versions(journal: &PostgresJournal) -> Versions<'_> {
@@ -50,9 +57,16 @@ fn versions(journal: &PostgresJournal) -> Versions<'_> {
 }
 
 impl Ask for Connections {
-    async fn ask(&self, statement: &Statement) -> Result<Vec<Row>, StoreError> {
-        self.query(Purpose::Read, statement, &[]).await
+    async fn ask(&self, statement: &Statement, params: Params<'_>) -> Result<Vec<Row>, StoreError> {
+        self.query(Purpose::Read, statement, params).await
     }
+}
+
+/// Whether everything is there that publishing needs, and may be used.
+pub(super) async fn check_ready(journal: &PostgresJournal) -> Result<(), StoreError> {
+    journal.check_open()?;
+    let (migrations, ready) = (migrations(journal.names()), &journal.sql().journal_ready);
+    migrations.check_ready(journal.connections(), versions(journal), ready, &[]).await
 }
 
 /// Whether this version can work with what is there. Tables that are not there yet are no error.
@@ -67,7 +81,7 @@ impl PostgresJournal {
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](StoreError::Misconfigured) where they are not, with what to do.
+    /// [`Schema`](StoreError::Schema) where they are not, with what to do.
     pub async fn check_installed(&self) -> Result<(), StoreError> {
         self.check_open()?;
         migrations(self.names()).check_installed(self.connections(), versions(self)).await
@@ -79,7 +93,7 @@ impl PostgresJournal {
     /// # Errors
     ///
     /// [`NewerSchema`](StoreError::NewerSchema) if a newer version made the tables;
-    /// [`Refused`](StoreError::Refused) if the role may not make them: then print
+    /// [`Rights`](StoreError::Rights) if the role may not make them: then print
     /// [`journal_migration_sql`](crate::journal_migration_sql) for somebody who may.
     pub async fn migrate(&self) -> Result<(), StoreError> {
         self.check_open()?;

@@ -62,13 +62,27 @@ impl PostgresJournal {
 
     /// Like [`connect`](Self::connect), with options.
     pub async fn connect_with(url: &str, options: JournalOptions) -> Result<Self, StoreError> {
+        let journal = Self::connect_lazy(url, options)?;
+        let wait = journal.options().longest_wait();
+        let checked = timeout(wait, schema::check(&journal)).await;
+        checked.unwrap_or(Err(StoreError::Timeout))?;
+        Ok(journal)
+    }
+
+    /// Like [`connect_with`](Self::connect_with), for a server that need not be there yet: connects when
+    /// something is asked for. Publishing looks at the tables as soon as they can be reached.
+    ///
+    /// # Errors
+    ///
+    /// As [`PostgresStore::connect_lazy`](crate::PostgresStore::connect_lazy).
+    pub fn connect_lazy(url: &str, options: JournalOptions) -> Result<Self, StoreError> {
         options.check()?;
         let server = &options.server;
         let bounds = SessionBounds::journal(server);
         let connector = Arc::new(Connector::new(url, server, Commits::Durable, bounds)?);
         let names = Names::new(server.schema.as_ref(), server.prefix.as_ref());
         let kept = Kept::from(server.doorbell);
-        let journal = Self(Arc::new(Shared {
+        Ok(Self(Arc::new(Shared {
             sql: Sql::load(&names, Writes::durable(server.durable_events)),
             connections: Connections::new(&connector, kept, options.connections, options.patience),
             books: Books::default(),
@@ -76,11 +90,7 @@ impl PostgresJournal {
             options,
             names,
             open: Open::default(),
-        }));
-        let wait = journal.options().longest_wait();
-        let checked = timeout(wait, schema::check(&journal)).await;
-        checked.unwrap_or(Err(StoreError::Timeout))?;
-        Ok(journal)
+        })))
     }
 
     /// Closes the journal for all its clones. Every later call answers [`StoreError::Closed`].

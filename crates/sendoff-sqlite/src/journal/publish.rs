@@ -27,6 +27,10 @@ const REMEMBERED: Duration = Duration::from_secs(60 * 60);
 
 #[async_trait]
 impl PublishStore for SqliteJournal {
+    async fn check_ready(&self) -> Result<(), StoreError> {
+        self.check_ready().await
+    }
+
     async fn register(&self, pairs: &[(PairId, Position)]) -> Result<(), StoreError> {
         let pairs = pairs.to_vec();
         self.note(move |conn, sql, now| {

@@ -6,6 +6,11 @@ use sendoff_engine::store::frame::text;
 /// What all names begin with.
 const NAMES: &str = "journal_";
 
+const MIGRATIONS: [&str; 2] = [
+    include_str!("../../migrations/journal/0001_journal.sql"),
+    include_str!("../../migrations/journal/0002_publish.sql"),
+];
+
 macro_rules! statements {
     ($($name:ident),* $(,)?) => {
         /// Every statement, with the prefix put before its names.
@@ -13,6 +18,8 @@ macro_rules! statements {
         pub(super) struct Sql {
             /// The name of the log's table.
             pub(super) table: String,
+            /// Every migration, the oldest first. What a published one does never changes.
+            pub(super) migrations: [String; 2],
             $(pub(super) $name: String,)*
         }
 
@@ -22,12 +29,18 @@ macro_rules! statements {
                 let names = format!("{}{NAMES}", prefix.map_or("", Ident::as_str));
                 Self {
                     table: format!("{names}event"),
+                    migrations: MIGRATIONS.map(|file| named(file, "", &names)),
                     $($name: named(
                         include_str!(concat!("../../sql/journal/", stringify!($name), ".sql")),
                         stringify!($name),
                         &names,
                     ),)*
                 }
+            }
+
+            /// All that is asked of tables that are there.
+            pub(super) fn all(&self) -> Vec<&str> {
+                vec![$(&self.$name),*]
             }
         }
     };
@@ -48,8 +61,6 @@ statements!(
     insert,
     insert_tag,
     known,
-    migration_0001,
-    migration_0002,
     node_beat,
     node_forget,
     node_join,

@@ -230,7 +230,10 @@ mod sqlx_transactions {
             // Whether the rest of the transaction can commit is sqlx's to say; ours is not in it.
             let _ = tx.commit().await;
             let now = tail(&through.0).await.len();
-            assert!([there, there + 3].contains(&now), "dropped at poll {cut}: {there}, then {now}");
+            assert!(
+                [there, there + 3].contains(&now),
+                "dropped at poll {cut}: {there}, then {now}"
+            );
             there = now;
             in_between |= cut > 1;
             cut += 1;
