@@ -124,7 +124,7 @@ impl<'a> Installation<'a> {
         ]);
         let (version, table, command) = match versions {
             "journal_schema" => {
-                (&sql.journal_schema_version, "journal_event", "sendoff journal migrate")
+                (&sql.journal.schema_version, "journal_event", "sendoff journal migrate")
             }
             _ => (&sql.schema_version, "outbox_event", "sendoff migrate"),
         };

@@ -33,13 +33,13 @@ macro_rules! statements {
             pub(crate) fn load(prefix: Option<&Ident>) -> Self {
                 let prefix = prefix.map_or("", Ident::as_str);
                 let table = format!("{prefix}{TABLE}");
-                let insert = named(sql_file!(insert), "insert", prefix);
+                let insert = named(sql_file!(outbox / insert), "insert", prefix);
                 let (head, row) = insert.rsplit_once('\n').unwrap_or((&insert, ""));
                 Self {
                     migrations: MIGRATIONS.map(|file| named(file, "", prefix)),
                     insert_head: head.to_owned(),
                     insert_row: row.to_owned(),
-                    $($name: named(sql_file!($name $($file)?), stringify!($name), prefix),)*
+                    $($name: named(sql_file!(outbox / $name $(in $file)?), stringify!($name), prefix),)*
                     table,
                 }
             }
@@ -74,11 +74,11 @@ statements!(
     schema_table,
     schema_version,
     set_aside,
-    settle_dead,
-    settle_delete,
-    settle_done,
-    settle_release,
-    settle_retry,
+    settle_dead in settle,
+    settle_delete in settle,
+    settle_done in settle,
+    settle_release in settle,
+    settle_retry in settle,
     tally,
     topics,
 );

@@ -26,7 +26,7 @@ fn installation(journal: &MysqlJournal) -> Installation<'_> {
 /// Whether everything is there that publishing needs, and may be used.
 pub(super) async fn check_ready(journal: &MysqlJournal) -> Result<(), StoreError> {
     journal.check_open()?;
-    installation(journal).check_ready(journal.upkeep(), &journal.sql().journal_ready).await
+    installation(journal).check_ready(journal.upkeep(), &journal.sql().journal.ready).await
 }
 
 /// Whether this version can work with what is there. Tables that are not there yet are no error.

@@ -160,8 +160,8 @@ impl MysqlJournal {
     /// Has the session wait for locks only for as long as its user has patience left.
     async fn hurry(&self, session: &mut Session<'_>, left: Option<&Literal>) -> Result<(), Error> {
         let Some(left) = left else { return Ok(()) };
-        let text = self.sql().journal_patience.with(&[("seconds", left)]);
-        session.set(&text, self.sql().journal_patience_over.text()).await
+        let text = self.sql().journal.patience.with(&[("seconds", left)]);
+        session.set(&text, self.sql().journal.patience_over.text()).await
     }
 
     /// The same for an append, and says in which run of the server it is, where that matters.
@@ -328,7 +328,7 @@ impl JournalStore for MysqlJournal {
                     return Err(DecideError::Busy(error.into()));
                 }
                 Some(code::OUT_OF_RANGE) => {
-                    let why = session.query(self.sql().journal_why.text()).await.map_err(failed)?;
+                    let why = session.query(self.sql().journal.why.text()).await.map_err(failed)?;
                     let increment = why.first().and_then(|row| rows::integer(row, 2).ok());
                     undo(session).await;
                     return Err(refused_gate(increment).into());
@@ -385,7 +385,7 @@ impl JournalStore for MysqlJournal {
     async fn head(&self) -> Result<Position, StoreError> {
         self.check_open()?;
         // Nodes ask for it with every round.
-        let head = self.sql().journal_mark.text();
+        let head = self.sql().journal.mark.text();
         let rows = self.connections().query(Purpose::Publish, head).await?;
         rows.first().map_or(Ok(Position::START), |row| facts::position(row, 0))
     }
@@ -393,7 +393,7 @@ impl JournalStore for MysqlJournal {
     /// Whoever a tail waits for at this moment: the server says who waits, not who might be waited for.
     async fn holders(&self) -> Result<Vec<Holder>, StoreError> {
         self.check_open()?;
-        let text = self.sql().journal_holders.with(&[
+        let text = self.sql().journal.holders.with(&[
             ("database", &Literal::text(self.connector().database())),
             ("table", &Literal::text(&self.names().plain("journal_event"))),
             ("holes", &Literal::text(&self.names().plain("journal_hole"))),
@@ -425,7 +425,7 @@ impl JournalStore for MysqlJournal {
 
     async fn vitals(&self) -> Result<Vitals, StoreError> {
         self.check_open()?;
-        let rows = self.upkeep().query(self.sql().journal_vitals.text()).await?;
+        let rows = self.upkeep().query(self.sql().journal.vitals.text()).await?;
         let row = rows.first().ok_or_else(|| StoreError::Refused(Nothing.into()))?;
         let level = rows::maybe(row, 1).map(|_| rows::name(row, 1)).transpose()?;
         let stricter = level.map(|level| StricterDefault { whose: "server".into(), level });
@@ -443,7 +443,7 @@ impl JournalStore for MysqlJournal {
     async fn doing(&self, holder: &Holder) -> Result<Option<String>, StoreError> {
         self.check_open()?;
         let Some(session) = holder.pid else { return Ok(None) };
-        let text = self.sql().journal_doing.with(&[("session", &Literal::number(session))]);
+        let text = self.sql().journal.doing.with(&[("session", &Literal::number(session))]);
         let rows = self.upkeep().query(&text).await?;
         let said = rows.first().and_then(|row| rows::maybe(row, 0));
         Ok(said.map(|text| String::from_utf8_lossy(text).into_owned()))

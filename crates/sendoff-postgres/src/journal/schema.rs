@@ -53,7 +53,7 @@ fn migrations(names: &Names) -> Migrations<'_> {
 
 fn versions(journal: &PostgresJournal) -> Versions<'_> {
     let sql = journal.sql();
-    Versions { known: &sql.journal_schema_known, version: &sql.journal_schema_version }
+    Versions { known: &sql.journal.schema_known, version: &sql.journal.schema_version }
 }
 
 impl Ask for Connections {
@@ -65,7 +65,7 @@ impl Ask for Connections {
 /// Whether everything is there that publishing needs, and may be used.
 pub(super) async fn check_ready(journal: &PostgresJournal) -> Result<(), StoreError> {
     journal.check_open()?;
-    let (migrations, ready) = (migrations(journal.names()), &journal.sql().journal_ready);
+    let (migrations, ready) = (migrations(journal.names()), &journal.sql().journal.ready);
     migrations.check_ready(journal.connections(), versions(journal), ready, &[]).await
 }
 
@@ -118,7 +118,7 @@ async fn attempt(journal: &PostgresJournal) -> Result<(), StoreError> {
 /// The layout of the tables that are there, or the one they are to have.
 async fn layout(client: &Client, journal: &PostgresJournal) -> Result<Lines, StoreError> {
     let wanted = journal.options().layout.into();
-    let found = client.query_typed(&journal.sql().journal_layout.text, &[]).await;
+    let found = client.query_typed(&journal.sql().journal.layout.text, &[]).await;
     let found = match found.map_err(failed)?.first() {
         None => return Ok(wanted),
         Some(row) if row.try_get::<_, &str>(0).map_err(failed)? == "p" => Lines::Partitioned,

@@ -1,6 +1,7 @@
 //! The statements, as text.
 
 use sendoff_core::Ident;
+use sendoff_engine::sql_file;
 use sendoff_engine::store::frame::text;
 
 /// What all names begin with.
@@ -12,7 +13,7 @@ const MIGRATIONS: [&str; 2] = [
 ];
 
 macro_rules! statements {
-    ($($name:ident),* $(,)?) => {
+    ($($name:ident $(in $file:ident)?),* $(,)?) => {
         /// Every statement, with the prefix put before its names.
         #[derive(Debug)]
         pub(super) struct Sql {
@@ -31,7 +32,7 @@ macro_rules! statements {
                     table: format!("{names}event"),
                     migrations: MIGRATIONS.map(|file| named(file, "", &names)),
                     $($name: named(
-                        include_str!(concat!("../../sql/journal/", stringify!($name), ".sql")),
+                        sql_file!(journal / $name $(in $file)?),
                         stringify!($name),
                         &names,
                     ),)*
@@ -47,28 +48,26 @@ macro_rules! statements {
 }
 
 statements!(
+    advance,
+    beat,
+    change,
     count_tag,
-    cursor_advance,
-    cursor_change,
-    cursor_give,
-    cursor_leads,
-    cursor_register,
-    cursor_take,
     cursors,
+    due,
     fetch,
     followers,
+    forget,
+    give in take,
     head,
     insert,
     insert_tag,
+    join,
     known,
-    node_beat,
-    node_forget,
-    node_join,
-    node_leave,
+    leads,
+    leave,
     nodes,
     park,
     parked_discard,
-    parked_due,
     parked_failed,
     parked_list,
     parked_retry,
@@ -77,6 +76,7 @@ statements!(
     purge_find,
     purge_tags,
     purgeable,
+    register,
     schema_known,
     schema_set,
     schema_table,
@@ -84,6 +84,7 @@ statements!(
     search_all,
     search_tag,
     search_type,
+    take,
 );
 
 /// A file's statement, without its comments: statements are cached by their text.
