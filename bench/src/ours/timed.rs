@@ -118,6 +118,10 @@ impl<S: WakeStore> WakeStore for Timed<S> {
 
 #[async_trait]
 impl<S: InspectStore> InspectStore for Timed<S> {
+    async fn check_ready(&self) -> Result<(), StoreError> {
+        self.store.check_ready().await
+    }
+
     async fn find(&self, id: EventId) -> Result<Option<Row>, StoreError> {
         self.store.find(id).await
     }

@@ -21,12 +21,13 @@ use crate::order;
 use crate::work::{Drain, End, GRACE, Hot};
 
 const INSERT_BUSINESS: &str = include_str!("../../sql/sqlite/insert_business.sql");
-const INSERT: &str = include_str!("../../../crates/sendoff-sqlite/sql/insert.sql");
-const HOLD: &str = include_str!("../../../crates/sendoff-sqlite/sql/hold.sql");
-const DONE: &str = include_str!("../../../crates/sendoff-sqlite/sql/settle_done.sql");
-const DELETE: &str = include_str!("../../../crates/sendoff-sqlite/sql/settle_delete.sql");
+const INSERT: &str = include_str!("../../../crates/sendoff-sqlite/sql/outbox/insert.sql");
+const HOLD: &str = include_str!("../../../crates/sendoff-sqlite/sql/outbox/hold.sql");
+const SETTLE: &str = include_str!("../../../crates/sendoff-sqlite/sql/outbox/settle.sql");
+static DONE: LazyLock<String> = LazyLock::new(|| text(SETTLE, &["settle_done"]));
+static DELETE: LazyLock<String> = LazyLock::new(|| text(SETTLE, &["settle_delete"]));
 static CLAIM: LazyLock<String> = LazyLock::new(|| {
-    text(include_str!("../../../crates/sendoff-sqlite/sql/claim.sql"), &["claim"])
+    text(include_str!("../../../crates/sendoff-sqlite/sql/outbox/claim.sql"), &["claim"])
 });
 
 const OWNER: &str = "by hand";
@@ -188,8 +189,8 @@ fn settle(conn: &mut Connection, batch: &[Held], end: End) -> Result<u64> {
     let mut settled = 0;
     for Held { id, token, .. } in batch {
         settled += match end {
-            End::Keep => tx.prepare_cached(DONE)?.execute((id, token, now))?,
-            End::Delete => tx.prepare_cached(DELETE)?.execute((id, token))?,
+            End::Keep => tx.prepare_cached(&DONE)?.execute((id, token, now))?,
+            End::Delete => tx.prepare_cached(&DELETE)?.execute((id, token))?,
         };
     }
     tx.commit()?;

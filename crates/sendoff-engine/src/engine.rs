@@ -19,10 +19,12 @@ use crate::sink::{Door, Interceptors, shielded_policy};
 use crate::source::{
     Alarm, Bound, Capacity, Confirmer, Drops, Handover, Holds, LaneDepths, Lanes, Poller,
 };
-use crate::store::{OutboxStore, StoreError};
+use crate::store::{Contact, OutboxStore, StoreError};
 
 /// What an engine is made of.
 pub(crate) struct Parts {
+    /// Whether the store's tables were looked at.
+    pub(crate) contact: Contact,
     pub(crate) store: Arc<dyn OutboxStore>,
     pub(crate) options: Arc<OutboxOptions>,
     pub(crate) handlers: Arc<Handlers>,
@@ -89,7 +91,17 @@ const ABORT: Duration = Duration::from_secs(1);
 
 impl Engine {
     pub(crate) fn start(parts: Parts, runtime: &Handle) -> Self {
-        let Parts { store, options, handlers, interceptors, metrics, retry, random, owner } = parts;
+        let Parts {
+            contact,
+            store,
+            options,
+            handlers,
+            interceptors,
+            metrics,
+            retry,
+            random,
+            owner,
+        } = parts;
         let observer = Observer::new(metrics);
         let shortest_hold = options.shortest_hold();
         let hot = Bound { count: options.hot_capacity, bytes: options.hot_bytes };
@@ -164,7 +176,12 @@ impl Engine {
             stop: stop.clone(),
         };
         if options.poller_enabled {
-            stages.spawn(&mut polling, "poller", poller.clone(), Poller::run);
+            stages.spawn(&mut polling, "poller", poller.clone(), move |poller| async move {
+                if contact == Contact::Pending {
+                    poller.wait_for_database().await;
+                }
+                poller.run().await;
+            });
         }
 
         let mut confirming = JoinSet::new();

@@ -17,7 +17,7 @@ use crate::options::{OptionsError, OutboxOptions};
 use crate::owner::owner;
 use crate::sink::{EventHandler, Handler, Interceptor, Interceptors, Typed};
 use crate::source::{LaneDepths, Stamp};
-use crate::store::{Born, NewRow, OutboxStore, StoreError};
+use crate::store::{Born, NewRow, OutboxStore, StoreError, contact_at_start, within};
 
 /// The handle an application keeps: writes events, and owns what delivers them. Cheap to clone.
 ///
@@ -253,6 +253,14 @@ impl<S: OutboxStore> OutboxBuilder<S> {
     }
 
     /// Checks everything and starts workers, poller and settlement on the current tokio runtime.
+    ///
+    /// Looks at the store's tables and rights once. A database that is unavailable is no reason not to
+    /// start: the log says so, and nothing is claimed until the same look was made and all was well.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError::Store`] for tables that this version cannot work with and for rights that are
+    /// missing, with what to do about it; the others are about what was passed to the builder.
     pub async fn start(self) -> Result<Outbox<S>, StartError> {
         if let Some(duplicate) = self.duplicate {
             return Err(duplicate.into());
@@ -263,8 +271,11 @@ impl<S: OutboxStore> OutboxBuilder<S> {
         let retry = self.retry.unwrap_or_else(|| Arc::new(self.options.retry));
         let runtime = tokio::runtime::Handle::try_current().map_err(StartError::NoRuntime)?;
         let (validation, hot_grace) = (self.options.validation, self.options.hot_grace);
+        let look = within(self.options.statement_limit(), self.store.check_ready());
+        let contact = contact_at_start(look).await?;
         let engine = Engine::start(
             Parts {
+                contact,
                 store: self.store.clone(),
                 options: Arc::new(self.options),
                 handlers: Arc::new(self.handlers),
@@ -301,4 +312,7 @@ pub enum StartError {
     /// Delivery needs a runtime.
     #[error("an outbox that delivers is started inside a tokio runtime")]
     NoRuntime(#[source] tokio::runtime::TryCurrentError),
+    /// The database cannot be worked with as it is. One that is unavailable is not refused.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }

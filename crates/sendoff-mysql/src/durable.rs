@@ -21,7 +21,7 @@ pub(crate) fn outbox(sql: &Sql) -> String {
 /// locked one of them is waited for again and again.
 pub(crate) fn journal(sql: &Sql) -> String {
     let slot = fastrand::i64(FIRST_SLOT..=LAST_SLOT);
-    sql.journal_durable.with(&[("slot", &Literal::number(slot))])
+    sql.journal.durable.with(&[("slot", &Literal::number(slot))])
 }
 
 /// After the row that is the floor, as many as the key can tell apart.

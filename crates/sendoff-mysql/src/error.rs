@@ -34,7 +34,13 @@ pub(crate) fn failed(error: Error) -> StoreError {
     match &error {
         Error::Server(refusal) => {
             if let Some(fix) = fix(refusal.code) {
-                misconfigured(format!("{} ({}): {fix}", refusal.message, refusal.code))
+                let missing = format!("{} ({})", refusal.message, refusal.code);
+                let remedy = fix.to_owned();
+                match refusal.code {
+                    code if is_of_rights(code) => StoreError::Rights { missing, remedy },
+                    code if is_of_schema(code) => StoreError::Schema { missing, remedy },
+                    _ => misconfigured(format!("{missing}: {remedy}")),
+                }
             } else if matches!(refusal.code, code::LOCK_TIMEOUT | code::NOWAIT) {
                 StoreError::Busy(error.into())
             } else if passes(refusal.code) {
@@ -64,11 +70,21 @@ pub(crate) fn foreign(number: Option<u16>, source: BoxError) -> StoreError {
     }
 }
 
+/// The user may not do it, whatever it is.
+pub(crate) fn is_of_rights(code: u16) -> bool {
+    matches!(code, 1044 | 1142 | 1143 | 1227 | 1370)
+}
+
+/// A column, a table or an index is not there.
+fn is_of_schema(code: u16) -> bool {
+    matches!(code, 1054 | 1146 | 1176)
+}
+
 /// What would have to be changed so that the same statement is not refused.
 pub(crate) fn fix(code: u16) -> Option<&'static str> {
     Some(match code {
-        1044 | 1142 | 1143 | 1227 | 1370 => {
-            "grant SELECT, INSERT, UPDATE and DELETE on the outbox's tables to the user of the relay, \
+        code if is_of_rights(code) => {
+            "grant SELECT, INSERT, UPDATE and DELETE on the tables to the user who delivers or publishes, \
              INSERT and SELECT to the one who writes, CREATE, ALTER, DROP, INDEX and CREATE VIEW to \
              the one who migrates, and ALTER, CREATE, DROP, INSERT, SELECT and LOCK TABLES to the one \
              who keeps partitions"
@@ -76,10 +92,16 @@ pub(crate) fn fix(code: u16) -> Option<&'static str> {
         1045 | 1698 => "check user and password in the database's URL",
         1049 => "create the database, or name another one in the URL",
         1054 => {
-            "the table is older than this version or was changed by hand: run `sendoff migrate`"
+            "the table is older than this version or was changed by hand: run `sendoff migrate`, or \
+             `sendoff journal migrate` for a journal"
         }
-        1146 => "the outbox's tables are missing: run `sendoff migrate`",
-        1176 => "an index of the outbox is missing: run `sendoff migrate`, or create it again",
+        1146 => {
+            "the tables are missing: run `sendoff migrate`, or `sendoff journal migrate` for a journal"
+        }
+        1176 => {
+            "an index is missing: run `sendoff migrate`, or `sendoff journal migrate` for a journal, or \
+             create it again"
+        }
         1153 => "raise max_allowed_packet to 16 MiB or more",
         _ => return None,
     })

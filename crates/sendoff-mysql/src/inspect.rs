@@ -9,11 +9,16 @@ use sendoff_engine::store::{Counts, InspectStore, Row, StoreError, TopicCounts};
 use crate::error::failed;
 use crate::link::last_rows;
 use crate::rows;
+use crate::schema;
 use crate::store::MysqlStore;
 use crate::wire::Literal;
 
 #[async_trait]
 impl InspectStore for MysqlStore {
+    async fn check_ready(&self) -> Result<(), StoreError> {
+        schema::check_ready(self).await
+    }
+
     async fn find(&self, id: EventId) -> Result<Option<Row>, StoreError> {
         self.check_open()?;
         let text = self.sql().find.with(&[("id", &Literal::id(id))]);

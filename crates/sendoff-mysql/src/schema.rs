@@ -17,7 +17,7 @@ use crate::names::Names;
 use crate::options::{Layout, MysqlOptions, Payloads};
 use crate::partitions;
 use crate::rows;
-use crate::sql::Sql;
+use crate::sql::{Sql, Statement};
 use crate::store::MysqlStore;
 use crate::wire::Literal;
 
@@ -29,7 +29,7 @@ const MIGRATIONS: [&str; 3] = [
 ];
 
 /// What may be wrong about where tables were looked for.
-pub(crate) const PLACE: &str = "database or prefix";
+const PLACE: &str = "database or prefix";
 
 /// How long a migration waits for another one, and how long it goes on asking for its locks.
 const PATIENCE_SECONDS: u32 = 60;
@@ -46,6 +46,13 @@ pub(crate) async fn check(store: &MysqlStore) -> Result<(), StoreError> {
 /// How many migrations are missing; `None` where none ever ran.
 async fn installed(store: &MysqlStore) -> Result<Option<usize>, StoreError> {
     installation(store).found(&store.links().upkeep).await
+}
+
+/// Whether everything is there that delivering needs, and may be used.
+pub(crate) async fn check_ready(store: &MysqlStore) -> Result<(), StoreError> {
+    store.check_open()?;
+    let (link, ready) = (&store.links().upkeep, &store.sql().ready);
+    installation(store).check_ready(link, ready).await
 }
 
 fn installation(store: &MysqlStore) -> Installation<'_> {
@@ -65,7 +72,7 @@ impl MysqlStore {
     /// # Errors
     ///
     /// [`NewerSchema`](StoreError::NewerSchema) if a newer version made the tables;
-    /// [`Misconfigured`](StoreError::Misconfigured) if the user may not make them: then print
+    /// [`Rights`](StoreError::Rights) if the user may not make them: then print
     /// [`migration_sql`](crate::migration_sql) for somebody who may.
     pub async fn migrate(&self) -> Result<(), StoreError> {
         self.check_open()?;
@@ -78,10 +85,10 @@ impl MysqlStore {
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](StoreError::Misconfigured) where they are not, with what to do.
+    /// [`Schema`](StoreError::Schema) where they are not, with what to do.
     pub async fn check_installed(&self) -> Result<(), StoreError> {
         self.check_open()?;
-        check_complete(installed(self).await?, &self.table(), PLACE)
+        installation(self).check_installed(&self.links().upkeep).await
     }
 }
 
@@ -95,6 +102,10 @@ pub(crate) struct Installation<'a> {
     known: String,
     /// Asks for the newest version.
     version: &'a str,
+    /// The table that matters, for messages.
+    table: &'static str,
+    /// The program's command that migrates it.
+    command: &'static str,
     /// How many migrations this version knows.
     migrations: usize,
 }
@@ -111,11 +122,14 @@ impl<'a> Installation<'a> {
             ("database", &Literal::text(connector.database())),
             ("table", &Literal::text(&names.plain(versions))),
         ]);
-        let version = match versions {
-            "journal_schema" => sql.journal_schema_version.text(),
-            _ => sql.schema_version.text(),
+        let (version, table, command) = match versions {
+            "journal_schema" => {
+                (&sql.journal.schema_version, "journal_event", "sendoff journal migrate")
+            }
+            _ => (&sql.schema_version, "outbox_event", "sendoff migrate"),
         };
-        Self { names, connector, versions, known, version, migrations }
+        let version = version.text();
+        Self { names, connector, versions, known, version, table, command, migrations }
     }
 
     /// How many migrations are missing; `None` where none ever ran.
@@ -129,6 +143,30 @@ impl<'a> Installation<'a> {
         let rows = link.query(self.version).await?;
         let found = rows.first().map_or(Ok(0), |row| rows::integer(row, 0))?;
         missing(found, self.migrations).map(Some)
+    }
+
+    /// Whether all of them ran.
+    pub(crate) async fn check_installed(&self, link: &Link) -> Result<(), StoreError> {
+        let missing = self.found(link).await?;
+        check_complete(missing, &self.names.qualified(self.table), self.command, PLACE)
+    }
+
+    /// Whether all of them ran, and the user may do what `ready` does.
+    pub(crate) async fn check_ready(
+        &self,
+        link: &Link,
+        ready: &Statement,
+    ) -> Result<(), StoreError> {
+        match self.check_installed(link).await {
+            // Tables are hidden from whoever may do nothing with them; who asks for one is told so.
+            Err(missing @ StoreError::Schema { .. }) => {
+                let denied = link.query(self.version).await.err();
+                let denied = denied.filter(|error| matches!(error, StoreError::Rights { .. }));
+                Err(denied.unwrap_or(missing))
+            }
+            Err(error) => Err(error),
+            Ok(()) => link.query(ready.text()).await.map(drop),
+        }
     }
 
     /// Runs what is missing, on a connection of its own, under a lock that ends with it. Neither

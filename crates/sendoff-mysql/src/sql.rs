@@ -49,30 +49,44 @@ impl Statement {
 }
 
 macro_rules! statements {
-    ($($(#[$note:meta])* $name:ident $(in $file:ident)?),* $(,)?) => {
-        /// Every statement, with the names of one outbox put in.
+    (
+        $(#[$doc:meta])* $all:ident in $folder:ident $(, with $inner:ident: $kind:ident)?;
+        $($(#[$note:meta])* $name:ident $(in $file:ident $(/ $shared:ident)?)?),* $(,)?
+    ) => {
+        $(#[$doc])*
         #[derive(Debug)]
-        pub(crate) struct Sql {
+        pub(crate) struct $all {
+            $(pub(crate) $inner: $kind,)?
             $($(#[$note])* pub(crate) $name: Statement,)*
         }
 
-        impl Sql {
+        impl $all {
             /// Puts the checked names in.
             pub(crate) fn load(names: &Names) -> Self {
                 Self {
-                    $($name: Statement::new(sql_file!($name $($file)?), stringify!($name), names),)*
+                    $($inner: $kind::load(names),)?
+                    $($name: Statement::new(
+                        sql_file!($folder/$name $(in $file $(/ $shared)?)?),
+                        stringify!($name),
+                        names,
+                    ),)*
                 }
             }
 
             #[cfg(test)]
             fn all(&self) -> Vec<&Statement> {
-                vec![$(&self.$name),*]
+                #[allow(unused_mut, reason = "only one of them has another in it")]
+                let mut all = vec![$(&self.$name),*];
+                $(all.extend(self.$inner.all());)?
+                all
             }
         }
     };
 }
 
 statements!(
+    /// Every statement of an outbox, with its names put in.
+    Sql in outbox, with journal: JournalSql;
     ahead,
     at,
     begun,
@@ -99,84 +113,6 @@ statements!(
     in_transaction,
     insert,
     inserted,
-    journal_advance,
-    journal_all,
-    journal_anchor,
-    journal_anchors,
-    journal_appended,
-    journal_asleep,
-    journal_awake,
-    journal_beat,
-    journal_block,
-    journal_by_tag,
-    journal_by_type,
-    journal_change,
-    journal_clash,
-    journal_clash_in,
-    journal_closed,
-    journal_cursors,
-    journal_doing,
-    journal_due,
-    journal_durable,
-    journal_first,
-    journal_floor,
-    journal_floor_up,
-    journal_followers,
-    journal_free,
-    journal_gate,
-    journal_give in journal_take,
-    journal_held_cursors,
-    journal_hold_cursors,
-    journal_holders,
-    journal_hole,
-    journal_history,
-    journal_hold,
-    journal_hole_close,
-    journal_hole_open,
-    journal_hole_taken,
-    journal_insert,
-    journal_isolated,
-    journal_join,
-    journal_known,
-    journal_last,
-    journal_last_by_tag,
-    journal_least,
-    journal_leave,
-    journal_lock,
-    journal_mark,
-    journal_node_lock,
-    journal_nodes,
-    journal_nodes_free,
-    journal_now,
-    journal_numbered,
-    journal_others,
-    journal_park,
-    journal_parked_discard,
-    journal_parked_list,
-    journal_parked_retry,
-    journal_passed,
-    journal_patience,
-    journal_patience_over,
-    journal_purge,
-    journal_purge_find,
-    journal_purge_hold,
-    journal_purge_tags,
-    journal_purgeable,
-    journal_rarest,
-    journal_read,
-    journal_register,
-    journal_savepoint,
-    journal_schema_version,
-    journal_settle_parked,
-    journal_state,
-    journal_tags,
-    journal_tail in journal_read,
-    journal_take,
-    journal_taken,
-    journal_vitals,
-    journal_void,
-    journal_walk,
-    journal_why,
     lock,
     lock_entry,
     lock_visible in claim,
@@ -196,8 +132,9 @@ statements!(
     present,
     purge,
     purgeable,
+    ready,
     rescue,
-    schema_known,
+    schema_known in shared/schema_known,
     schema_version,
     set_aside,
     settle,
@@ -206,6 +143,90 @@ statements!(
     still_begun,
     tally,
     topics,
+);
+
+statements!(
+    /// Every statement of a journal.
+    JournalSql in journal;
+    advance,
+    anchor,
+    anchors,
+    appended,
+    asleep,
+    awake,
+    beat,
+    block,
+    change,
+    clash,
+    clash_in,
+    closed,
+    cursors,
+    doing,
+    due,
+    durable,
+    first,
+    floor,
+    floor_up,
+    followers,
+    free,
+    gate,
+    give in take,
+    held_cursors,
+    history,
+    hold,
+    hold_cursors,
+    holders,
+    hole,
+    hole_close,
+    hole_open,
+    hole_taken,
+    insert,
+    isolated,
+    join,
+    known,
+    last,
+    last_by_tag,
+    least,
+    leave,
+    lock,
+    mark,
+    node_lock,
+    nodes,
+    nodes_free,
+    now,
+    numbered,
+    others,
+    park,
+    parked_discard,
+    parked_list,
+    parked_retry,
+    passed,
+    patience,
+    patience_over,
+    purge,
+    purge_find,
+    purge_hold,
+    purge_tags,
+    purgeable,
+    rarest,
+    read,
+    ready,
+    register,
+    savepoint,
+    schema_version,
+    search_all,
+    search_tag,
+    search_type,
+    settle_parked,
+    state,
+    tags,
+    tail in read,
+    take,
+    taken,
+    vitals,
+    void,
+    walk,
+    why,
 );
 
 #[cfg(test)]

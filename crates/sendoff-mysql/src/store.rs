@@ -62,6 +62,19 @@ impl MysqlStore {
 
     /// Like [`connect`](Self::connect), with options.
     pub async fn connect_with(url: &str, options: MysqlOptions) -> Result<Self, StoreError> {
+        let store = Self::connect_lazy(url, options)?;
+        schema::check(&store).await?;
+        Ok(store)
+    }
+
+    /// Like [`connect_with`](Self::connect_with), for a server that need not be there yet: connects when
+    /// something is asked for. An outbox that starts looks at its tables as soon as they can be reached.
+    ///
+    /// # Errors
+    ///
+    /// [`Misconfigured`](StoreError::Misconfigured) for what is no URL of a MySQL or MariaDB database, and
+    /// for a server beyond this host without TLS.
+    pub fn connect_lazy(url: &str, options: MysqlOptions) -> Result<Self, StoreError> {
         options.check()?;
         let connector = Arc::new(Connector::limited(url, &options)?);
         let names = Names::new(Some(connector.database()), options.prefix.as_ref());
@@ -70,7 +83,7 @@ impl MysqlStore {
         let links = Links { claims: link(), proofs: link(), settlements: link(), upkeep: link() };
         let batches = Arc::new(Connector::for_batches(url, &options)?);
         let locks = LockSessions::new(batches, options.locked_connections);
-        let store = Self(Arc::new(Shared {
+        Ok(Self(Arc::new(Shared {
             sql: Sql::load(&names),
             locks: Arc::new(locks),
             connector,
@@ -81,9 +94,7 @@ impl MysqlStore {
             open: Open::default(),
             passed: PassedOver::default(),
             wary: Wary::default(),
-        }));
-        schema::check(&store).await?;
-        Ok(store)
+        })))
     }
 
     /// Closes the store for all its clones.

@@ -244,7 +244,7 @@ impl Literal {
         Self(if locking { "lock in share mode" } else { "" }.into())
     }
 
-    /// The position that `journal_last` noted.
+    /// The position that `last` noted.
     pub(crate) fn noted_last() -> Self {
         Self("@sendoff_last".into())
     }
@@ -259,13 +259,13 @@ impl Literal {
         Self(format!("@sendoff_first + {rows}"))
     }
 
-    /// A mark for each value of so many rows of `journal_insert`, which are given apart from it.
+    /// A mark for each value of so many rows of `insert`, which are given apart from it.
     #[cfg(any(feature = "sea-orm", feature = "sqlx"))]
     pub(crate) fn fact_marks(rows: usize) -> Self {
         Self(vec!["(?,?,?,?,@sendoff_at,?,?,?,?,?)"; rows].join(",\n"))
     }
 
-    /// Numbers as rows of `journal_void`.
+    /// Numbers as rows of `void`.
     pub(crate) fn voids(numbers: impl Iterator<Item = u64>) -> Self {
         let rows: Vec<_> = numbers.map(|number| format!("({number}, utc_timestamp(6))")).collect();
         Self(rows.join(","))
@@ -276,7 +276,7 @@ impl Literal {
     }
 }
 
-/// Facts by their ids and what they hold, as `journal_known` takes them: JSON of nothing but digits.
+/// Facts by their ids and what they hold, as `known` takes them: JSON of nothing but digits.
 #[derive(Default)]
 pub(crate) struct KnownFacts(String);
 

@@ -11,7 +11,15 @@ use tokio_postgres::error::{Severity, SqlState};
 /// By the server's code, never by its text.
 pub(crate) fn failed(error: Error) -> StoreError {
     if let (Some(refusal), Some(fix)) = (error.as_db_error(), error.code().and_then(fix)) {
-        misconfigured(format!("{} ({}): {fix}", refusal.message(), refusal.code().code()))
+        let missing = format!("{} ({})", refusal.message(), refusal.code().code());
+        match *refusal.code() {
+            SqlState::UNDEFINED_TABLE
+            | SqlState::UNDEFINED_COLUMN
+            | SqlState::UNDEFINED_FUNCTION
+            | SqlState::INVALID_SCHEMA_NAME => StoreError::Schema { missing, remedy: fix.into() },
+            SqlState::INSUFFICIENT_PRIVILEGE => StoreError::Rights { missing, remedy: fix.into() },
+            _ => misconfigured(format!("{missing}: {fix}")),
+        }
     } else if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) {
         StoreError::Busy(error.into())
     } else if passes(&error) {

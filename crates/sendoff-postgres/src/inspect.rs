@@ -10,11 +10,16 @@ use sendoff_engine::store::{Counts, InspectStore, Row, StoreError, TopicCounts};
 use crate::error::failed;
 use crate::link::Kept;
 use crate::rows;
+use crate::schema;
 use crate::store::PostgresStore;
 use crate::wire::Id;
 
 #[async_trait]
 impl InspectStore for PostgresStore {
+    async fn check_ready(&self) -> Result<(), StoreError> {
+        schema::check_ready(self).await
+    }
+
     async fn find(&self, id: EventId) -> Result<Option<Row>, StoreError> {
         self.check_open()?;
         let found = self.links().upkeep.query(&self.sql().find, &[&Id(id)]).await?;

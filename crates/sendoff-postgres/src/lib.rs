@@ -49,6 +49,7 @@ mod migrations;
 mod names;
 mod options;
 mod partition;
+mod ready;
 mod resolve;
 mod retain;
 mod rows;

@@ -12,8 +12,9 @@ use tokio_postgres::{Client, Row};
 use tracing::info;
 
 use crate::error::{failed, misconfigured};
-use crate::link::{Link, query_unnamed};
+use crate::link::{Link, Params, query_unnamed};
 use crate::names::Names;
+use crate::ready::Lacks;
 use crate::sql::Statement;
 
 /// Full transaction numbers, and `pg_xact_status`, came with this one.
@@ -51,6 +52,8 @@ pub(crate) struct Migrations<'a> {
     pub(crate) versions: &'static str,
     /// The table that matters, for messages.
     pub(crate) table: &'static str,
+    /// The program's command that runs them.
+    pub(crate) command: &'static str,
 }
 
 /// Statements about the versions.
@@ -62,23 +65,24 @@ pub(crate) struct Versions<'a> {
     pub(crate) version: &'a Statement,
 }
 
-/// Whoever runs a statement without parameters.
+/// Whoever runs a statement.
 pub(crate) trait Ask {
     fn ask(
         &self,
         statement: &Statement,
+        params: Params<'_>,
     ) -> impl Future<Output = Result<Vec<Row>, StoreError>> + Send;
 }
 
 impl Ask for Link {
-    async fn ask(&self, statement: &Statement) -> Result<Vec<Row>, StoreError> {
-        self.query(statement, &[]).await
+    async fn ask(&self, statement: &Statement, params: Params<'_>) -> Result<Vec<Row>, StoreError> {
+        self.query(statement, params).await
     }
 }
 
 impl Ask for Client {
-    async fn ask(&self, statement: &Statement) -> Result<Vec<Row>, StoreError> {
-        query_unnamed(self, statement, &[]).await.map_err(failed)
+    async fn ask(&self, statement: &Statement, params: Params<'_>) -> Result<Vec<Row>, StoreError> {
+        query_unnamed(self, statement, params).await.map_err(failed)
     }
 }
 
@@ -89,7 +93,7 @@ impl Migrations<'_> {
         server: &impl Ask,
         versions: Versions<'_>,
     ) -> Result<Option<usize>, StoreError> {
-        let rows = server.ask(versions.known).await?;
+        let rows = server.ask(versions.known, &[]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let number: i32 = row.try_get(0).map_err(failed)?;
         if number < OLDEST_SERVER {
@@ -101,7 +105,7 @@ impl Migrations<'_> {
         if !row.try_get::<_, bool>(1).map_err(failed)? {
             return Ok(None);
         }
-        let rows = server.ask(versions.version).await?;
+        let rows = server.ask(versions.version, &[]).await?;
         let found: i32 = rows.first().map_or(Ok(0), |row| row.try_get(0)).map_err(failed)?;
         missing(found.into(), self.all.len()).map(Some)
     }
@@ -114,7 +118,23 @@ impl Migrations<'_> {
     ) -> Result<(), StoreError> {
         let missing = self.installed(server, versions).await?;
         let table = self.names.qualified(self.table);
-        check_complete(missing, &table, "database, schema or prefix")
+        check_complete(missing, &table, self.command, "database, schema or prefix")
+    }
+
+    /// Whether everything is there that `ready` asks for, and may be used.
+    pub(crate) async fn check_ready(
+        &self,
+        server: &impl Ask,
+        versions: Versions<'_>,
+        ready: &Statement,
+        params: Params<'_>,
+    ) -> Result<(), StoreError> {
+        let lacks = Lacks::read(&server.ask(ready, params).await?)?;
+        // The version says more than what an older one has not; who may not ask for it is told that.
+        if lacks.may_read(&self.names.qualified(self.versions)) {
+            self.check_installed(server, versions).await?;
+        }
+        lacks.check(self.command)
     }
 
     /// Begins a transaction in which nobody else migrates, and says how many are missing.
@@ -201,7 +221,7 @@ mod tests {
         let names = Names::new(None, None);
         let (versions, table) = ("thing_schema", "thing");
         let all = &["create a", "create b", "create c"];
-        let migrations = Migrations { all, names: &names, versions, table };
+        let migrations = Migrations { all, names: &names, versions, table, command: "migrate" };
         let script = migrations.steps(1, Cow::Borrowed);
         assert!(script.contains("create c") && script.contains("values (3)"), "{script}");
         assert!(!script.contains("create b"), "{script}");

@@ -84,11 +84,11 @@ impl PartitionSession for Session {
     }
 
     async fn is_pending(&mut self, name: &PartitionName) -> Result<bool, StoreError> {
-        self.exists(include_str!("../sql/partition_pending.sql"), name).await
+        self.exists(include_str!("../sql/outbox/partition_pending.sql"), name).await
     }
 
     async fn has_dead(&mut self, name: &PartitionName) -> Result<bool, StoreError> {
-        self.exists(include_str!("../sql/partition_dead.sql"), name).await
+        self.exists(include_str!("../sql/outbox/partition_dead.sql"), name).await
     }
 
     async fn create(&mut self, planned: &Planned, bounds: Bounds) -> Result<Created, StoreError> {
@@ -165,12 +165,12 @@ impl Session {
         let asked = self.taken.client().query_typed("select now()", &[]).await?;
         let At(now) = asked.first().map_or(Ok(At(planned.from)), |row| row.try_get(0))?;
         let lock = if planned.from > now.saturating_add(PRESENT) {
-            include_str!("../sql/partition_lock_ahead.sql")
+            include_str!("../sql/outbox/partition_lock_ahead.sql")
         } else {
-            include_str!("../sql/partition_lock_present.sql")
+            include_str!("../sql/outbox/partition_lock_present.sql")
         };
         let most = i64::try_from(bounds.most_moved).unwrap_or(i64::MAX - 1);
-        let create = include_str!("../sql/partition_create.sql");
+        let create = include_str!("../sql/outbox/partition_create.sql");
         let text = self
             .script(&format!("{lock}{create}"), &planned.name)
             .replace("range_from", &planned.from.to_string())
@@ -188,7 +188,7 @@ impl Session {
 
     async fn try_drop(&self, name: &PartitionName, bounds: Bounds) -> Result<Dropped, Error> {
         let text = self
-            .script(include_str!("../sql/partition_drop.sql"), name)
+            .script(include_str!("../sql/outbox/partition_drop.sql"), name)
             .replace("drop_dead", &bounds.drop_dead.to_string());
         let kept = match self.change(bounds, &text).await {
             Ok(_) => return Ok(Dropped::Gone),

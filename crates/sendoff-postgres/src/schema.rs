@@ -22,11 +22,25 @@ const MIGRATIONS: [&str; 3] = [
 ];
 
 fn migrations(names: &Names) -> Migrations<'_> {
-    Migrations { all: &MIGRATIONS, names, versions: "outbox_schema", table: "outbox_event" }
+    Migrations {
+        all: &MIGRATIONS,
+        names,
+        versions: "outbox_schema",
+        table: "outbox_event",
+        command: "sendoff migrate",
+    }
 }
 
 fn versions(store: &PostgresStore) -> Versions<'_> {
     Versions { known: &store.sql().schema_known, version: &store.sql().schema_version }
+}
+
+/// Whether everything is there that delivering needs, and may be used.
+pub(crate) async fn check_ready(store: &PostgresStore) -> Result<(), StoreError> {
+    store.check_open()?;
+    let bell = store.doorbell() == Doorbell::On;
+    let (migrations, ready) = (migrations(store.names()), &store.sql().ready);
+    migrations.check_ready(&store.links().upkeep, versions(store), ready, &[&bell]).await
 }
 
 /// Whether this version can work with what is there. Tables that are not there yet are no error.
@@ -48,7 +62,7 @@ impl PostgresStore {
     ///
     /// [`NewerSchema`](StoreError::NewerSchema) if a newer version made the tables;
     /// [`Misconfigured`](StoreError::Misconfigured) if a flat table is there and the layout is another;
-    /// [`Refused`](StoreError::Refused) if the role may not make them: then print
+    /// [`Rights`](StoreError::Rights) if the role may not make them: then print
     /// [`migration_sql`](crate::migration_sql) for somebody who may.
     pub async fn migrate(&self) -> Result<(), StoreError> {
         self.check_open()?;
@@ -61,7 +75,7 @@ impl PostgresStore {
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](StoreError::Misconfigured) where they are not, with what to do.
+    /// [`Schema`](StoreError::Schema) where they are not, with what to do.
     pub async fn check_installed(&self) -> Result<(), StoreError> {
         self.check_open()?;
         migrations(self.names()).check_installed(&self.links().upkeep, versions(self)).await

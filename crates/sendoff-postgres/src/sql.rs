@@ -18,45 +18,57 @@ pub(crate) struct Statement {
 }
 
 macro_rules! statements {
-    ($($name:ident $(in $file:ident)?: [$($parameter:ident),*]),* $(,)?) => {
-        /// Every statement, with the names of one outbox put in.
+    (
+        $(#[$doc:meta])* $all:ident in $folder:ident, slots $slots:ident after $first:expr
+        $(, with $inner:ident: $kind:ident)?;
+        $($name:ident $(in $file:ident $(/ $shared:ident)?)?: [$($parameter:ident),*]),* $(,)?
+    ) => {
+        $(#[$doc])*
         #[derive(Debug)]
-        pub(crate) struct Sql {
+        pub(crate) struct $all {
+            $(pub(crate) $inner: $kind,)?
             $(pub(crate) $name: Statement,)*
         }
 
         #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
-        enum Slot { $($name,)* Count }
+        enum $slots { $($name,)* Count }
 
-        impl Sql {
-            /// How many there are.
-            pub(crate) const COUNT: usize = Slot::Count as usize;
+        impl $all {
+            /// How many slots there are, up to its last.
+            pub(crate) const COUNT: usize = $first + $slots::Count as usize;
 
             /// Puts the checked names in. Nothing else is ever spliced.
             pub(crate) fn load(names: &Names, writes: Writes) -> Self {
+                let statement = |file: &str, name: &str| {
+                    statement(file, &[name, stringify!($folder)], names, writes)
+                };
                 Self {
+                    $($inner: $kind::load(names, writes),)?
                     $($name: Statement {
                         text: statement(
-                            sql_file!($name $($file)?),
+                            sql_file!($folder/$name $(in $file $(/ $shared)?)?),
                             stringify!($name),
-                            names,
-                            writes,
                         ),
                         types: const { &[$(Type::$parameter),*] },
-                        slot: Slot::$name as usize,
+                        slot: $first + $slots::$name as usize,
                     },)*
                 }
             }
 
             #[cfg(test)]
             fn all(&self) -> Vec<&Statement> {
-                vec![$(&self.$name),*]
+                #[allow(unused_mut, reason = "only one of them has another in it")]
+                let mut all = vec![$(&self.$name),*];
+                $(all.extend(self.$inner.all());)?
+                all
             }
         }
     };
 }
 
 statements!(
+    /// Every statement of an outbox, with its names put in.
+    Sql in outbox, slots OutboxSlot after JournalSql::COUNT, with journal: JournalSql;
     arm: [],
     claim: [INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT8, INT8, TEXT, INTERVAL],
     claim_except in claim: [
@@ -80,7 +92,7 @@ statements!(
         INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT2, TEXT, TEXT_ARRAY, TEXT_ARRAY
     ],
     fold: [INT8, INTERVAL],
-    in_transaction: [],
+    in_transaction in shared/in_transaction: [],
     insert: [
         UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT2_ARRAY,
         TEXT_ARRAY, TIMESTAMPTZ_ARRAY, INTERVAL_ARRAY, TEXT_ARRAY, JSONB_ARRAY, BYTEA_ARRAY, BOOL
@@ -92,91 +104,21 @@ statements!(
         UUID, TEXT, TEXT, TEXT, TEXT, TEXT, INT2, TEXT, TIMESTAMPTZ, JSONB, BYTEA
     ],
     is_in_transaction: [],
-    journal_advance: [
-        TEXT, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, BOOL_ARRAY, INT4_ARRAY,
-        TEXT_ARRAY, BOOL_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT4_ARRAY, INTERVAL_ARRAY,
-        TEXT_ARRAY
-    ],
-    journal_append: [
-        INT4_ARRAY, BOOL_ARRAY, INT4, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY,
-        TIMESTAMPTZ_ARRAY, JSONB_ARRAY, BYTEA_ARRAY, UUID_ARRAY, UUID_ARRAY, INT2_ARRAY,
-        TEXT_ARRAY, TEXT_ARRAY, INT8, TIMESTAMPTZ
-    ],
-    journal_append_held: [
-        INT4_ARRAY, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TIMESTAMPTZ_ARRAY, JSONB_ARRAY,
-        BYTEA_ARRAY, UUID_ARRAY, UUID_ARRAY
-    ],
-    journal_append_in: [
-        INT4_ARRAY, BOOL_ARRAY, INT4, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY,
-        TIMESTAMPTZ_ARRAY, JSONB_ARRAY, BYTEA_ARRAY, UUID_ARRAY, UUID_ARRAY, INT2_ARRAY,
-        TEXT_ARRAY, TEXT_ARRAY, INT8, TIMESTAMPTZ
-    ],
-    journal_append_one: [
-        INT4_ARRAY, INT4, UUID, TEXT, TEXT_ARRAY, TEXT, TIMESTAMPTZ, JSONB, BYTEA, UUID, UUID
-    ],
-    journal_append_session in journal_append_tagged: [
-        INT4, UUID, TEXT, TEXT, TEXT, TIMESTAMPTZ, JSONB, BYTEA, UUID, UUID, INT4, INT4, TEXT
-    ],
-    journal_append_tagged: [
-        INT4, UUID, TEXT, TEXT, TEXT, TIMESTAMPTZ, JSONB, BYTEA, UUID, UUID
-    ],
-    journal_beat: [TEXT],
-    journal_change: [TEXT, TEXT, TEXT, INT8],
-    journal_cursors: [],
-    journal_decide: [INT4_ARRAY, BOOL_ARRAY, INT4],
-    journal_doing: [INT4],
-    journal_due: [TEXT, INT8],
-    journal_followers: [],
-    journal_give in journal_take: [TEXT, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY],
-    journal_head: [],
-    journal_hold: [INT4_ARRAY, BOOL_ARRAY, INT4, INT4],
-    journal_hold_session: [INT4, BOOL, INT4, BOOL, INT4, INT4],
-    journal_hold_two: [INT4, BOOL, INT4, BOOL, INT4, INT4],
-    journal_holders: [],
-    journal_join: [TEXT, INT4, INTERVAL, INTERVAL, INT8_ARRAY],
-    journal_keeper_lock: [],
-    journal_keeper_unlock: [],
-    journal_layout in layout: [],
-    journal_leave: [TEXT],
-    journal_leaving: [],
-    journal_node_lock: [INT4],
-    journal_nodes: [],
-    journal_nodes_free: [TEXT_ARRAY],
-    journal_parked_discard: [TEXT, TEXT, INT8],
-    journal_parked_list: [TEXT, TEXT, TEXT, TEXT, INT8, INT8],
-    journal_parked_retry: [TEXT, TEXT, INT8],
-    journal_purge: [INT8, INT8, TIMESTAMPTZ, INT8],
-    journal_purgeable: [INT8, INT8, TIMESTAMPTZ, INT8],
-    journal_ranges in partition_list: [BOOL],
-    journal_read: [INT2_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8],
-    journal_read_book: [TEXT, TEXT_ARRAY, INT8, INT8, INT8, INT8, TEXT_ARRAY],
-    journal_read_from_last in journal_read: [INT2_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8, INT2_ARRAY, TEXT_ARRAY, TEXT_ARRAY],
-    journal_read_tag: [TEXT, TEXT_ARRAY, INT8, INT8, INT8, INT8],
-    journal_register: [TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY],
-    journal_release_session: [TEXT],
-    journal_schema_known: [],
-    journal_schema_version: [],
-    journal_session_limit: [],
-    journal_settle_parked: [TEXT, TEXT, TEXT, INT8, INT8, INT4, INTERVAL, TEXT],
-    journal_take: [TEXT, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY],
-    journal_tail: [INT8, INT8, INT8, INT8],
-    journal_tail_large in journal_tail: [INT8, INT8, INT8, INT8],
-    journal_vitals: [],
-    journal_who: [],
     lock in claim: [INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT8, INT8],
     lock_except in claim: [
         INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT8, INT8, TEXT_ARRAY, TEXT_ARRAY
     ],
     lock_tables: [],
     oldest_lag: [],
-    partition_layout in layout: [],
-    partition_list: [],
-    partition_idle: [TEXT],
+    partition_layout in shared/layout: [],
+    partition_list in shared/partition_list: [],
+    partition_idle in shared/partition_idle: [TEXT],
     partition_lock: [],
     partition_unlock: [],
     present: [UUID_ARRAY],
     purge: [INTERVAL, INT8, BOOL],
     purgeable: [INTERVAL, INT8, BOOL],
+    ready in shared/ready: [BOOL],
     rescue: [INTERVAL, INTERVAL, INTERVAL, INT8],
     schema_known: [],
     schema_version: [],
@@ -199,6 +141,83 @@ statements!(
     transaction_status: [XID8],
 );
 
+statements!(
+    /// Every statement of a journal.
+    JournalSql in journal, slots JournalSlot after 0;
+    advance: [
+        TEXT, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, BOOL_ARRAY, INT4_ARRAY,
+        TEXT_ARRAY, BOOL_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT4_ARRAY, INTERVAL_ARRAY,
+        TEXT_ARRAY
+    ],
+    append: [
+        INT4_ARRAY, BOOL_ARRAY, INT4, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY,
+        TIMESTAMPTZ_ARRAY, JSONB_ARRAY, BYTEA_ARRAY, UUID_ARRAY, UUID_ARRAY, INT2_ARRAY,
+        TEXT_ARRAY, TEXT_ARRAY, INT8, TIMESTAMPTZ
+    ],
+    append_held: [
+        INT4_ARRAY, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TIMESTAMPTZ_ARRAY, JSONB_ARRAY,
+        BYTEA_ARRAY, UUID_ARRAY, UUID_ARRAY
+    ],
+    append_in: [
+        INT4_ARRAY, BOOL_ARRAY, INT4, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY,
+        TIMESTAMPTZ_ARRAY, JSONB_ARRAY, BYTEA_ARRAY, UUID_ARRAY, UUID_ARRAY, INT2_ARRAY,
+        TEXT_ARRAY, TEXT_ARRAY, INT8, TIMESTAMPTZ
+    ],
+    append_one: [
+        INT4_ARRAY, INT4, UUID, TEXT, TEXT_ARRAY, TEXT, TIMESTAMPTZ, JSONB, BYTEA, UUID, UUID
+    ],
+    append_session in append_tagged: [
+        INT4, UUID, TEXT, TEXT, TEXT, TIMESTAMPTZ, JSONB, BYTEA, UUID, UUID, INT4, INT4, TEXT
+    ],
+    append_tagged: [
+        INT4, UUID, TEXT, TEXT, TEXT, TIMESTAMPTZ, JSONB, BYTEA, UUID, UUID
+    ],
+    beat: [TEXT],
+    change: [TEXT, TEXT, TEXT, INT8],
+    cursors: [],
+    decide: [INT4_ARRAY, BOOL_ARRAY, INT4],
+    doing: [INT4],
+    due: [TEXT, INT8],
+    followers: [],
+    give in take: [TEXT, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY],
+    head: [],
+    hold: [INT4_ARRAY, BOOL_ARRAY, INT4, INT4],
+    hold_session: [INT4, BOOL, INT4, BOOL, INT4, INT4],
+    hold_two: [INT4, BOOL, INT4, BOOL, INT4, INT4],
+    holders: [],
+    join: [TEXT, INT4, INTERVAL, INTERVAL, INT8_ARRAY],
+    keeper_lock: [],
+    keeper_unlock: [],
+    layout in shared/layout: [],
+    leave: [TEXT],
+    leaving: [],
+    node_lock: [INT4],
+    nodes: [],
+    nodes_free: [TEXT_ARRAY],
+    parked_discard: [TEXT, TEXT, INT8],
+    parked_list: [TEXT, TEXT, TEXT, TEXT, INT8, INT8],
+    parked_retry: [TEXT, TEXT, INT8],
+    purge: [INT8, INT8, TIMESTAMPTZ, INT8],
+    purgeable: [INT8, INT8, TIMESTAMPTZ, INT8],
+    ranges in shared/partition_list: [BOOL],
+    ready in shared/ready: [],
+    read: [INT2_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8],
+    read_book: [TEXT, TEXT_ARRAY, INT8, INT8, INT8, INT8, TEXT_ARRAY],
+    read_from_last in read: [INT2_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8, INT2_ARRAY, TEXT_ARRAY, TEXT_ARRAY],
+    read_tag: [TEXT, TEXT_ARRAY, INT8, INT8, INT8, INT8],
+    register: [TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY],
+    release_session: [TEXT],
+    schema_known: [],
+    schema_version: [],
+    session_limit: [],
+    settle_parked: [TEXT, TEXT, TEXT, INT8, INT8, INT4, INTERVAL, TEXT],
+    take: [TEXT, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY],
+    tail: [INT8, INT8, INT8, INT8],
+    tail_large in tail: [INT8, INT8, INT8, INT8],
+    vitals: [],
+    who: [],
+);
+
 /// Whether a transaction that carries an event is made durable where its session is not (I13).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Writes {
@@ -215,11 +234,13 @@ impl Writes {
 /// The name by which a text is had with the lines that make a transaction durable.
 const DURABLE: &str = "durable";
 
-/// A statement of a file.
-fn statement(file: &str, name: &str, names: &Names, writes: Writes) -> String {
-    let asked = [name, DURABLE];
-    let asked = if writes == Writes::Durable { &asked } else { &asked[..1] };
-    names.put_into(&text(file, asked))
+/// A statement of a file: the one of this name, as this folder has it.
+fn statement(file: &str, asked: &[&str], names: &Names, writes: Writes) -> String {
+    let mut asked = asked.to_vec();
+    if writes == Writes::Durable {
+        asked.push(DURABLE);
+    }
+    names.put_into(&text(file, &asked))
 }
 
 #[cfg(test)]

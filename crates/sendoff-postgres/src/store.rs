@@ -63,6 +63,19 @@ impl PostgresStore {
 
     /// Like [`connect`](Self::connect), with options.
     pub async fn connect_with(url: &str, options: PostgresOptions) -> Result<Self, StoreError> {
+        let store = Self::connect_lazy(url, options)?;
+        schema::check(&store).await?;
+        Ok(store)
+    }
+
+    /// Like [`connect_with`](Self::connect_with), for a server that need not be there yet: connects when
+    /// something is asked for. An outbox that starts looks at its tables as soon as they can be reached.
+    ///
+    /// # Errors
+    ///
+    /// [`Misconfigured`](StoreError::Misconfigured) for what is no URL of a PostgreSQL database, and for
+    /// a server beyond this host without TLS.
+    pub fn connect_lazy(url: &str, options: PostgresOptions) -> Result<Self, StoreError> {
         options.check()?;
         let commits = match options.commits {
             RelayCommits::Relaxed => Commits::Relaxed,
@@ -78,7 +91,7 @@ impl PostgresStore {
             Kept::from(options.doorbell),
             options.locked_connections,
         );
-        let store = Self(Arc::new(Shared {
+        Ok(Self(Arc::new(Shared {
             sql: Sql::load(&names, Writes::durable(options.durable_events)),
             bell: Bell::new(names.channel()),
             connector,
@@ -88,9 +101,7 @@ impl PostgresStore {
             locks: Arc::new(locks),
             open: Open::default(),
             passed: PassedOver::default(),
-        }));
-        schema::check(&store).await?;
-        Ok(store)
+        })))
     }
 
     /// Closes the store for all its clones.

@@ -13,6 +13,10 @@ use crate::store::SqliteStore;
 
 #[async_trait]
 impl InspectStore for SqliteStore {
+    async fn check_ready(&self) -> Result<(), StoreError> {
+        self.check_ready().await
+    }
+
     async fn find(&self, id: EventId) -> Result<Option<Row>, StoreError> {
         let found = self
             .read(move |conn, sql, _| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior};
 use sendoff_engine::store::StoreError;
-use sendoff_engine::store::frame::missing;
+use sendoff_engine::store::frame::{check_complete, missing};
 
 use crate::error::{failed, misconfigured};
 use crate::sql::Sql;
@@ -30,6 +30,12 @@ pub(crate) trait Schema {
         if known { self.newest(conn) } else { Ok(0) }
     }
 
+    /// Whatever is asked of the tables.
+    fn statements(&self) -> Vec<&str>;
+
+    /// The program's command that migrates.
+    fn command(&self) -> &'static str;
+
     /// Notes that this one ran.
     fn remember(&self, conn: &Connection, version: i64) -> rusqlite::Result<()>;
 }
@@ -45,7 +51,7 @@ impl Schema for Sql {
     }
 
     fn migrations(&self) -> Vec<&str> {
-        vec![&self.migration_0001, &self.migration_0002]
+        self.migrations.iter().map(String::as_str).collect()
     }
 
     fn remember(&self, conn: &Connection, version: i64) -> rusqlite::Result<()> {
@@ -56,6 +62,46 @@ impl Schema for Sql {
     fn schema_known(&self) -> &str {
         &self.schema_known
     }
+
+    fn statements(&self) -> Vec<&str> {
+        self.all()
+    }
+
+    fn command(&self) -> &'static str {
+        "sendoff migrate"
+    }
+}
+
+/// Whether all of it is there, as this version knows it, and can be written.
+pub(crate) fn check_ready(conn: &Connection, schema: &impl Schema) -> Result<(), StoreError> {
+    let version = schema.version(conn).map_err(failed)?;
+    let missing = missing(version, schema.migrations().len())?;
+    let missing = (version > 0).then_some(missing);
+    check_complete(missing, schema.table(), schema.command(), "path or prefix")?;
+    for statement in schema.statements() {
+        // It is not run: SQLite looks for tables and columns when it compiles a statement.
+        if let Err(error) = conn.prepare(statement) {
+            return Err(match failed(error) {
+                StoreError::Refused(error) => StoreError::Schema {
+                    missing: error.to_string(),
+                    remedy: format!(
+                        "every migration of {} ran, so that this was changed by hand: put it back, or \
+                         run `{}` on another file",
+                        schema.table(),
+                        schema.command()
+                    ),
+                },
+                error => error,
+            });
+        }
+    }
+    if conn.is_readonly("main").map_err(failed)? {
+        return Err(StoreError::Rights {
+            missing: format!("the file with {} cannot be written", schema.table()),
+            remedy: "let the process write to the file and its folder".into(),
+        });
+    }
+    Ok(())
 }
 
 /// Runs what is missing, in one immediate transaction: of several processes that start at once, one

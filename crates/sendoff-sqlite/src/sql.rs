@@ -8,6 +8,11 @@ use sendoff_engine::store::frame::text;
 const TABLE: &str = "outbox_event";
 const TALLY: &str = "outbox_tally";
 
+const MIGRATIONS: [&str; 2] = [
+    include_str!("../migrations/0001_outbox.sql"),
+    include_str!("../migrations/0002_tally_and_ends.sql"),
+];
+
 macro_rules! statements {
     ($($name:ident $(in $file:ident)?),* $(,)?) => {
         /// Every statement, with the table's name put in.
@@ -16,6 +21,8 @@ macro_rules! statements {
         pub(crate) struct Sql {
             /// The table's name.
             pub(crate) table: String,
+            /// Every migration, the oldest first. What a published one does never changes.
+            pub(crate) migrations: [String; 2],
             insert_head: String,
             insert_row: String,
             $(pub(crate) $name: String,)*
@@ -26,14 +33,20 @@ macro_rules! statements {
             pub(crate) fn load(prefix: Option<&Ident>) -> Self {
                 let prefix = prefix.map_or("", Ident::as_str);
                 let table = format!("{prefix}{TABLE}");
-                let insert = named(sql_file!(insert), "insert", prefix);
+                let insert = named(sql_file!(outbox / insert), "insert", prefix);
                 let (head, row) = insert.rsplit_once('\n').unwrap_or((&insert, ""));
                 Self {
+                    migrations: MIGRATIONS.map(|file| named(file, "", prefix)),
                     insert_head: head.to_owned(),
                     insert_row: row.to_owned(),
-                    $($name: named(sql_file!($name $($file)?), stringify!($name), prefix),)*
+                    $($name: named(sql_file!(outbox / $name $(in $file)?), stringify!($name), prefix),)*
                     table,
                 }
+            }
+
+            /// All that is asked of tables that are there, but inserts, whose rows are not counted yet.
+            pub(crate) fn all(&self) -> Vec<&str> {
+                vec![$(&self.$name),*]
             }
         }
     };
@@ -52,8 +65,6 @@ statements!(
     insert_many,
     lock in claim,
     lock_except in claim,
-    migration_0001,
-    migration_0002,
     oldest_due,
     purge_dead,
     purge_delete,
@@ -64,11 +75,11 @@ statements!(
     schema_table,
     schema_version,
     set_aside,
-    settle_dead,
-    settle_delete,
-    settle_done,
-    settle_release,
-    settle_retry,
+    settle_dead in settle,
+    settle_delete in settle,
+    settle_done in settle,
+    settle_release in settle,
+    settle_retry in settle,
     tally,
     topics,
 );
@@ -103,7 +114,7 @@ mod tests {
         assert!(
             sql.claim.contains("from billing_outbox_event indexed by billing_outbox_event_due")
         );
-        assert!(sql.migration_0001.contains("create view billing_outbox_event_json"));
+        assert!(sql.migrations[0].contains("create view billing_outbox_event_json"));
         assert!(sql.tally.contains("into billing_outbox_tally "));
         assert!(sql.schema_version.contains("from outbox_schema "), "one for all outboxes");
     }

@@ -183,6 +183,12 @@ impl SqliteStore {
         self.0.options.clock.now()
     }
 
+    /// Whether everything is there that delivering needs.
+    pub(crate) async fn check_ready(&self) -> Result<(), StoreError> {
+        let sql = Arc::clone(&self.0.sql);
+        self.0.writer.call(move |conn| schema::check_ready(conn, &*sql)).await
+    }
+
     /// Runs `work` in an immediate transaction on the store's thread, and commits what it did.
     pub(crate) async fn write<T: Send + 'static>(
         &self,

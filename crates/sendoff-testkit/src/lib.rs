@@ -11,6 +11,7 @@
 //! - [`soak`]: tests with a short form and one of minutes.
 //! - [`nodes`]: what several nodes on one database do, on every server.
 //! - [`ordeal`]: what they go through: rows that others lock, processes that are stopped.
+//! - [`starting`]: what starting does where the database is not as it should be, or not there.
 //! - [`thorny`]: values that a driver's encoding could get wrong.
 //! - [`proxy`]: a server's door that can be slammed at a chosen moment.
 //! - [`clock`]: a clock that moves when told; [`faketime`]: one for a server. [`wait`]: for what has no signal.
@@ -38,6 +39,7 @@ pub mod relay;
 pub mod servers;
 pub mod sim;
 pub mod soak;
+pub mod starting;
 pub mod steps;
 pub mod thorny;
 pub mod wait;

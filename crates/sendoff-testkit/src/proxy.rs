@@ -92,7 +92,12 @@ impl Line {
 impl Proxy {
     /// Starts one in front of `server`, on a free port of this host.
     pub async fn start(server: SocketAddr) -> io::Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        Self::start_at(([127, 0, 0, 1], 0).into(), server).await
+    }
+
+    /// The same at this address.
+    pub async fn start_at(address: SocketAddr, server: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         let cut = Arc::new(Mutex::new(None));
         let line = Arc::new(Line::default());

@@ -10,8 +10,8 @@ use uuid::Uuid;
 use crate::ground::postgres::Ground;
 use crate::work::End;
 
-const CLAIMS: &str = include_str!("../../../../crates/sendoff-postgres/sql/claim.sql");
-const SETTLES: &str = include_str!("../../../../crates/sendoff-postgres/sql/settle.sql");
+const CLAIMS: &str = include_str!("../../../../crates/sendoff-postgres/sql/outbox/claim.sql");
+const SETTLES: &str = include_str!("../../../../crates/sendoff-postgres/sql/outbox/settle.sql");
 
 /// The outcome of a delivered row.
 const DONE: i16 = 1;

@@ -12,8 +12,9 @@ use uuid::Uuid;
 use crate::ground::postgres::Ground;
 use crate::work::{End, Statements};
 
-const STORE_CLAIMS: &str = include_str!("../../../../crates/sendoff-postgres/sql/claim.sql");
-const STORE_SETTLES: &str = include_str!("../../../../crates/sendoff-postgres/sql/settle.sql");
+const STORE_CLAIMS: &str = include_str!("../../../../crates/sendoff-postgres/sql/outbox/claim.sql");
+const STORE_SETTLES: &str =
+    include_str!("../../../../crates/sendoff-postgres/sql/outbox/settle.sql");
 const PLAIN_CLAIM: &str = include_str!("../../../sql/postgres/claim.sql");
 const PLAIN_KEEP: &str = include_str!("../../../sql/postgres/settle_keep.sql");
 const PLAIN_DELETE: &str = include_str!("../../../sql/postgres/settle_delete.sql");

@@ -161,7 +161,7 @@ fn what_cannot_be_cleaned_is_refused_with_the_reason() {
     refused(&file.url, &["--prefix", "billing_"], &["no table billing_outbox_event", "migrate"]);
     let Some(place) = Place::new() else { return };
     let schema = ["--schema", &*place.schema];
-    refused(&place.url, &schema, &["no table", "migrate first"]);
+    refused(&place.url, &schema, &["no table", "run `sendoff migrate`"]);
     assert!(place.run(&["migrate"]).status.success());
     let role = format!("{}_reader", place.schema);
     place.sql(&format!(

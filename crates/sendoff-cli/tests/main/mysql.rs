@@ -116,7 +116,7 @@ fn what_cannot_be_maintained_on_mariadb_is_refused_with_the_reason() {
     for command in [&["cleanup", "--once"][..], &["partitions", "--once"]] {
         let missing = place.run(command);
         assert_eq!(missing.status.code(), Some(2));
-        assert!(stderr(&missing).contains("migrate first"), "{}", stderr(&missing));
+        assert!(stderr(&missing).contains("run `sendoff migrate`"), "{}", stderr(&missing));
     }
     assert!(place.run(&["migrate"]).status.success());
     let flat = place.run(&["partitions", "--once"]);

@@ -116,7 +116,7 @@ fn what_has_no_partitions_is_refused_with_the_reason() {
     let Some(place) = Place::new() else { return };
     let missing = place.run(&["partitions", "--once"]);
     assert_eq!(missing.status.code(), Some(2));
-    assert!(stderr(&missing).contains("migrate first"), "{}", stderr(&missing));
+    assert!(stderr(&missing).contains("run `sendoff migrate`"), "{}", stderr(&missing));
     assert!(place.run(&["migrate"]).status.success());
     let flat = place.run(&["partitions", "--once"]);
     assert_eq!(flat.status.code(), Some(2));

@@ -40,6 +40,10 @@ impl SettleStore for MemoryStore {
 
 #[async_trait]
 impl InspectStore for MemoryStore {
+    async fn check_ready(&self) -> Result<(), StoreError> {
+        Ok(self.with(|_, _| ())?)
+    }
+
     async fn find(&self, id: EventId) -> Result<Option<Row>, StoreError> {
         let found = self.with(|table, _| {
             table.get(id).map(|entry| entry.event().map(|event| Row { event, ..entry.row.clone() }))

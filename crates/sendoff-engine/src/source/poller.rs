@@ -14,7 +14,9 @@ use crate::dispatch::{Due, Route};
 use crate::lock::lock;
 use crate::options::{MIB, OutboxOptions};
 use crate::settle::{Completion, Completions};
-use crate::store::{Answer, Claim, Claimed, Claims, OutboxStore, StoreError, Suspects, within};
+use crate::store::{
+    Answer, Claim, Claimed, Claims, OutboxStore, StoreError, Suspects, first_contact, within,
+};
 
 /// Claims visible rows into the cold lane: the way of every event that did not take the hot one.
 #[derive(Clone)]
@@ -76,6 +78,13 @@ impl Poller {
         // Less than the lane, so that it is filled up while it is worked off.
         let most = Portion { rows, bytes: CLAIM_BYTES.min(options.cold_bytes.div_ceil(4)) };
         Asking::new(store, most, options.poll_interval, options.statement_limit())
+    }
+
+    /// Waits until the tables were looked at and found as they should be, or until told to stop: nothing
+    /// is claimed from tables of which nobody knows what they are.
+    pub(crate) async fn wait_for_database(&self) {
+        let look = || self.bounded(self.store.check_ready());
+        let _ = self.stop.run_until_cancelled(first_contact(look)).await;
     }
 
     /// Polls until told to stop. A claim that is under way then is finished first, so that its rows

@@ -34,12 +34,35 @@ pub enum StoreError {
         /// The newest version known.
         known: i64,
     },
+    /// The tables are missing, older than this version, or were changed by hand.
+    #[error("{missing}: {remedy}")]
+    Schema {
+        /// What is not as it should be.
+        missing: String,
+        /// What to do about it.
+        remedy: String,
+    },
+    /// The database's user may not do what is needed.
+    #[error("{missing}: {remedy}")]
+    Rights {
+        /// What it may not do.
+        missing: String,
+        /// What to do about it.
+        remedy: String,
+    },
     /// The store was told something it cannot work with.
     #[error("{reason}")]
     Misconfigured {
         /// What, and what to do about it.
         reason: String,
     },
+}
+
+impl StoreError {
+    /// Whether the same may succeed later, without anybody changing anything.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, Self::Unavailable(_) | Self::Busy(_) | Self::Timeout)
+    }
 }
 
 impl From<Undecodable> for StoreError {

@@ -10,6 +10,15 @@ use super::StoreError;
 /// Looking without touching.
 #[async_trait]
 pub trait InspectStore: Send + Sync + 'static {
+    /// Whether the tables are those of this version, with all their columns, and the database's user may
+    /// do with them what delivering needs. Changes nothing. An outbox asks once, when it starts.
+    ///
+    /// # Errors
+    ///
+    /// [`Schema`](StoreError::Schema), [`NewerSchema`](StoreError::NewerSchema) and
+    /// [`Rights`](StoreError::Rights) name what is missing and the remedy.
+    async fn check_ready(&self) -> Result<(), StoreError>;
+
     /// One row.
     async fn find(&self, id: EventId) -> Result<Option<Row>, StoreError>;
 

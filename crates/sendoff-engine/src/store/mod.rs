@@ -7,6 +7,7 @@
 //! a stale token changes nothing and says so.
 
 mod claim;
+mod contact;
 mod error;
 pub mod frame;
 mod inspect;
@@ -24,6 +25,7 @@ use std::time::Duration;
 use sendoff_core::{Event, Timestamp, Token};
 
 pub use claim::{Claim, ClaimStore, Claimed, Claims, EventKind, RESCUE_SLACK, Suspects};
+pub(crate) use contact::{Contact, contact_at_start, first_contact};
 pub use error::StoreError;
 pub(crate) use error::{Answer, within};
 pub use inspect::{Counts, InspectStore, Row, TopicCounts};

@@ -312,6 +312,11 @@ impl SettleStore for Flaky {
 
 #[async_trait]
 impl InspectStore for Flaky {
+    async fn check_ready(&self) -> Result<(), StoreError> {
+        self.check_up()?;
+        self.table.check_ready().await
+    }
+
     async fn find(&self, id: EventId) -> Result<Option<Row>, StoreError> {
         self.table.find(id).await
     }

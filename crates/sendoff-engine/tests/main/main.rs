@@ -25,6 +25,7 @@ mod settle;
 mod share;
 mod shield;
 mod silent;
+mod start;
 mod stuck;
 mod typed;
 mod upkeep;

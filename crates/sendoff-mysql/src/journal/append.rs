@@ -115,7 +115,7 @@ pub(super) enum Whose<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Held<'a> {
     pub(super) slots: &'a [Slot],
-    /// Whether `journal_awake` is to be undone.
+    /// Whether `awake` is to be undone.
     pub(super) awake: bool,
 }
 
@@ -124,7 +124,7 @@ impl Whose<'_> {
         match self {
             Self::Own(_) | Self::Decisions(_) => "rollback".into(),
             Self::Callers => {
-                let over = sql.journal_patience_over.text();
+                let over = sql.journal.patience_over.text();
                 format!("{over};\nrollback to savepoint sendoff_append")
             }
         }
@@ -134,10 +134,10 @@ impl Whose<'_> {
     fn end(self, sql: &Sql) -> String {
         match self {
             Self::Decisions(held) if held.awake => {
-                format!("commit;\n{};\n", sql.journal_asleep.text())
+                format!("commit;\n{};\n", sql.journal.asleep.text())
             }
             Self::Own(_) | Self::Decisions(_) => "commit;\n".into(),
-            Self::Callers => format!("{};\n", sql.journal_patience_over.text()),
+            Self::Callers => format!("{};\n", sql.journal.patience_over.text()),
         }
     }
 
@@ -173,7 +173,7 @@ pub(super) async fn append(
             Err(stop) => stop,
         };
         let why = match &stop {
-            Stop::Gate => carrier.ask(appending.sql.journal_why.text().into()).await,
+            Stop::Gate => carrier.ask(appending.sql.journal.why.text().into()).await,
             _ => Ok(Vec::new()),
         };
         // Fails only where the transaction is gone, and what was done with it.
@@ -239,7 +239,7 @@ impl Appending<'_> {
         let (sql, draft, is_last) = (self.sql, &self.drafts[at], at + 1 == self.drafts.len());
         let mut is_first = at == 0;
         for _ in 0..TRIES {
-            let answer = sql.journal_appended.text();
+            let answer = sql.journal.appended.text();
             let insert = Insert { draft, answer, appending: self, is_first, is_last };
             is_first = false;
             let failure = match carrier.insert(insert).await {
@@ -282,23 +282,23 @@ impl Appending<'_> {
             Whose::Own(_) => add("start transaction"),
             Whose::Decisions(_) => {}
             Whose::Callers => {
-                add(sql.journal_savepoint.text());
-                add(&sql.journal_patience.with(&[("seconds", &self.journal.patience())]));
+                add(sql.journal.savepoint.text());
+                add(&sql.journal.patience.with(&[("seconds", &self.journal.patience())]));
                 if condition.is_some() {
-                    add(sql.journal_isolated.text());
+                    add(sql.journal.isolated.text());
                 }
             }
         }
         let slots = self.whose.lacks(self.append);
         if slots.is_empty() {
-            add(sql.journal_now.text());
+            add(sql.journal.now.text());
             return text;
         }
-        add(&sql.journal_lock.with(&[("anchors", &anchors(sql, &slots, values))]));
+        add(&sql.journal.lock.with(&[("anchors", &anchors(sql, &slots, values))]));
         if let Some(condition) = condition {
             add(&self.clash(condition, values));
         }
-        add(&sql.journal_gate.with(&[("count", &Literal::count(slots.len()))]));
+        add(&sql.journal.gate.with(&[("count", &Literal::count(slots.len()))]));
         text
     }
 
@@ -308,14 +308,14 @@ impl Appending<'_> {
         let first = |values: &mut Values| first(sql, &condition.query, condition.after, values);
         match (self.whose, condition.run) {
             (Whose::Own(here), Some(run)) if here != Some(run) => {
-                sql.journal_clash.with(&[("first", &gone)])
+                sql.journal.clash.with(&[("first", &gone)])
             }
-            (Whose::Callers, Some(run)) => sql.journal_clash_in.with(&[
+            (Whose::Callers, Some(run)) => sql.journal.clash_in.with(&[
                 ("here", &Literal::part(RUN.into())),
                 ("run", &Literal::number(run.number())),
                 ("first", &first(values)),
             ]),
-            _ => sql.journal_clash.with(&[("first", &first(values))]),
+            _ => sql.journal.clash.with(&[("first", &first(values))]),
         }
     }
 
@@ -323,9 +323,9 @@ impl Appending<'_> {
     fn first(&self, draft: &Draft<'_>) -> String {
         if self.again || self.whose == Whose::Callers {
             let rows = Literal::count(draft.rows.len());
-            self.sql.journal_first.with(&[("rows", &rows)])
+            self.sql.journal.first.with(&[("rows", &rows)])
         } else {
-            self.sql.journal_numbered.text().to_owned()
+            self.sql.journal.numbered.text().to_owned()
         }
     }
 
@@ -423,13 +423,13 @@ fn anchors(sql: &Sql, slots: &[Slot], values: &mut Values) -> Literal {
     for run in slots.chunk_by(|a, b| a.mode == b.mode) {
         let mode = Literal::mode(run[0].mode);
         let one = |slot: &Slot| {
-            sql.journal_anchor.with(&[("slot", &values.number(slot.number)), ("mode", &mode)])
+            sql.journal.anchor.with(&[("slot", &values.number(slot.number)), ("mode", &mode)])
         };
         if run.len() <= FEW {
             terms.extend(run.iter().map(one));
         } else {
             let slots = Literal::numbers(run.iter().map(|slot| slot.number.into()));
-            terms.push(sql.journal_anchors.with(&[("slots", &slots), ("mode", &mode)]));
+            terms.push(sql.journal.anchors.with(&[("slots", &slots), ("mode", &mode)]));
         }
     }
     Literal::sum(&terms)
@@ -455,19 +455,19 @@ pub(super) fn refused_gate(increment: Option<i64>) -> StoreError {
 /// Statements that take a decision's locks, and fail where that excludes nobody.
 pub(super) fn hold(sql: &Sql, slots: &[Slot], values: &mut Values) -> String {
     let (anchors, count) = (anchors(sql, slots, values), Literal::count(slots.len()));
-    let hold = sql.journal_hold.with(&[("anchors", &anchors), ("count", &count)]);
+    let hold = sql.journal.hold.with(&[("anchors", &anchors), ("count", &count)]);
     format!("start transaction;\n{hold}")
 }
 
 /// Takes a decision's locks, and answers with the highest position that is visible then.
 pub(super) fn mark(sql: &Sql, slots: &[Slot], values: &mut Values) -> String {
     let hold = hold(sql, slots, values);
-    block(sql, format!("{hold};\n{};\ncommit", sql.journal_mark.text()))
+    block(sql, format!("{hold};\n{};\ncommit", sql.journal.mark.text()))
 }
 
 /// Statements of ours as one, where the server can.
 pub(super) fn block(sql: &Sql, statements: String) -> String {
-    sql.journal_block.with(&[("statements", &Literal::part(statements))])
+    sql.journal.block.with(&[("statements", &Literal::part(statements))])
 }
 
 /// Where the facts of a draft are.

@@ -56,13 +56,13 @@ impl<'a> Draft<'a> {
     pub(super) fn text(&self, sql: &Sql, values: &mut Values) -> String {
         let rows: Vec<_> = self.rows.iter().map(|row| row.literals(values)).collect();
         let rows = Literal::rows(rows.iter().map(<[Literal; COLUMNS]>::as_slice));
-        sql.journal_insert.with(&[("rows", &rows)])
+        sql.journal.insert.with(&[("rows", &rows)])
     }
 
     /// The insert with a mark for each value, for a driver that may log its text.
     #[cfg(any(feature = "sea-orm", feature = "sqlx"))]
     pub(super) fn text_with_marks(&self, sql: &Sql) -> String {
-        sql.journal_insert.with(&[("rows", &Literal::fact_marks(self.rows.len()))])
+        sql.journal.insert.with(&[("rows", &Literal::fact_marks(self.rows.len()))])
     }
 
     /// The tags, to be inserted after the facts; none where there is none.
@@ -74,7 +74,7 @@ impl<'a> Draft<'a> {
             tags.extend(row.fact.tags().iter().map(tag));
         }
         let rows = Literal::rows(tags.iter().map(<[Literal; 2]>::as_slice));
-        (!tags.is_empty()).then(|| sql.journal_tags.with(&[("rows", &rows)]))
+        (!tags.is_empty()).then(|| sql.journal.tags.with(&[("rows", &rows)]))
     }
 
     /// Whether many drafts are like it but for their values.
@@ -99,7 +99,7 @@ fn known<'r>(sql: &Sql, rows: impl IntoIterator<Item = &'r DraftRow<'r>>) -> Str
     for row in rows {
         facts.push(row.fact.id(), &row.digest());
     }
-    sql.journal_known.with(&[("facts", &facts.literal())])
+    sql.journal.known.with(&[("facts", &facts.literal())])
 }
 
 const COLUMNS: usize = 10;
@@ -139,7 +139,7 @@ impl<'a> DraftRow<'a> {
         [self.fact.correlation_id(), self.fact.causation_id()]
     }
 
-    /// Of what must be the same for a fact to be the same; `journal_known` computes it too.
+    /// Of what must be the same for a fact to be the same; `known` computes it too.
     fn digest(&self) -> [u8; 32] {
         let event = self.fact.event();
         let mut digest = Sha256::new();

@@ -17,7 +17,7 @@ pub(super) fn fits(row: &Row) -> Result<bool, StoreError> {
     Ok(integer(row, FITS)? != 0)
 }
 
-/// Whether a row of `journal_history` has all of its headers and its payload.
+/// Whether a row of `history` has all of its headers and its payload.
 pub(super) fn is_whole(row: &Row, header_chars: usize, payload_bytes: usize) -> bool {
     let size = |column| maybe(row, column).map_or(0, <[u8]>::len);
     // Where there are fewer bytes there are fewer characters.

@@ -1,6 +1,6 @@
 //! What one tag has had, as one short answer: what most decisions are about.
 //!
-//! Sizes are not added up before anything is sent, as `journal_read` does it. Each row has its share of a
+//! Sizes are not added up before anything is sent, as `read` does it. Each row has its share of a
 //! page instead, so that no answer is larger than a page may be; what does not fit is read as other
 //! pages are.
 
@@ -71,13 +71,13 @@ impl<'a> History<'a> {
             Begin::At(first) => {
                 values.position(first.map_or(Position::START, |(position, _)| position))
             }
-            Begin::Last(item) => Literal::part(sql.journal_closed.with(&[
+            Begin::Last(item) => Literal::part(sql.journal.closed.with(&[
                 ("tag", &values.text(self.tag.as_str())),
                 ("up_to", &values.position(self.page.up_to)),
                 ("types", &Literal::of_types(item.types())),
             ])),
         };
-        sql.journal_history.with(&[
+        sql.journal.history.with(&[
             ("header_chars", &Literal::count(HEADER_CHARS + 1)),
             ("payload_bytes", &Literal::count(PAYLOAD_BYTES + 1)),
             ("tag", &tag),

@@ -22,7 +22,7 @@ pub(super) async fn end(
     sql: &Sql,
     (first, _): Gap,
 ) -> Result<Option<Position>, StoreError> {
-    let text = sql.journal_hole.with(&[("number", &Literal::position(first))]);
+    let text = sql.journal.hole.with(&[("number", &Literal::position(first))]);
     let rows = last_rows(conn, &text).await.map_err(failed)?;
     rows.first().map(|row| facts::position(row, 0)).transpose()
 }
@@ -34,7 +34,8 @@ pub(super) async fn free(
     (first, last): Gap,
 ) -> Result<Option<Gap>, StoreError> {
     let text = sql
-        .journal_hole_taken
+        .journal
+        .hole_taken
         .with(&[("first", &Literal::position(first)), ("last", &Literal::position(last))]);
     let rows = last_rows(conn, &text).await.map_err(failed)?;
     let taken = rows.first().filter(|row| maybe(row, 0).is_some());
@@ -47,12 +48,12 @@ pub(super) async fn free(
 
 /// The text that begins to close a run, all but its last number, which becomes a void.
 pub(super) fn open(sql: &Sql, run: Gap) -> String {
-    with(&sql.journal_hole_open, run)
+    with(&sql.journal.hole_open, run)
 }
 
 /// The text that closes it, or fails.
 pub(super) fn close(sql: &Sql, run: Gap) -> String {
-    with(&sql.journal_hole_close, run)
+    with(&sql.journal.hole_close, run)
 }
 
 fn with(statement: &Statement, (first, end): Gap) -> String {

@@ -144,7 +144,7 @@ impl Transaction<'_> {
         }
         let seconds =
             Literal::count(usize::try_from(limits::DECISION.as_secs()).unwrap_or_default());
-        let awake = &self.journal.sql().journal_awake;
+        let awake = &self.journal.sql().journal.awake;
         format!("{};\n", awake.with(&[("seconds", &seconds)]))
     }
 
@@ -159,7 +159,7 @@ impl Transaction<'_> {
 
     /// Why the gate is closed.
     async fn refused(mut self) -> StoreError {
-        let why = last_rows(&mut *self.conn, self.journal.sql().journal_why.text()).await;
+        let why = last_rows(&mut *self.conn, self.journal.sql().journal.why.text()).await;
         let increment = match why {
             Ok(why) => why.first().and_then(|row| rows::integer(row, 2).ok()),
             Err(error) => return failed(error),
@@ -171,7 +171,7 @@ impl Transaction<'_> {
     /// Waits for locks only for as long as there is patience left, and says in which run of the server.
     async fn hurry(&mut self, left: Option<Literal>) -> Result<Option<Run>, Error> {
         if let Some(left) = left {
-            let text = self.journal.sql().journal_patience.with(&[("seconds", &left)]);
+            let text = self.journal.sql().journal.patience.with(&[("seconds", &left)]);
             last_rows(&mut *self.conn, &text).await?;
         }
         self.conn.run().await
@@ -180,7 +180,7 @@ impl Transaction<'_> {
     /// Gives the connection back, as it was when it was taken.
     async fn give_back(self) {
         let Self { journal, lent, mut conn, is_hurried, .. } = self;
-        let calm = journal.sql().journal_patience_over.text();
+        let calm = journal.sql().journal.patience_over.text();
         if is_hurried && last_rows(&mut *conn, calm).await.is_err() {
             return;
         }
@@ -225,7 +225,7 @@ impl LockedDecision for Transaction<'_> {
     async fn release(mut self: Box<Self>) {
         let mut text = "rollback".to_owned();
         if self.is_awake {
-            text = format!("{text};\n{}", self.journal.sql().journal_asleep.text());
+            text = format!("{text};\n{}", self.journal.sql().journal.asleep.text());
         }
         // One that cannot be undone is closed, and the server undoes it.
         if last_rows(&mut *self.conn, &text).await.is_ok() {

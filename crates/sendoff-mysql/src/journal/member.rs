@@ -31,7 +31,7 @@ impl MysqlMember {
         let owner = Literal::text(&card.owner);
         let mut member = Self { journal, owner, session, is_seen: false };
         let name = Literal::text(&format!("sendoff node {}", EventId::generate()));
-        let lock = member.journal.sql().journal_node_lock.with(&[("name", &name)]);
+        let lock = member.journal.sql().journal.node_lock.with(&[("name", &name)]);
         let locked = member.query(&lock).await?;
         let is_locked =
             locked.first().is_some_and(|row| rows::integer(row, 0).is_ok_and(|n| n == 1));
@@ -41,7 +41,7 @@ impl MysqlMember {
         let knows: Vec<_> = card.knows.iter().collect();
         // A list of numbers always serialises.
         let knows = serde_json::to_string(&knows).unwrap_or_default();
-        let join = member.journal.sql().journal_join.with(&[
+        let join = member.journal.sql().journal.join.with(&[
             ("owner", &member.owner),
             ("name", &name),
             ("renew", &Literal::span(card.renew)),
@@ -64,7 +64,7 @@ impl MysqlMember {
 impl Membership for MysqlMember {
     async fn beat(&mut self) -> Result<Beat, StoreError> {
         self.journal.check_open()?;
-        let beat = self.journal.sql().journal_beat.with(&[("owner", &self.owner)]);
+        let beat = self.journal.sql().journal.beat.with(&[("owner", &self.owner)]);
         let mut session = self.session.take().ok_or_else(forgotten)?;
         let written = last_rows(&mut session, &beat).await;
         let is_locked = matches!(
@@ -89,7 +89,7 @@ impl Membership for MysqlMember {
     }
 
     async fn leave(mut self: Box<Self>) -> Result<(), StoreError> {
-        let leave = self.journal.sql().journal_leave.with(&[("owner", &self.owner)]);
+        let leave = self.journal.sql().journal.leave.with(&[("owner", &self.owner)]);
         self.query(&leave).await.map(drop)
     }
 }

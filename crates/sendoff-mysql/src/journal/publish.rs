@@ -20,6 +20,7 @@ use sendoff_engine::store::{StoreError, frame};
 use serde_json::{Value, json};
 
 use super::member::MysqlMember;
+use super::schema;
 use super::store::MysqlJournal;
 use crate::link::Tries;
 use crate::rows::{Taken, integer, maybe, name};
@@ -48,7 +49,7 @@ impl MysqlJournal {
         }
     }
 
-    /// Which of the nodes that `journal_nodes` found are dead although their session is there: their
+    /// Which of the nodes that `nodes` found are dead although their session is there: their
     /// lease ran out, and nobody has locked their row and keeps them from saying that they are alive.
     async fn silent_for_no_reason(&self, nodes: &[Row]) -> Result<Vec<String>, StoreError> {
         let mut silent = Vec::new();
@@ -61,7 +62,7 @@ impl MysqlJournal {
             return Ok(silent);
         }
         let owners = Literal::texts(silent.iter().map(String::as_str));
-        let text = self.sql().journal_nodes_free.with(&[("owners", &owners)]);
+        let text = self.sql().journal.nodes_free.with(&[("owners", &owners)]);
         self.ask(Purpose::Publish, &text).await?.iter().map(|row| name(row, 0)).collect()
     }
 
@@ -85,9 +86,13 @@ impl MysqlJournal {
 
 #[async_trait]
 impl PublishStore for MysqlJournal {
+    async fn check_ready(&self) -> Result<(), StoreError> {
+        schema::check_ready(self).await
+    }
+
     async fn register(&self, pairs: &[(PairId, Position)]) -> Result<(), StoreError> {
         // An insert would wait for a row that is there and that somebody has locked.
-        let there = self.ask(Purpose::Publish, self.sql().journal_cursors.text()).await?;
+        let there = self.ask(Purpose::Publish, self.sql().journal.cursors.text()).await?;
         let there = cursors(there)?;
         let there: BTreeSet<_> = there.iter().map(|cursor| &cursor.pair).collect();
         let mut pairs: Vec<_> = pairs.iter().filter(|(pair, _)| !there.contains(pair)).collect();
@@ -100,7 +105,7 @@ impl PublishStore for MysqlJournal {
         };
         let literals: Vec<_> = pairs.iter().map(row).collect();
         let literals = Literal::rows(literals.iter().map(<[Literal; 3]>::as_slice));
-        let text = self.sql().journal_register.with(&[("rows", &literals)]);
+        let text = self.sql().journal.register.with(&[("rows", &literals)]);
         self.write(Purpose::Publish, &text).await.map(drop)
     }
 
@@ -113,7 +118,7 @@ impl PublishStore for MysqlJournal {
         // Nodes first: who led a pair by then and is not among them is found to be alive when the
         // pair is to be taken.
         let sql = self.sql();
-        let text = format!("{};\n{}", sql.journal_nodes.text(), sql.journal_cursors.text());
+        let text = format!("{};\n{}", sql.journal.nodes.text(), sql.journal.cursors.text());
         let mut results = self.transact(Purpose::Publish, &text).await?;
         let cursors = results.pop().unwrap_or_default();
         let nodes = results.pop().unwrap_or_default();
@@ -141,9 +146,9 @@ impl PublishStore for MysqlJournal {
         let values = [("owner", &owner), ("pairs", &pairs)];
         let sql = self.sql();
         let text = transaction(&[
-            sql.journal_hold_cursors.with(&values),
-            sql.journal_take.with(&values),
-            sql.journal_taken.with(&values),
+            sql.journal.hold_cursors.with(&values),
+            sql.journal.take.with(&values),
+            sql.journal.taken.with(&values),
         ]);
         let taken = self.transact(Purpose::Publish, &text).await?.pop().unwrap_or_default();
         cursors(taken)
@@ -157,7 +162,7 @@ impl PublishStore for MysqlJournal {
         let values = [("owner", &owner), ("pairs", &pairs)];
         let sql = self.sql();
         let text =
-            transaction(&[sql.journal_hold_cursors.with(&values), sql.journal_give.with(&values)]);
+            transaction(&[sql.journal.hold_cursors.with(&values), sql.journal.give.with(&values)]);
         self.transact(Purpose::Publish, &text).await.map(drop)
     }
 
@@ -167,12 +172,12 @@ impl PublishStore for MysqlJournal {
         let values = [("owner", &owner), ("pairs", &pairs)];
         let sql = self.sql();
         let mut steps =
-            vec![sql.journal_hold_cursors.with(&values), sql.journal_held_cursors.with(&values)];
+            vec![sql.journal.hold_cursors.with(&values), sql.journal.held_cursors.with(&values)];
         if !parked.is_empty() {
             let parked = list(parked.into_iter());
-            steps.push(sql.journal_park.with(&[("owner", &owner), ("parked", &parked)]));
+            steps.push(sql.journal.park.with(&[("owner", &owner), ("parked", &parked)]));
         }
-        steps.push(sql.journal_advance.with(&values));
+        steps.push(sql.journal.advance.with(&values));
         let results = self.transact(Purpose::Publish, &transaction(&steps)).await?;
         let mut answers = vec![Moved::Fenced; moves.len()];
         for row in results.iter().flatten() {
@@ -187,7 +192,8 @@ impl PublishStore for MysqlJournal {
     async fn due(&self, owner: &str, each: usize) -> Result<Vec<Parked>, StoreError> {
         let text = self
             .sql()
-            .journal_due
+            .journal
+            .due
             .with(&[("owner", &Literal::text(owner)), ("each", &Literal::count(each))]);
         parked(self.ask(Purpose::Publish, &text).await?)
     }
@@ -202,7 +208,7 @@ impl PublishStore for MysqlJournal {
                 Literal::text(error),
             ),
         };
-        let text = self.sql().journal_settle_parked.with(&[
+        let text = self.sql().journal.settle_parked.with(&[
             ("owner", &Literal::text(owner)),
             ("topic", &Literal::text(parked.pair.topic())),
             ("publisher", &Literal::text(parked.pair.publisher())),
@@ -228,7 +234,7 @@ impl PublishStore for MysqlJournal {
             Change::Reset => (3, None),
             Change::MoveTo(position) => (0, Some(position)),
         };
-        let text = self.sql().journal_change.with(&[
+        let text = self.sql().journal.change.with(&[
             ("topic", &Literal::maybe_text(which.topic.as_deref())),
             ("publisher", &Literal::maybe_text(which.publisher.as_deref())),
             ("change", &Literal::number(change)),
@@ -242,7 +248,7 @@ impl PublishStore for MysqlJournal {
     async fn parked(&self, page: ParkedPage<'_>) -> Result<Vec<Parked>, StoreError> {
         let ParkedPage { which, after, limit } = page;
         let (pair, position) = after.unzip();
-        let text = self.sql().journal_parked_list.with(&[
+        let text = self.sql().journal.parked_list.with(&[
             ("topic", &Literal::maybe_text(which.topic.as_deref())),
             ("publisher", &Literal::maybe_text(which.publisher.as_deref())),
             ("after_topic", &Literal::maybe_text(pair.map(PairId::topic))),
@@ -256,8 +262,8 @@ impl PublishStore for MysqlJournal {
     async fn change_parked(&self, change: ChangeParked<'_>) -> Result<u64, StoreError> {
         let ChangeParked { which, position, change } = change;
         let statement = match change {
-            ParkedChange::Retry => &self.sql().journal_parked_retry,
-            ParkedChange::Discard => &self.sql().journal_parked_discard,
+            ParkedChange::Retry => &self.sql().journal.parked_retry,
+            ParkedChange::Discard => &self.sql().journal.parked_discard,
         };
         let text = statement.with(&[
             ("topic", &Literal::maybe_text(which.topic.as_deref())),
@@ -317,12 +323,12 @@ pub(super) fn status(row: &Row, column: usize) -> Result<CursorStatus, StoreErro
     text.parse().map_err(|error: UnknownCursorStatus| StoreError::Refused(error.into()))
 }
 
-/// Rows of `journal_cursors` and `journal_taken`.
+/// Rows of `cursors` and `taken`.
 fn cursors(rows: Vec<Row>) -> Result<Vec<Cursor>, StoreError> {
     rows.into_iter().map(|mut row| Ok(frame::cursor::cursor(&mut Taken(&mut row))?)).collect()
 }
 
-/// Rows of `journal_due` and `journal_parked_list`.
+/// Rows of `due` and `parked_list`.
 fn parked(rows: Vec<Row>) -> Result<Vec<Parked>, StoreError> {
     rows.into_iter().map(|mut row| Ok(frame::cursor::parked(&mut Taken(&mut row))?)).collect()
 }

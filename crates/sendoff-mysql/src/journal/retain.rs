@@ -29,7 +29,7 @@ const TAGS_PER_TEXT: usize = 2_000;
 #[async_trait]
 impl RetainJournalStore for MysqlJournal {
     async fn followers(&self) -> Result<Followers, StoreError> {
-        let rows = self.ask(Purpose::Read, self.sql().journal_followers.text()).await?;
+        let rows = self.ask(Purpose::Read, self.sql().journal.followers.text()).await?;
         let first = rows.first().ok_or_else(changed_by_hand)?;
         let (now, head) = (time(first, 0)?, position(first, 1)?);
         let (mut cursors, mut parked) = (Vec::new(), Vec::new());
@@ -80,9 +80,9 @@ impl RetainJournalStore for MysqlJournal {
     }
 
     async fn purgeable_facts(&self, purge: &PurgeFacts) -> Result<u64, StoreError> {
-        let passed = self.ask(Purpose::Read, self.sql().journal_passed.text()).await?;
+        let passed = self.ask(Purpose::Read, self.sql().journal.passed.text()).await?;
         let Passed { by_all, .. } = Passed::of(&passed)?;
-        let text = self.sql().journal_purgeable.with(&[
+        let text = self.sql().journal.purgeable.with(&[
             ("after", &Literal::position(purge.after)),
             ("up_to", &Literal::position(purge.up_to.min(by_all))),
             ("before", &before(purge)),
@@ -133,7 +133,7 @@ impl MysqlJournal {
         let lent = self.connections().lend(Purpose::Append, self.connections().patience()).await?;
         let mut tries = Tries::default();
         loop {
-            let passed = lent.link().query(self.sql().journal_passed.text()).await?;
+            let passed = lent.link().query(self.sql().journal.passed.text()).await?;
             let passed = Passed::of(&passed)?;
             let doomed = self.find(lent.link(), purge, &passed).await?;
             if doomed.round.rows == 0 {
@@ -164,7 +164,7 @@ impl MysqlJournal {
         passed: &Passed,
     ) -> Result<Doomed, StoreError> {
         let wanted = purge.up_to.min(passed.by_all);
-        let text = self.sql().journal_purge_find.with(&[
+        let text = self.sql().journal.purge_find.with(&[
             ("after", &Literal::position(purge.after)),
             ("up_to", &Literal::position(wanted.min(passed.decided))),
             ("before", &before(purge)),
@@ -183,9 +183,9 @@ impl MysqlJournal {
         let positions = list(doomed.positions.iter().map(|at| json!(at)));
         [
             "start transaction".to_owned(),
-            sql.journal_purge_hold.with(&[("gone", &gone), ("last", &last)]),
-            sql.journal_purge_tags.with(&[("tags", &tags)]),
-            sql.journal_purge.with(&[("positions", &positions), ("last", &last)]),
+            sql.journal.purge_hold.with(&[("gone", &gone), ("last", &last)]),
+            sql.journal.purge_tags.with(&[("tags", &tags)]),
+            sql.journal.purge.with(&[("positions", &positions), ("last", &last)]),
         ]
         .join(";\n")
     }

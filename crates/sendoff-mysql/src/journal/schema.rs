@@ -2,12 +2,11 @@
 //! other way round.
 
 use sendoff_engine::store::StoreError;
-use sendoff_engine::store::frame::check_complete;
 
 use super::options::JournalOptions;
 use super::store::MysqlJournal;
 use crate::names::Names;
-use crate::schema::{Installation, PLACE, lock, script};
+use crate::schema::{Installation, lock, script};
 
 /// Every migration, the oldest first. A published one never changes.
 const MIGRATIONS: [&str; 4] = [
@@ -22,6 +21,12 @@ const VERSIONS: &str = "journal_schema";
 fn installation(journal: &MysqlJournal) -> Installation<'_> {
     let (names, sql) = (journal.names(), journal.sql());
     Installation::new(names, sql, journal.connector(), VERSIONS, MIGRATIONS.len())
+}
+
+/// Whether everything is there that publishing needs, and may be used.
+pub(super) async fn check_ready(journal: &MysqlJournal) -> Result<(), StoreError> {
+    journal.check_open()?;
+    installation(journal).check_ready(journal.upkeep(), &journal.sql().journal.ready).await
 }
 
 /// Whether this version can work with what is there. Tables that are not there yet are no error.
@@ -41,7 +46,7 @@ impl MysqlJournal {
     /// # Errors
     ///
     /// [`NewerSchema`](StoreError::NewerSchema) if a newer version made the tables;
-    /// [`Misconfigured`](StoreError::Misconfigured) if the user may not make them: then print
+    /// [`Rights`](StoreError::Rights) if the user may not make them: then print
     /// [`journal_migration_sql`](crate::journal_migration_sql) for somebody who may.
     pub async fn migrate(&self) -> Result<(), StoreError> {
         self.check_open()?;
@@ -54,11 +59,10 @@ impl MysqlJournal {
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](StoreError::Misconfigured) where they are not, with what to do.
+    /// [`Schema`](StoreError::Schema) where they are not, with what to do.
     pub async fn check_installed(&self) -> Result<(), StoreError> {
         self.check_open()?;
-        let missing = installation(self).found(self.upkeep()).await?;
-        check_complete(missing, &self.table(), PLACE)
+        installation(self).check_installed(self.upkeep()).await
     }
 }
 

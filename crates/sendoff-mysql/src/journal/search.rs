@@ -42,7 +42,7 @@ pub(super) fn is_common(query: &Query) -> bool {
 pub(super) fn first(sql: &Sql, query: &Query, after: Position, values: &mut Values) -> Literal {
     if let ([item], true) = (query.items(), is_common(query)) {
         let tags: Vec<_> = item.tags().map(Tag::as_str).collect();
-        return Literal::part(sql.journal_by_tag.with(&[
+        return Literal::part(sql.journal.search_tag.with(&[
             ("tag", &values.text(tags.first().copied().unwrap_or_default())),
             ("after", &values.position(after)),
             ("up_to", &Literal::position(Position::END)),
@@ -57,7 +57,7 @@ pub(super) fn first(sql: &Sql, query: &Query, after: Position, values: &mut Valu
     let mut texts = searches_above(sql, query, after, page, Manner::Locking, &none);
     Literal::part(match texts.len() {
         1 => texts.remove(0),
-        _ => sql.journal_least.with(&[("searches", &Literal::union(&texts))]),
+        _ => sql.journal.least.with(&[("searches", &Literal::union(&texts))]),
     })
 }
 
@@ -95,7 +95,7 @@ pub(super) fn counts(sql: &Sql, query: &Query, page: Page) -> Option<(Vec<(usize
     let tags: Vec<(usize, Tag)> =
         several.flat_map(|(at, item)| item.tags().map(move |tag| (at, tag.clone()))).collect();
     let texts = tags.iter().enumerate().map(|(nth, (_, tag))| {
-        sql.journal_rarest.with(&[
+        sql.journal.rarest.with(&[
             ("nth", &Literal::count(nth)),
             ("tag", &Literal::text(tag.as_str())),
             ("after", &Literal::position(page.after)),
@@ -120,20 +120,20 @@ pub(super) fn from_last(
     let tagged: Option<Vec<_>> = closing.items().iter().map(tagged).collect();
     let last: Vec<_> = tagged?
         .into_iter()
-        .map(|(item, tag)| search.by_tag_in(&sql.journal_last_by_tag, item, tag))
+        .map(|(item, tag)| search.by_tag_in(&sql.journal.last_by_tag, item, tag))
         .collect();
     if last.is_empty() {
         return None;
     }
     let after = Literal::position(page.after);
-    let last = sql.journal_last.with(&[("after", &after), ("searches", &Literal::union(&last))]);
+    let last = sql.journal.last.with(&[("after", &after), ("searches", &Literal::union(&last))]);
     let found = searches_above(sql, query, Literal::noted_last(), page, Manner::Looking, rarest);
     Some(format!("{last};\n{}", reading(sql, &Literal::union(&found), page)))
 }
 
 /// A text that reads what searches find.
 pub(super) fn reading(sql: &Sql, found: &Literal, page: Page) -> String {
-    sql.journal_read.with(&[
+    sql.journal.read.with(&[
         ("searches", found),
         ("limit", &Literal::count(page.limit)),
         ("bytes", &Literal::count(page.bytes)),
@@ -149,7 +149,7 @@ struct Search<'s> {
 
 impl Search<'_> {
     fn by_tag(&self, item: &Item, tag: &Tag) -> String {
-        self.by_tag_in(&self.sql.journal_by_tag, item, tag)
+        self.by_tag_in(&self.sql.journal.search_tag, item, tag)
     }
 
     fn by_tag_in(&self, statement: &Statement, item: &Item, tag: &Tag) -> String {
@@ -158,7 +158,7 @@ impl Search<'_> {
         let locking = Literal::locking(self.manner == Manner::Locking);
         let others = match others.len() {
             0 => String::new(),
-            count => self.sql.journal_others.with(&[
+            count => self.sql.journal.others.with(&[
                 ("others", &Literal::texts(others)),
                 ("others_count", &Literal::count(count)),
                 ("locking", &locking),
@@ -176,7 +176,7 @@ impl Search<'_> {
     }
 
     fn by_type(&self, event_type: &str) -> String {
-        self.sql.journal_by_type.with(&[
+        self.sql.journal.search_type.with(&[
             ("type", &Literal::text(event_type)),
             ("after", &self.after),
             ("up_to", &Literal::position(self.page.up_to)),
@@ -186,7 +186,7 @@ impl Search<'_> {
     }
 
     fn all(&self) -> String {
-        self.sql.journal_all.with(&[
+        self.sql.journal.search_all.with(&[
             ("after", &self.after),
             ("up_to", &Literal::position(self.page.up_to)),
             ("limit", &Literal::count(self.page.limit)),

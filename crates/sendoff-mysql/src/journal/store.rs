@@ -29,7 +29,7 @@ use super::schema;
 use super::search::{Manner, Rarest, counts, from_last, reading, searches};
 use super::tail::MysqlTail;
 use crate::connect::Connector;
-use crate::error::{code, failed, is_lost_race, misconfigured, number};
+use crate::error::{code, failed, is_lost_race, number};
 use crate::link::{Link, Session, Tries};
 use crate::names::Names;
 use crate::options::MysqlOptions;
@@ -77,11 +77,24 @@ impl MysqlJournal {
 
     /// Like [`connect`](Self::connect), with options.
     pub async fn connect_with(url: &str, options: JournalOptions) -> Result<Self, StoreError> {
+        let journal = Self::connect_lazy(url, options)?;
+        let checked = timeout(journal.longest_wait(), schema::check(&journal)).await;
+        checked.unwrap_or(Err(StoreError::Timeout))?;
+        Ok(journal)
+    }
+
+    /// Like [`connect_with`](Self::connect_with), for a server that need not be there yet: connects when
+    /// something is asked for. Publishing looks at the tables as soon as they can be reached.
+    ///
+    /// # Errors
+    ///
+    /// As [`MysqlStore::connect_lazy`](crate::MysqlStore::connect_lazy).
+    pub fn connect_lazy(url: &str, options: JournalOptions) -> Result<Self, StoreError> {
         options.check()?;
         let server = MysqlOptions { lock_timeout: options.patience, ..options.server.clone() };
         let connector = Arc::new(Connector::silent(url, &server, limits::DECISION)?);
         let names = Names::new(Some(connector.database()), server.prefix.as_ref());
-        let journal = Self(Arc::new(Shared {
+        Ok(Self(Arc::new(Shared {
             sql: Sql::load(&names),
             connections: Connections::new(&connector, options.connections, options.patience),
             upkeep: Link::new(Arc::clone(&connector)),
@@ -92,10 +105,7 @@ impl MysqlJournal {
             names,
             memory: Memory::default(),
             open: Open::default(),
-        }));
-        let checked = timeout(journal.longest_wait(), schema::check(&journal)).await;
-        checked.unwrap_or(Err(StoreError::Timeout))?;
-        Ok(journal)
+        })))
     }
 
     /// Closes the journal for all its clones. Every later call answers [`StoreError::Closed`].
@@ -150,8 +160,8 @@ impl MysqlJournal {
     /// Has the session wait for locks only for as long as its user has patience left.
     async fn hurry(&self, session: &mut Session<'_>, left: Option<&Literal>) -> Result<(), Error> {
         let Some(left) = left else { return Ok(()) };
-        let text = self.sql().journal_patience.with(&[("seconds", left)]);
-        session.set(&text, self.sql().journal_patience_over.text()).await
+        let text = self.sql().journal.patience.with(&[("seconds", left)]);
+        session.set(&text, self.sql().journal.patience_over.text()).await
     }
 
     /// The same for an append, and says in which run of the server it is, where that matters.
@@ -318,7 +328,7 @@ impl JournalStore for MysqlJournal {
                     return Err(DecideError::Busy(error.into()));
                 }
                 Some(code::OUT_OF_RANGE) => {
-                    let why = session.query(self.sql().journal_why.text()).await.map_err(failed)?;
+                    let why = session.query(self.sql().journal.why.text()).await.map_err(failed)?;
                     let increment = why.first().and_then(|row| rows::integer(row, 2).ok());
                     undo(session).await;
                     return Err(refused_gate(increment).into());
@@ -375,7 +385,7 @@ impl JournalStore for MysqlJournal {
     async fn head(&self) -> Result<Position, StoreError> {
         self.check_open()?;
         // Nodes ask for it with every round.
-        let head = self.sql().journal_mark.text();
+        let head = self.sql().journal.mark.text();
         let rows = self.connections().query(Purpose::Publish, head).await?;
         rows.first().map_or(Ok(Position::START), |row| facts::position(row, 0))
     }
@@ -383,17 +393,20 @@ impl JournalStore for MysqlJournal {
     /// Whoever a tail waits for at this moment: the server says who waits, not who might be waited for.
     async fn holders(&self) -> Result<Vec<Holder>, StoreError> {
         self.check_open()?;
-        let text = self.sql().journal_holders.with(&[
+        let text = self.sql().journal.holders.with(&[
             ("database", &Literal::text(self.connector().database())),
             ("table", &Literal::text(&self.names().plain("journal_event"))),
             ("holes", &Literal::text(&self.names().plain("journal_hole"))),
             ("utc", &Literal::text("+00:00")),
         ]);
         let rows = self.upkeep().query(&text).await.map_err(|error| match error {
-            StoreError::Misconfigured { reason } => misconfigured(format!(
-                "{reason}; who holds a tail back is told to users with PROCESS, on MySQL with SELECT \
-                 on performance_schema as well"
-            )),
+            StoreError::Rights { missing, .. } => StoreError::Rights {
+                missing,
+                remedy:
+                    "who holds a tail back is told to users with PROCESS, on MySQL with SELECT on \
+                         performance_schema as well"
+                        .into(),
+            },
             error => error,
         })?;
         let holder = |row| {
@@ -412,7 +425,7 @@ impl JournalStore for MysqlJournal {
 
     async fn vitals(&self) -> Result<Vitals, StoreError> {
         self.check_open()?;
-        let rows = self.upkeep().query(self.sql().journal_vitals.text()).await?;
+        let rows = self.upkeep().query(self.sql().journal.vitals.text()).await?;
         let row = rows.first().ok_or_else(|| StoreError::Refused(Nothing.into()))?;
         let level = rows::maybe(row, 1).map(|_| rows::name(row, 1)).transpose()?;
         let stricter = level.map(|level| StricterDefault { whose: "server".into(), level });
@@ -430,7 +443,7 @@ impl JournalStore for MysqlJournal {
     async fn doing(&self, holder: &Holder) -> Result<Option<String>, StoreError> {
         self.check_open()?;
         let Some(session) = holder.pid else { return Ok(None) };
-        let text = self.sql().journal_doing.with(&[("session", &Literal::number(session))]);
+        let text = self.sql().journal.doing.with(&[("session", &Literal::number(session))]);
         let rows = self.upkeep().query(&text).await?;
         let said = rows.first().and_then(|row| rows::maybe(row, 0));
         Ok(said.map(|text| String::from_utf8_lossy(text).into_owned()))

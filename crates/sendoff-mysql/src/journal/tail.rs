@@ -201,7 +201,7 @@ impl Worker {
     async fn open(journal: MysqlJournal) -> Result<Self, StoreError> {
         let mut conn = journal.lasting().open().await?;
         let settings = format!("set session innodb_lock_wait_timeout = {WAIT_SECONDS}");
-        let floor = format!("{settings};\n{}", journal.sql().journal_floor.text());
+        let floor = format!("{settings};\n{}", journal.sql().journal.floor.text());
         let floor = last_rows(&mut conn, &floor).await.map_err(failed)?;
         let floor = floor.first().map_or(Ok(Position::START), |row| facts::position(row, 0))?;
         let missing = BTreeSet::new();
@@ -329,7 +329,7 @@ impl Worker {
 
     /// Makes sure that no number is missing up to where the journal ended at the first of these looks.
     async fn begin(&mut self) -> Result<TailLook, StoreError> {
-        let text = self.journal.sql().journal_state.text().to_owned();
+        let text = self.journal.sql().journal.state.text().to_owned();
         let state = match self.step(&Step::Nothing, &text).await? {
             Reading::Results(results) => split(results)?.0,
             _ => return Err(over()),
@@ -354,9 +354,10 @@ impl Worker {
             }
             let sql = self.journal.sql();
             let walk = sql
-                .journal_walk
+                .journal
+                .walk
                 .with(&[("after", &Literal::position(at)), ("limit", &Literal::count(STRIDE))]);
-            let walk = format!("{walk};\n{}", sql.journal_state.text());
+            let walk = format!("{walk};\n{}", sql.journal.state.text());
             let (state, rows) = match self.step(&step, &walk).await? {
                 Reading::Results(results) => split(results)?,
                 Reading::Held => {
@@ -427,13 +428,13 @@ impl Worker {
     /// Asks for rows above a position, and then for what is so of the server.
     fn page(&self, page: Page) -> String {
         let sql = self.journal.sql();
-        let rows = sql.journal_tail.with(&[
+        let rows = sql.journal.tail.with(&[
             ("after", &Literal::position(page.after)),
             ("up_to", &Literal::position(page.up_to)),
             ("limit", &Literal::count(page.limit)),
             ("bytes", &Literal::count(page.bytes)),
         ]);
-        format!("{rows};\n{}", sql.journal_state.text())
+        format!("{rows};\n{}", sql.journal.state.text())
     }
 
     /// Takes a step and reads, in one text.
@@ -499,7 +500,7 @@ impl Worker {
     fn before(&self, step: &Step) -> String {
         let sql = self.journal.sql();
         let void = |numbers: &[u64]| {
-            sql.journal_void.with(&[("rows", &Literal::voids(numbers.iter().copied()))])
+            sql.journal.void.with(&[("rows", &Literal::voids(numbers.iter().copied()))])
         };
         match step {
             Step::Nothing => String::new(),
@@ -510,7 +511,7 @@ impl Worker {
                 for run in numbers.chunk_by(|a, b| a + 1 == *b) {
                     let (first, last) = (run[0], run[run.len() - 1]);
                     let (first, last) = (Literal::numbers([first]), Literal::numbers([last]));
-                    let free = sql.journal_free.with(&[("first", &first), ("last", &last)]);
+                    let free = sql.journal.free.with(&[("first", &first), ("last", &last)]);
                     text.push_str(&format!("{free};\n{};\n", void(run)));
                 }
                 text + "commit;\n"
@@ -530,7 +531,7 @@ impl Worker {
             return Ok(());
         }
         let position = Literal::position(up_to);
-        let text = self.journal.sql().journal_floor_up.with(&[("position", &position)]);
+        let text = self.journal.sql().journal.floor_up.with(&[("position", &position)]);
         match last_rows(&mut self.conn, &text).await {
             Ok(_) => self.floor = up_to,
             // Another tail is about to; the next time will do.

@@ -196,7 +196,7 @@ async fn a_claim_that_leaves_rows_out_locks_none_of_them() {
 
         let mut claimer = place.conn().await;
         let kinds = "('__GLOBAL__', 'left out')";
-        let text = text(include_str!("../../sql/claim.sql"), &["claim_except"])
+        let text = text(include_str!("../../sql/outbox/claim.sql"), &["claim_except"])
             .replace("sendoff.", "")
             .replace(":kinds", kinds)
             .replace(":passed", "x''")

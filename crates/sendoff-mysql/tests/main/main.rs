@@ -25,6 +25,7 @@ mod server;
 mod soak;
 #[cfg(feature = "sqlx")]
 mod sqlx;
+mod start;
 mod suites;
 mod thorny;
 mod through;

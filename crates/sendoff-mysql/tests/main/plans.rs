@@ -10,12 +10,12 @@ use sendoff_engine::store::{ClaimStore, Outcome, SettleStore, Settlement};
 
 use crate::place::{MARIADB, MYSQL, Place, claim, due, event, hold_of, write};
 
-const CLAIM: &str = include_str!("../../sql/claim.sql");
-const LOCK: &str = include_str!("../../sql/lock.sql");
-const CLAIMED: &str = include_str!("../../sql/claimed.sql");
-const SETTLE: &str = include_str!("../../sql/settle.sql");
-const PURGE: &str = include_str!("../../sql/purge.sql");
-const OLDEST_LAG: &str = include_str!("../../sql/oldest_lag.sql");
+const CLAIM: &str = include_str!("../../sql/outbox/claim.sql");
+const LOCK: &str = include_str!("../../sql/outbox/lock.sql");
+const CLAIMED: &str = include_str!("../../sql/outbox/claimed.sql");
+const SETTLE: &str = include_str!("../../sql/outbox/settle.sql");
+const PURGE: &str = include_str!("../../sql/outbox/purge.sql");
+const OLDEST_LAG: &str = include_str!("../../sql/outbox/oldest_lag.sql");
 
 /// The look of a file, with values.
 fn look(file: &str, name: &str) -> String {

@@ -16,7 +16,7 @@ use crate::error::failed_elsewhere;
 use crate::rows::get;
 use crate::wire::{At, Id, Json, Payload, array_text};
 
-/// What `journal_append` and `journal_append_in` are given.
+/// What `journal_append` and `append_in` are given.
 pub(super) struct Params<'a> {
     facts: &'a [Fact],
     pub(super) keys: Vec<i32>,
@@ -148,7 +148,7 @@ fn started_at(run: Run) -> At {
 /// A parameter of a statement.
 pub(super) type Param<'p> = &'p (dyn ToSql + Sync);
 
-/// What `journal_append_one` is given, which is all that most appends need.
+/// What `append_one` is given, which is all that most appends need.
 pub(super) struct One<'p> {
     params: &'p Params<'p>,
     tags: Vec<&'p str>,

@@ -75,7 +75,7 @@ async fn append_on(
     let params = Params::new(journal, append)?;
     let params = params.in_order();
     let mark = client.batch_execute(&sql.in_transaction.text);
-    let (marked, rows) = join(mark, query_unnamed(client, &sql.journal_append_in, &params)).await;
+    let (marked, rows) = join(mark, query_unnamed(client, &sql.journal.append_in, &params)).await;
     marked.map_err(refused_by_driver)?;
     receipts(append, &rows.map_err(refused_by_driver)?)
 }

@@ -55,10 +55,10 @@ impl<'a> Held<'a> {
 
     pub(super) fn statement<'s>(&self, sql: &'s Sql) -> &'s Statement {
         match self.manner {
-            Manner::Tagged { .. } if self.session.is_some() => &sql.journal_append_session,
-            Manner::Tagged { .. } => &sql.journal_append_tagged,
-            Manner::Facts { .. } => &sql.journal_append_held,
-            Manner::Alone => &sql.journal_append,
+            Manner::Tagged { .. } if self.session.is_some() => &sql.journal.append_session,
+            Manner::Tagged { .. } => &sql.journal.append_tagged,
+            Manner::Facts { .. } => &sql.journal.append_held,
+            Manner::Alone => &sql.journal.append,
         }
     }
 

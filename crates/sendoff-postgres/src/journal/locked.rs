@@ -120,12 +120,12 @@ impl Deciding<'_> {
         match (&self.held[..], &alone[..]) {
             ([first, second], [first_alone, second_alone]) => (
                 match self.locks {
-                    Some(_) => &sql.journal_hold_session,
-                    None => &sql.journal_hold_two,
+                    Some(_) => &sql.journal.hold_session,
+                    None => &sql.journal.hold_two,
                 },
                 vec![first, first_alone, second, second_alone, patience, silence],
             ),
-            _ => (&sql.journal_hold, vec![&self.held, alone, patience, silence]),
+            _ => (&sql.journal.hold, vec![&self.held, alone, patience, silence]),
         }
     }
 
@@ -154,7 +154,7 @@ impl Deciding<'_> {
         let held = Held::new(self.journal, append.facts(), &self.held, self.locks.as_ref())?;
         let (sql, kept) = (self.journal.sql(), self.kept());
         let (statement, params) = (held.statement(sql), held.in_order());
-        let all = [statement, &sql.journal_release_session];
+        let all = [statement, &sql.journal.release_session];
         let prepared = &all[..if self.locks.is_some() { 2 } else { 1 }];
         self.session.prepare(prepared, kept).await.map_err(not_appended)?;
         let after = async { if held.releases() { Ok(()) } else { self.let_go("commit").await } };
@@ -175,7 +175,7 @@ impl Deciding<'_> {
     async fn let_go(&self, transaction: &str) -> Result<(), Error> {
         match &self.locks {
             Some(SessionLocks { silence, .. }) => {
-                let release = &self.journal.sql().journal_release_session;
+                let release = &self.journal.sql().journal.release_session;
                 self.session.query(release, &[silence], self.kept()).await.map(|_| ())
             }
             None => self.session.execute(transaction).await,

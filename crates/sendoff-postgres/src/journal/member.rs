@@ -49,7 +49,7 @@ impl PostgresMember {
         member.is_seen = lock.is_some();
         let knows: Vec<i64> = card.knows.iter().copied().collect();
         let (renew, lease) = (Span(card.renew), Span(card.lease));
-        let join = &member.journal.sql().journal_join;
+        let join = &member.journal.sql().journal.join;
         member.query(join, &[&member.owner, &lock, &renew, &lease, &knows]).await?;
         Ok(member)
     }
@@ -61,7 +61,7 @@ impl PostgresMember {
         }
         for _ in 0..LOCK_TRIES {
             let number = fastrand::i32(1..);
-            let rows = self.query(&self.journal.sql().journal_node_lock, &[&number]).await?;
+            let rows = self.query(&self.journal.sql().journal.node_lock, &[&number]).await?;
             if rows.first().map_or(Ok(false), |row| get(row, 0))? {
                 return Ok(Some(number));
             }
@@ -86,7 +86,7 @@ impl PostgresMember {
 impl Membership for PostgresMember {
     async fn beat(&mut self) -> Result<Beat, StoreError> {
         self.journal.check_open()?;
-        let rows = self.query(&self.journal.sql().journal_beat, &[&self.owner]).await?;
+        let rows = self.query(&self.journal.sql().journal.beat, &[&self.owner]).await?;
         let Some(row) = rows.first() else {
             return Err(StoreError::Unavailable(Forgotten.into()));
         };
@@ -98,7 +98,7 @@ impl Membership for PostgresMember {
     }
 
     async fn leave(self: Box<Self>) -> Result<(), StoreError> {
-        self.query(&self.journal.sql().journal_leave, &[&self.owner]).await.map(drop)
+        self.query(&self.journal.sql().journal.leave, &[&self.owner]).await.map(drop)
     }
 }
 

@@ -17,6 +17,7 @@ use sendoff_engine::store::frame::cursor;
 use tokio_postgres::Row;
 
 use super::member::PostgresMember;
+use super::schema;
 use super::store::PostgresJournal;
 use crate::link::Params;
 use crate::rows::{all, get};
@@ -37,7 +38,7 @@ impl PostgresJournal {
         self.connections().query(purpose, statement, params).await
     }
 
-    /// Which of the nodes that `journal_nodes` found are dead although their session is there: their
+    /// Which of the nodes that `nodes` found are dead although their session is there: their
     /// lease ran out, and nobody has locked their row and keeps them from saying that they are alive.
     async fn silent_for_no_reason(&self, nodes: &[Row]) -> Result<Vec<String>, StoreError> {
         let mut silent = Vec::new();
@@ -49,17 +50,21 @@ impl PostgresJournal {
         if silent.is_empty() {
             return Ok(silent);
         }
-        let free = self.ask(Purpose::Publish, &self.sql().journal_nodes_free, &[&silent]).await?;
+        let free = self.ask(Purpose::Publish, &self.sql().journal.nodes_free, &[&silent]).await?;
         free.iter().map(|row| get(row, 0)).collect()
     }
 }
 
 #[async_trait]
 impl PublishStore for PostgresJournal {
+    async fn check_ready(&self) -> Result<(), StoreError> {
+        schema::check_ready(self).await
+    }
+
     async fn register(&self, pairs: &[(PairId, Position)]) -> Result<(), StoreError> {
         let (topics, publishers) = names(pairs.iter().map(|(pair, _)| pair));
         let positions: Vec<_> = pairs.iter().map(|(_, position)| i64::from(*position)).collect();
-        let register = &self.sql().journal_register;
+        let register = &self.sql().journal.register;
         self.ask(Purpose::Publish, register, &[&topics, &publishers, &positions]).await.map(drop)
     }
 
@@ -71,9 +76,9 @@ impl PublishStore for PostgresJournal {
     async fn survey(&self) -> Result<Survey, StoreError> {
         // Nodes first: who led a pair by then and is not among them is found to be alive when the
         // pair is to be taken.
-        let nodes = self.ask(Purpose::Publish, &self.sql().journal_nodes, &[]).await?;
+        let nodes = self.ask(Purpose::Publish, &self.sql().journal.nodes, &[]).await?;
         let dead = self.silent_for_no_reason(&nodes).await?;
-        let cursors = self.ask(Purpose::Publish, &self.sql().journal_cursors, &[]).await?;
+        let cursors = self.ask(Purpose::Publish, &self.sql().journal.cursors, &[]).await?;
         let node = |row| {
             let knows: Vec<i64> = get(row, 1)?;
             let knows = knows.into_iter().collect();
@@ -88,7 +93,7 @@ impl PublishStore for PostgresJournal {
         let (topics, publishers) = names(wanted.iter().map(|seen| &*seen.pair));
         let leaders: Vec<_> = wanted.iter().map(|seen| seen.leader.as_deref()).collect();
         let epochs: Vec<_> = wanted.iter().map(|seen| seen.epoch).collect();
-        let take = &self.sql().journal_take;
+        let take = &self.sql().journal.take;
         let rows = self
             .ask(Purpose::Publish, take, &[&owner, &topics, &publishers, &leaders, &epochs])
             .await?;
@@ -98,7 +103,7 @@ impl PublishStore for PostgresJournal {
     async fn give(&self, owner: &str, pairs: &[(Arc<PairId>, i64)]) -> Result<(), StoreError> {
         let (topics, publishers) = names(pairs.iter().map(|(pair, _)| &**pair));
         let epochs: Vec<_> = pairs.iter().map(|(_, epoch)| *epoch).collect();
-        let give = &self.sql().journal_give;
+        let give = &self.sql().journal.give;
         self.ask(Purpose::Publish, give, &[&owner, &topics, &publishers, &epochs]).await.map(drop)
     }
 
@@ -136,7 +141,7 @@ impl PublishStore for PostgresJournal {
             &delays,
             &why,
         ];
-        let rows = self.ask(Purpose::Publish, &self.sql().journal_advance, &params).await?;
+        let rows = self.ask(Purpose::Publish, &self.sql().journal.advance, &params).await?;
         let became = |row| {
             let stands = get::<Option<&str>>(row, 2)?.map(status).transpose()?;
             Ok((pair(row)?, stands.map_or(Moved::Busy, Moved::Made)))
@@ -148,7 +153,7 @@ impl PublishStore for PostgresJournal {
 
     async fn due(&self, owner: &str, each: usize) -> Result<Vec<Parked>, StoreError> {
         let most = i64::try_from(each).unwrap_or(i64::MAX);
-        let rows = self.ask(Purpose::Publish, &self.sql().journal_due, &[&owner, &most]).await?;
+        let rows = self.ask(Purpose::Publish, &self.sql().journal.due, &[&owner, &most]).await?;
         parked(&rows)
     }
 
@@ -162,7 +167,7 @@ impl PublishStore for PostgresJournal {
         };
         let (topic, publisher) = (parked.pair.topic(), parked.pair.publisher());
         let position = i64::from(parked.position);
-        let settle = &self.sql().journal_settle_parked;
+        let settle = &self.sql().journal.settle_parked;
         let params: Params<'_> =
             &[&owner, &topic, &publisher, &epoch, &position, &attempts, &delay, &error];
         let rows = self.ask(Purpose::Publish, settle, params).await?;
@@ -175,7 +180,7 @@ impl PublishStore for PostgresJournal {
 
     async fn change(&self, which: &Which, change: Change) -> Result<u64, StoreError> {
         let (word, to) = change.in_words();
-        let change = &self.sql().journal_change;
+        let change = &self.sql().journal.change;
         let rows = self
             .ask(Purpose::Append, change, &[&which.topic, &which.publisher, &word, &to])
             .await?;
@@ -189,15 +194,15 @@ impl PublishStore for PostgresJournal {
         let most = i64::try_from(limit).unwrap_or(i64::MAX);
         let params: Params<'_> =
             &[&which.topic, &which.publisher, &topic, &publisher, &position, &most];
-        let rows = self.ask(Purpose::Read, &self.sql().journal_parked_list, params).await?;
+        let rows = self.ask(Purpose::Read, &self.sql().journal.parked_list, params).await?;
         parked(&rows)
     }
 
     async fn change_parked(&self, change: ChangeParked<'_>) -> Result<u64, StoreError> {
         let ChangeParked { which, position, change } = change;
         let statement = match change {
-            ParkedChange::Retry => &self.sql().journal_parked_retry,
-            ParkedChange::Discard => &self.sql().journal_parked_discard,
+            ParkedChange::Retry => &self.sql().journal.parked_retry,
+            ParkedChange::Discard => &self.sql().journal.parked_discard,
         };
         let position = position.map(i64::from);
         let rows = self
@@ -223,12 +228,12 @@ pub(super) fn status(text: &str) -> Result<CursorStatus, StoreError> {
     text.parse().map_err(|error: UnknownCursorStatus| StoreError::Refused(error.into()))
 }
 
-/// Rows of `journal_cursors` and `journal_take`.
+/// Rows of `cursors` and `take`.
 fn cursors(rows: &[Row]) -> Result<Vec<Cursor>, StoreError> {
     rows.iter().map(|row| Ok(cursor::cursor(&mut all(row))?)).collect()
 }
 
-/// Rows of `journal_due` and `journal_parked_list`.
+/// Rows of `due` and `parked_list`.
 fn parked(rows: &[Row]) -> Result<Vec<Parked>, StoreError> {
     rows.iter().map(|row| Ok(cursor::parked(&mut all(row))?)).collect()
 }

@@ -48,7 +48,7 @@ impl Session {
     pub(super) async fn open(journal: PostgresJournal) -> Result<Option<Self>, StoreError> {
         let opened = journal.connector().open(None).await?;
         let session = Self { journal, taken: Taken::of(opened) };
-        let lock = &session.journal.sql().journal_keeper_lock;
+        let lock = &session.journal.sql().journal.keeper_lock;
         let locked = session.query(lock, &[]).await.map_err(failed)?;
         if !get::<bool>(one(&locked)?, 0)? {
             return Ok(None);
@@ -84,9 +84,9 @@ impl Session {
         let ahead = planned.from > self.head().await?.ahead(AHEAD);
         let script = |text| self.script(text, table, planned.name);
         let locks = script(if ahead {
-            include_str!("../../sql/journal_range_lock_ahead.sql")
+            include_str!("../../sql/journal/range_lock_ahead.sql")
         } else {
-            include_str!("../../sql/journal_range_lock_now.sql")
+            include_str!("../../sql/journal/range_lock_now.sql")
         });
         ddl::begin(self.client(), lock_wait).await?;
         let locked = ddl::lock(self.client(), &locks, lock_wait).await?;
@@ -100,15 +100,15 @@ impl Session {
                 .replace("range_from", &planned.from.to_string())
                 .replace("range_to", &planned.to.to_string())
         };
-        let counted = self.row(&ranged(include_str!("../../sql/journal_range_tail.sql"))).await?;
+        let counted = self.row(&ranged(include_str!("../../sql/journal/range_tail.sql"))).await?;
         let moved: i64 = counted.map_or(Ok(0), |row| row.try_get(0))?;
-        self.run(&ranged(include_str!("../../sql/journal_range_make.sql"))).await?;
+        self.run(&ranged(include_str!("../../sql/journal/range_make.sql"))).await?;
         self.run("commit").await?;
         Ok(Created::Made { moved: u64::try_from(moved).unwrap_or(0) })
     }
 
     async fn head(&self) -> Result<Position, Error> {
-        let row = self.row(&self.journal.sql().journal_head.text).await?;
+        let row = self.row(&self.journal.sql().journal.head.text).await?;
         let head: i64 = row.map_or(Ok(0), |row| row.try_get(0))?;
         Ok(Position::try_from(head).unwrap_or(Position::END))
     }
@@ -122,14 +122,14 @@ impl Session {
     ) -> Result<Dropped, Error> {
         let script = |text| self.script(text, table, name);
         ddl::begin(self.client(), lock_wait).await?;
-        let locks = script(include_str!("../../sql/journal_range_lock_old.sql"));
+        let locks = script(include_str!("../../sql/journal/range_lock_old.sql"));
         if !ddl::lock(self.client(), &locks, lock_wait).await? {
             self.run("rollback").await?;
             return Ok(Dropped::Busy);
         }
         // Tags go where no fact is any more, and have no index to ask by.
         if table == RangeTable::Facts {
-            let passed = script(include_str!("../../sql/journal_range_passed.sql"));
+            let passed = script(include_str!("../../sql/journal/range_passed.sql"));
             if !self.row(&passed).await?.map_or(Ok(false), |row| row.try_get(0))? {
                 self.run("rollback").await?;
                 return Ok(Dropped::Pending);
@@ -189,7 +189,7 @@ impl RangeSession for Session {
             RangeTable::Facts => (false, "journal_event_"),
             RangeTable::Tags => (true, "journal_tag_"),
         };
-        let rows = self.query(&self.journal.sql().journal_ranges, &[&tags]).await;
+        let rows = self.query(&self.journal.sql().journal.ranges, &[&tags]).await;
         let rows = rows.map_err(failed)?;
         let prefix = self.journal.names().plain(stem);
         let mut partitions = Vec::with_capacity(rows.len());
@@ -217,7 +217,7 @@ impl RangeSession for Session {
     }
 
     async fn holds_since(&mut self, name: RangeName, time: Timestamp) -> Result<bool, StoreError> {
-        let text = include_str!("../../sql/journal_range_since.sql");
+        let text = include_str!("../../sql/journal/range_since.sql");
         let text = self.script(text, RangeTable::Facts, name);
         let params: [(&(dyn ToSql + Sync), Type); 1] = [(&At(time), Type::TIMESTAMPTZ)];
         let rows = self.client().query_typed(&text, &params).await.map_err(failed)?;
@@ -236,7 +236,7 @@ impl RangeSession for Session {
     }
 
     async fn leaving(&mut self) -> Result<Vec<Leaving>, StoreError> {
-        let rows = self.query(&self.journal.sql().journal_leaving, &[]).await.map_err(failed)?;
+        let rows = self.query(&self.journal.sql().journal.leaving, &[]).await.map_err(failed)?;
         let mut leaving = Vec::new();
         for row in &rows {
             let table: &str = get(row, 0)?;
@@ -257,7 +257,7 @@ impl RangeSession for Session {
         after: Position,
         limit: usize,
     ) -> Result<Option<Position>, StoreError> {
-        let text = include_str!("../../sql/journal_forget_ids.sql")
+        let text = include_str!("../../sql/journal/forget_ids.sql")
             .replace("journal_partition", &named(leaving))
             .replace("after_position", &after.to_string())
             .replace("most", &limit.to_string());
@@ -283,7 +283,7 @@ impl RangeSession for Session {
     }
 
     async fn release(self: Box<Self>) -> Result<(), StoreError> {
-        let unlock = &self.journal.sql().journal_keeper_unlock;
+        let unlock = &self.journal.sql().journal.keeper_unlock;
         self.query(unlock, &[]).await.map(drop).map_err(failed)
     }
 }

@@ -1,5 +1,5 @@
-//! Readings: parameters of `journal_read_tag`, `journal_read_book`, `journal_read` and
-//! `journal_read_from_last`, and what they find.
+//! Readings: parameters of `read_tag`, `read_book`, `read` and
+//! `read_from_last`, and what they find.
 
 use sendoff_core::journal::{Item, Position, Query, Recorded};
 use sendoff_core::limits;
@@ -157,10 +157,10 @@ impl<'q> Reading<'q> {
 
     pub(super) fn statement<'s>(&self, sql: &'s Sql) -> &'s Statement {
         match self.manner {
-            Manner::Tag(_) | Manner::Since(..) => &sql.journal_read_tag,
-            Manner::Book(_) => &sql.journal_read_book,
-            Manner::Searches { closing: Some(_), .. } => &sql.journal_read_from_last,
-            Manner::Searches { closing: None, .. } => &sql.journal_read,
+            Manner::Tag(_) | Manner::Since(..) => &sql.journal.read_tag,
+            Manner::Book(_) => &sql.journal.read_book,
+            Manner::Searches { closing: Some(_), .. } => &sql.journal.read_from_last,
+            Manner::Searches { closing: None, .. } => &sql.journal.read,
         }
     }
 

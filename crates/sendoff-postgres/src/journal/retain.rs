@@ -25,7 +25,7 @@ use crate::wire::At;
 #[async_trait]
 impl RetainJournalStore for PostgresJournal {
     async fn followers(&self) -> Result<Followers, StoreError> {
-        let rows = self.ask(Purpose::Read, &self.sql().journal_followers, &[]).await?;
+        let rows = self.ask(Purpose::Read, &self.sql().journal.followers, &[]).await?;
         let first = one(&rows)?;
         let (now, head) = (time(first, 0)?, position(first, 1)?);
         let (mut cursors, mut parked) = (Vec::new(), Vec::new());
@@ -42,7 +42,7 @@ impl RetainJournalStore for PostgresJournal {
 
     async fn keeping(&self) -> Result<Keeping, StoreError> {
         let table = self.table();
-        let found = self.ask(Purpose::Read, &self.sql().journal_layout, &[]).await?;
+        let found = self.ask(Purpose::Read, &self.sql().journal.layout, &[]).await?;
         let Some(row) = found.first() else {
             return Err(misconfigured(format!("there is no table {table}: migrate first")));
         };
@@ -81,7 +81,7 @@ impl RetainJournalStore for PostgresJournal {
         let (after, up_to, before, limit) = bounds(purge);
         let limit = limit.min(limits::BATCH_ROWS as i64);
         let params: Params<'_> = &[&after, &up_to, &before, &limit];
-        let rows = self.ask(Purpose::Append, &self.sql().journal_purge, params).await?;
+        let rows = self.ask(Purpose::Append, &self.sql().journal.purge, params).await?;
         let row = one(&rows)?;
         Ok(PurgedFacts { facts: count(row)?, last: position(row, 1)? })
     }
@@ -89,7 +89,7 @@ impl RetainJournalStore for PostgresJournal {
     async fn purgeable_facts(&self, purge: &PurgeFacts) -> Result<u64, StoreError> {
         let (after, up_to, before, limit) = bounds(purge);
         let params: Params<'_> = &[&after, &up_to, &before, &limit];
-        count(one(&self.ask(Purpose::Read, &self.sql().journal_purgeable, params).await?)?)
+        count(one(&self.ask(Purpose::Read, &self.sql().journal.purgeable, params).await?)?)
     }
 }
 

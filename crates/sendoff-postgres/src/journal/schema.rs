@@ -14,6 +14,7 @@ use super::options::{JournalLayout, JournalOptions};
 use super::store::PostgresJournal;
 use crate::error::{failed, misconfigured};
 use crate::layout::{Lines, for_layout};
+use crate::link::Params;
 use crate::migrations::{Ask, Migrations, Versions, patiently};
 use crate::names::Names;
 use crate::options::Doorbell;
@@ -41,18 +42,31 @@ fn shaped(migration: &'static str, lines: Lines) -> Cow<'static, str> {
 }
 
 fn migrations(names: &Names) -> Migrations<'_> {
-    Migrations { all: &MIGRATIONS, names, versions: "journal_schema", table: "journal_event" }
+    Migrations {
+        all: &MIGRATIONS,
+        names,
+        versions: "journal_schema",
+        table: "journal_event",
+        command: "sendoff journal migrate",
+    }
 }
 
 fn versions(journal: &PostgresJournal) -> Versions<'_> {
     let sql = journal.sql();
-    Versions { known: &sql.journal_schema_known, version: &sql.journal_schema_version }
+    Versions { known: &sql.journal.schema_known, version: &sql.journal.schema_version }
 }
 
 impl Ask for Connections {
-    async fn ask(&self, statement: &Statement) -> Result<Vec<Row>, StoreError> {
-        self.query(Purpose::Read, statement, &[]).await
+    async fn ask(&self, statement: &Statement, params: Params<'_>) -> Result<Vec<Row>, StoreError> {
+        self.query(Purpose::Read, statement, params).await
     }
+}
+
+/// Whether everything is there that publishing needs, and may be used.
+pub(super) async fn check_ready(journal: &PostgresJournal) -> Result<(), StoreError> {
+    journal.check_open()?;
+    let (migrations, ready) = (migrations(journal.names()), &journal.sql().journal.ready);
+    migrations.check_ready(journal.connections(), versions(journal), ready, &[]).await
 }
 
 /// Whether this version can work with what is there. Tables that are not there yet are no error.
@@ -67,7 +81,7 @@ impl PostgresJournal {
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](StoreError::Misconfigured) where they are not, with what to do.
+    /// [`Schema`](StoreError::Schema) where they are not, with what to do.
     pub async fn check_installed(&self) -> Result<(), StoreError> {
         self.check_open()?;
         migrations(self.names()).check_installed(self.connections(), versions(self)).await
@@ -79,7 +93,7 @@ impl PostgresJournal {
     /// # Errors
     ///
     /// [`NewerSchema`](StoreError::NewerSchema) if a newer version made the tables;
-    /// [`Refused`](StoreError::Refused) if the role may not make them: then print
+    /// [`Rights`](StoreError::Rights) if the role may not make them: then print
     /// [`journal_migration_sql`](crate::journal_migration_sql) for somebody who may.
     pub async fn migrate(&self) -> Result<(), StoreError> {
         self.check_open()?;
@@ -104,7 +118,7 @@ async fn attempt(journal: &PostgresJournal) -> Result<(), StoreError> {
 /// The layout of the tables that are there, or the one they are to have.
 async fn layout(client: &Client, journal: &PostgresJournal) -> Result<Lines, StoreError> {
     let wanted = journal.options().layout.into();
-    let found = client.query_typed(&journal.sql().journal_layout.text, &[]).await;
+    let found = client.query_typed(&journal.sql().journal.layout.text, &[]).await;
     let found = match found.map_err(failed)?.first() {
         None => return Ok(wanted),
         Some(row) if row.try_get::<_, &str>(0).map_err(failed)? == "p" => Lines::Partitioned,

@@ -34,7 +34,7 @@ impl SessionLocks {
         if journal.kept() == Kept::Unnamed {
             return Ok(None);
         }
-        let silence = session.told_once(&journal.sql().journal_session_limit).await?;
+        let silence = session.told_once(&journal.sql().journal.session_limit).await?;
         Ok(silence.map(|silence| Self { shared, alone, silence: silence.to_owned() }))
     }
 }

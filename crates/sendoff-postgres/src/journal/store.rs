@@ -62,13 +62,27 @@ impl PostgresJournal {
 
     /// Like [`connect`](Self::connect), with options.
     pub async fn connect_with(url: &str, options: JournalOptions) -> Result<Self, StoreError> {
+        let journal = Self::connect_lazy(url, options)?;
+        let wait = journal.options().longest_wait();
+        let checked = timeout(wait, schema::check(&journal)).await;
+        checked.unwrap_or(Err(StoreError::Timeout))?;
+        Ok(journal)
+    }
+
+    /// Like [`connect_with`](Self::connect_with), for a server that need not be there yet: connects when
+    /// something is asked for. Publishing looks at the tables as soon as they can be reached.
+    ///
+    /// # Errors
+    ///
+    /// As [`PostgresStore::connect_lazy`](crate::PostgresStore::connect_lazy).
+    pub fn connect_lazy(url: &str, options: JournalOptions) -> Result<Self, StoreError> {
         options.check()?;
         let server = &options.server;
         let bounds = SessionBounds::journal(server);
         let connector = Arc::new(Connector::new(url, server, Commits::Durable, bounds)?);
         let names = Names::new(server.schema.as_ref(), server.prefix.as_ref());
         let kept = Kept::from(server.doorbell);
-        let journal = Self(Arc::new(Shared {
+        Ok(Self(Arc::new(Shared {
             sql: Sql::load(&names, Writes::durable(server.durable_events)),
             connections: Connections::new(&connector, kept, options.connections, options.patience),
             books: Books::default(),
@@ -76,11 +90,7 @@ impl PostgresJournal {
             options,
             names,
             open: Open::default(),
-        }));
-        let wait = journal.options().longest_wait();
-        let checked = timeout(wait, schema::check(&journal)).await;
-        checked.unwrap_or(Err(StoreError::Timeout))?;
-        Ok(journal)
+        })))
     }
 
     /// Closes the journal for all its clones. Every later call answers [`StoreError::Closed`].
@@ -156,14 +166,14 @@ impl JournalStore for PostgresJournal {
         let lent = lent.map_err(refused)?;
         params.patience = milliseconds(patience.left());
         if let Some(one) = One::of(&params) {
-            let statement = &self.sql().journal_append_one;
+            let statement = &self.sql().journal.append_one;
             let rows = lent.link().query(statement, &one.in_order()).await.map_err(refused)?;
             if !rows.is_empty() {
                 return receipts(append, &rows);
             }
             // The id is there already, and the function tells with what.
         }
-        let rows = lent.link().query(&self.sql().journal_append, &params.in_order()).await;
+        let rows = lent.link().query(&self.sql().journal.append, &params.in_order()).await;
         receipts(append, &rows.map_err(refused)?)
     }
 
@@ -173,7 +183,7 @@ impl JournalStore for PostgresJournal {
         let patience = self.connections().patience();
         let lent = self.connections().lend(Purpose::Decide, patience).await.map_err(undecided)?;
         let left = milliseconds(patience.left());
-        let decide = &self.sql().journal_decide;
+        let decide = &self.sql().journal.decide;
         let rows = lent.link().query(decide, &[&keys, &alone, &left]).await.map_err(undecided)?;
         let row = rows.first().ok_or_else(|| StoreError::Refused(Nothing.into()))?;
         Ok(Mark { position: facts::position(row, 0)?, run: Some(run(get(row, 1)?)) })
@@ -195,14 +205,14 @@ impl JournalStore for PostgresJournal {
     async fn head(&self) -> Result<Position, StoreError> {
         self.check_open()?;
         // Nodes ask for it with every round.
-        let head = &self.sql().journal_head;
+        let head = &self.sql().journal.head;
         let rows = self.connections().query(Purpose::Publish, head, &[]).await?;
         rows.first().map_or(Ok(Position::START), |row| facts::position(row, 0))
     }
 
     async fn holders(&self) -> Result<Vec<Holder>, StoreError> {
         self.check_open()?;
-        let rows = self.connections().query(Purpose::Read, &self.sql().journal_who, &[]).await?;
+        let rows = self.connections().query(Purpose::Read, &self.sql().journal.who, &[]).await?;
         let holder = |row| {
             Ok(Holder {
                 id: HolderId::new(get::<String>(row, 0)?),
@@ -217,7 +227,7 @@ impl JournalStore for PostgresJournal {
 
     async fn vitals(&self) -> Result<Vitals, StoreError> {
         self.check_open()?;
-        let rows = self.connections().query(Purpose::Read, &self.sql().journal_vitals, &[]).await?;
+        let rows = self.connections().query(Purpose::Read, &self.sql().journal.vitals, &[]).await?;
         let row = rows.first().ok_or_else(|| StoreError::Refused(Nothing.into()))?;
         let (whose, levels): (Vec<String>, Vec<String>) = (get(row, 1)?, get(row, 2)?);
         let stricter = whose.into_iter().zip(levels);
@@ -230,7 +240,7 @@ impl JournalStore for PostgresJournal {
         self.check_open()?;
         let Some(pid) = holder.pid else { return Ok(None) };
         let rows =
-            self.connections().query(Purpose::Read, &self.sql().journal_doing, &[&pid]).await?;
+            self.connections().query(Purpose::Read, &self.sql().journal.doing, &[&pid]).await?;
         rows.first().map_or(Ok(None), |row| get(row, 0))
     }
 

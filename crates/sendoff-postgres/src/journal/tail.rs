@@ -42,9 +42,9 @@ impl PostgresTail {
         let prepared = match Kept::from(journal.options().server.doorbell) {
             Kept::Unnamed => None,
             Kept::Prepared => Some(Statements {
-                holders: prepare(&sql.journal_holders).await?,
-                rows: prepare(&sql.journal_tail).await?,
-                large_rows: prepare(&sql.journal_tail_large).await?,
+                holders: prepare(&sql.journal.holders).await?,
+                rows: prepare(&sql.journal.tail).await?,
+                large_rows: prepare(&sql.journal.tail_large).await?,
             }),
         };
         Ok(Self { journal, opened, prepared, large: false })
@@ -70,9 +70,9 @@ impl PostgresTail {
         let (sql, prepared) = (self.journal.sql(), self.prepared.as_ref());
         let (statement, prepared, bytes) = if large {
             let prepared = prepared.map(|known| &known.large_rows);
-            (&sql.journal_tail_large, prepared, page.bytes)
+            (&sql.journal.tail_large, prepared, page.bytes)
         } else {
-            (&sql.journal_tail, prepared.map(|known| &known.rows), page.share())
+            (&sql.journal.tail, prepared.map(|known| &known.rows), page.share())
         };
         let (after, up_to) = (i64::from(page.after), i64::from(page.up_to));
         let (limit, bytes) = (count(page.limit), count(bytes));
@@ -82,7 +82,7 @@ impl PostgresTail {
 
     async fn holders(&self) -> Result<Vec<Row>, Error> {
         let prepared = self.prepared.as_ref().map(|known| &known.holders);
-        self.query(&self.journal.sql().journal_holders, prepared, &[]).await
+        self.query(&self.journal.sql().journal.holders, prepared, &[]).await
     }
 }
 
@@ -161,7 +161,7 @@ fn tail_row(row: &Row) -> Result<TailRow, StoreError> {
     Ok(TailRow { position: facts::position(row, 1)?, recorded: facts::recorded(row, 1) })
 }
 
-/// The first row of `journal_tail`.
+/// The first row of `tail`.
 struct State {
     server: Server,
     sequence: Sequence,

@@ -31,6 +31,7 @@ mod server;
 mod soak;
 #[cfg(feature = "sqlx")]
 mod sqlx;
+mod start;
 mod suites;
 mod tally;
 mod through;

@@ -427,7 +427,7 @@ async fn what_cannot_be_maintained_is_refused_with_the_reason() {
     let store =
         PostgresStore::connect_with(&as_role(&place, &role), place.options()).await.unwrap();
     let error = maintainer(&store, keeping_more()).run_once().await.unwrap_err();
-    assert!(matches!(error.source, StoreError::Misconfigured { .. }), "{error:?}");
+    assert!(matches!(error.source, StoreError::Rights { .. }), "{error:?}");
     let said = sendoff_core::report(&error);
     assert!(said.contains("must be owner") && said.contains("belong to the one who"), "{said}");
     store.close().await;

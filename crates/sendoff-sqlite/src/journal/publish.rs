@@ -28,10 +28,14 @@ const REMEMBERED: Duration = Duration::from_secs(60 * 60);
 
 #[async_trait]
 impl PublishStore for SqliteJournal {
+    async fn check_ready(&self) -> Result<(), StoreError> {
+        self.check_ready().await
+    }
+
     async fn register(&self, pairs: &[(PairId, Position)]) -> Result<(), StoreError> {
         let pairs = pairs.to_vec();
         self.note(move |conn, sql, now| {
-            let mut register = conn.prepare_cached(&sql.cursor_register)?;
+            let mut register = conn.prepare_cached(&sql.register)?;
             for (pair, position) in &pairs {
                 let position = i64::from(*position);
                 register.execute((pair.topic(), pair.publisher(), position, now.as_micros()))?;
@@ -45,11 +49,11 @@ impl PublishStore for SqliteJournal {
         let joining = card.clone();
         self.note(move |conn, sql, now| {
             let (owner, now) = (&*joining.owner, now.as_micros());
-            conn.prepare_cached(&sql.node_forget)?.execute((owner, now, micros(REMEMBERED)))?;
+            conn.prepare_cached(&sql.forget)?.execute((owner, now, micros(REMEMBERED)))?;
             // A set of numbers always serialises.
             let knows = serde_json::to_string(&joining.knows).unwrap_or_default();
             let params = (owner, now, micros(joining.lease), knows);
-            conn.prepare_cached(&sql.node_join)?.execute(params).map(drop)
+            conn.prepare_cached(&sql.join)?.execute(params).map(drop)
         })
         .await?;
         Ok(Box::new(SqliteMember { journal: self.clone(), owner: Arc::clone(&card.owner) }))
@@ -71,7 +75,7 @@ impl PublishStore for SqliteJournal {
     async fn take(&self, owner: &str, wanted: &[Seen]) -> Result<Vec<Cursor>, StoreError> {
         let (owner, wanted) = (owner.to_owned(), wanted.to_vec());
         self.note(move |conn, sql, now| {
-            let mut take = conn.prepare_cached(&sql.cursor_take)?;
+            let mut take = conn.prepare_cached(&sql.take)?;
             let mut taken = Vec::new();
             for Seen { pair, leader, epoch } in &wanted {
                 let (topic, publisher) = (pair.topic(), pair.publisher());
@@ -88,7 +92,7 @@ impl PublishStore for SqliteJournal {
     async fn give(&self, owner: &str, pairs: &[(Arc<PairId>, i64)]) -> Result<(), StoreError> {
         let (owner, pairs) = (owner.to_owned(), pairs.to_vec());
         self.note(move |conn, sql, now| {
-            let mut give = conn.prepare_cached(&sql.cursor_give)?;
+            let mut give = conn.prepare_cached(&sql.give)?;
             for (pair, epoch) in &pairs {
                 let now = now.as_micros();
                 give.execute((&owner, now, pair.topic(), pair.publisher(), epoch))?;
@@ -108,7 +112,7 @@ impl PublishStore for SqliteJournal {
 
     async fn due(&self, owner: &str, each: usize) -> Result<Vec<Parked>, StoreError> {
         let params = (owner.to_owned(), self.now().as_micros(), many(each));
-        self.look(move |conn, sql| all(conn, &sql.parked_due, params, parked)).await
+        self.look(move |conn, sql| all(conn, &sql.due, params, parked)).await
     }
 
     async fn settle_parked(&self, tried: TriedAgain<'_>) -> Result<bool, StoreError> {
@@ -116,7 +120,7 @@ impl PublishStore for SqliteJournal {
         let (owner, parked, outcome) = (owner.to_owned(), parked.clone(), outcome.clone());
         self.note(move |conn, sql, now| {
             let (topic, publisher) = (parked.pair.topic(), parked.pair.publisher());
-            let mut leads = conn.prepare_cached(&sql.cursor_leads)?;
+            let mut leads = conn.prepare_cached(&sql.leads)?;
             if !leads.query_row((&owner, topic, publisher, epoch), |row| row.get(0))? {
                 return Ok(false);
             }
@@ -142,7 +146,7 @@ impl PublishStore for SqliteJournal {
         let Which { topic, publisher } = which.clone();
         self.note(move |conn, sql, now| {
             let params = (now.as_micros(), topic, publisher, word, to);
-            Ok(conn.prepare_cached(&sql.cursor_change)?.execute(params)? as u64)
+            Ok(conn.prepare_cached(&sql.change)?.execute(params)? as u64)
         })
         .await
     }
@@ -210,7 +214,7 @@ fn advance(
         next.last_error.as_deref().map(kept),
         next.fails,
     );
-    let mut advance = conn.prepare_cached(&sql.cursor_advance)?;
+    let mut advance = conn.prepare_cached(&sql.advance)?;
     let Some(stands) = advance.query_row(params, |row| status(row, 0)).optional()? else {
         return Ok(Moved::Fenced);
     };
@@ -245,7 +249,7 @@ impl Membership for SqliteMember {
     async fn beat(&mut self) -> Result<Beat, StoreError> {
         let owner = Arc::clone(&self.owner);
         let known = self.journal.note(move |conn, sql, now| {
-            conn.prepare_cached(&sql.node_beat)?.execute((&*owner, now.as_micros()))
+            conn.prepare_cached(&sql.beat)?.execute((&*owner, now.as_micros()))
         });
         if known.await? == 0 {
             return Err(StoreError::Unavailable(Forgotten.into()));
@@ -256,7 +260,7 @@ impl Membership for SqliteMember {
     async fn leave(self: Box<Self>) -> Result<(), StoreError> {
         let owner = Arc::clone(&self.owner);
         let leave = self.journal.note(move |conn, sql, _| {
-            conn.prepare_cached(&sql.node_leave)?.execute([&*owner]).map(drop)
+            conn.prepare_cached(&sql.leave)?.execute([&*owner]).map(drop)
         });
         leave.await
     }

@@ -15,7 +15,7 @@ impl Schema for Sql {
     }
 
     fn migrations(&self) -> Vec<&str> {
-        vec![&self.migration_0001, &self.migration_0002]
+        self.migrations.iter().map(String::as_str).collect()
     }
 
     fn remember(&self, conn: &Connection, version: i64) -> rusqlite::Result<()> {
@@ -25,5 +25,13 @@ impl Schema for Sql {
 
     fn schema_known(&self) -> &str {
         &self.schema_known
+    }
+
+    fn statements(&self) -> Vec<&str> {
+        self.all()
+    }
+
+    fn command(&self) -> &'static str {
+        "sendoff journal migrate"
     }
 }

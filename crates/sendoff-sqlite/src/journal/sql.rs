@@ -1,18 +1,26 @@
 //! The statements, as text.
 
 use sendoff_core::Ident;
+use sendoff_engine::sql_file;
 use sendoff_engine::store::frame::text;
 
 /// What all names begin with.
 const NAMES: &str = "journal_";
 
+const MIGRATIONS: [&str; 2] = [
+    include_str!("../../migrations/journal/0001_journal.sql"),
+    include_str!("../../migrations/journal/0002_publish.sql"),
+];
+
 macro_rules! statements {
-    ($($name:ident),* $(,)?) => {
+    ($($name:ident $(in $file:ident)?),* $(,)?) => {
         /// Every statement, with the prefix put before its names.
         #[derive(Debug)]
         pub(super) struct Sql {
             /// The name of the log's table.
             pub(super) table: String,
+            /// Every migration, the oldest first. What a published one does never changes.
+            pub(super) migrations: [String; 2],
             $(pub(super) $name: String,)*
         }
 
@@ -22,42 +30,44 @@ macro_rules! statements {
                 let names = format!("{}{NAMES}", prefix.map_or("", Ident::as_str));
                 Self {
                     table: format!("{names}event"),
+                    migrations: MIGRATIONS.map(|file| named(file, "", &names)),
                     $($name: named(
-                        include_str!(concat!("../../sql/journal/", stringify!($name), ".sql")),
+                        sql_file!(journal / $name $(in $file)?),
                         stringify!($name),
                         &names,
                     ),)*
                 }
+            }
+
+            /// All that is asked of tables that are there.
+            pub(super) fn all(&self) -> Vec<&str> {
+                vec![$(&self.$name),*]
             }
         }
     };
 }
 
 statements!(
+    advance,
+    beat,
+    change,
     count_tag,
-    cursor_advance,
-    cursor_change,
-    cursor_give,
-    cursor_leads,
-    cursor_register,
-    cursor_take,
     cursors,
+    due,
     fetch,
     followers,
+    forget,
+    give in take,
     head,
     insert,
     insert_tag,
+    join,
     known,
-    migration_0001,
-    migration_0002,
-    node_beat,
-    node_forget,
-    node_join,
-    node_leave,
+    leads,
+    leave,
     nodes,
     park,
     parked_discard,
-    parked_due,
     parked_failed,
     parked_list,
     parked_retry,
@@ -66,6 +76,7 @@ statements!(
     purge_find,
     purge_tags,
     purgeable,
+    register,
     schema_known,
     schema_set,
     schema_table,
@@ -73,6 +84,7 @@ statements!(
     search_all,
     search_tag,
     search_type,
+    take,
 );
 
 /// A file's statement, without its comments: statements are cached by their text.

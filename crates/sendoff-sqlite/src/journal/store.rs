@@ -161,6 +161,12 @@ impl SqliteJournal {
         self.0.options.clock.now()
     }
 
+    /// Whether everything is there that publishing needs.
+    pub(super) async fn check_ready(&self) -> Result<(), StoreError> {
+        let sql = Arc::clone(&self.0.sql);
+        self.0.reader.call(move |conn| schema::check_ready(conn, &*sql)).await
+    }
+
     /// Writes cursors and what belongs to them, in one transaction.
     pub(super) async fn note<T: Send + 'static>(
         &self,

@@ -134,12 +134,16 @@ async fn claims_of_several_stores_at_once_share_the_rows_out() {
 #[tokio::test]
 async fn claims_walk_the_partial_indexes() {
     const STATEMENTS: [(&str, &str, &str); 6] = [
-        ("claim", include_str!("../../sql/claim.sql"), "outbox_event_due"),
-        ("claim_suspects", include_str!("../../sql/claim.sql"), "outbox_event_suspect"),
-        ("claim_except", include_str!("../../sql/claim.sql"), "outbox_event_due"),
-        ("claim_suspects_except", include_str!("../../sql/claim.sql"), "outbox_event_suspect"),
-        ("lock_except", include_str!("../../sql/claim.sql"), "outbox_event_due"),
-        ("oldest_due", include_str!("../../sql/oldest_due.sql"), "outbox_event_due"),
+        ("claim", include_str!("../../sql/outbox/claim.sql"), "outbox_event_due"),
+        ("claim_suspects", include_str!("../../sql/outbox/claim.sql"), "outbox_event_suspect"),
+        ("claim_except", include_str!("../../sql/outbox/claim.sql"), "outbox_event_due"),
+        (
+            "claim_suspects_except",
+            include_str!("../../sql/outbox/claim.sql"),
+            "outbox_event_suspect",
+        ),
+        ("lock_except", include_str!("../../sql/outbox/claim.sql"), "outbox_event_due"),
+        ("oldest_due", include_str!("../../sql/outbox/oldest_due.sql"), "outbox_event_due"),
     ];
     let outbox = Outbox::new().await;
     let conn = outbox.store.connect().unwrap();

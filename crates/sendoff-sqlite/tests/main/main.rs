@@ -12,6 +12,7 @@ mod schema;
 mod settle;
 #[cfg(feature = "sqlx")]
 mod sqlx;
+mod start;
 mod suites;
 mod through;
 mod wal;

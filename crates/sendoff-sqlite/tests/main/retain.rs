@@ -110,7 +110,7 @@ async fn dead_rows_go_by_the_time_they_died_and_along_their_index() {
     assert_eq!(outbox.store.purgeable(&purge).await.unwrap(), Purged { done: 0, dead: 2 });
     assert_eq!(outbox.store.purge(&purge).await.unwrap(), Purged { done: 0, dead: 2 });
     assert_eq!(outbox.store.counts().await.unwrap().dead, 1);
-    let statement = include_str!("../../sql/purge_dead.sql");
+    let statement = include_str!("../../sql/outbox/purge_dead.sql");
     let plan: String = outbox
         .store
         .connect()

@@ -135,6 +135,7 @@ macro_rules! store_suite {
             counters_of_what_ended_outlive_its_rows
             settlements_of_many_types_never_deadlock
             an_unknown_id_is_not_found
+            a_store_with_its_tables_is_ready
             nothing_to_lock_is_an_answer_of_its_own
             locking_writes_nothing_and_takes_the_oldest_due
             two_locked_batches_never_share_a_row

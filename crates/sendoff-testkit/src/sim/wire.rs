@@ -339,6 +339,10 @@ impl SettleStore for Wire {
 
 #[async_trait]
 impl InspectStore for Wire {
+    async fn check_ready(&self) -> Result<(), StoreError> {
+        self.table.check_ready().await
+    }
+
     async fn find(&self, id: EventId) -> Result<Option<Row>, StoreError> {
         self.table.find(id).await
     }

@@ -23,7 +23,7 @@ use crate::operate::{Metrics, NoMetrics, Observer};
 use crate::options::OptionsError;
 use crate::owner::owner;
 use crate::sink::{Door, Interceptor, Interceptors, shielded_policy};
-use crate::store::{StoreError, within};
+use crate::store::{Contact, StoreError, contact_at_start, first_contact, within};
 
 /// Pairs of one node. Each costs memory and a row of every survey.
 const PAIRS: usize = 10_000;
@@ -97,7 +97,15 @@ impl<S: PublishStore> PublishingBuilder<S> {
         self
     }
 
-    /// Makes the cursors that are missing, and begins.
+    /// Looks at the journal's tables and rights once, makes the cursors that are missing, and begins.
+    ///
+    /// A database that is unavailable is no reason not to start: the log says so, and all of it is done as
+    /// soon as it answers. What begins [now](Start::Now) begins where the journal ends by then.
+    ///
+    /// # Errors
+    ///
+    /// [`PublishOptionsError::Store`] for tables that this version cannot work with and for rights that
+    /// are missing, with what to do about it; the others are about what was passed to the builder.
     pub async fn start(self) -> Result<Publishing, PublishOptionsError> {
         self.options.validate()?;
         if self.pairs.is_empty() || self.pairs.len() > PAIRS {
@@ -140,35 +148,55 @@ impl<S: PublishStore> PublishingBuilder<S> {
                 tries: Arc::default(),
             });
         }
-        register(&self.journal, &self.options, starts).await?;
+        let contact = contact_at_start(meet(&self.journal, &self.options, &starts)).await?;
         let owner = owner(self.options.node.name.as_deref(), fastrand::u64(..));
         let counts = Counts::new(observer);
         let stop = CancellationToken::new();
         let options = Arc::new(self.options);
-        let node = Node::new(self.journal, options, Arc::clone(&owner), pairs, counts.clone());
-        let task = tokio::spawn(node.run(stop.clone()));
+        let (journal, told) = (self.journal.clone(), stop.clone());
+        let node =
+            Node::new(self.journal, options.clone(), Arc::clone(&owner), pairs, counts.clone());
+        let task = tokio::spawn(async move {
+            if contact == Contact::Pending {
+                let met = first_contact(|| meet(&journal, &options, &starts));
+                if told.run_until_cancelled(met).await.is_none() {
+                    return;
+                }
+            }
+            node.run(told).await;
+        });
         Ok(Publishing { owner, stop, counts, task: tokio::sync::Mutex::new(Some(Task(task))) })
     }
+}
+
+/// The first contact with the database: its tables are looked at, then the cursors are made.
+async fn meet<S: PublishStore>(
+    journal: &Journal<S>,
+    options: &PublishOptions,
+    starts: &[(PairId, Start)],
+) -> Result<(), StoreError> {
+    within(options.statement_limit(), journal.store().check_ready()).await?;
+    register(journal, options, starts).await
 }
 
 /// Makes cursors. One that begins now begins where everything before it is decided.
 async fn register<S: PublishStore>(
     journal: &Journal<S>,
     options: &PublishOptions,
-    starts: Vec<(PairId, Start)>,
+    starts: &[(PairId, Start)],
 ) -> Result<(), StoreError> {
     let mut now = None;
     let mut pairs = Vec::with_capacity(starts.len());
     for (id, start) in starts {
         let position = match start {
             Start::Beginning => Position::START,
-            Start::After(position) => position,
+            Start::After(position) => *position,
             Start::Now => match now {
                 Some(known) => known,
                 None => *now.insert(proved_head(journal, options).await?),
             },
         };
-        pairs.push((id, position));
+        pairs.push((id.clone(), position));
     }
     let register = journal.store().register(&pairs);
     within(options.statement_limit(), register).await

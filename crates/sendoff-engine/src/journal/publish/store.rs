@@ -16,6 +16,15 @@ use crate::store::StoreError;
 /// change waits for a row that somebody has locked (I11).
 #[async_trait]
 pub trait PublishStore: JournalStore {
+    /// Whether the tables are those of this version, with all their columns, and the database's user may
+    /// do with them what publishing needs. Changes nothing. A node asks once, when it starts.
+    ///
+    /// # Errors
+    ///
+    /// [`Schema`](StoreError::Schema), [`NewerSchema`](StoreError::NewerSchema) and
+    /// [`Rights`](StoreError::Rights) name what is missing and the remedy.
+    async fn check_ready(&self) -> Result<(), StoreError>;
+
     /// Makes the cursors that are not there yet. One that is there stays as it is.
     async fn register(&self, pairs: &[(PairId, Position)]) -> Result<(), StoreError>;
 
@@ -60,6 +69,10 @@ pub trait PublishStore: JournalStore {
 /// Publishing from a journal that is shared, also one whose kind is chosen when the program runs.
 #[async_trait]
 impl<S: PublishStore + ?Sized> PublishStore for Arc<S> {
+    async fn check_ready(&self) -> Result<(), StoreError> {
+        (**self).check_ready().await
+    }
+
     async fn register(&self, pairs: &[(PairId, Position)]) -> Result<(), StoreError> {
         (**self).register(pairs).await
     }

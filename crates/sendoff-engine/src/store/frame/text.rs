@@ -35,15 +35,26 @@ pub fn text(file: &str, names: &[&str]) -> String {
     text.trim().to_owned()
 }
 
-/// The file of a statement in a store's `sql` folder: one of its own name, or that of its variants.
+/// The file of a statement in a folder of a store's `sql`: one of its own name, or that of its variants
+/// (`in file`), which may be in another folder (`in shared/file`).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! sql_file {
-    ($name:ident) => {
-        include_str!(concat!("../sql/", stringify!($name), ".sql"))
+    ($folder:ident/$name:ident) => {
+        include_str!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/sql/",
+            stringify!($folder),
+            "/",
+            stringify!($name),
+            ".sql"
+        ))
     };
-    ($name:ident $file:ident) => {
-        $crate::sql_file!($file)
+    ($folder:ident/$name:ident in $file:ident) => {
+        $crate::sql_file!($folder / $file)
+    };
+    ($folder:ident/$name:ident in $other:ident/$file:ident) => {
+        $crate::sql_file!($other / $file)
     };
 }
 

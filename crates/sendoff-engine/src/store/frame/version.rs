@@ -20,15 +20,20 @@ pub fn missing(found: i64, migrations: usize) -> Result<usize, StoreError> {
 ///
 /// # Errors
 ///
-/// [`Misconfigured`](StoreError::Misconfigured) unless all of them ran. `place` is what may be wrong
-/// about where the table was looked for.
-pub fn check_complete(missing: Option<usize>, table: &str, place: &str) -> Result<(), StoreError> {
-    let reason = match missing {
-        None => format!("there is no table {table}: migrate first, or mend {place}"),
+/// [`Schema`](StoreError::Schema) unless all of them ran. `migrate` is the program's command that runs
+/// them, and `place` is what may be wrong about where the table was looked for.
+pub fn check_complete(
+    missing: Option<usize>,
+    table: &str,
+    migrate: &str,
+    place: &str,
+) -> Result<(), StoreError> {
+    let (missing, remedy) = match missing {
+        None => (format!("there is no table {table}"), format!(", or mend {place}")),
         Some(0) => return Ok(()),
-        Some(_) => format!("the table {table} was made by an older version: migrate first"),
+        Some(_) => (format!("the table {table} was made by an older version"), String::new()),
     };
-    Err(StoreError::Misconfigured { reason })
+    Err(StoreError::Schema { missing, remedy: format!("run `{migrate}`{remedy}") })
 }
 
 #[cfg(test)]

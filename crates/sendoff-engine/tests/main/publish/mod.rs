@@ -21,6 +21,7 @@ use sendoff_engine::journal::{Journal, MemoryJournal};
 use sendoff_testkit::journal::Latch;
 use sendoff_testkit::wait::within;
 
+pub(crate) use self::shaky::{Call, Shaky};
 use crate::SECOND;
 
 type Log = Journal<MemoryJournal>;
@@ -31,7 +32,7 @@ fn journal() -> Log {
     Journal::new(MemoryJournal::new())
 }
 
-fn everything() -> Topic {
+pub(crate) fn everything() -> Topic {
     Topic::builder("everything").build().unwrap()
 }
 

@@ -20,6 +20,8 @@ use tokio::time::Instant;
 /// A call that can go wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
+    CheckReady,
+    Register,
     Take,
     Give,
     Advance,
@@ -101,8 +103,12 @@ impl JournalStore for Shaky {
 
 #[async_trait]
 impl PublishStore for Shaky {
+    async fn check_ready(&self) -> Result<(), StoreError> {
+        self.answer(Call::CheckReady, self.store.check_ready().await)
+    }
+
     async fn register(&self, pairs: &[(PairId, Position)]) -> Result<(), StoreError> {
-        self.store.register(pairs).await
+        self.answer(Call::Register, self.store.register(pairs).await)
     }
 
     async fn join(&self, card: &NodeCard) -> Result<Box<dyn Membership>, StoreError> {

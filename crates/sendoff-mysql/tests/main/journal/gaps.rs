@@ -158,7 +158,7 @@ async fn a_user_who_may_not_know_who_is_told_what_is_missing() {
     let url = place.url.replace("root@", &format!("{user}:secret@"));
     let limited = sendoff_mysql::MysqlJournal::connect(&url).await.unwrap();
     let said = limited.holders().await.unwrap_err();
-    assert!(matches!(said, StoreError::Misconfigured { .. }), "{said:?}");
+    assert!(matches!(said, StoreError::Rights { .. }), "{said:?}");
     assert!(said.to_string().contains("PROCESS"), "{said}");
     place.run(&format!("drop user '{user}'@'%'")).await;
 }

@@ -29,7 +29,7 @@ impl AppendIn<AsyncPgConnection> for PostgresJournal {
         append: &Append,
     ) -> Result<Vec<Receipt>, AppendError> {
         self.check_open()?;
-        let statement = &self.sql().journal_append_in;
+        let statement = &self.sql().journal.append_in;
         let params = Params::new(self, append)?;
         let params = encode(&params.in_order(), statement.types).map_err(StoreError::Refused)?;
         let doorbell = self.options().server.doorbell;

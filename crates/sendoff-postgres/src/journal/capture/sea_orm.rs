@@ -56,7 +56,7 @@ async fn append_on(
     let sql = journal.sql();
     let values = values(&Params::new(journal, append)?);
     tx.execute_unprepared(&sql.in_transaction.text).await.map_err(refused)?;
-    let text = &sql.journal_append_in.text;
+    let text = &sql.journal.append_in.text;
     let statement = Statement::from_sql_and_values(DbBackend::Postgres, text, values);
     let rows = tx.query_all_raw(statement).await.map_err(refused)?;
     let answers = rows.iter().map(answer).collect::<Result<Vec<_>, _>>();

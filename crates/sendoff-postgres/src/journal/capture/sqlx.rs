@@ -44,7 +44,7 @@ async fn append_on(
     append: &Append,
 ) -> Result<Vec<Receipt>, AppendError> {
     journal.check_open()?;
-    let statement = &journal.sql().journal_append_in;
+    let statement = &journal.sql().journal.append_in;
     let params = Params::new(journal, append)?;
     let params = encode(&params.in_order(), statement.types).map_err(StoreError::Refused)?;
     mark(journal.sql(), conn).await.map_err(refused)?;

@@ -78,9 +78,9 @@ async fn only_the_partitions_are_read_that_a_look_is_about() {
     let settings = "set plan_cache_mode = force_generic_plan; set enable_seqscan = off;
         set enable_bitmapscan = off; set enable_hashjoin = off; set enable_mergejoin = off";
     client.batch_execute(settings).await.unwrap();
-    let read = statement("journal_read", include_str!("../../../sql/journal_read.sql"));
+    let read = statement("read", include_str!("../../../sql/journal/read.sql"));
     client.batch_execute(&format!("prepare r as {read}")).await.unwrap();
-    let tail = statement("journal_tail", include_str!("../../../sql/journal_tail.sql"));
+    let tail = statement("tail", include_str!("../../../sql/journal/tail.sql"));
     client.batch_execute(&format!("prepare t as {tail}")).await.unwrap();
     for (statement, old) in [
         ("t(9500, 100, 1000000, 9223372036854775807)", false),
@@ -144,7 +144,7 @@ async fn a_read_is_found_by_its_rarest_tag() {
     let page = ReadPage { after: position(0), up_to: position(10_000), limit: 100, bytes: 1 << 20 };
     let found = journal.store().read(&Query::of(item), page).await.unwrap();
     assert_eq!(found.facts.len(), 10);
-    let statement = statement("journal_read", include_str!("../../../sql/journal_read.sql"));
+    let statement = statement("read", include_str!("../../../sql/journal/read.sql"));
     let client = place.client().await;
     client.batch_execute(&format!("set search_path = {}", place.schema)).await.unwrap();
     let settings = "set plan_cache_mode = force_generic_plan; set enable_seqscan = off;
@@ -176,8 +176,7 @@ async fn a_book_is_read_back_to_where_it_was_closed() {
     let settings = "set plan_cache_mode = force_generic_plan; set enable_seqscan = off;
         set enable_bitmapscan = off; set enable_hashjoin = off; set enable_mergejoin = off";
     client.batch_execute(settings).await.unwrap();
-    let statement =
-        statement("journal_read_book", include_str!("../../../sql/journal_read_book.sql"));
+    let statement = statement("read_book", include_str!("../../../sql/journal/read_book.sql"));
     client.batch_execute(&format!("prepare r as {statement}")).await.unwrap();
     let explain = "explain (analyze, costs off, timing off)
         execute r('all=1', null, 0, 10000, 100, 1000, '{closed}')";

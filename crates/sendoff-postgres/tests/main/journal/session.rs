@@ -98,8 +98,8 @@ async fn a_session_without_the_locks_appends_nothing() {
     let _journal = journal(&place).await;
     let client = place.client().await;
     client.batch_execute(&format!("set search_path = {}", place.schema)).await.unwrap();
-    let file = include_str!("../../../sql/journal_append_tagged.sql");
-    let statement = text(file, &["journal_append_session", "durable"]).replace("sendoff.", "");
+    let file = include_str!("../../../sql/journal/append_tagged.sql");
+    let statement = text(file, &["append_session", "durable"]).replace("sendoff.", "");
     client.batch_execute(&format!("prepare append as {statement}")).await.unwrap();
     let append = async || {
         let append =

@@ -78,7 +78,7 @@ async fn a_journal_of_the_first_version_learns_to_publish() {
 #[tokio::test]
 async fn what_is_due_is_found_by_its_index() {
     let file = File::open().await;
-    let statement = include_str!("../../../sql/journal/parked_due.sql");
+    let statement = include_str!("../../../sql/journal/due.sql");
     let conn = file.journal.store().connect().unwrap();
     let mut explain = conn.prepare(&format!("explain query plan {statement}")).unwrap();
     let plan: Vec<String> =

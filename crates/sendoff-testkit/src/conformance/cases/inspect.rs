@@ -151,3 +151,12 @@ pub async fn settlements_of_many_types_never_deadlock<H: StoreHarness>(probe: &P
         assert_eq!(topic.counts, Counts { done, ..Counts::default() }, "{}", topic.event_type);
     }
 }
+
+/// Looking whether everything is there finds that it is, and changes nothing.
+pub async fn a_store_with_its_tables_is_ready<H: StoreHarness>(probe: &Probe<H>) {
+    probe.store().check_ready().await.expect("ready");
+    probe.commit_due(1).await;
+    let held = probe.claim_all("node").await;
+    probe.store().check_ready().await.expect("still ready");
+    assert!(probe.settle(hold_of(&held[0]), Outcome::Done).await, "it is held as it was");
+}

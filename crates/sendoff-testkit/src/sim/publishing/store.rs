@@ -145,6 +145,10 @@ impl Line {
 
 #[async_trait]
 impl PublishStore for Line {
+    async fn check_ready(&self) -> Result<(), StoreError> {
+        self.ground.journal.check_ready().await
+    }
+
     async fn register(&self, pairs: &[(PairId, Position)]) -> Result<(), StoreError> {
         let pairs = pairs.to_vec();
         self.send(move |line| {

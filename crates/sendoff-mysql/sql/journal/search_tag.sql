@@ -1,0 +1,8 @@
+-- search_tag: positions of facts with all the tags of an item, of one of its types; for a union.
+-- Index: primary key of journal_tag, by the first tag; then primary keys.
+(select t.position
+   from sendoff.journal_tag t force index (primary)
+        straight_join sendoff.journal_event e force index (primary) on e.position = t.position
+  where t.tag = :tag and t.position > :after and t.position <= :up_to :types :others
+  order by t.position
+  limit :limit :locking)

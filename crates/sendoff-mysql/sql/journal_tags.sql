@@ -1,2 +1,0 @@
--- journal_tags: the tags of what was just inserted. Index: primary key.
-insert into sendoff.journal_tag (tag, position) values :rows

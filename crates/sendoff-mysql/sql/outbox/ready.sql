@@ -1,0 +1,20 @@
+-- ready: does what delivering does, to no row. Rows of the outbox are inserted by others.
+-- Guarantee: the server looks at every column and right before it finds that there is nothing to do: it
+-- refuses what it would refuse later, and reads, locks and changes nothing. Index: none.
+select event_id, seq, occurred_at, due_at, created_at, done_at, attempts, status, shard, losses, event_type,
+       aggregate_type, aggregate_id, tenant_id, ordering_key, content_type, locked_by, last_error, headers,
+       payload, aside, aside_at
+  from sendoff.outbox_event where false for update;
+update sendoff.outbox_event
+   set due_at = due_at, created_at = created_at, done_at = done_at, status = status, losses = losses,
+       attempts = attempts, last_error = last_error, locked_by = locked_by
+ where false;
+delete from sendoff.outbox_event where false;
+insert into sendoff.outbox_tally (event_type, status, count, ended_at)
+select event_type, status, count, ended_at from sendoff.outbox_tally t where false
+on duplicate key update sendoff.outbox_tally.count = t.count, sendoff.outbox_tally.ended_at = t.ended_at;
+delete from sendoff.outbox_tally where false;
+insert into sendoff.outbox_tally_delta (part, event_type, status, count)
+select part, event_type, status, count from sendoff.outbox_tally_delta where false;
+select part from sendoff.outbox_tally_delta where false for update;
+delete from sendoff.outbox_tally_delta where false

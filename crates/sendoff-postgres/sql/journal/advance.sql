@@ -1,0 +1,45 @@
+-- advance: moves cursors, and parks what they leave behind.
+-- Guarantee: a cursor moves only if this owner leads its pair under this epoch and it is where the move
+-- comes from, so that neither an old leader nor a late one undoes what somebody else wrote; a status
+-- that an operator set stays. What is parked is there if and only if its cursor moved. A row
+-- that somebody has locked is not waited for: without a status it is told of as busy, unless what is
+-- visible of it says already that it is another's, or somewhere else.
+-- Index: primary keys.
+with asked as materialized (
+    select * from unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[],
+                         $7::boolean[], $8::integer[], $9::text[], $10::boolean[])
+                  as a(topic, publisher, epoch, came_from, goes_to, published, errors, error, fails)
+), locked as materialized (
+    select c.topic, c.publisher
+      from asked a join sendoff.journal_cursor c on c.topic = a.topic and c.publisher = a.publisher
+     order by c.topic, c.publisher
+       for update of c skip locked
+), moved as (
+    update sendoff.journal_cursor c
+       set last_position = a.goes_to,
+           error_count = a.errors,
+           last_error = case when a.errors = 0 or a.error is not null then a.error
+                             else c.last_error end,
+           status = case when a.fails and c.status = 'ACTIVE' then 'FAILED' else c.status end,
+           published_at = case when a.published then clock_timestamp() else c.published_at end,
+           heartbeat_at = clock_timestamp(),
+           updated_at = clock_timestamp()
+      from asked a join locked l on l.topic = a.topic and l.publisher = a.publisher
+     where c.topic = a.topic and c.publisher = a.publisher
+       and c.leader = $1::text and c.epoch = a.epoch and c.last_position = a.came_from
+    returning c.topic, c.publisher, c.status
+), set_aside as (
+    insert into sendoff.journal_parked as k (topic, publisher, position, attempts, next_at, error)
+    select p.topic, p.publisher, p.position, p.attempts, clock_timestamp() + p.delay, p.error
+      from unnest($11::text[], $12::text[], $13::bigint[], $14::integer[], $15::interval[],
+                  $16::text[]) as p(topic, publisher, position, attempts, delay, error)
+      join moved m on m.topic = p.topic and m.publisher = p.publisher
+    on conflict (topic, publisher, position) do update
+       set attempts = excluded.attempts, next_at = excluded.next_at, error = excluded.error
+)
+select topic, publisher, status from moved
+union all
+select a.topic, a.publisher, null
+  from asked a join sendoff.journal_cursor c on c.topic = a.topic and c.publisher = a.publisher
+ where c.leader = $1::text and c.epoch = a.epoch and c.last_position = a.came_from
+   and not exists (select from locked l where l.topic = a.topic and l.publisher = a.publisher)

@@ -1,0 +1,10 @@
+-- append: appends facts in a transaction of its own; see the function.
+-- Guarantee: a condition that was read in another run of the server, which `$17` began, does not hold.
+-- Index: those of the function.
+select outcome, place, at
+  from sendoff.journal_append(
+       $1::integer[], $2::boolean[], $3::integer,
+       $4::uuid[], $5::text[], $6::text[], $7::text[], $8::timestamptz[], $9::jsonb[], $10::bytea[],
+       $11::uuid[], $12::uuid[],
+       $13::smallint[], $14::text[], $15::text[],
+       case when $17::timestamptz <> pg_postmaster_start_time() then -1 else $16::bigint end)

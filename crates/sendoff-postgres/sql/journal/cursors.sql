@@ -1,0 +1,6 @@
+-- cursors: where every pair is, and who leads it. One statement for all of them.
+-- Index: primary key.
+select topic, publisher, last_position, status, error_count, left(last_error, 500), leader, epoch,
+       published_at
+  from sendoff.journal_cursor
+ order by topic, publisher

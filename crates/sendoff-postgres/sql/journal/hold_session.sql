@@ -1,0 +1,18 @@
+-- hold_session: as journal_hold_two, but it is the session that has the locks, and no transaction,
+-- which would have to be begun and committed by statements of their own.
+-- Guarantee: as there. The locks are there until journal_append_session or journal_release_session, or until
+-- the session ends; the server ends it if it is silent for longer than `$6` milliseconds. What is set is the
+-- session's until one of the two takes it back, or if this statement fails; locks that it had by then stay.
+-- Not behind a transaction pooler, where a session is somebody else's with the next statement.
+-- Index: none.
+select set_config('lock_timeout', $5::integer::text, false),
+       set_config('idle_session_timeout', $6::integer::text, false),
+       pg_postmaster_start_time(),
+       case when $2::boolean
+            then pg_advisory_lock('sendoff.journal_event'::regclass::oid::integer, $1::integer)
+            else pg_advisory_lock_shared('sendoff.journal_event'::regclass::oid::integer, $1::integer)
+       end,
+       case when $4::boolean
+            then pg_advisory_lock('sendoff.journal_event'::regclass::oid::integer, $3::integer)
+            else pg_advisory_lock_shared('sendoff.journal_event'::regclass::oid::integer, $3::integer)
+       end

@@ -1,2 +1,0 @@
--- journal_keeper_unlock: the end of `journal_keeper_lock`. Index: none.
-select pg_advisory_unlock(hashtextextended('sendoff partitions sendoff.journal_event', 0))

@@ -1,0 +1,2 @@
+-- leave: removes a node; whatever it led is nobody's. Index: primary key.
+delete from journal_node where owner = ?1

@@ -1,2 +1,0 @@
--- node_leave: removes a node; whatever it led is nobody's. Index: primary key.
-delete from journal_node where owner = ?1
