@@ -2,10 +2,14 @@
 
 use std::sync::Mutex;
 
+use sendoff_core::{EventId, FailureClass};
+use tokio::time::Instant;
 use tracing::info;
 
 use super::Route;
 use crate::lock::lock;
+use crate::options::CircuitOptions;
+use crate::sink::{Began, Circuit, Learned};
 use crate::source::Demand;
 
 /// How many runs each handler may have at once, and has: so that one which hangs or is slow takes no
@@ -16,10 +20,18 @@ pub(crate) struct Runs {
     handlers: Mutex<Vec<Count>>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Count {
     most: usize,
     now: usize,
+    /// Whether its target is there.
+    circuit: Circuit,
+}
+
+impl Count {
+    fn takes(&self, now: Instant) -> bool {
+        self.now < self.most && self.circuit.lets_begin(now)
+    }
 }
 
 /// One of the runs that a handler may have at once, until it is dropped.
@@ -27,29 +39,30 @@ struct Count {
 pub(crate) struct Run<'r> {
     runs: &'r Runs,
     route: Route,
+    began: Began,
 }
 
 impl Runs {
     /// For handlers with these demands, which share so many workers. What nobody handles is over at once
     /// and needs no limit; nor does a handler that is alone, unless it says so.
-    pub(crate) fn new(demands: &[Demand], workers: usize) -> Self {
+    pub(crate) fn new(demands: &[Demand], workers: usize, circuit: CircuitOptions) -> Self {
         let handler = |demand: &Demand| {
             let alone = demands.len() <= 1 && demand.runs.is_none();
             if alone { usize::MAX } else { demand.most_runs(workers, demands.len()) }
         };
         let most = std::iter::once(usize::MAX).chain(demands.iter().map(handler));
-        Self { handlers: Mutex::new(most.map(|most| Count { most, now: 0 }).collect()) }
+        let count = |most| Count { most, now: 0, circuit: Circuit::new(circuit) };
+        Self { handlers: Mutex::new(most.map(count).collect()) }
     }
 
     /// One more run of a handler, if it may have one.
     pub(crate) fn begin(&self, route: Route) -> Option<Run<'_>> {
+        let now = Instant::now();
         let mut handlers = lock(&self.handlers);
-        let handler = handlers.get_mut(route.number())?;
-        if handler.now >= handler.most {
-            return None;
-        }
+        let handler = handlers.get_mut(route.number()).filter(|handler| handler.takes(now))?;
         handler.now += 1;
-        Some(Run { runs: self, route })
+        let began = handler.circuit.begin(now);
+        Some(Run { runs: self, route, began })
     }
 
     /// Whether a run of this handler goes on.
@@ -57,11 +70,31 @@ impl Runs {
         lock(&self.handlers).get(route.number()).is_some_and(|handler| handler.now > 0)
     }
 
-    /// The handlers that have all the runs they may have.
+    /// The handlers of which no run may begin: they have all they may have, or their target is
+    /// unavailable.
     pub(crate) fn full(&self) -> Vec<Route> {
+        let now = Instant::now();
         let handlers = lock(&self.handlers);
-        let full = handlers.iter().enumerate().filter(|(_, handler)| handler.now >= handler.most);
+        let full = handlers.iter().enumerate().filter(|(_, handler)| !handler.takes(now));
         full.map(|(number, _)| Route::of_number(number)).collect()
+    }
+}
+
+impl Run<'_> {
+    /// Whose run it is.
+    pub(crate) fn route(&self) -> Route {
+        self.route
+    }
+
+    /// What became of an event of this run: delivered, or failed with this class.
+    pub(crate) fn learn(&self, id: EventId, failed: Option<FailureClass>) -> Learned {
+        let mut handlers = lock(&self.runs.handlers);
+        match handlers.get_mut(self.route.number()) {
+            Some(handler) if self.route != Route::NOBODY => {
+                handler.circuit.learn(id, failed, self.began, Instant::now())
+            }
+            _ => Learned::Nothing,
+        }
     }
 }
 
@@ -88,7 +121,7 @@ mod tests {
     #[test]
     fn a_handler_has_half_of_the_workers_or_what_it_says_and_gives_each_run_back() {
         let demand = |runs| Demand { runs, batch: 1 };
-        let runs = Runs::new(&[demand(None), demand(Some(1))], 4);
+        let runs = Runs::new(&[demand(None), demand(Some(1))], 4, CircuitOptions::default());
         let (first, second) = (Route::of_number(1), Route::of_number(2));
         let begun = [runs.begin(first), runs.begin(first)].map(Option::unwrap);
         assert!(runs.begin(first).is_none());
@@ -102,9 +135,9 @@ mod tests {
     #[test]
     fn one_that_is_alone_has_no_limit_but_its_own() {
         let only = Route::of_number(1);
-        let runs = Runs::new(&[Demand { runs: None, batch: 1 }], 1);
+        let runs = Runs::new(&[Demand { runs: None, batch: 1 }], 1, CircuitOptions::default());
         let _both = (runs.begin(only).unwrap(), runs.begin(only).unwrap());
-        let runs = Runs::new(&[Demand { runs: Some(1), batch: 1 }], 4);
+        let runs = Runs::new(&[Demand { runs: Some(1), batch: 1 }], 4, CircuitOptions::default());
         let _one = runs.begin(only).unwrap();
         assert!(runs.begin(only).is_none());
     }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use sendoff_core::{Delivery, Failure, FailureClass, Sink, Verdict};
-use tracing::{Instrument, Span, debug, info, info_span, warn};
+use tracing::{Instrument, Span, debug, info_span, warn};
 
 use super::follow_up::FollowUp;
 use super::handlers::{Handlers, Nobody, Route};
 use crate::settle::{Completion, Completions};
-use crate::sink::{Door, News, discard, error_text, shielded};
-use crate::source::{Drawn, HandlerRun, Handover, Learned, Parcel};
+use crate::sink::{Door, Learned, discard, error_text};
+use crate::source::{Drawn, HandlerRun, Handover, Parcel};
 use crate::store::Outcome;
 
 /// Takes events from the lanes and runs their handlers. There are as many as may run at once.
@@ -75,39 +75,17 @@ impl Worker {
 
     /// What the run of an event says of its target; and what its failure is about, if it did fail.
     fn learn(&self, run: &HandlerRun<'_>, parcel: &Parcel, verdict: &Verdict) -> FailureClass {
-        let name = || shielded(|| self.sink(parcel.route).name().to_owned()).unwrap_or_default();
-        match run.learn(parcel.delivery.id(), verdict) {
+        let failure = verdict.as_ref().err();
+        let own = failure.map(|failure| self.follow_up.class(failure, parcel.age));
+        let learned = run.learn(parcel.delivery.id(), own);
+        learned.say(self.sink(parcel.route), failure);
+        match learned {
             Learned::Nothing => {}
-            Learned::Back { after } => {
-                info!(handler = name(), ?after, "the target is back: its events go on");
-                // What waits in the table is claimed now, not at the next interval.
-                self.handover.alarm.ring();
-            }
-            Learned::Unavailable { delay, news } => {
-                self.handover.alarm.ring_after(delay);
-                match (news, verdict) {
-                    (Some(News::Opened), Err(failure)) => warn!(
-                        handler = name(),
-                        next_try = ?delay,
-                        error = error_text(failure),
-                        "the target is unavailable: its events wait, and no attempt is used up"
-                    ),
-                    (Some(News::StillOpen(since)), Err(failure)) => warn!(
-                        handler = name(),
-                        ?since,
-                        next_try = ?delay,
-                        error = error_text(failure),
-                        "the target is still unavailable"
-                    ),
-                    _ => {}
-                }
-                return FailureClass::Unavailable { delay };
-            }
+            // What waits in the table is claimed now, not at the next interval.
+            Learned::Back { .. } => self.handover.alarm.ring(),
+            Learned::Unavailable { delay, .. } => self.handover.alarm.ring_after(delay),
         }
-        match verdict {
-            Err(failure) => self.follow_up.class(failure, parcel.age),
-            Ok(()) => FailureClass::Retry,
-        }
+        learned.class(own.unwrap_or(FailureClass::Retry))
     }
 
     fn sink(&self, route: Route) -> &dyn Sink {

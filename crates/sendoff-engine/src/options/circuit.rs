@@ -21,9 +21,6 @@ pub struct CircuitOptions {
     /// The longest pause between two probes. 15 s.
     #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
     pub longest_pause: Duration,
-    /// How long an event may wait for a target that is unavailable before it is dead. 7 days.
-    #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
-    pub wait_at_most: Duration,
 }
 
 impl Default for CircuitOptions {
@@ -34,8 +31,6 @@ impl Default for CircuitOptions {
             first_pause: Duration::from_secs(1),
             // Whoever mends a target looks whether events flow; a minute would be long then.
             longest_pause: Duration::from_secs(15),
-            // A weekend and a public holiday, and time to notice.
-            wait_at_most: Duration::from_secs(7 * 24 * 60 * 60),
         }
     }
 }
@@ -54,7 +49,6 @@ impl CircuitOptions {
         check_times(&[
             ("first_pause", self.first_pause, SHORTEST, LONGEST),
             ("longest_pause", self.longest_pause, self.first_pause, LONGEST),
-            ("wait_at_most", self.wait_at_most, SHORTEST, LONGEST),
         ])
     }
 }

@@ -100,7 +100,8 @@ impl RelayBuilder {
     /// A relay that gives every event to a sink, one at a time. While the sink is not healthy, nothing
     /// is taken.
     pub fn build_to(self, sink: impl Sink) -> Result<Relay, OptionsError> {
-        let routing = Routing::only(Arc::new(sink), self.options.workers);
+        let routing =
+            Routing::only(Arc::new(sink), self.options.workers, self.options.handler.circuit);
         self.build_by(Arc::new(routing))
     }
 
@@ -112,7 +113,8 @@ impl RelayBuilder {
     /// taken for it while it has all its runs, and what came in one batch with its events does not wait for
     /// them.
     pub fn build_routed(self, handlers: Handlers) -> Result<Relay, OptionsError> {
-        let routing = Routing::by_pair(handlers, self.options.workers);
+        let routing =
+            Routing::by_pair(handlers, self.options.workers, self.options.handler.circuit);
         self.build_by(Arc::new(routing))
     }
 
@@ -140,6 +142,7 @@ impl RelayBuilder {
             alarm,
             armed: AtomicBool::new(false),
             pending_at: Mutex::new(None),
+            ready: tokio::sync::OnceCell::new(),
         })))
     }
 }

@@ -11,8 +11,8 @@ use super::batch::{Batch, BatchReport, Source};
 use super::progress::{Ended, Progress, Waiting};
 use super::runner::Inner;
 use super::running::Stop;
-use crate::dispatch::{Due, FollowUp, Route, unroutable};
-use crate::sink::{discard, error_text, shielded};
+use crate::dispatch::{Due, FollowUp, Route, Run, unroutable};
+use crate::sink::{Learned, discard, error_text, shielded};
 use crate::source::HeldRows;
 use crate::store::{Outcome, StoreError};
 
@@ -168,7 +168,7 @@ impl Inner {
             };
             without_run = 0;
             progress.begin(next.route);
-            let outcome = self.deliver_one(batch, record, next.route, stop).await;
+            let outcome = self.deliver_one(batch, record, &run, stop).await;
             drop(run);
             progress.end(next.id, outcome);
         }
@@ -179,12 +179,12 @@ impl Inner {
         &self,
         batch: &Batch,
         record: &Due,
-        route: Route,
+        run: &Run<'_>,
         stop: &Stop,
     ) -> Option<Outcome> {
         let (id, event_type) = (record.delivery.id(), record.delivery.event_type());
         let span = info_span!("deliver", event.id = %id, event.r#type = event_type);
-        let mut run = pin!(self.run(&batch.follow_up, record, route).instrument(span));
+        let mut run = pin!(self.run(&batch.follow_up, record, run).instrument(span));
         let ended = tokio::select! {
             biased;
             outcome = &mut run => Some(outcome),
@@ -199,14 +199,35 @@ impl Inner {
         ended
     }
 
-    async fn run(&self, follow_up: &FollowUp, due: &Due, route: Route) -> Outcome {
+    async fn run(&self, follow_up: &FollowUp, due: &Due, run: &Run<'_>) -> Outcome {
         let delivery = &due.delivery;
-        let verdict = self.door.deliver_one(self.routing.sink(route), delivery).await;
-        let Err(failure) = verdict else { return Outcome::Done };
-        self.observer.tell(|metrics| metrics.errors(1));
         let (id, attempt) = (delivery.id(), delivery.attempt);
-        warn!(event.id = %id, attempt, error = error_text(&failure), "delivery failed");
-        let class = self.class_of(follow_up, &failure, due.age);
+        let sink = self.routing.sink(run.route());
+        let failure = match self.door.deliver_one(sink, delivery).await {
+            Err(failure) => failure,
+            Ok(()) => {
+                let learned = run.learn(id, None);
+                learned.say(sink, None);
+                if learned != Learned::Nothing {
+                    // What waits in the table is claimed now, not at the next interval.
+                    self.alarm.ring();
+                }
+                return Outcome::Done;
+            }
+        };
+        self.observer.tell(|metrics| metrics.errors(1));
+        let own = self.class_of(follow_up, &failure, due.age);
+        let learned = run.learn(id, Some(own));
+        learned.say(sink, Some(&failure));
+        let class = learned.class(own);
+        let error = error_text(&failure);
+        match class {
+            // Said once for all of them.
+            FailureClass::Unavailable { .. } => {
+                debug!(event.id = %id, attempt, error, "not delivered: the target is unavailable");
+            }
+            _ => warn!(event.id = %id, attempt, error, "delivery failed"),
+        }
         if let Some(hook) = &self.hook
             && let Err(panic) = shielded(|| hook(delivery, &failure))
         {

@@ -7,6 +7,7 @@ use sendoff_core::{Delivery, Event, GLOBAL_AGGREGATE, Sink};
 
 use crate::dispatch::{Handlers, Nobody, Route, Run, Runs, demand};
 use crate::lock::lock;
+use crate::options::CircuitOptions;
 use crate::sink::shielded;
 use crate::store::{Claimed, EventKind};
 
@@ -34,20 +35,20 @@ const AGGREGATES: usize = 1_000;
 const ONLY: usize = 1;
 
 impl Routing {
-    pub(super) fn only(sink: Arc<dyn Sink>, workers: usize) -> Self {
-        let runs = Runs::new(&[demand(&*sink)], workers);
+    pub(super) fn only(sink: Arc<dyn Sink>, workers: usize, circuit: CircuitOptions) -> Self {
+        let runs = Runs::new(&[demand(&*sink)], workers, circuit);
         Self { by: By::Only(sink), handlers: 1, runs }
     }
 
-    pub(super) fn by_pair(handlers: Handlers, workers: usize) -> Self {
+    pub(super) fn by_pair(handlers: Handlers, workers: usize, circuit: CircuitOptions) -> Self {
         let demands = handlers.demands();
-        let runs = Runs::new(&demands, workers);
+        let runs = Runs::new(&demands, workers, circuit);
         Self { by: By::Pair(handlers), handlers: demands.len(), runs }
     }
 
-    pub(super) fn by_topic(handlers: Handlers, workers: usize) -> Self {
+    pub(super) fn by_topic(handlers: Handlers, workers: usize, circuit: CircuitOptions) -> Self {
         let demands = handlers.demands();
-        let runs = Runs::new(&demands, workers);
+        let runs = Runs::new(&demands, workers, circuit);
         Self { by: By::Topic(handlers, Mutex::default()), handlers: demands.len(), runs }
     }
 

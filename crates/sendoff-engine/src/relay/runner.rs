@@ -23,7 +23,7 @@ use crate::lock::lock;
 use crate::operate::Observer;
 use crate::sink::Door;
 use crate::source::Alarm;
-use crate::store::StoreError;
+use crate::store::{Contact, StoreError, contact_at_start, first_contact};
 use crate::told::told;
 
 pub(super) type Classify = Arc<dyn Fn(&Failure) -> FailureClass + Send + Sync>;
@@ -68,6 +68,8 @@ pub(super) struct Inner {
     /// Whether writers were told to ring.
     pub(super) armed: AtomicBool,
     pub(super) pending_at: Mutex<Option<Instant>>,
+    /// Where the database was not there at the start: once its tables were found as they should be.
+    pub(super) ready: tokio::sync::OnceCell<()>,
 }
 
 /// Failed fetches in a row wait this long at first, then twice as long each time.
@@ -81,15 +83,27 @@ impl Relay {
     }
 
     /// Starts its workers on the current tokio runtime; the handle closes them.
-    pub async fn start(&self) -> Relaying {
-        Relaying::start(self)
+    ///
+    /// Looks at tables and rights once. A database that is unavailable is no reason not to start: it is
+    /// looked at as soon as it answers.
+    ///
+    /// # Errors
+    ///
+    /// Tables that are missing, older, newer or changed, or a right that is missing; with what to do.
+    pub async fn start(&self) -> Result<Relaying, StoreError> {
+        Ok(Relaying::start(self, contact_at_start(self.0.look()).await?))
     }
 
     /// Works until `stop` is ready, then [closes](Relaying::close) and says how that went.
     ///
-    /// Dropped half-way, it rolls back the batches it has open.
+    /// Waits for tables and rights that are not as they should be, and says so in the log. Dropped half-way,
+    /// it rolls back the batches it has open.
     pub async fn run(&self, stop: impl Future<Output = ()>) -> Closed {
-        let relaying = self.start().await;
+        let contact = contact_at_start(self.0.look()).await.unwrap_or_else(|error| {
+            error!(error = report(&error), "the database cannot be worked with as it is");
+            Contact::Pending
+        });
+        let relaying = Relaying::start(self, contact);
         stop.await;
         relaying.close().await
     }
@@ -130,8 +144,18 @@ impl Inner {
         self.consumer.options()
     }
 
-    pub(super) async fn work(&self, told: &Stop) {
+    /// Whether tables and rights are as they should be.
+    async fn look(&self) -> Result<(), StoreError> {
+        self.consumer.bounded(self.consumer.store().check_ready()).await
+    }
+
+    pub(super) async fn work(&self, told: &Stop, contact: Contact) {
         let stop = &told.told;
+        if contact == Contact::Pending {
+            // Nothing is claimed from tables of which nobody knows what they are.
+            let ready = self.ready.get_or_init(|| first_contact(|| self.look()));
+            let _ = stop.run_until_cancelled(ready).await;
+        }
         let mut pause = FIRST_PAUSE;
         let mut in_vain = 0;
         while !stop.is_cancelled() {

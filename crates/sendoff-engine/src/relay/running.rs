@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::runner::Relay;
 use crate::dispatch::{say_if_alone, supervise};
 use crate::engine::{Closed, LAST_WORDS, cut_off, ended};
+use crate::store::Contact;
 
 /// A relay, or a topic worker, at work. Cheap to clone; clones are one.
 ///
@@ -30,7 +31,7 @@ use crate::engine::{Closed, LAST_WORDS, cut_off, ended};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let relaying = Relay::builder(MemoryStore::new()).build(publish)?.start().await;
+/// let relaying = Relay::builder(MemoryStore::new()).build(publish)?.start().await?;
 /// // … until the process ends …
 /// let closed = relaying.close().await;
 /// assert!(!closed.cut_off && !closed.unsettled);
@@ -84,7 +85,7 @@ impl Stop {
 
 impl Relaying {
     /// Workers of a relay, on the current runtime.
-    pub(super) fn start(relay: &Relay) -> Self {
+    pub(super) fn start(relay: &Relay, contact: Contact) -> Self {
         let stop = Arc::new(Stop::default());
         let mut workers = JoinSet::new();
         let count = relay.0.options().workers;
@@ -95,7 +96,7 @@ impl Relaying {
             // A batch that a panic ends is rolled back.
             workers.spawn(supervise("relay worker", restarts, told, move || {
                 let (inner, stop) = (inner.clone(), stop.clone());
-                async move { inner.work(&stop).await }
+                async move { inner.work(&stop, contact).await }
             }));
         }
         let running = Running { workers, drained: None, closed: None };

@@ -95,7 +95,7 @@ impl TopicWorker {
         TopicWorkerBuilder::new(store)
     }
 
-    /// Starts its workers on the current tokio runtime; the handle closes them.
+    /// Starts its workers on the current tokio runtime, as [`Relay::start`]; the handle closes them.
     ///
     /// ```
     /// use sendoff_engine::memory::MemoryStore;
@@ -104,12 +104,12 @@ impl TopicWorker {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let worker = TopicWorker::builder(MemoryStore::new()).on("order.placed", async |_| Ok(()));
-    /// let working = worker.build()?.start().await;
+    /// let working = worker.build()?.start().await?;
     /// assert!(!working.close().await.cut_off);
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn start(&self) -> Relaying {
+    pub async fn start(&self) -> Result<Relaying, StoreError> {
         self.relay.start().await
     }
 
@@ -217,7 +217,11 @@ impl TopicWorkerBuilder {
         if let Some(duplicate) = self.duplicate {
             return Err(duplicate.into());
         }
-        let routing = Arc::new(Routing::by_topic(self.handlers, self.options.workers));
+        let routing = Arc::new(Routing::by_topic(
+            self.handlers,
+            self.options.workers,
+            self.options.handler.circuit,
+        ));
         let relay = |options: RelayOptions| {
             let mut builder =
                 RelayBuilder::of(self.store.clone()).options(options).retry_by(self.retry.clone());

@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
-use sendoff_core::{EventId, FailureClass};
+use sendoff_core::{EventId, Failure, FailureClass, Sink};
 use tokio::time::Instant;
+use tracing::{info, warn};
 
+use super::{error_text, shielded};
 use crate::options::CircuitOptions;
 
 /// The circuit of one sink. While it is closed everything flows; while it is open nothing does, but for
@@ -41,7 +43,7 @@ pub(crate) enum Began {
 
 /// Whose a failure is, and what it changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Blame {
+enum Blame {
     /// The event's own, as far as can be told.
     Event,
     /// The target's: no attempt, and no other try before this delay is over.
@@ -55,6 +57,53 @@ pub(crate) enum News {
     Opened,
     /// It has been open for so long, and the last probe failed. Once a minute.
     StillOpen(Duration),
+}
+
+/// What a run learned of its target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Learned {
+    /// Nothing that matters: it is there, or this failure is the event's own.
+    Nothing,
+    /// It is unavailable: the event that failed waits, uncounted.
+    Unavailable { delay: Duration, news: Option<News> },
+    /// It is back, after so long.
+    Back { after: Duration },
+}
+
+impl Learned {
+    /// What a failure of this class is about, now that this is known.
+    pub(crate) fn class(self, own: FailureClass) -> FailureClass {
+        match self {
+            Self::Unavailable { delay, .. } => FailureClass::Unavailable { delay },
+            Self::Nothing | Self::Back { .. } => own,
+        }
+    }
+
+    /// Says in the log what a person should know of the target of a sink.
+    pub(crate) fn say(self, sink: &dyn Sink, failure: Option<&Failure>) {
+        let name = || shielded(|| sink.name().to_owned()).unwrap_or_default();
+        match (self, failure) {
+            (Self::Back { after }, _) => {
+                info!(handler = name(), ?after, "the target is back: its events go on");
+            }
+            (Self::Unavailable { delay, news: Some(News::Opened) }, Some(failure)) => warn!(
+                handler = name(),
+                next_try = ?delay,
+                error = error_text(failure),
+                "the target is unavailable: its events wait, and no attempt is used up"
+            ),
+            (Self::Unavailable { delay, news: Some(News::StillOpen(since)) }, Some(failure)) => {
+                warn!(
+                    handler = name(),
+                    ?since,
+                    next_try = ?delay,
+                    error = error_text(failure),
+                    "the target is still unavailable"
+                );
+            }
+            _ => {}
+        }
+    }
 }
 
 /// How often an open circuit is spoken of.
@@ -93,8 +142,25 @@ impl Circuit {
         }
     }
 
+    /// An event was delivered in a run that began so, or failed with this class.
+    pub(crate) fn learn(
+        &mut self,
+        id: EventId,
+        failed: Option<FailureClass>,
+        began: Began,
+        now: Instant,
+    ) -> Learned {
+        match failed {
+            None => self.succeeded(now).map_or(Learned::Nothing, |after| Learned::Back { after }),
+            Some(class) => match self.failed(id, class, began, now) {
+                Blame::Event => Learned::Nothing,
+                Blame::Target { delay, news } => Learned::Unavailable { delay, news },
+            },
+        }
+    }
+
     /// An event was delivered. Answers for how long the circuit was open, if it was.
-    pub(crate) fn succeeded(&mut self, now: Instant) -> Option<Duration> {
+    fn succeeded(&mut self, now: Instant) -> Option<Duration> {
         match &mut self.state {
             State::Closed { failed } => {
                 failed.clear();
@@ -109,13 +175,7 @@ impl Circuit {
     }
 
     /// An event failed in a run that began so.
-    pub(crate) fn failed(
-        &mut self,
-        id: EventId,
-        class: FailureClass,
-        began: Began,
-        now: Instant,
-    ) -> Blame {
+    fn failed(&mut self, id: EventId, class: FailureClass, began: Began, now: Instant) -> Blame {
         let (asked, unavailable) = match class {
             FailureClass::Dead => {
                 // Whatever the target does, this event is over, and says nothing of it: on to the next.

@@ -23,7 +23,7 @@ pub use included::{LogSink, Seen, StatisticsSink};
 pub use interceptor::{After, Before, Interceptor};
 pub use typed::EventHandler;
 
-pub(crate) use circuit::{Began, Blame, Circuit, News};
+pub(crate) use circuit::{Began, Circuit, Learned};
 pub(crate) use door::Door;
 pub(crate) use interceptor::Interceptors;
 pub(crate) use policy::shielded_policy;

@@ -23,7 +23,7 @@ pub(crate) use handover::{Drops, Handover, HotRow, Stamp};
 pub(crate) use held_rows::HeldRows;
 pub(crate) use holds::{Admission, Holds};
 pub(crate) use lanes::{
-    Bound, Capacity, Demand, Drawn, Lanes, Learned, Parcel, Run as HandlerRun, Speed, Wanted,
+    Bound, Capacity, Demand, Drawn, Lanes, Parcel, Run as HandlerRun, Speed, Wanted,
 };
 pub(crate) use locked_rows::Locked;
 pub(crate) use looks::{Looks, Mark};

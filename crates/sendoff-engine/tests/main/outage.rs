@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use sendoff_core::{Delivery, Event, Failure, Status};
 use sendoff_engine::memory::MemoryStore;
-use sendoff_engine::{Handler, Outbox, OutboxOptions};
+use sendoff_engine::relay::{ClaimMode, Relay, RelayOptions, TopicWorker};
+use sendoff_engine::{Handler, Handlers, Outbox, OutboxOptions};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::within;
 use tokio::time::{Instant, sleep};
@@ -161,4 +162,63 @@ async fn a_delay_that_a_handler_asks_for_is_kept() {
     sleep(20 * SECOND).await;
     assert_eq!((target.tries.load(Ordering::SeqCst), used_up(&store)), (2, 0));
     outbox.close().await;
+}
+
+/// Holds D7 for a relay: of one handler, of several, and for a topic worker.
+#[tokio::test(start_paused = true)]
+async fn an_outage_makes_no_dead_letters_of_a_relay_either() {
+    for (mode, routed) in [
+        (ClaimMode::Held, false),
+        (ClaimMode::Held, true),
+        (ClaimMode::Locked, false),
+        (ClaimMode::Locked, true),
+    ] {
+        for looks in [Looks::Opaque, Looks::Refused] {
+            let (store, target, other) = (Flaky::default(), Target::default(), Inbox::new());
+            store.set_round_trip(Duration::from_millis(1));
+            target.set_away(true);
+            let options = RelayOptions { mode, ..RelayOptions::default() };
+            let relay = Relay::builder(store.clone()).options(options);
+            let relay = if routed {
+                let mut handlers = Handlers::new();
+                handlers.on(AWAY, target.handler(looks)).unwrap().on(EVENT, other.clone()).unwrap();
+                relay.build_routed(handlers)
+            } else {
+                relay.build(target.handler(looks))
+            };
+            let relaying = relay.unwrap().start().await.unwrap();
+            for _ in 0..180 {
+                fill(&store.table, AWAY, 10).await;
+                if routed {
+                    fill(&store.table, EVENT, 1).await;
+                }
+                sleep(SECOND).await;
+            }
+            let case = format!("{mode:?}, routed: {routed}, {looks:?}");
+            let tries = target.tries.load(Ordering::SeqCst);
+            assert!(tries <= 5 + 4 + 180 / 8, "{case}: tried {tries} times in three minutes");
+            assert!(used_up(&store.table) <= 5, "{case}: {} attempts", used_up(&store.table));
+            assert_eq!(other.received().len(), if routed { 180 } else { 0 }, "{case}");
+            target.set_away(false);
+            let all = async || target.inbox.received().len() == 1_800;
+            within(60 * SECOND, &case, all).await;
+            assert!(store.table.rows().iter().all(|row| row.status == Status::Done), "{case}");
+            relaying.close().await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_makes_no_dead_letters_of_a_topic_worker_either() {
+    let (store, target) = (MemoryStore::new(), Target::default());
+    target.set_away(true);
+    let worker = TopicWorker::builder(store.clone()).on(AWAY, target.handler(Looks::Opaque));
+    let working = worker.build().unwrap().start().await.unwrap();
+    fill(&store, AWAY, 1_000).await;
+    sleep(600 * SECOND).await;
+    assert!(used_up(&store) <= 5, "{} attempts", used_up(&store));
+    target.set_away(false);
+    // The first four wait for the linear policy's minutes.
+    within(180 * SECOND, "all", async || target.inbox.received().len() == 1_000).await;
+    working.close().await;
 }

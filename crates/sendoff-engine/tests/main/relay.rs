@@ -80,10 +80,11 @@ async fn nothing_is_taken_for_a_sink_that_is_not_healthy() {
 async fn fetch_errors_back_off_and_every_worker_goes_on_afterwards() {
     for mode in [ClaimMode::Held, ClaimMode::Locked] {
         let (store, counters) = (Flaky::default(), Arc::new(Counters::default()));
-        store.set_down(true);
-        write(&store.table, 200).await;
         let (relay, runs) = relay(&store, mode, &counters);
         let story = async {
+            // Started while it was there.
+            store.set_down(true);
+            write(&store.table, 200).await;
             tokio::time::sleep(Duration::from_secs(60)).await;
             let errors = counters.values().errors;
             // Doubling from 100 ms to 5 s, and 2.5 to 5 s each time from then on.

@@ -45,7 +45,7 @@ async fn closing_lets_handlers_finish_and_puts_the_rest_back() {
         let store = MemoryStore::new();
         fill(&store, EVENT, 20).await;
         let relay = Relay::builder(store.clone()).options(options(mode)).build(slow).unwrap();
-        let relaying = relay.start().await;
+        let relaying = relay.start().await.unwrap();
         sleep(SECOND).await;
         let began = Instant::now();
         assert_eq!(relaying.close().await, Closed::default(), "{mode:?}");
@@ -65,7 +65,7 @@ async fn a_close_that_is_cancelled_is_gone_on_with_by_the_next() {
             let store = MemoryStore::new();
             fill(&store, EVENT, 10).await;
             let worker = TopicWorker::builder(store.clone()).options(options(mode));
-            let relaying = worker.on(EVENT, hang).build().unwrap().start().await;
+            let relaying = worker.on(EVENT, hang).build().unwrap().start().await.unwrap();
             sleep(SECOND).await;
             let (began, patience) = (Instant::now(), Duration::from_millis(patience));
             let _ = timeout(patience, relaying.clone().close()).await;
@@ -84,7 +84,7 @@ async fn a_close_says_that_answers_could_not_be_recorded() {
         let store = Flaky::default();
         fill(&store.table, EVENT, 1).await;
         let relay = Relay::builder(store.clone()).options(options(mode)).build(slow).unwrap();
-        let relaying = relay.start().await;
+        let relaying = relay.start().await.unwrap();
         sleep(SECOND).await;
         store.set_down(true);
         let closed = timeout(90 * SECOND, relaying.close()).await.expect("there is a limit");
@@ -98,7 +98,7 @@ async fn when_the_last_handle_is_dropped_everything_stops_and_is_put_back() {
         let (store, inbox) = (MemoryStore::new(), Inbox::new());
         fill(&store, EVENT, 10).await;
         let relay = Relay::builder(store.clone()).options(options(mode)).build(hang).unwrap();
-        let relaying = relay.start().await;
+        let relaying = relay.start().await.unwrap();
         let other = relaying.clone();
         sleep(SECOND).await;
         drop(relaying);

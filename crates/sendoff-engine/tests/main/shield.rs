@@ -138,7 +138,11 @@ async fn a_relay_outlives_whatever_its_handlers_and_their_errors_do() {
         }
         let (good, limit) = (inbox.clone(), Some(SECOND));
         let limits = RelayOptions {
-            handler: HandlerOptions { timeout: limit, ..HandlerOptions::default() },
+            handler: HandlerOptions {
+                timeout: limit,
+                circuit: CircuitOptions::off(),
+                ..HandlerOptions::default()
+            },
             retry: RetryOptions { max_attempts: 1, ..RetryOptions::default() },
             mode,
             ..RelayOptions::default()

@@ -60,7 +60,7 @@ pub async fn a_node_that_is_cut_off_stops_in_time<H: OrdealHarness>(harness: &H,
             let options = sendoff_engine::relay::RelayOptions { workers: 1, ..relay_options(mode) };
             let relay = Relay::builder(cut_off).options(options).build(handler).unwrap();
             node.spawn(async move {
-                let _relaying = relay.start().await;
+                let _relaying = relay.start().await.unwrap();
                 std::future::pending::<()>().await;
             });
         }

@@ -180,7 +180,7 @@ impl Node {
                 let builder = Relay::builder(wire.clone()).options(relay_options(mode));
                 let relay = builder.build_routed(handlers);
                 let relay = relay.expect("the world's configuration is valid");
-                Engine::Relay(relay.start().await)
+                Engine::Relay(relay.start().await.expect("its tables are there"))
             }
         };
         Self { wire, kind, engine, writers: JoinSet::new() }

@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use sendoff_core::{Attempt, Delivery, EventId, Lane, Verdict};
+use sendoff_core::{Attempt, Delivery, EventId, FailureClass, Lane};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tracing::{debug, info};
@@ -19,7 +19,7 @@ use crate::appetite::Portion;
 use crate::dispatch::Route;
 use crate::lock::lock;
 use crate::options::CircuitOptions;
-use crate::sink::{Began, Blame, News};
+use crate::sink::{Began, Learned};
 
 pub(crate) use self::share::{Bound, Capacity, Demand};
 pub(crate) use self::want::{Speed, Wanted};
@@ -99,17 +99,6 @@ pub(crate) struct Run<'l> {
     route: Route,
     number: u64,
     began: Began,
-}
-
-/// What a run learned of its handler's target.
-#[derive(Debug)]
-pub(crate) enum Learned {
-    /// Nothing that matters: it is there, or this failure is the event's own.
-    Nothing,
-    /// It is unavailable: whose event failed waits, uncounted.
-    Unavailable { delay: Duration, news: Option<News> },
-    /// It is back, after so long.
-    Back { after: Duration },
 }
 
 /// The lane to draw from at this turn: twice hot, once cold, and never an empty one while the other
@@ -461,22 +450,18 @@ impl Drop for Clearing<'_> {
 }
 
 impl Run<'_> {
-    /// What became of an event of this run. Where that shows that the target is unavailable, what waits
-    /// for it is released.
-    pub(crate) fn learn(&self, id: EventId, verdict: &Verdict) -> Learned {
-        let now = Instant::now();
+    /// What became of an event of this run: delivered, or failed with this class. Where that shows that
+    /// the target is unavailable, what waits for it is released.
+    pub(crate) fn learn(&self, id: EventId, failed: Option<FailureClass>) -> Learned {
+        if self.route == Route::NOBODY {
+            return Learned::Nothing;
+        }
         let mut queues = lock(&self.lanes.queues);
         let circuit = &mut queues.handlers[self.route.number()].circuit;
-        let learned = match verdict {
-            Ok(()) => match circuit.succeeded(now) {
-                Some(after) => Learned::Back { after },
-                None => return Learned::Nothing,
-            },
-            Err(failure) => match circuit.failed(id, failure.class(), self.began, now) {
-                Blame::Event => return Learned::Nothing,
-                Blame::Target { delay, news } => Learned::Unavailable { delay, news },
-            },
-        };
+        let learned = circuit.learn(id, failed, self.began, Instant::now());
+        if learned == Learned::Nothing {
+            return learned;
+        }
         let mut waiting = Vec::new();
         if queues.handlers[self.route.number()].circuit.is_open() {
             queues.change(self.route.number(), |handler| handler.take_all(&mut waiting));
