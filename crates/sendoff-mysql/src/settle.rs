@@ -73,7 +73,7 @@ impl SettleStore for MysqlStore {
 
     async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Extended, StoreError> {
         self.check_open()?;
-        let holds: Vec<(EventId, Token)> =
+        let holds: HeldRows =
             holds.iter().filter_map(|held| Some((held.id, row_token(held)?))).collect();
         if holds.is_empty() {
             return Ok(Extended::default());
@@ -170,11 +170,7 @@ impl MysqlStore {
 
     /// Which of the holds that were not found are still good: somebody else has their rows locked. A
     /// plain read, which waits for nobody.
-    async fn busy(
-        &self,
-        missing: Vec<(EventId, Token)>,
-        found: &[EventId],
-    ) -> Result<Vec<EventId>, StoreError> {
+    async fn busy(&self, missing: HeldRows, found: &[EventId]) -> Result<Vec<EventId>, StoreError> {
         let missing: Vec<_> = missing.into_iter().filter(|(id, _)| !found.contains(id)).collect();
         if missing.is_empty() {
             return Ok(Vec::new());
@@ -196,11 +192,14 @@ fn distinct(ids: impl IntoIterator<Item = EventId>) -> Vec<EventId> {
     ids.into_iter().filter(|id| seen.insert(*id)).collect()
 }
 
+/// Rows that are held, each by its token.
+type HeldRows = Vec<(EventId, Token)>;
+
 /// Who was found and who was not, by the places in the list that `found` answers with.
 fn split(
     answer: &[Row],
     list: impl IntoIterator<Item = (EventId, Token)>,
-) -> Result<(Vec<(EventId, Token)>, Vec<(EventId, Token)>), StoreError> {
+) -> Result<(HeldRows, HeldRows), StoreError> {
     let places = answer.first().and_then(|row| rows::maybe(row, 0)).unwrap_or_default();
     let unreadable = || StoreError::Refused("places in a list cannot be read".into());
     let places: HashSet<usize> = std::str::from_utf8(places)
