@@ -189,8 +189,9 @@ fn settle(conn: &mut Connection, batch: &[Held], end: End) -> Result<u64> {
     let mut settled = 0;
     for Held { id, token, .. } in batch {
         settled += match end {
-            End::Keep => tx.prepare_cached(&DONE)?.execute((id, token, now))?,
-            End::Delete => tx.prepare_cached(&DELETE)?.execute((id, token))?,
+            // Not by a lock of this transaction: by the token.
+            End::Keep => tx.prepare_cached(&DONE)?.execute((id, token, now, false))?,
+            End::Delete => tx.prepare_cached(&DELETE)?.execute((id, token, false))?,
         };
     }
     tx.commit()?;

@@ -7,7 +7,9 @@ use anyhow::Context;
 use indicatif::{HumanCount, MultiProgress};
 use rusqlite::Connection;
 use sendoff::sqlite::{Retention, SqliteOptions, SqliteStore, Synchronous};
-use sendoff::{Counters, Outbox, OutboxOptions, RetryOptions, Timestamp};
+use sendoff::{
+    CircuitOptions, Counters, HandlerOptions, Outbox, OutboxOptions, RetryOptions, Timestamp,
+};
 use tokio::sync::watch;
 use tokio::task::{JoinSet, block_in_place};
 
@@ -287,6 +289,8 @@ fn outbox_options(options: &Options) -> OutboxOptions {
             base: Duration::from_millis(50),
             max: Duration::from_secs(1),
         },
+        // It makes events fail by themselves, and shows what becomes of them: no target is unavailable.
+        handler: HandlerOptions { circuit: CircuitOptions::off(), ..HandlerOptions::default() },
         poll_interval: Duration::from_millis(500),
         hot_grace: Duration::from_secs(3),
         hold: HOLD,

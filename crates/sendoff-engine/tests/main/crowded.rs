@@ -7,28 +7,19 @@ use sendoff_core::{Event, Failure, Stopped};
 use sendoff_engine::capture::{Begin, BeginError};
 use sendoff_engine::memory::{MemoryStore, MemoryTx};
 use sendoff_engine::sink::BatchSink;
-use sendoff_engine::store::{Claim, ClaimStore, Suspects};
 use sendoff_engine::{Outbox, OutboxOptions, at_most};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::within;
 use tokio::time::sleep;
 
 use super::flaky::Flaky;
-use super::{EVENT, HANGS, SECOND, fill, hang, slow, unlimited};
+use super::{EVENT, HANGS, SECOND, fill, hang, lose_twice, slow, unlimited};
 
 impl<'a> Begin<&'a MemoryStore> for Flaky {
     type Tx = MemoryTx;
 
     async fn begin(&self, conn: &'a MemoryStore) -> Result<MemoryTx, BeginError> {
         Begin::begin(&self.table, conn).await
-    }
-}
-
-async fn lose_twice(store: &MemoryStore) {
-    for owner in ["first", "second"] {
-        let claim = Claim { suspects: Suspects::Skip, ..Claim::new(owner, 1_000, SECOND) };
-        assert!(!store.claim(&claim).await.unwrap().rows.is_empty());
-        sleep(2 * SECOND).await;
     }
 }
 

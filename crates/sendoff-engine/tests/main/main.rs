@@ -30,11 +30,13 @@ mod stuck;
 mod typed;
 mod upkeep;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sendoff_core::{Delivery, Event, EventId};
 use sendoff_engine::memory::MemoryStore;
-use sendoff_engine::store::Row;
+use sendoff_engine::store::{Claim, ClaimStore, Row, Suspects};
 use sendoff_engine::{Handler, HandlerOptions, HandlerResult, Outbox, OutboxOptions};
 use sendoff_testkit::acceptance::Inbox;
 
@@ -101,4 +103,29 @@ fn unlimited() -> OutboxOptions {
         handler: HandlerOptions { timeout: None, ..HandlerOptions::default() },
         ..options()
     }
+}
+
+/// Every row has been held by two nodes that vanished.
+async fn lose_twice(store: &MemoryStore) {
+    for owner in ["first", "second"] {
+        let claim = Claim { suspects: Suspects::Skip, ..Claim::new(owner, 1_000, SECOND) };
+        assert!(!store.claim(&claim).await.unwrap().rows.is_empty());
+        tokio::time::sleep(2 * SECOND).await;
+    }
+}
+
+/// A handler that takes a second, and the most of its runs that went on at once.
+fn counting() -> (impl Handler + Clone, Arc<AtomicUsize>) {
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let seen = most.clone();
+    let handler = move |_: Delivery| {
+        let (now, seen) = (now.clone(), seen.clone());
+        async move {
+            seen.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            tokio::time::sleep(SECOND).await;
+            now.fetch_sub(1, Ordering::SeqCst);
+            Ok(())
+        }
+    };
+    (handler, most)
 }

@@ -1,41 +1,23 @@
 //! A relay with several handlers: one that hangs or is slow keeps no other waiting.
 
 use std::num::NonZeroUsize;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use sendoff_core::{Delivery, Event, Status};
+use sendoff_core::{Event, Status};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::relay::{ClaimMode, Relay, RelayOptions, TopicWorker};
 use sendoff_engine::store::{Claim, ClaimStore};
-use sendoff_engine::{Handler, HandlerOptions, HandlerResult, Handlers, Outbox, at_most};
+use sendoff_engine::{HandlerOptions, Handlers, Outbox, at_most};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::within;
 use tokio::time::{Instant, sleep};
 
 use super::flaky::Flaky;
-use super::{EVENT, SECOND};
+use super::{EVENT, HANGS, SECOND, counting, hang, slow};
 
-const HANGS: &str = "hangs";
 const SLOW: &str = "slow";
 const MODES: [ClaimMode; 2] = [ClaimMode::Held, ClaimMode::Locked];
-
-async fn hang(_: Delivery) -> HandlerResult {
-    std::future::pending().await
-}
-
-/// Takes so long for each event.
-fn slow(inbox: &Inbox, time: Duration) -> impl Handler + Clone {
-    let inbox = inbox.clone();
-    move |delivery: Delivery| {
-        let inbox = inbox.clone();
-        async move {
-            sleep(time).await;
-            inbox.handle(delivery).await
-        }
-    }
-}
 
 /// So many of each, one beside the other.
 fn mixed(counts: &[(&'static str, usize)]) -> Vec<Event> {
@@ -192,18 +174,7 @@ async fn a_relay_with_one_worker_goes_on_after_the_hung_handlers_time_limit() {
 #[tokio::test(start_paused = true)]
 async fn a_handler_has_no_more_runs_at_once_than_it_says_or_than_half_of_the_workers() {
     let most = |limit: Option<usize>, beside: bool| async move {
-        let (store, now, most) =
-            (MemoryStore::new(), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let seen = most.clone();
-        let counting = move |_: Delivery| {
-            let (now, seen) = (now.clone(), seen.clone());
-            async move {
-                seen.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                sleep(SECOND).await;
-                now.fetch_sub(1, Ordering::SeqCst);
-                Ok(())
-            }
-        };
+        let (store, (counting, most)) = (MemoryStore::new(), counting());
         fill(&store, &mixed(&[(SLOW, 500)])).await;
         let mut handlers = Handlers::new();
         match limit.and_then(NonZeroUsize::new) {

@@ -8,14 +8,13 @@ use std::time::Duration;
 use sendoff_core::{Delivery, Event, Failure, Lane, Status, Stopped};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::sink::BatchSink;
-use sendoff_engine::store::{Claim, ClaimStore, Suspects};
 use sendoff_engine::{Handler, Outbox, OutboxOptions, at_most};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::within;
 use tokio::time::{Instant, sleep};
 
 use super::flaky::Flaky;
-use super::{EVENT, HANGS, SECOND, commit, hang, options, slow, unlimited};
+use super::{EVENT, HANGS, SECOND, commit, counting, hang, lose_twice, options, slow, unlimited};
 
 const SLOW: &str = "slow";
 
@@ -128,15 +127,6 @@ async fn three_slow_handlers_keep_no_quick_one_waiting() {
     outbox.close().await;
 }
 
-/// Every row of a type has been held by two nodes that vanished.
-async fn lose_twice(store: &MemoryStore) {
-    for owner in ["first", "second"] {
-        let claim = Claim { suspects: Suspects::Skip, ..Claim::new(owner, 1_000, SECOND) };
-        assert!(!store.claim(&claim).await.unwrap().rows.is_empty());
-        sleep(2 * SECOND).await;
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn suspects_of_a_handler_that_hangs_or_is_busy_keep_nobody_waiting() {
     for busy in [false, true] {
@@ -203,18 +193,7 @@ async fn what_waits_for_a_stuck_handler_is_released_once_and_taken_again_when_a_
 #[tokio::test(start_paused = true)]
 async fn a_handler_has_no_more_runs_at_once_than_it_says_or_than_half_of_the_workers() {
     let most = |limit: Option<usize>| async move {
-        let (store, now, most) =
-            (MemoryStore::new(), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let seen = most.clone();
-        let counting = move |_: Delivery| {
-            let (now, seen) = (now.clone(), seen.clone());
-            async move {
-                seen.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                sleep(SECOND).await;
-                now.fetch_sub(1, Ordering::SeqCst);
-                Ok(())
-            }
-        };
+        let (store, (counting, most)) = (MemoryStore::new(), counting());
         fill(&store, events(SLOW, 50)).await;
         let outbox = Outbox::builder(store.clone()).options(options()).on(EVENT, Inbox::new());
         let outbox = match limit.and_then(NonZeroUsize::new) {

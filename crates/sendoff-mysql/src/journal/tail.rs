@@ -189,10 +189,9 @@ impl Step {
 /// What came of a reading.
 enum Reading {
     Results(Vec<Vec<Row>>),
-    /// Somebody has one of the numbers that were to be filled.
-    Held,
-    /// The server ended it in favour of another transaction.
-    Lost,
+    /// Somebody has one of the numbers that were to be filled, or the server ended it in favour of another
+    /// transaction: this is to be tried next.
+    Again(Step),
     /// Somebody had the number for too long.
     Waiting(Vec<HolderId>),
 }
@@ -252,12 +251,8 @@ impl Worker {
             let reading = self.page(Page { after: at, up_to, ..page });
             let (state, found) = match self.step(&step, &reading).await? {
                 Reading::Results(results) => split(results)?,
-                Reading::Held => {
-                    step = step.held();
-                    continue;
-                }
-                Reading::Lost => {
-                    step = Step::Nothing;
+                Reading::Again(next) => {
+                    step = next;
                     continue;
                 }
                 Reading::Waiting(waits_for) => {
@@ -360,12 +355,8 @@ impl Worker {
             let walk = format!("{walk};\n{}", sql.journal.state.text());
             let (state, rows) = match self.step(&step, &walk).await? {
                 Reading::Results(results) => split(results)?,
-                Reading::Held => {
-                    step = step.held();
-                    continue;
-                }
-                Reading::Lost => {
-                    step = Step::Nothing;
+                Reading::Again(next) => {
+                    step = next;
                     continue;
                 }
                 Reading::Waiting(waits_for) => {
@@ -443,7 +434,7 @@ impl Worker {
             let (begun, holders) = self.patiently(&hole::open(self.journal.sql(), *run)).await;
             match begun.as_ref().err().and_then(number) {
                 Some(code::LOCK_TIMEOUT) => return self.undo(Reading::Waiting(holders)).await,
-                Some(code::DEADLOCK) => return self.undo(Reading::Lost).await,
+                Some(code::DEADLOCK) => return self.undo(Reading::Again(Step::Nothing)).await,
                 _ => begun.map_err(failed)?,
             };
         }
@@ -453,20 +444,24 @@ impl Worker {
             _ => (results(&mut self.conn, &text).await, Vec::new()),
         };
         match (step, done.as_ref().err().and_then(number)) {
-            (Step::FillFree(_), Some(code::LOCK_TIMEOUT | code::NOWAIT)) => Ok(Reading::Held),
+            (Step::FillFree(_), Some(code::LOCK_TIMEOUT | code::NOWAIT)) => {
+                Ok(Reading::Again(step.held()))
+            }
             // What says that the run is closed must not be committed by whatever begins next.
             (Step::Close(_), Some(code::LOCK_TIMEOUT | code::NOWAIT)) => {
-                self.undo(Reading::Held).await
+                self.undo(Reading::Again(step.held())).await
             }
             (Step::Fill(position), Some(code::LOCK_TIMEOUT)) => {
                 debug!(position, ?holders, "the tail waits for an open append");
                 Ok(Reading::Waiting(holders))
             }
             // Against another tail, or an append that wanted one of the numbers.
-            (Step::FillFree(_) | Step::Fill(_), Some(code::DEADLOCK)) => Ok(Reading::Lost),
+            (Step::FillFree(_) | Step::Fill(_), Some(code::DEADLOCK)) => {
+                Ok(Reading::Again(Step::Nothing))
+            }
             // Or a number is not missing any more.
             (Step::Close(_), Some(code::DEADLOCK | code::MORE_THAN_ONE_ROW)) => {
-                self.undo(Reading::Lost).await
+                self.undo(Reading::Again(Step::Nothing)).await
             }
             _ => done.map(Reading::Results).map_err(failed),
         }

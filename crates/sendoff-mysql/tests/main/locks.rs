@@ -6,11 +6,11 @@ use mysql_async::prelude::Queryable;
 use sendoff_core::partition::Period;
 use sendoff_core::{Event, EventId, GLOBAL_AGGREGATE, Status};
 use sendoff_engine::store::{
-    Claim, ClaimStore, EventKind, InspectStore, Lock, LockStore, Outcome, RetainStore, SettleStore,
-    Settlement, StoreError, frame::text,
+    Claim, ClaimStore, EventKind, InspectStore, Lock, LockStore, LockedRows, Outcome, RetainStore,
+    SettleStore, Settlement, StoreError, frame::text,
 };
 use sendoff_engine::{Outbox, OutboxOptions};
-use sendoff_mysql::{Layout, MysqlOptions};
+use sendoff_mysql::{Layout, MysqlOptions, MysqlStore};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::eventually;
 
@@ -228,16 +228,22 @@ async fn a_claim_that_leaves_rows_out_locks_none_of_them() {
     }
 }
 
+/// Five rows, and a batch that has three of them locked.
+async fn three_of_five_locked(server: &str) -> (Place, MysqlStore, Box<dyn LockedRows>) {
+    let place = Place::on(server).await;
+    let store = place.store().await;
+    let rows: Vec<_> = (0..5).map(|_| due(event())).collect();
+    write(&store, &mut place.conn().await, &rows).await;
+    let mut batch = store.lock(&Lock::new(3)).await.unwrap().unwrap();
+    assert_eq!(batch.take().len(), 3);
+    (place, store, batch)
+}
+
 /// What somebody has locked is seen by a plain read as well, and must hide no others.
 #[tokio::test]
 async fn rows_that_are_locked_hide_no_others_from_a_claim_that_leaves_rows_out() {
     for server in [MARIADB, MYSQL] {
-        let place = Place::on(server).await;
-        let store = place.store().await;
-        let rows: Vec<_> = (0..5).map(|_| due(event())).collect();
-        write(&store, &mut place.conn().await, &rows).await;
-        let mut batch = store.lock(&Lock::new(3)).await.unwrap().unwrap();
-        assert_eq!(batch.take().len(), 3);
+        let (_place, store, batch) = three_of_five_locked(server).await;
         let kind = EventKind { aggregate_type: GLOBAL_AGGREGATE, event_type: "left out" };
         let two = Claim { limit: 2, except: &[kind], ..by("a") };
         for (rows, cut) in [(1, true), (1, true), (0, false)] {
@@ -254,12 +260,7 @@ async fn rows_that_are_locked_hide_no_others_from_a_claim_that_leaves_rows_out()
 #[tokio::test]
 async fn rows_that_are_locked_hide_no_others_from_a_lock_that_leaves_rows_out() {
     for server in [MARIADB, MYSQL] {
-        let place = Place::on(server).await;
-        let store = place.store().await;
-        let rows: Vec<_> = (0..5).map(|_| due(event())).collect();
-        write(&store, &mut place.conn().await, &rows).await;
-        let mut batch = store.lock(&Lock::new(3)).await.unwrap().unwrap();
-        assert_eq!(batch.take().len(), 3);
+        let (_place, store, batch) = three_of_five_locked(server).await;
         let kind = EventKind { aggregate_type: GLOBAL_AGGREGATE, event_type: "left out" };
         let two = Lock { except: &[kind], ..Lock::new(2) };
         let mut open = Vec::new();

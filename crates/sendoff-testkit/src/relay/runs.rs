@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use sendoff_core::{Delivery, Event, EventId, Failure, FailureClass, Status};
 use sendoff_engine::relay::{BatchReport, ClaimMode, Relay, RelayOptions};
-use sendoff_engine::{Counters, HandlerOptions, HandlerResult, NodeOptions, RetryOptions};
+use sendoff_engine::{
+    CircuitOptions, Counters, HandlerOptions, HandlerResult, NodeOptions, RetryOptions,
+};
 use tokio::sync::Notify;
 
 use super::{Relayed, contents, options, statuses};
@@ -87,6 +89,8 @@ pub async fn a_relay_works_everything_off_and_counts_it<H: Relayed>(
     let options = RelayOptions {
         batch: 20,
         retry: RetryOptions { max_attempts: 2, base: Duration::ZERO, ..RetryOptions::default() },
+        // In the end nothing but bad ones is left, which looks like an outage.
+        handler: HandlerOptions { circuit: CircuitOptions::off(), ..HandlerOptions::default() },
         pending_interval: Some(Duration::from_millis(1)),
         ..options(mode)
     };

@@ -66,13 +66,14 @@ impl fmt::Display for Report {
 }
 
 /// The size of every world, whatever its seed.
-const NODES: usize = 3;
-const WRITERS: usize = 2;
+pub(super) const NODES: usize = 3;
+pub(super) const WRITERS: usize = 2;
 const TRANSACTIONS: usize = 6;
-const CHAOS: Duration = Duration::from_secs(40);
+pub(super) const CHAOS: Duration = Duration::from_secs(40);
 const BLOWS: usize = 5;
-/// What the last node has for a few ordinary events; they may fail, and be put off, three times.
-const ENCORE: Duration = Duration::from_secs(60);
+/// What the last node has for a few ordinary events or facts; they may fail, and be put off, three
+/// times.
+pub(super) const ENCORE: Duration = Duration::from_secs(60);
 /// Everything has ended so long after the faults are over, but for what a foreign session keeps
 /// locked and what hangs without a limit; and that too, so long after it was let go. Poison needs two
 /// minutes for its attempts, and a clock that was set back is looked for every five.

@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::super::bug::Bug;
 use super::super::weather::Weather;
+use super::super::world::{CHAOS, ENCORE, NODES, WRITERS};
 use super::line::{Ground, Line, Locked};
 use super::node::{Node, UNNOTICED, facts, id_of, pairs};
 use super::target::Tried;
@@ -46,13 +47,8 @@ impl fmt::Display for Published {
 }
 
 /// The size of every world, whatever its seed.
-const NODES: usize = 3;
-const WRITERS: usize = 2;
 const TRANSACTIONS: usize = 8;
-const CHAOS: Duration = Duration::from_secs(40);
 const BLOWS: usize = 6;
-/// What the last node has for a few facts; they may fail, and be put off, three times.
-const ENCORE: Duration = Duration::from_secs(60);
 /// Everything is published so long after the faults are over. A target that hangs takes seconds, and a
 /// pair's pause after failures at most five.
 const BOUND: Duration = Duration::from_secs(5 * 60);
