@@ -13,13 +13,14 @@ use sendoff_core::{Delivery, Sink, Stopped, Verdict};
 use sendoff_engine::journal::publish::{PairOptions, Publishing, Start};
 use sendoff_engine::journal::{Journal, TailOptions};
 use sendoff_postgres::PostgresJournal;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio_postgres::Client;
 
 use super::journal::{ground, postgres};
 use super::settings;
 use crate::contest::{Rate, alternate};
+use crate::measure::Tally;
 use crate::report::Finding;
 use crate::server::Server;
 
@@ -145,18 +146,24 @@ async fn idle(server: &Server, rounds: usize, pairs: Pairs) -> Result<Finding> {
         Ok(rate)
     })
     .await?;
+    let settings = settings(
+        &database,
+        json!({ "limit_is": format!("{} pairs", pairs.few), "seconds": pairs.idle_seconds }),
+    );
+    Ok(finding("idle", "queries/s", &tally, [pairs.many, pairs.few], settings))
+}
+
+/// What so many pairs do, compared with so many.
+fn finding(
+    variant: &str,
+    unit: &'static str,
+    tally: &Tally<Count, Rate>,
+    [many, few]: [usize; 2],
+    settings: Value,
+) -> Finding {
     let of = |count| tally.of(Count(count), |rate: &Rate| rate.0);
-    Ok(Finding {
-        scenario: "pairs",
-        variant: format!("idle-{}", pairs.many),
-        unit: "queries/s",
-        ours: of(pairs.many),
-        limit: of(pairs.few),
-        settings: settings(
-            &database,
-            json!({ "limit_is": format!("{} pairs", pairs.few), "seconds": pairs.idle_seconds }),
-        ),
-    })
+    let variant = format!("{variant}-{many}");
+    Finding { scenario: "pairs", variant, unit, ours: of(many), limit: of(few), settings }
 }
 
 /// What pairs deliver that all have the same to do.
@@ -180,18 +187,11 @@ async fn delivering(server: &Server, rounds: usize, pairs: Pairs) -> Result<Find
         }
     })
     .await?;
-    let of = |count| tally.of(Count(count), |rate: &Rate| rate.0);
-    Ok(Finding {
-        scenario: "pairs",
-        variant: format!("delivering-{}", pairs.many),
-        unit: "deliveries/s",
-        ours: of(pairs.many),
-        limit: of(1),
-        settings: settings(
-            &database,
-            json!({ "limit_is": "a single pair", "facts": pairs.facts, "single": pairs.single }),
-        ),
-    })
+    let settings = settings(
+        &database,
+        json!({ "limit_is": "a single pair", "facts": pairs.facts, "single": pairs.single }),
+    );
+    Ok(finding("delivering", "deliveries/s", &tally, [pairs.many, 1], settings))
 }
 
 /// Delivers everything to each of so many pairs, from the start of the node to the last delivery.

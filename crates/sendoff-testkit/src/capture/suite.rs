@@ -25,13 +25,7 @@ pub async fn run<H: CaptureHarness>(
 #[macro_export]
 macro_rules! capture_suite {
     ($harness:expr) => {
-        $crate::capture_suite!(@face guard, Guard, $harness;
-            a_row_is_seen_by_others_only_after_the_commit
-            many_events_in_one_commit_are_whole_and_in_order
-            every_value_comes_back_as_it_was
-            a_write_does_not_depend_on_the_state_of_the_session
-            a_duplicate_id_is_refused_with_its_whole_write
-            a_bad_event_is_refused_and_costs_nothing_else
+        $crate::capture_suite!(@either guard, Guard, $harness;
             an_error_of_a_statement_is_never_delivered_over
             a_commit_that_the_database_refuses_was_rolled_back
             a_closed_store_refuses_everything
@@ -45,13 +39,7 @@ macro_rules! capture_suite {
         $crate::capture_suite!(own: $harness);
     };
     (own: $harness:expr) => {
-        $crate::capture_suite!(@face own_transaction, Own, $harness;
-            a_row_is_seen_by_others_only_after_the_commit
-            many_events_in_one_commit_are_whole_and_in_order
-            every_value_comes_back_as_it_was
-            a_write_does_not_depend_on_the_state_of_the_session
-            a_duplicate_id_is_refused_with_its_whole_write
-            a_bad_event_is_refused_and_costs_nothing_else
+        $crate::capture_suite!(@either own_transaction, Own, $harness;
             what_is_too_much_for_one_write_is_refused_and_costs_nothing_else
             an_error_of_a_statement_is_never_delivered_over
             a_commit_that_the_database_refuses_was_rolled_back
@@ -63,6 +51,18 @@ macro_rules! capture_suite {
             what_is_dropped_is_rolled_back_and_the_connection_stays_usable
             a_commit_dropped_on_its_way_is_carried_out_or_not_but_never_half
             a_write_of_many_that_is_dropped_leaves_all_or_none
+        );
+    };
+    // What holds whoever began the transaction, and what else there is.
+    (@either $module:ident, $face:ident, $harness:expr; $($case:ident)*) => {
+        $crate::capture_suite!(@face $module, $face, $harness;
+            a_row_is_seen_by_others_only_after_the_commit
+            many_events_in_one_commit_are_whole_and_in_order
+            every_value_comes_back_as_it_was
+            a_write_does_not_depend_on_the_state_of_the_session
+            a_duplicate_id_is_refused_with_its_whole_write
+            a_bad_event_is_refused_and_costs_nothing_else
+            $($case)*
         );
     };
     (@face $module:ident, $face:ident, $harness:expr; $($case:ident)*) => {

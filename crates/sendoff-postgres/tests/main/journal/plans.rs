@@ -67,17 +67,23 @@ async fn nor_does_one_in_partitions() {
     append_reads_little(&place, &journal).await;
 }
 
+/// A client whose plans are made once for all, along indexes.
+async fn planning(place: &Place) -> tokio_postgres::Client {
+    let client = place.client().await;
+    client.batch_execute(&format!("set search_path = {}", place.schema)).await.unwrap();
+    let settings = "set plan_cache_mode = force_generic_plan; set enable_seqscan = off;
+        set enable_bitmapscan = off; set enable_hashjoin = off; set enable_mergejoin = off";
+    client.batch_execute(settings).await.unwrap();
+    client
+}
+
 /// A look at the end, a fact by its position and a recent decision go to the partitions that they
 /// concern; the others are not even opened.
 #[tokio::test]
 async fn only_the_partitions_are_read_that_a_look_is_about() {
     let place = Place::new();
     let _journal = crowd_in_partitions(&place).await;
-    let client = place.client().await;
-    client.batch_execute(&format!("set search_path = {}", place.schema)).await.unwrap();
-    let settings = "set plan_cache_mode = force_generic_plan; set enable_seqscan = off;
-        set enable_bitmapscan = off; set enable_hashjoin = off; set enable_mergejoin = off";
-    client.batch_execute(settings).await.unwrap();
+    let client = planning(&place).await;
     let read = statement("read", include_str!("../../../sql/journal/read.sql"));
     client.batch_execute(&format!("prepare r as {read}")).await.unwrap();
     let tail = statement("tail", include_str!("../../../sql/journal/tail.sql"));
@@ -145,11 +151,7 @@ async fn a_read_is_found_by_its_rarest_tag() {
     let found = journal.store().read(&Query::of(item), page).await.unwrap();
     assert_eq!(found.facts.len(), 10);
     let statement = statement("read", include_str!("../../../sql/journal/read.sql"));
-    let client = place.client().await;
-    client.batch_execute(&format!("set search_path = {}", place.schema)).await.unwrap();
-    let settings = "set plan_cache_mode = force_generic_plan; set enable_seqscan = off;
-        set enable_bitmapscan = off; set enable_hashjoin = off; set enable_mergejoin = off";
-    client.batch_execute(settings).await.unwrap();
+    let client = planning(&place).await;
     client.batch_execute(&format!("prepare r as {statement}")).await.unwrap();
     let explain = "explain (analyze, costs off, timing off)
         execute r('{1}', array['{all=1,w=5}'], array[null], 0, 10000, 100, 1000000)";
@@ -171,11 +173,7 @@ async fn a_book_is_read_back_to_where_it_was_closed() {
     let _journal = journal(&place).await;
     place.run(CROWD).await;
     place.run("update journal_event set event_type = 'closed' where position = 9993").await;
-    let client = place.client().await;
-    client.batch_execute(&format!("set search_path = {}", place.schema)).await.unwrap();
-    let settings = "set plan_cache_mode = force_generic_plan; set enable_seqscan = off;
-        set enable_bitmapscan = off; set enable_hashjoin = off; set enable_mergejoin = off";
-    client.batch_execute(settings).await.unwrap();
+    let client = planning(&place).await;
     let statement = statement("read_book", include_str!("../../../sql/journal/read_book.sql"));
     client.batch_execute(&format!("prepare r as {statement}")).await.unwrap();
     let explain = "explain (analyze, costs off, timing off)
