@@ -6,11 +6,12 @@ use sendoff_engine::store::frame::text;
 
 /// The names the files know; the first also begins the names of the indexes and of the view.
 const TABLE: &str = "outbox_event";
-const TALLY: &str = "outbox_tally";
+const OTHERS: [&str; 3] = ["outbox_tally", "outbox_audit", "outbox_pause"];
 
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     include_str!("../migrations/0001_outbox.sql"),
     include_str!("../migrations/0002_tally_and_ends.sql"),
+    include_str!("../migrations/0003_bad_nights.sql"),
 ];
 
 macro_rules! statements {
@@ -22,7 +23,7 @@ macro_rules! statements {
             /// The table's name.
             pub(crate) table: String,
             /// Every migration, the oldest first. What a published one does never changes.
-            pub(crate) migrations: [String; 2],
+            pub(crate) migrations: [String; 3],
             insert_head: String,
             insert_row: String,
             $(pub(crate) $name: String,)*
@@ -99,7 +100,7 @@ impl Sql {
 /// A file's statement, without its comments: statements are cached by their text.
 fn named(file: &str, name: &str, prefix: &str) -> String {
     let put = |text: &str, name: &str| text.replace(name, &format!("{prefix}{name}"));
-    put(&put(&text(file, &[name]), TABLE), TALLY)
+    OTHERS.iter().fold(put(&text(file, &[name]), TABLE), |text, other| put(&text, other))
 }
 
 #[cfg(test)]
