@@ -73,7 +73,7 @@ pub(crate) fn test(runner: Runner, extra: &[String], docs: Docs) -> Vec<Step> {
 }
 
 pub(crate) fn sim(sim: &Sim) -> Vec<Step> {
-    let step = Step::new("simulation", "run --package sendoff-testkit --bin sim --profile dev --");
+    let step = Step::new("simulation", "run --package sendoff-testkit --bin sim --profile sim --");
     let numbers = [("--seeds", sim.seeds), ("--from", sim.from), ("--seed", sim.seed)];
     let arguments: Vec<String> = numbers
         .into_iter()
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn the_simulator_gets_the_numbers_that_were_given() {
-        let run = "run --package sendoff-testkit --bin sim --profile dev --";
+        let run = "run --package sendoff-testkit --bin sim --profile sim --";
         let many = Sim { seeds: Some(3), from: Some(7), extra: vec!["-v".into()], seed: None };
         assert_eq!(lines(&sim(&many)), [format!("{run} --seeds 3 --from 7 -v")]);
         let one = Sim { seed: Some(4711), ..Sim::default() };

@@ -10,8 +10,8 @@ use sendoff_engine::capture::{
     Begin, BeginBlocking, BeginError, Commit, CommitBlocking, CommitError,
 };
 use sendoff_engine::store::{
-    Born, Claim, ClaimStore, Claims, Counts, Extended, Held, InspectStore, NewRow, Purge, Purged,
-    RetainStore, Row, SettleStore, Settled, Settlement, StoreError, TopicCounts, WakeStore,
+    Born, Claim, ClaimStore, Claims, Counts, Extended, Held, InspectStore, Lateness, NewRow, Purge,
+    Purged, RetainStore, Row, SettleStore, Settled, Settlement, StoreError, TopicCounts, WakeStore,
 };
 
 use crate::load::Trace;
@@ -134,8 +134,8 @@ impl<S: InspectStore> InspectStore for Timed<S> {
         self.store.topics().await
     }
 
-    async fn oldest_lag(&self) -> Result<Duration, StoreError> {
-        self.store.oldest_lag().await
+    async fn lateness(&self) -> Result<Lateness, StoreError> {
+        self.store.lateness().await
     }
 
     async fn first_due(&self) -> Result<Timestamp, StoreError> {

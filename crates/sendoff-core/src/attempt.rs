@@ -40,9 +40,46 @@ impl Attempt {
     }
 }
 
+/// What an event waits for without having failed itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitsFor {
+    /// Its target, which is unavailable.
+    Target,
+    /// A node that has a handler for it.
+    Handler,
+}
+
+/// For how long an event has waited, by the database's clock; nothing where it has not.
+///
+/// Two times, since one must not be taken for the other: a node that has no handler for an event must not
+/// end it because another node's target is unavailable since this morning.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Waited {
+    /// Since its target was found unavailable for it, without a run in between that failed otherwise.
+    pub for_target: Duration,
+    /// Since a node first found no handler for it, and none has run it after that.
+    pub for_handler: Duration,
+}
+
+/// How much an event may go through before it is dead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetryBounds {
+    /// Attempts that fail.
+    pub max_attempts: u32,
+    /// How long it may wait for a target that is unavailable.
+    pub unavailable_at_most: Duration,
+}
+
 /// What follows a failed run. `attempts` is what the row stores from then on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
+    /// Due again after `delay`, and not counted: the event is not to blame.
+    Wait {
+        /// From the settlement on, by the database's clock.
+        delay: Duration,
+        /// The stored count.
+        attempts: u32,
+    },
     /// Due again after `delay`.
     Retry {
         /// From the settlement on, by the database's clock.
@@ -57,18 +94,23 @@ pub enum Next {
     },
 }
 
-/// What follows a failure of `class`.
+/// What follows a failure of `class`, of an event that has waited for its target for so long.
 pub fn after_failure(
     attempt: Attempt,
     class: FailureClass,
+    waited: Duration,
     policy: &dyn RetryPolicy,
-    max_attempts: u32,
+    bounds: RetryBounds,
     jitter: Jitter,
 ) -> Next {
+    let RetryBounds { max_attempts, unavailable_at_most } = bounds;
     let delay = match class {
         FailureClass::Dead => return Next::Dead { attempts: attempt.number },
+        FailureClass::Unavailable { .. } if waited >= unavailable_at_most => {
+            return Next::Dead { attempts: attempt.uncounted() };
+        }
         FailureClass::Unavailable { delay } => {
-            return Next::Retry { delay: delay.min(limits::DELAY), attempts: attempt.uncounted() };
+            return Next::Wait { delay: delay.min(limits::DELAY), attempts: attempt.uncounted() };
         }
         FailureClass::RetryAfter { delay } => delay,
         FailureClass::Retry => policy.delay(attempt.number, jitter),
@@ -81,33 +123,39 @@ pub fn after_failure(
 }
 
 /// What to do with an event no handler is registered for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case", deny_unknown_fields))]
 pub enum Unroutable {
-    /// Dead at once: the library's default, since its handlers are known when it starts.
-    #[default]
+    /// Dead at once, for a table that only one program works on.
     Dead,
     /// Like a failed attempt, with the retry policy's delay.
     Retry,
-    /// Put off without counting, for as long as the event is young: in a rolling deploy an old node
-    /// must not kill a type that only the new one knows.
+    /// Put off without counting: in a rolling deploy, or with two programs on one table, a node must not
+    /// kill what only another one knows. The default: by a second each time, for 15 minutes. A node that
+    /// has no handler leaves such events to others in between, and looks at them about once a minute.
     Defer {
         /// How long to put it off each time.
         #[cfg_attr(feature = "serde", serde(with = "crate::duration"))]
         delay: Duration,
-        /// The age after which it is dead.
+        /// How long it may wait, since a node first found no handler for it, before it is dead.
         #[cfg_attr(feature = "serde", serde(with = "crate::duration"))]
         at_most: Duration,
     },
 }
 
-/// The class of failure it is when there is no handler. `age` is by the database's clock.
-pub fn after_unroutable(unroutable: Unroutable, age: Duration) -> FailureClass {
+impl Default for Unroutable {
+    fn default() -> Self {
+        Self::Defer { delay: Duration::from_secs(1), at_most: Duration::from_secs(15 * 60) }
+    }
+}
+
+/// The class of failure it is when there is no handler, and for how long there was none.
+pub fn after_unroutable(unroutable: Unroutable, waited: Duration) -> FailureClass {
     match unroutable {
         Unroutable::Retry => FailureClass::Retry,
-        Unroutable::Defer { delay, at_most } if age < at_most => {
+        Unroutable::Defer { delay, at_most } if waited < at_most => {
             FailureClass::Unavailable { delay }
         }
         Unroutable::Dead | Unroutable::Defer { .. } => FailureClass::Dead,
@@ -121,8 +169,16 @@ mod tests {
 
     const MIDDLE: f64 = 0.5;
 
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    const BOUNDS: RetryBounds = RetryBounds { max_attempts: 3, unavailable_at_most: DAY };
+
     fn follow(attempt: Attempt, class: FailureClass) -> Next {
-        after_failure(attempt, class, &Exponential::default(), 3, Jitter::new(MIDDLE))
+        after_waiting(attempt, class, Duration::ZERO)
+    }
+
+    fn after_waiting(attempt: Attempt, class: FailureClass, waited: Duration) -> Next {
+        let jitter = Jitter::new(MIDDLE);
+        after_failure(attempt, class, waited, &Exponential::default(), BOUNDS, jitter)
     }
 
     /// Holds D7.
@@ -145,10 +201,22 @@ mod tests {
         let delay = Duration::from_secs(7);
         assert_eq!(follow(Attempt::next(0), FailureClass::Dead), Next::Dead { attempts: 1 });
         let outage = FailureClass::Unavailable { delay };
-        assert_eq!(follow(Attempt::next(9), outage), Next::Retry { delay, attempts: 9 });
+        assert_eq!(follow(Attempt::next(9), outage), Next::Wait { delay, attempts: 9 });
         let told = FailureClass::RetryAfter { delay };
         assert_eq!(follow(Attempt::next(0), told), Next::Retry { delay, attempts: 1 });
         assert_eq!(follow(Attempt::next(2), told), Next::Dead { attempts: 3 });
+    }
+
+    /// Holds D7: waiting for a target uses nothing up, and has an end.
+    #[test]
+    fn an_event_waits_for_its_target_for_a_time_that_counts_from_when_it_began() {
+        let (outage, delay) = (FailureClass::Unavailable { delay: DAY }, DAY);
+        let second = Duration::from_secs(1);
+        let after = |waited| after_waiting(Attempt::next(1), outage, waited);
+        assert_eq!(after(DAY - second), Next::Wait { delay, attempts: 1 });
+        assert_eq!(after(DAY), Next::Dead { attempts: 1 });
+        let own = after_waiting(Attempt::next(1), FailureClass::Retry, DAY * 9);
+        assert!(matches!(own, Next::Retry { attempts: 2, .. }), "it failed by itself: {own:?}");
     }
 
     #[test]
@@ -181,8 +249,8 @@ mod tests {
     /// Holds D6.
     #[test]
     fn an_unroutable_event_is_dead_retried_or_deferred_by_policy() {
-        let decide = |policy, age| {
-            follow(Attempt::next(0), after_unroutable(policy, Duration::from_secs(age)))
+        let decide = |policy, waited| {
+            follow(Attempt::next(0), after_unroutable(policy, Duration::from_secs(waited)))
         };
         let delay = Duration::from_secs(5);
         let defer = Unroutable::Defer { delay, at_most: Duration::from_secs(60) };
@@ -191,7 +259,11 @@ mod tests {
             decide(Unroutable::Retry, 0),
             Next::Retry { delay: Duration::from_millis(200), attempts: 1 }
         );
-        assert_eq!(decide(defer, 59), Next::Retry { delay, attempts: 0 });
+        assert_eq!(decide(defer, 0), Next::Wait { delay, attempts: 0 });
+        assert_eq!(decide(defer, 59), Next::Wait { delay, attempts: 0 });
         assert_eq!(decide(defer, 60), Next::Dead { attempts: 1 });
+        let delay = Duration::from_secs(1);
+        assert_eq!(decide(Unroutable::default(), 899), Next::Wait { delay, attempts: 0 });
+        assert_eq!(decide(Unroutable::default(), 900), Next::Dead { attempts: 1 });
     }
 }

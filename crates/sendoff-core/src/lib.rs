@@ -29,7 +29,9 @@ mod status;
 mod timestamp;
 
 pub use async_trait::async_trait;
-pub use attempt::{Attempt, Next, Unroutable, after_failure, after_unroutable};
+pub use attempt::{
+    Attempt, Next, RetryBounds, Unroutable, Waited, WaitsFor, after_failure, after_unroutable,
+};
 pub use delivery::{Delivery, Lane, Origin};
 pub use event::{
     Event, EventBuilder, IntoEvent, StoredEvent, TypedEvent, Undecodable, UnreadableJson,

@@ -50,22 +50,24 @@ impl RetryPolicy for Exponential {
     }
 }
 
-/// `step · attempt`: 60 s after the first failure, 120 s after the second, and so on.
+/// `min(max, step · attempt)`: 60 s after the first failure, 120 s after the second, up to an hour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Linear {
     /// The delay after the first failure, and what each further one adds.
     pub step: Duration,
+    /// The longest delay.
+    pub max: Duration,
 }
 
 impl Default for Linear {
     fn default() -> Self {
-        Self { step: Duration::from_secs(60) }
+        Self { step: Duration::from_secs(60), max: Duration::from_secs(60 * 60) }
     }
 }
 
 impl RetryPolicy for Linear {
     fn delay(&self, attempt: u32, _: Jitter) -> Duration {
-        self.step.saturating_mul(attempt.max(1))
+        self.step.saturating_mul(attempt.max(1)).min(self.max)
     }
 }
 
@@ -112,6 +114,9 @@ mod tests {
         let delays: Vec<_> =
             (1..=3).map(|n| Linear::default().delay(n, Jitter::new(0.9)).as_secs()).collect();
         assert_eq!(delays, [60, 120, 180]);
-        assert_eq!(Linear { step: Duration::MAX }.delay(u32::MAX, Jitter::new(0.0)), Duration::MAX);
+        let longest = Linear { step: Duration::MAX, max: Duration::MAX };
+        assert_eq!(longest.delay(u32::MAX, Jitter::new(0.0)), Duration::MAX);
+        let hour = Duration::from_secs(60 * 60);
+        assert_eq!(Linear::default().delay(61, Jitter::new(0.0)), hour, "up to an hour");
     }
 }

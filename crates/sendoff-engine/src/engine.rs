@@ -141,6 +141,12 @@ impl Engine {
         });
 
         let mut workers = JoinSet::new();
+        let follow_up = FollowUp::new(
+            shielded_policy(retry, options.retry.max),
+            options.retry.max_attempts,
+            &options.handler,
+            random,
+        );
         let worker = Worker {
             handover: handover.clone(),
             handlers,
@@ -150,12 +156,7 @@ impl Engine {
                 unhealthy_for: options.poll_interval,
                 observer: observer.clone(),
             },
-            follow_up: FollowUp {
-                retry: shielded_policy(retry, options.retry.max),
-                max_attempts: options.retry.max_attempts,
-                unroutable: options.handler.unroutable,
-                random,
-            },
+            follow_up: follow_up.clone(),
             completions: completions.clone(),
         };
         for _ in 0..options.workers {
@@ -173,6 +174,7 @@ impl Engine {
             slow_asking: Arc::new(Poller::asking(&options, store.clone())),
             suspecting: Arc::default(),
             busy_turns: Arc::new(Mutex::new(Poller::busy_turns(&options))),
+            unknown: follow_up.unknown().clone(),
             stop: stop.clone(),
         };
         if options.poller_enabled {

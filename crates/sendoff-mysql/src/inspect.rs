@@ -1,10 +1,8 @@
 //! Counts, lag and rows of an outbox on MySQL and MariaDB.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use sendoff_core::{EventId, Status, Timestamp};
-use sendoff_engine::store::{Counts, InspectStore, Row, StoreError, TopicCounts};
+use sendoff_engine::store::{Counts, InspectStore, Lateness, Row, StoreError, TopicCounts};
 
 use crate::error::failed;
 use crate::link::last_rows;
@@ -58,11 +56,15 @@ impl InspectStore for MysqlStore {
         Ok(topics)
     }
 
-    async fn oldest_lag(&self) -> Result<Duration, StoreError> {
+    async fn lateness(&self) -> Result<Lateness, StoreError> {
         self.check_open()?;
-        let rows = self.links().upkeep.query(self.sql().oldest_lag.text()).await?;
-        let (first_due, now) = first_due(&rows)?;
-        Ok(now.since(first_due))
+        let most = Literal::numbers([Lateness::ROWS]);
+        let rows = self.links().upkeep.query(&self.sql().lag.with(&[("most", &most)])).await?;
+        let row =
+            rows.first().ok_or_else(|| StoreError::Refused("the server gave no time".into()))?;
+        let seen = u64::try_from(rows::integer(row, 1)?).unwrap_or(0);
+        let [oldest, due] = [rows::time(row, 0)?, rows::time(row, 2)?].map(Some);
+        Ok(Lateness::seen(seen, oldest, due, rows::time(row, 3)?))
     }
 
     async fn first_due(&self) -> Result<Timestamp, StoreError> {
@@ -70,13 +72,13 @@ impl InspectStore for MysqlStore {
         // Over a connection that nobody waits for.
         let link = &self.links().upkeep;
         let mut conn = link.take().await?;
-        let rows = last_rows(&mut *conn, self.sql().oldest_lag.text()).await.map_err(failed)?;
+        let rows = last_rows(&mut *conn, self.sql().first_due.text()).await.map_err(failed)?;
         link.give_back(conn).await;
         Ok(first_due(&rows)?.0)
     }
 }
 
-/// What `oldest_lag` answers: when the first pending row is due, or now if that is earlier; and now.
+/// What `first_due` answers: when the first pending row is due, or now if that is earlier; and now.
 fn first_due(rows: &[mysql_async::Row]) -> Result<(Timestamp, Timestamp), StoreError> {
     let row = rows.first().ok_or_else(|| StoreError::Refused("the server gave no time".into()))?;
     Ok((rows::time(row, 0)?, rows::time(row, 1)?))

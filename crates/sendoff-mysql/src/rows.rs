@@ -5,7 +5,7 @@ use mysql_async::{Row, Value};
 use sendoff_core::{EventId, Holding, Status, Timestamp, Token, Undecodable};
 use sendoff_engine::store::frame::event::{self, EVENT_ID, EVENT_TYPE};
 use sendoff_engine::store::frame::{Cells, Column};
-use sendoff_engine::store::{Claimed, Row as Standing, StoreError};
+use sendoff_engine::store::{Claimed, Row as Standing, StoreError, Waiting};
 
 use crate::wire::{EARLIEST, time_of};
 
@@ -22,12 +22,15 @@ mod column {
     pub(super) const LOST: usize = COLUMNS + 4;
     pub(super) const CLAIMED_AT: usize = COLUMNS + 5;
     pub(super) const SEQ: usize = COLUMNS + 6;
+    pub(super) const CLAIMED_WAITING: usize = COLUMNS + 7;
     /// Of a row that was found.
     pub(super) const STATUS: usize = COLUMNS + 3;
     pub(super) const DONE_AT: usize = COLUMNS + 4;
     pub(super) const LAST_ERROR: usize = COLUMNS + 5;
     pub(super) const LOCKED_BY: usize = COLUMNS + 6;
     pub(super) const LOSSES: usize = COLUMNS + 7;
+    pub(super) const WAITING: usize = COLUMNS + 8;
+    pub(super) const DELAYED_UNTIL: usize = COLUMNS + 10;
 }
 
 /// Rows that a claim holds, oldest due first. A row that is no event still has to be claimed, so that it
@@ -74,8 +77,19 @@ fn one(mut row: Row, by: Holding) -> Result<Claimed, StoreError> {
         lost,
         created_at: or_earliest(column::CREATED_AT),
         claimed_at: time(&row, column::CLAIMED_AT)?,
+        waiting: waiting(&row, column::CLAIMED_WAITING),
         event: event::decoded(&mut Taken(&mut row)),
     })
+}
+
+/// A time, if there is one that makes sense.
+fn maybe_time(row: &Row, column: usize) -> Option<Timestamp> {
+    maybe(row, column).and_then(|_| time(row, column).ok())
+}
+
+/// Since when it waits, in this column and the next.
+fn waiting(row: &Row, first: usize) -> Waiting {
+    Waiting { for_target: maybe_time(row, first), for_handler: maybe_time(row, first + 1) }
 }
 
 /// What identifies a row beside its id, where a table in partitions may have the id twice.
@@ -102,9 +116,11 @@ pub(crate) fn standing(mut row: Row) -> Result<Standing, StoreError> {
         losses: count(&row, column::LOSSES)?,
         due_at: time(&row, column::DUE_AT)?,
         created_at: time(&row, column::CREATED_AT)?,
-        done_at: maybe(&row, column::DONE_AT).map(|_| time(&row, column::DONE_AT)).transpose()?,
+        done_at: maybe_time(&row, column::DONE_AT),
         last_error: maybe_text(column::LAST_ERROR)?,
         locked_by: maybe_text(column::LOCKED_BY)?,
+        waiting: waiting(&row, column::WAITING),
+        delayed_until: maybe_time(&row, column::DELAYED_UNTIL),
     })
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use mysql_async::Row;
-use sendoff_core::{EventId, Status, Timestamp, Token, limits};
+use sendoff_core::{EventId, Status, Timestamp, Token, WaitsFor, limits};
 use sendoff_engine::store::{
     Extended, Held, Outcome, SettleStore, Settled, Settlement, StoreError,
 };
@@ -221,8 +221,7 @@ const ERRORS_BYTES: usize = 6 * 1024 * 1024;
 /// How many bytes of each error are kept. All of them, unless a whole batch fails with long ones in
 /// letters of several bytes.
 pub(crate) fn longest_error<'o>(outcomes: impl IntoIterator<Item = &'o Outcome>) -> usize {
-    let failed =
-        |outcome: &&Outcome| matches!(outcome, Outcome::Retry { .. } | Outcome::Dead { .. });
+    let failed = |outcome: &&Outcome| outcome.error().is_some();
     ERRORS_BYTES / outcomes.into_iter().filter(failed).count().max(1)
 }
 
@@ -247,6 +246,14 @@ pub(crate) fn end_of(outcome: &Outcome, longest_error: usize) -> End<'_> {
         Outcome::Retry { delay, attempts, error } => {
             let after = Some((*delay).min(limits::DELAY));
             End { after, ..failed(Status::Retry, *attempts, error) }
+        }
+        Outcome::Wait { delay, waits_for, attempts, error } => {
+            let outcome = match waits_for {
+                WaitsFor::Target => 5,
+                WaitsFor::Handler => 6,
+            };
+            let after = Some((*delay).min(limits::DELAY));
+            End { outcome, after, ..failed(Status::Retry, *attempts, error) }
         }
         Outcome::Dead { attempts, error } => failed(Status::Dead, *attempts, error),
         Outcome::Restored { due_at } => End { outcome: 4, due_at: Some(*due_at), ..nothing },

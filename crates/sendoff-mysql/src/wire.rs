@@ -115,7 +115,8 @@ impl Literal {
     /// A mark for each value of so many rows of `insert`, which are given apart from it.
     #[cfg(any(feature = "sea-orm", feature = "sqlx"))]
     pub(crate) fn marks(rows: usize) -> Self {
-        let row = "(?,?,?,?,?,?,?,?,?,@sendoff_at + interval ? microsecond,@sendoff_at,?,?,?)";
+        let row = "(?,?,?,?,?,?,?,?,?,@sendoff_at + interval ? microsecond,@sendoff_at,?,?,?,\
+                   @sendoff_at + interval ? microsecond)";
         Self(vec![row; rows].join(",\n"))
     }
 

@@ -50,3 +50,5 @@ select seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id, order
             then sendoff.outbox_text(payload) else encode(payload, 'hex') end as payload,
        unavailable_since, unroutable_since, delayed_until
   from sendoff.outbox_event;
+
+-- include sendoff_emit

@@ -1,11 +1,9 @@
 //! Counts, lag and rows of an outbox on PostgreSQL.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use futures_util::future::join3;
 use sendoff_core::{EventId, Status, Timestamp};
-use sendoff_engine::store::{Counts, InspectStore, Row, StoreError, TopicCounts};
+use sendoff_engine::store::{Counts, InspectStore, Lateness, Row, StoreError, TopicCounts};
 
 use crate::error::failed;
 use crate::link::Kept;
@@ -56,11 +54,15 @@ impl InspectStore for PostgresStore {
         Ok(topics)
     }
 
-    async fn oldest_lag(&self) -> Result<Duration, StoreError> {
+    async fn lateness(&self) -> Result<Lateness, StoreError> {
         self.check_open()?;
-        let rows = self.links().upkeep.query(&self.sql().oldest_lag, &[]).await?;
-        let (first_due, now) = first_due(&rows)?;
-        Ok(now.since(first_due))
+        let most = i64::try_from(Lateness::ROWS).unwrap_or(i64::MAX);
+        let rows = self.links().upkeep.query(&self.sql().lag, &[&most]).await?;
+        let row =
+            rows.first().ok_or_else(|| StoreError::Refused("the server gave no time".into()))?;
+        let seen = u64::try_from(rows::get::<i64>(row, 1)?).unwrap_or(0);
+        let [oldest, due] = [rows::time(row, 0)?, rows::time(row, 2)?].map(Some);
+        Ok(Lateness::seen(seen, oldest, due, rows::time(row, 3)?))
     }
 
     async fn first_due(&self) -> Result<Timestamp, StoreError> {
@@ -70,10 +72,10 @@ impl InspectStore for PostgresStore {
         let (link, sql) = (&self.links().upkeep, self.sql());
         let kept = Kept::from(self.doorbell());
         let session = link.take().await?;
-        session.prepare(&[&sql.oldest_lag], kept).await.map_err(failed)?;
+        session.prepare(&[&sql.first_due], kept).await.map_err(failed)?;
         let (begun, rows, ended) = join3(
             session.execute("begin; set local statement_timeout = '10min'"),
-            session.query(&sql.oldest_lag, &[], kept),
+            session.query(&sql.first_due, &[], kept),
             session.execute("commit"),
         )
         .await;
@@ -85,7 +87,7 @@ impl InspectStore for PostgresStore {
     }
 }
 
-/// What `oldest_lag` answers: when the first pending row is due, or now if that is earlier; and now.
+/// What `first_due` answers: when the first pending row is due, or now if that is earlier; and now.
 fn first_due(rows: &[tokio_postgres::Row]) -> Result<(Timestamp, Timestamp), StoreError> {
     let row = rows.first().ok_or_else(|| StoreError::Refused("the server gave no time".into()))?;
     Ok((rows::time(row, 0)?, rows::time(row, 1)?))

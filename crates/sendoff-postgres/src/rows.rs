@@ -5,7 +5,7 @@ use sendoff_core::journal::{Tag, Tags};
 use sendoff_core::{Event, EventId, Holding, Status, Timestamp, Token, Undecodable};
 use sendoff_engine::store::frame::event::{self, EVENT_ID};
 use sendoff_engine::store::frame::{Cells, Column};
-use sendoff_engine::store::{Claimed, Row as Standing, StoreError};
+use sendoff_engine::store::{Claimed, Row as Standing, StoreError, Waiting};
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
@@ -25,12 +25,15 @@ mod column {
     pub(super) const WAS_DUE: usize = COLUMNS + 4;
     pub(super) const LOST: usize = COLUMNS + 5;
     pub(super) const CLAIMED_AT: usize = COLUMNS + 6;
+    pub(super) const CLAIMED_WAITING: usize = COLUMNS + 7;
     /// Of a row that was found.
     pub(super) const STATUS: usize = COLUMNS + 3;
     pub(super) const DONE_AT: usize = COLUMNS + 4;
     pub(super) const LAST_ERROR: usize = COLUMNS + 5;
     pub(super) const LOCKED_BY: usize = COLUMNS + 6;
     pub(super) const LOSSES: usize = COLUMNS + 7;
+    pub(super) const WAITING: usize = COLUMNS + 8;
+    pub(super) const DELAYED_UNTIL: usize = COLUMNS + 10;
 }
 
 /// A claimed row, and its place among the others.
@@ -60,6 +63,7 @@ fn taken(row: &Row, by: Holding) -> Result<Placed, StoreError> {
         lost: get(row, column::LOST)?,
         created_at: time(row, column::CREATED_AT)?,
         claimed_at: time(row, column::CLAIMED_AT)?,
+        waiting: waiting(row, column::CLAIMED_WAITING)?,
         event: event(row),
     };
     Ok(Placed { place: (was_due, get(row, column::SEQ)?), claimed })
@@ -75,9 +79,11 @@ pub(crate) fn standing(row: &Row) -> Result<Standing, StoreError> {
         losses: u32::try_from(get::<i16>(row, column::LOSSES)?).unwrap_or(0),
         due_at: time(row, column::DUE_AT)?,
         created_at: time(row, column::CREATED_AT)?,
-        done_at: get::<Option<At>>(row, column::DONE_AT)?.map(|At(time)| time),
+        done_at: maybe_time(row, column::DONE_AT)?,
         last_error: get(row, column::LAST_ERROR)?,
         locked_by: get(row, column::LOCKED_BY)?,
+        waiting: waiting(row, column::WAITING)?,
+        delayed_until: maybe_time(row, column::DELAYED_UNTIL)?,
     })
 }
 
@@ -87,6 +93,16 @@ pub(crate) fn get<'r, T: FromSql<'r>>(row: &'r Row, column: usize) -> Result<T, 
 
 pub(crate) fn time(row: &Row, column: usize) -> Result<Timestamp, StoreError> {
     get(row, column).map(|At(time)| time)
+}
+
+fn maybe_time(row: &Row, column: usize) -> Result<Option<Timestamp>, StoreError> {
+    Ok(get::<Option<At>>(row, column)?.map(|At(time)| time))
+}
+
+/// Since when it waits, in this column and the next.
+fn waiting(row: &Row, first: usize) -> Result<Waiting, StoreError> {
+    let (for_target, for_handler) = (maybe_time(row, first)?, maybe_time(row, first + 1)?);
+    Ok(Waiting { for_target, for_handler })
 }
 
 fn attempts(row: &Row) -> Result<u32, StoreError> {

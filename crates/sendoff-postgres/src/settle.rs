@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_core::{EventId, Status, Token, limits};
+use sendoff_core::{EventId, Status, Token, WaitsFor, limits};
 use sendoff_engine::store::{
     Extended, Held, Outcome, SettleStore, Settled, Settlement, StoreError,
 };
@@ -84,6 +84,14 @@ pub(crate) struct Columns<'a> {
 /// The status stays as it is.
 const GIVEN_BACK: i16 = 0;
 
+/// RETRY, and what the row waits for.
+const fn waits(waits_for: WaitsFor) -> i16 {
+    match waits_for {
+        WaitsFor::Target => 4,
+        WaitsFor::Handler => 5,
+    }
+}
+
 impl<'a> Columns<'a> {
     pub(crate) fn of(batch: impl Iterator<Item = (EventId, &'a Outcome)>) -> Self {
         let mut columns = Self::default();
@@ -93,6 +101,9 @@ impl<'a> Columns<'a> {
                 Outcome::Done => (Status::Done.code(), Duration::ZERO, None, None),
                 Outcome::Retry { delay, attempts, error } => {
                     (Status::Retry.code(), *delay, Some(attempts), Some(error))
+                }
+                Outcome::Wait { delay, waits_for, attempts, error } => {
+                    (waits(*waits_for), *delay, Some(attempts), Some(error))
                 }
                 Outcome::Dead { attempts, error } => {
                     (Status::Dead.code(), Duration::ZERO, Some(attempts), Some(error))

@@ -87,6 +87,7 @@ statements!(
     disarm: [],
     extend in settle: [UUID_ARRAY, TIMESTAMPTZ_ARRAY, INTERVAL],
     find: [UUID],
+    first_due: [],
     first_visible in claim: [INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT2, TEXT],
     first_visible_except in claim: [
         INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT2, TEXT, TEXT_ARRAY, TEXT_ARRAY
@@ -104,12 +105,12 @@ statements!(
         UUID, TEXT, TEXT, TEXT, TEXT, TEXT, INT2, TEXT, TIMESTAMPTZ, JSONB, BYTEA
     ],
     is_in_transaction: [],
+    lag: [INT8],
     lock in claim: [INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT8, INT8],
     lock_except in claim: [
         INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT8, INT8, TEXT_ARRAY, TEXT_ARRAY
     ],
     lock_tables: [],
-    oldest_lag: [],
     partition_layout in shared/layout: [],
     partition_list in shared/partition_list: [],
     partition_idle in shared/partition_idle: [TEXT],

@@ -188,7 +188,7 @@ struct Taken {
 
 /// What the claim makes of a visible row.
 fn held(row: Visible, now: Timestamp, wanted: &Wanted) -> Taken {
-    let Visible { seq, id, attempts, due_at, created_at, locked_by, event } = row;
+    let Visible { seq, id, attempts, due_at, created_at, locked_by, waiting, event } = row;
     let lost = locked_by.is_some_and(|holder| holder != wanted.owner.as_bytes());
     let token = Token::new(due(now, wanted.hold, Some(due_at)));
     let claimed = Claimed {
@@ -199,6 +199,7 @@ fn held(row: Visible, now: Timestamp, wanted: &Wanted) -> Taken {
         lost,
         created_at,
         claimed_at: now,
+        waiting,
         event,
     };
     Taken { seq, token, claimed }

@@ -1,11 +1,9 @@
 //! Counts, lag and rows of an outbox on SQLite.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use rusqlite::OptionalExtension;
 use sendoff_core::{EventId, Status, Timestamp};
-use sendoff_engine::store::{Counts, InspectStore, Row, StoreError, TopicCounts};
+use sendoff_engine::store::{Counts, InspectStore, Lateness, Row, StoreError, TopicCounts};
 
 use crate::claim::oldest_due;
 use crate::rows;
@@ -66,9 +64,18 @@ impl InspectStore for SqliteStore {
         .await
     }
 
-    async fn oldest_lag(&self) -> Result<Duration, StoreError> {
+    async fn lateness(&self) -> Result<Lateness, StoreError> {
         self.read(|conn, sql, now| {
-            Ok(oldest_due(conn, sql)?.map_or(Duration::ZERO, |due_at| now.since(due_at)))
+            let most = i64::try_from(Lateness::ROWS).unwrap_or(i64::MAX);
+            let mut lag = conn.prepare_cached(&sql.lag)?;
+            lag.query_row((now.as_micros(), most), |row| {
+                let time = |column| -> rusqlite::Result<Option<Timestamp>> {
+                    Ok(row.get::<_, Option<i64>>(column)?.map(Timestamp::from_micros))
+                };
+                let oldest = [time(0)?, time(1)?].into_iter().flatten().min();
+                let seen = u64::try_from(row.get::<_, i64>(2)?).unwrap_or(0);
+                Ok(Lateness::seen(seen, oldest, time(3)?, now))
+            })
         })
         .await
     }

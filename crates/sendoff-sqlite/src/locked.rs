@@ -145,6 +145,7 @@ fn locked(row: Visible, now: Timestamp) -> Claimed {
         lost,
         created_at: row.created_at,
         claimed_at: now,
+        waiting: row.waiting,
         event: row.event,
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use rusqlite::types::{FromSql, ValueRef};
 use sendoff_core::{Event, EventId, Status, StoredEvent, Timestamp, Token, Undecodable};
 use sendoff_engine::store::frame::{Cells, Column, event};
-use sendoff_engine::store::{Birth, Born, NewRow, Row};
+use sendoff_engine::store::{Birth, Born, NewRow, Row, Waiting};
 
 use crate::store::due;
 
@@ -18,6 +18,7 @@ pub(crate) struct Draft<'a> {
     pub(crate) created_at: Timestamp,
     pub(crate) locked_by: Option<&'a str>,
     pub(crate) headers: Option<String>,
+    pub(crate) delayed_until: Option<Timestamp>,
 }
 
 impl<'a> Draft<'a> {
@@ -27,14 +28,17 @@ impl<'a> Draft<'a> {
             Birth::Held { owner, grace } => (*grace, Some(&**owner)),
         };
         let event: &StoredEvent = row.event.as_ref();
+        // A new row replaces no token.
+        let due_at = due(now, after, None);
+        let delayed = locked_by.is_none() && !after.is_zero();
         Self {
             event,
             shard: row.event.shard(),
-            // A new row replaces no token.
-            due_at: due(now, after, None),
+            due_at,
             created_at: now,
             locked_by,
             headers: event.headers.to_json(),
+            delayed_until: delayed.then_some(due_at),
         }
     }
 
@@ -62,6 +66,9 @@ mod column {
     pub(super) const LAST_ERROR: Column = Column::new(EVENT + COLUMNS + 5, "last_error");
     pub(super) const LOCKED_BY: Column = Column::new(EVENT + COLUMNS + 6, "locked_by");
     pub(super) const LOSSES: usize = EVENT + COLUMNS + 7;
+    pub(super) const FOR_TARGET: usize = EVENT + COLUMNS + 8;
+    pub(super) const FOR_HANDLER: usize = EVENT + COLUMNS + 9;
+    pub(super) const DELAYED_UNTIL: usize = EVENT + COLUMNS + 10;
 }
 
 /// When a row may have been created: not after the first, which excepts rows from the future that a
@@ -89,6 +96,7 @@ pub(crate) struct Visible {
     pub(crate) created_at: Timestamp,
     /// Verbatim: an owner's name that is no UTF-8 is still somebody else's.
     pub(crate) locked_by: Option<Vec<u8>>,
+    pub(crate) waiting: Waiting,
     pub(crate) event: Result<Event, Undecodable>,
 }
 
@@ -104,6 +112,7 @@ fn visible(row: &rusqlite::Row<'_>) -> rusqlite::Result<Visible> {
             ValueRef::Text(name) => Some(name.to_vec()),
             _ => None,
         },
+        waiting: waiting(row)?,
         event: event(row),
     })
 }
@@ -142,7 +151,8 @@ pub(crate) fn row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Result<Row, Undec
     let status: i64 = row.get(column::STATUS)?;
     let (attempts, losses) = (count(row, column::ATTEMPTS)?, count(row, column::LOSSES)?);
     let (due_at, created_at) = (time(row, column::DUE_AT)?, time(row, column::CREATED_AT)?);
-    let done_at = row.get::<_, Option<i64>>(column::DONE_AT)?.map(Timestamp::from_micros);
+    let (done_at, waiting) = (maybe_time(row, column::DONE_AT)?, waiting(row)?);
+    let delayed_until = maybe_time(row, column::DELAYED_UNTIL)?;
     let decode = || {
         Ok(Row {
             event: event(row)?,
@@ -155,6 +165,8 @@ pub(crate) fn row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Result<Row, Undec
             done_at,
             last_error: all(row).text(column::LAST_ERROR)?,
             locked_by: all(row).text(column::LOCKED_BY)?,
+            waiting,
+            delayed_until,
         })
     };
     Ok(decode())
@@ -171,6 +183,15 @@ fn id(row: &rusqlite::Row<'_>) -> rusqlite::Result<EventId> {
 fn count(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<u32> {
     let stored: i64 = row.get(column)?;
     Ok(u32::try_from(stored).unwrap_or(u32::MAX))
+}
+
+fn maybe_time(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<Option<Timestamp>> {
+    Ok(row.get::<_, Option<i64>>(column)?.map(Timestamp::from_micros))
+}
+
+fn waiting(row: &rusqlite::Row<'_>) -> rusqlite::Result<Waiting> {
+    let for_target = maybe_time(row, column::FOR_TARGET)?;
+    Ok(Waiting { for_target, for_handler: maybe_time(row, column::FOR_HANDLER)? })
 }
 
 pub(crate) fn time(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<Timestamp> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row};
-use sendoff_core::{EventId, Holding, Timestamp, Token, limits};
+use sendoff_core::{EventId, Holding, Timestamp, Token, WaitsFor, limits};
 use sendoff_engine::store::{
     Extended, Held, Outcome, SettleStore, Settled, Settlement, StoreError,
 };
@@ -114,6 +114,13 @@ fn settle(
             let due_at = due(now, *delay, token).as_micros();
             conn.prepare_cached(&sql.settle_retry)?
                 .query_row((id, was_due, due_at, attempts, kept(error), ours), event_type)
+        }
+        Outcome::Wait { delay, waits_for, attempts, error } => {
+            let due_at = due(now, *delay, token).as_micros();
+            let for_handler = *waits_for == WaitsFor::Handler;
+            let values =
+                (id, was_due, due_at, attempts, kept(error), ours, now.as_micros(), for_handler);
+            conn.prepare_cached(&sql.settle_wait)?.query_row(values, event_type)
         }
         Outcome::Dead { attempts, error } => conn
             .prepare_cached(&sql.settle_dead)?

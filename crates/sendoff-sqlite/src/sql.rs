@@ -64,6 +64,7 @@ statements!(
     find,
     hold,
     insert_many,
+    lag,
     lock in claim,
     lock_except in claim,
     oldest_due,
@@ -81,6 +82,7 @@ statements!(
     settle_done in settle,
     settle_release in settle,
     settle_retry in settle,
+    settle_wait in settle,
     tally,
     topics,
 );
@@ -125,7 +127,7 @@ mod tests {
     fn an_insert_has_one_row_of_values_for_each_event() {
         let sql = Sql::load(None);
         let columns = sql.insert(1).matches('?').count();
-        assert_eq!(columns, 14);
+        assert_eq!(columns, 15);
         assert_eq!(sql.insert(3).matches('?').count(), 3 * columns);
         assert_eq!(sql.insert(3).matches("values").count(), 1);
     }

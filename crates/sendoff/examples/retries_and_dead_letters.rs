@@ -64,7 +64,7 @@ pub(crate) async fn run() -> Result<()> {
     let outbox = Outbox::builder(store.clone())
         .options(options)
         // The default doubles from 200 ms to 60 s with jitter; a demonstration is less patient.
-        .retry(Linear { step: Duration::from_millis(50) })
+        .retry(Linear { step: Duration::from_millis(50), ..Linear::default() })
         .on(Mail::Flaky, flaky)
         .on(Mail::Throttled, throttled)
         .on(Mail::AwayForAWhile, move |_: Delivery| {

@@ -1,47 +1,174 @@
+//! What follows a failed run, for outbox and relay.
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sendoff_core::{
-    Attempt, Failure, FailureClass, Jitter, Next, RetryPolicy, Unroutable, after_failure,
-    after_unroutable,
+    Attempt, Delivery, Failure, FailureClass, Jitter, Next, RetryBounds, RetryPolicy, Unroutable,
+    Waited, WaitsFor, after_failure, after_unroutable,
 };
 
-use super::NoHandler;
-use crate::lock::lock;
-use crate::sink::error_text;
-use crate::store::Outcome;
+use tokio::time::Instant;
+use tracing::{debug, error, warn};
 
-/// Decides what follows a failed run.
+use super::{NoHandler, Unknown};
+use crate::lock::lock;
+use crate::operate::Bursts;
+use crate::options::HandlerOptions;
+use crate::sink::error_text;
+use crate::store::{EventKind, Outcome};
+
+/// Decides what follows a failed run, and says so in the log.
 #[derive(Clone)]
 pub(crate) struct FollowUp {
     /// Behind the shield.
-    pub(crate) retry: Arc<dyn RetryPolicy>,
-    pub(crate) max_attempts: u32,
-    pub(crate) unroutable: Unroutable,
-    pub(crate) random: Arc<Mutex<fastrand::Rng>>,
+    retry: Arc<dyn RetryPolicy>,
+    bounds: RetryBounds,
+    unroutable: Unroutable,
+    random: Arc<Mutex<fastrand::Rng>>,
+    log: Arc<Log>,
+    unknown: Arc<Unknown>,
+}
+
+/// What is said of failures, by event type: who has one handler that fails has many events that do.
+#[derive(Default)]
+struct Log {
+    failed: Bursts,
+    dead: Bursts,
 }
 
 impl FollowUp {
-    /// What a failure is about: that an event of this age has no handler is no failure of one.
-    pub(crate) fn class(&self, failure: &Failure, age: Duration) -> FailureClass {
+    pub(crate) fn new(
+        retry: Arc<dyn RetryPolicy>,
+        max_attempts: u32,
+        handler: &HandlerOptions,
+        random: Arc<Mutex<fastrand::Rng>>,
+    ) -> Self {
+        let HandlerOptions { unroutable, unavailable_at_most, .. } = *handler;
+        let bounds = RetryBounds { max_attempts, unavailable_at_most };
+        Self { retry, bounds, unroutable, random, log: Arc::default(), unknown: Arc::default() }
+    }
+
+    /// What there is no handler for.
+    pub(crate) fn unknown(&self) -> &Arc<Unknown> {
+        &self.unknown
+    }
+
+    /// What a failure is about: that an event has no handler is no failure of one.
+    pub(crate) fn class(&self, failure: &Failure, waited: Waited) -> FailureClass {
         match unroutable(failure) {
-            true => after_unroutable(self.unroutable, age),
+            true => after_unroutable(self.unroutable, waited.for_handler),
             false => failure.class(),
         }
     }
 
-    /// What a failure of this class leads to.
+    /// What a failure of this class leads to, of an event that had waited so long.
     pub(crate) fn after(
+        &self,
+        delivery: &Delivery,
+        attempt: Attempt,
+        failure: &Failure,
+        class: FailureClass,
+        waited: Waited,
+    ) -> Outcome {
+        let outcome = self.decide(attempt, failure, class, waited);
+        self.say(delivery, attempt, &outcome);
+        outcome
+    }
+
+    fn decide(
         &self,
         attempt: Attempt,
         failure: &Failure,
         class: FailureClass,
+        waited: Waited,
     ) -> Outcome {
         let error = error_text(failure);
         let jitter = Jitter::new(lock(&self.random).f64());
-        match after_failure(attempt, class, &*self.retry, self.max_attempts, jitter) {
+        let no_handler = unroutable(failure);
+        let (waits_for, waited) = match no_handler {
+            // How long that may last is decided already, by its class.
+            true => (WaitsFor::Handler, Duration::ZERO),
+            false => (WaitsFor::Target, waited.for_target),
+        };
+        match after_failure(attempt, class, waited, &*self.retry, self.bounds, jitter) {
             Next::Retry { delay, attempts } => Outcome::Retry { delay, attempts, error },
-            Next::Dead { attempts } => Outcome::Dead { attempts, error },
+            Next::Wait { delay, attempts } => Outcome::Wait { delay, waits_for, attempts, error },
+            Next::Dead { attempts } => {
+                let error = match (class, self.unroutable) {
+                    (FailureClass::Unavailable { .. }, _) => {
+                        format!("its target was unavailable for {waited:.0?}: {error}")
+                    }
+                    (_, Unroutable::Defer { at_most, .. }) if no_handler => {
+                        format!("{error}, for {at_most:?} on any node")
+                    }
+                    _ => error,
+                };
+                Outcome::Dead { attempts, error }
+            }
+        }
+    }
+}
+
+/// How many looks at what nobody here handles are made before it is dead.
+const LOOKS: u32 = 15;
+/// And how long apart they are at most.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
+impl FollowUp {
+    /// How long what nobody handles may wait, and when it is looked at again.
+    fn deferral(&self) -> (Duration, Duration) {
+        match self.unroutable {
+            Unroutable::Defer { at_most, .. } => (at_most, (at_most / LOOKS).min(LOOK_AGAIN)),
+            _ => (Duration::ZERO, Duration::ZERO),
+        }
+    }
+
+    fn say(&self, delivery: &Delivery, attempt: Attempt, outcome: &Outcome) {
+        let (id, event_type, number) = (delivery.id(), delivery.event_type(), attempt.number);
+        match outcome {
+            Outcome::Retry { delay, error, .. } => {
+                let Some(line) = self.log.failed.line(event_type, Instant::now()) else { return };
+                warn!(
+                    event.id = %id,
+                    event.r#type = event_type,
+                    attempt = number,
+                    of = self.bounds.max_attempts,
+                    next_try = ?delay,
+                    error,
+                    not_logged = line.unwritten,
+                    "delivery failed"
+                );
+            }
+            Outcome::Dead { attempts, error } => {
+                let Some(line) = self.log.dead.line(event_type, Instant::now()) else { return };
+                error!(
+                    event.id = %id,
+                    event.r#type = event_type,
+                    attempts,
+                    of = self.bounds.max_attempts,
+                    error,
+                    not_logged = line.unwritten,
+                    "event is dead"
+                );
+            }
+            Outcome::Wait { waits_for: WaitsFor::Handler, error, .. } => {
+                let kind = EventKind::of(&delivery.event);
+                let (at_most, look_again) = self.deferral();
+                if !self.unknown.note(kind, Instant::now() + look_again) {
+                    warn!(
+                        event.r#type = event_type,
+                        ?at_most,
+                        error,
+                        "no handler: events of this type wait for a node that has one"
+                    );
+                }
+            }
+            // Said once for all of them, by their handler's circuit.
+            Outcome::Wait { delay, error, .. } => {
+                debug!(event.id = %id, attempt = number, next_try = ?delay, error, "event waits");
+            }
+            Outcome::Done | Outcome::Released | Outcome::Restored { .. } => {}
         }
     }
 }

@@ -22,6 +22,7 @@ pub struct Handlers {
     /// Places among these by aggregate type, then by event type. Two keys, not one joined text: a
     /// separator inside a name cannot make two pairs collide.
     by_aggregate: HashMap<String, HashMap<String, usize>>,
+    nobody: Nobody,
 }
 
 struct Registered {
@@ -124,6 +125,8 @@ impl Handlers {
             return Err(DuplicateHandler { aggregate_type, event_type });
         }
         places.insert(event_type.clone(), self.registered.len());
+        let known = self.nobody.known.entry(event_type.clone());
+        known.or_insert_with(|| aggregate_type.clone());
         self.registered.push(Registered { aggregate_type, event_type, sink: Arc::new(sink) });
         Ok(self)
     }
@@ -147,8 +150,9 @@ impl Handlers {
         self.registered.get(route.0.checked_sub(1)?)
     }
 
-    pub(crate) fn sink(&self, route: Route) -> Option<&dyn Sink> {
-        self.at(route).map(|registered| &*registered.sink)
+    /// The handler, or what takes its place for events that have none.
+    pub(crate) fn sink(&self, route: Route) -> &dyn Sink {
+        self.at(route).map_or(&self.nobody, |registered| &*registered.sink)
     }
 
     /// What these handlers handle.
@@ -182,7 +186,11 @@ impl fmt::Debug for Handlers {
 }
 
 /// Where events go that have no handler: so they pass interceptors and are followed up as all others.
-pub(crate) struct Nobody;
+#[derive(Default)]
+struct Nobody {
+    /// The types that have a handler, and what the first of them is about.
+    known: HashMap<String, String>,
+}
 
 #[async_trait]
 impl Sink for Nobody {
@@ -194,6 +202,7 @@ impl Sink for Nobody {
         let missing = |delivery: &Delivery| NoHandler {
             aggregate_type: delivery.aggregate_type().to_owned(),
             event_type: delivery.event_type().to_owned(),
+            registered_for: self.known.get(delivery.event_type()).cloned(),
         };
         deliveries.iter().take(1).map(|delivery| Err(Failure::dead(missing(delivery)))).collect()
     }
@@ -210,17 +219,42 @@ pub struct DuplicateHandler {
 }
 
 /// That pair has no handler.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no handler for ({aggregate_type}, {event_type})")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoHandler {
     /// The aggregate type.
     pub aggregate_type: String,
     /// The event type.
     pub event_type: String,
+    /// An aggregate type for which this event type has a handler, if there is one.
+    pub registered_for: Option<String>,
+}
+
+impl std::error::Error for NoHandler {}
+
+impl fmt::Display for NoHandler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { aggregate_type, event_type, registered_for } = self;
+        write!(f, "no handler for ({aggregate_type}, {event_type})")?;
+        match registered_for.as_deref() {
+            None => Ok(()),
+            Some(GLOBAL_AGGREGATE) => write!(
+                f,
+                ": the one for {event_type} takes events without an aggregate; register it with \
+                 on_aggregate(\"{aggregate_type}\", \"{event_type}\", …)"
+            ),
+            Some(other) => write!(
+                f,
+                ": the one for {event_type} takes events about {other}; register one for \
+                 {aggregate_type} as well"
+            ),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use sendoff_core::{Lane, Origin, Timestamp};
+
     use super::*;
     use crate::sink::HandlerResult;
 
@@ -249,6 +283,26 @@ mod tests {
         handlers.on_aggregate("a", "b:c", nothing).unwrap();
     }
 
+    #[tokio::test]
+    async fn a_handler_that_misses_because_of_the_aggregate_is_told_of() {
+        let mut handlers = Handlers::new();
+        handlers.on("Created", nothing).unwrap();
+        handlers.on_aggregate("User", "Deleted", nothing).unwrap();
+        let missing = async |event_type: &'static str| {
+            let event = Event::builder(event_type).aggregate("Order", "1").json(&1).build();
+            let (created_at, origin) = (Timestamp::now(), Origin::Row(Lane::Cold));
+            let delivery = Delivery { event: event.unwrap(), created_at, attempt: 1, origin };
+            let verdict = handlers.sink(Route::NOBODY).deliver(&[delivery]).await.remove(0);
+            verdict.unwrap_err().report()
+        };
+        let created = missing("Created").await;
+        assert!(created.contains("without an aggregate"), "{created}");
+        assert!(created.contains(r#"on_aggregate("Order", "Created", …)"#), "{created}");
+        let deleted = missing("Deleted").await;
+        assert!(deleted.contains("about User"), "{deleted}");
+        assert_eq!(missing("Other").await, "no handler for (Order, Other)");
+    }
+
     #[test]
     fn a_route_leads_to_one_pair_and_back() {
         let mut handlers = Handlers::new();
@@ -262,6 +316,7 @@ mod tests {
         assert_eq!(handlers.route(&event("User", "Deleted")), Route::NOBODY);
         let kind = EventKind { aggregate_type: "User", event_type: "Created" };
         assert_eq!(handlers.kinds_of(&[Route::NOBODY, of_users]), [kind]);
-        assert!(handlers.sink(Route::NOBODY).is_none() && handlers.sink(of_users).is_some());
+        assert_eq!(handlers.sink(Route::NOBODY).name(), "nobody");
+        assert_eq!(handlers.sink(of_users).name(), "Created");
     }
 }

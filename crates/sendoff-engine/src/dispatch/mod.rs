@@ -6,6 +6,7 @@ mod follow_up;
 mod handlers;
 mod runs;
 mod supervise;
+mod unknown;
 mod watch;
 mod worker;
 
@@ -14,8 +15,9 @@ pub use handlers::{DuplicateHandler, Handlers, NoHandler};
 pub(crate) use alone::{Company, Place, comes_to, is_company};
 pub(crate) use due::Due;
 pub(crate) use follow_up::{FollowUp, unroutable};
-pub(crate) use handlers::{Nobody, Route, demand};
+pub(crate) use handlers::{Route, demand};
 pub(crate) use runs::{Run, Runs, say_if_alone};
 pub(crate) use supervise::{Restarts, supervise};
+pub(crate) use unknown::{Unknown, of as kinds_of};
 pub(crate) use watch::Watch;
 pub(crate) use worker::Worker;

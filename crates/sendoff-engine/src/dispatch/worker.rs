@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use sendoff_core::{Delivery, Failure, FailureClass, Sink, Verdict};
-use tracing::{Instrument, Span, debug, info_span, warn};
+use tracing::{Instrument, Span, debug, info_span};
 
 use super::follow_up::FollowUp;
-use super::handlers::{Handlers, Nobody, Route};
+use super::handlers::{Handlers, Route};
 use crate::settle::{Completion, Completions};
-use crate::sink::{Door, Learned, discard, error_text};
+use crate::sink::{Door, Learned, discard};
 use crate::source::{Drawn, HandlerRun, Handover, Parcel};
 use crate::store::Outcome;
 
@@ -76,7 +76,7 @@ impl Worker {
     /// What the run of an event says of its target; and what its failure is about, if it did fail.
     fn learn(&self, run: &HandlerRun<'_>, parcel: &Parcel, verdict: &Verdict) -> FailureClass {
         let failure = verdict.as_ref().err();
-        let own = failure.map(|failure| self.follow_up.class(failure, parcel.age));
+        let own = failure.map(|failure| self.follow_up.class(failure, parcel.waited));
         let learned = run.learn(parcel.delivery.id(), own);
         learned.say(self.sink(parcel.route), failure);
         match learned {
@@ -89,7 +89,7 @@ impl Worker {
     }
 
     fn sink(&self, route: Route) -> &dyn Sink {
-        self.handlers.sink(route).unwrap_or(&Nobody)
+        self.handlers.sink(route)
     }
 
     async fn complete(&self, parcel: Parcel, verdict: Verdict, class: FailureClass) {
@@ -106,16 +106,8 @@ impl Worker {
 
     fn after(&self, parcel: &Parcel, failure: Failure, class: FailureClass) -> Outcome {
         self.handover.observer.tell(|metrics| metrics.failed());
-        let (id, attempt) = (parcel.delivery.id(), parcel.attempt.number);
-        let error = error_text(&failure);
-        match class {
-            // Said once for all of them.
-            FailureClass::Unavailable { .. } => {
-                debug!(event.id = %id, attempt, error, "not delivered: the target is unavailable");
-            }
-            _ => warn!(event.id = %id, attempt, error, "delivery failed"),
-        }
-        let outcome = self.follow_up.after(parcel.attempt, &failure, class);
+        let Parcel { delivery, attempt, waited, .. } = parcel;
+        let outcome = self.follow_up.after(delivery, *attempt, &failure, class, *waited);
         discard(failure);
         outcome
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sendoff_core::limits::{DELAY, ERROR_CHARS, truncate};
 use sendoff_core::{Event, Status, Timestamp, Token, Undecodable};
 
-use crate::store::{Birth, Born, NewRow, Outcome, RESCUE_SLACK, Row};
+use crate::store::{Birth, Born, NewRow, Outcome, RESCUE_SLACK, Row, Waiting};
 
 const MICROSECOND: Duration = Duration::from_micros(1);
 
@@ -36,6 +36,7 @@ impl Entry {
             Birth::Held { owner, grace } => (now.saturating_add(*grace), Some(owner.to_string())),
         };
         let count = u32::from(locked_by.is_some());
+        let delayed = locked_by.is_none() && due_at > now;
         let row = Row {
             event,
             status: Status::New,
@@ -46,6 +47,8 @@ impl Entry {
             done_at: None,
             last_error: None,
             locked_by,
+            waiting: Waiting::default(),
+            delayed_until: delayed.then_some(due_at),
         };
         Ok(Self { seq: 0, row, spoiled: false, stamps: Stamps { at: now, count } })
     }
@@ -111,10 +114,16 @@ impl Entry {
         }
         match outcome {
             Outcome::Done => {
+                row.waiting = Waiting::default();
                 row.status = Status::Done;
                 row.done_at = Some(now);
             }
-            Outcome::Retry { delay, attempts, error } => {
+            Outcome::Retry { delay, attempts, error }
+            | Outcome::Wait { delay, attempts, error, .. } => {
+                row.waiting = match outcome {
+                    Outcome::Wait { waits_for, .. } => row.waiting.begun(*waits_for, now),
+                    _ => Waiting::default(),
+                };
                 let due_at = now.saturating_add(*delay);
                 row.due_at =
                     if due_at == row.due_at { due_at.saturating_add(MICROSECOND) } else { due_at };

@@ -7,8 +7,8 @@ use sendoff_core::{EventId, Timestamp};
 
 use super::store::MemoryStore;
 use crate::store::{
-    Claim, ClaimStore, Claims, Counts, Extended, Held, InspectStore, Purge, Purged, RetainStore,
-    Row, SettleStore, Settled, Settlement, StoreError, TopicCounts, WakeStore,
+    Claim, ClaimStore, Claims, Counts, Extended, Held, InspectStore, Lateness, Purge, Purged,
+    RetainStore, Row, SettleStore, Settled, Settlement, StoreError, TopicCounts, WakeStore,
 };
 
 #[async_trait]
@@ -59,8 +59,8 @@ impl InspectStore for MemoryStore {
         Ok(self.with(|table, now| table.topics(now))?)
     }
 
-    async fn oldest_lag(&self) -> Result<Duration, StoreError> {
-        Ok(self.with(|table, now| table.oldest_lag(now))?)
+    async fn lateness(&self) -> Result<Lateness, StoreError> {
+        Ok(self.with(|table, now| table.lateness(now))?)
     }
 
     async fn first_due(&self) -> Result<Timestamp, StoreError> {

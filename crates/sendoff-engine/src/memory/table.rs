@@ -7,8 +7,8 @@ use sendoff_core::{EventId, Holding, Status, Timestamp, limits};
 
 use super::entry::Entry;
 use crate::store::{
-    Claim, Claimed, Counts, EventKind, Extended, Held, Lock, Outcome, Purge, Purged, Row, Settled,
-    Settlement, Suspects, TopicCounts,
+    Claim, Claimed, Counts, EventKind, Extended, Held, Lateness, Lock, Outcome, Purge, Purged, Row,
+    Settled, Settlement, Suspects, TopicCounts,
 };
 use crate::weight::weight;
 
@@ -109,6 +109,7 @@ impl Table {
                     lost,
                     created_at: entry.row.created_at,
                     claimed_at: now,
+                    waiting: entry.row.waiting,
                     event: entry.event(),
                 }
             })
@@ -266,8 +267,12 @@ impl Table {
         topics.into_iter().map(named).collect()
     }
 
-    pub(super) fn oldest_lag(&self, now: Timestamp) -> Duration {
-        now.since(self.first_due(now))
+    pub(super) fn lateness(&self, now: Timestamp) -> Lateness {
+        let first = self.pending.values().take(Lateness::ROWS as usize);
+        let first: Vec<&Row> = first.filter_map(|id| Some(&self.rows.get(id)?.row)).collect();
+        let due = |row: &&Row| row.delayed_until.unwrap_or(row.created_at);
+        let oldest = first.iter().map(due).min();
+        Lateness::seen(first.len() as u64, oldest, first.first().map(|row| row.due_at), now)
     }
 
     /// When the first pending row is due, or now if that is earlier.
@@ -346,6 +351,7 @@ fn take(entry: &mut Entry, claim: &Claim<'_>, now: Timestamp) -> Claimed {
         lost,
         created_at: entry.row.created_at,
         claimed_at: now,
+        waiting: entry.row.waiting,
         event: entry.event(),
     }
 }

@@ -148,7 +148,7 @@ async fn a_closed_store_refuses_everything_and_can_still_be_looked_at() {
     assert!(matches!(store.settle(&[]).await, Err(StoreError::Closed)));
     assert!(matches!(store.extend(&[], HOLD).await, Err(StoreError::Closed)));
     assert!(matches!(store.counts().await, Err(StoreError::Closed)));
-    assert!(matches!(store.oldest_lag().await, Err(StoreError::Closed)));
+    assert!(matches!(store.lateness().await, Err(StoreError::Closed)));
     let purge = Purge { older_than: HOLD, limit: 1, dead: true };
     assert!(matches!(store.purgeable(&purge).await, Err(StoreError::Closed)));
     assert!(matches!(store.purge(&purge).await, Err(StoreError::Closed)));

@@ -41,6 +41,8 @@ pub struct CounterValues {
     pub cold_depth: u64,
     /// How long ago the oldest pending event became due.
     pub oldest_lag: Duration,
+    /// How long the next event has been due that nobody has taken.
+    pub next_overdue: Duration,
     /// How long the oldest event in this node's hands has been there.
     pub oldest_in_flight: Duration,
 
@@ -177,6 +179,10 @@ impl Metrics for Counters {
 
     fn oldest_lag(&self, lag: Duration) {
         self.count(|values| values.oldest_lag = lag);
+    }
+
+    fn next_overdue(&self, lag: Duration) {
+        self.count(|values| values.next_overdue = lag);
     }
 
     fn oldest_in_flight(&self, age: Duration) {

@@ -6,10 +6,10 @@ use tokio::time::sleep;
 use tracing::warn;
 
 use crate::source::Handover;
-use crate::store::{OutboxStore, within};
+use crate::store::{Lateness, OutboxStore, within};
 
-/// Reports how long the oldest pending event has been due, how long the oldest one has been in our
-/// hands, and how full the lanes are.
+/// Reports how late delivery is, how long the oldest event has been in our hands, and how full the lanes
+/// are.
 #[derive(Clone)]
 pub(crate) struct Lag {
     pub(crate) store: Arc<dyn OutboxStore>,
@@ -27,8 +27,12 @@ impl Lag {
                 metrics.lane_depths(lanes.depths());
                 metrics.oldest_in_flight(holds.oldest());
             });
-            match within(self.store_timeout, self.store.oldest_lag()).await {
-                Ok(lag) => observer.tell(|metrics| metrics.oldest_lag(lag)),
+            match within(self.store_timeout, self.store.lateness()).await {
+                Ok(Lateness { oldest, overdue, .. }) => observer.tell(|metrics| {
+                    // What is held here may be older than the rows that were looked at.
+                    metrics.oldest_lag(oldest.max(holds.oldest()));
+                    metrics.next_overdue(overdue);
+                }),
                 Err(error) => warn!(error = report(&error), "could not read the oldest lag"),
             }
             sleep(self.interval).await;

@@ -59,9 +59,15 @@ pub trait Metrics: Send + Sync + 'static {
         let _ = depths;
     }
 
-    /// Outbox: how long ago the oldest pending event became due. What is held is not due; see
-    /// [`oldest_in_flight`](Self::oldest_in_flight).
+    /// Outbox: how long ago the oldest undelivered event first became due, also while it is held, retrying
+    /// or waiting for its target: the one to alert on. With more than 1,000 pending events it is at least
+    /// this.
     fn oldest_lag(&self, lag: Duration) {
+        let _ = lag;
+    }
+
+    /// Outbox: how long the next event has been due that nobody has taken.
+    fn next_overdue(&self, lag: Duration) {
         let _ = lag;
     }
 

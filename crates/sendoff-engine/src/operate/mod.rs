@@ -1,5 +1,6 @@
 //! Seeing and keeping: metrics, lag, retention, partitions.
 
+mod burst;
 mod cleanup;
 mod counters;
 mod labels;
@@ -9,6 +10,7 @@ mod observer;
 mod partitions;
 #[cfg(feature = "prometheus")]
 mod prometheus;
+mod streak;
 mod upkeep;
 
 pub use cleanup::{Cleaned, CleanupError, CleanupMaintainer, CleanupOptions};
@@ -21,6 +23,8 @@ pub use partitions::{
 #[cfg(feature = "prometheus")]
 pub use prometheus::PrometheusMetrics;
 
+pub(crate) use burst::Bursts;
 pub(crate) use lag::Lag;
 pub(crate) use observer::Observer;
+pub(crate) use streak::{Failed, Streak};
 pub(crate) use upkeep::Upkeep;

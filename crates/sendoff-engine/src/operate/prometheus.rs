@@ -66,6 +66,7 @@ struct Families {
     unreleased: Counter,
     lane_depth: Family<Named<1>, Gauge>,
     oldest_lag: Seconds,
+    next_overdue: Seconds,
     oldest_in_flight: Seconds,
 
     batch_duration: Histogram,
@@ -123,7 +124,10 @@ impl PrometheusMetrics {
             unreleased: to
                 .add("unreleased", "Rows that could not be released before their hold ends"),
             lane_depth: to.add("lane_depth", "Events that wait in a lane"),
-            oldest_lag: to.seconds("oldest_lag", "How long the oldest pending event has been due"),
+            oldest_lag: to
+                .seconds("oldest_lag", "How long ago the oldest undelivered event became due"),
+            next_overdue: to
+                .seconds("next_overdue", "How long the next event has been due that nobody has"),
             oldest_in_flight: to
                 .seconds("oldest_in_flight", "How long the oldest event has been in work"),
 
@@ -257,6 +261,10 @@ impl Metrics for PrometheusMetrics {
 
     fn oldest_lag(&self, lag: Duration) {
         self.0.oldest_lag.set(lag.as_secs_f64());
+    }
+
+    fn next_overdue(&self, lag: Duration) {
+        self.0.next_overdue.set(lag.as_secs_f64());
     }
 
     fn oldest_in_flight(&self, age: Duration) {

@@ -22,8 +22,13 @@ pub struct HandlerOptions {
     /// still runs, locked ones when it ends.
     #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
     pub start_within: Duration,
-    /// What to do with an event nobody listens for. Dead at once.
+    /// What to do with an event that no handler is registered for. Put off without counting, for 15
+    /// minutes since a node first found none.
     pub unroutable: Unroutable,
+    /// How long an event may wait for a target that is unavailable, since that began, before it is dead. 7
+    /// days.
+    #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
+    pub unavailable_at_most: Duration,
     /// When a target counts as unavailable, for each handler by itself.
     pub circuit: CircuitOptions,
 }
@@ -38,7 +43,9 @@ impl Default for HandlerOptions {
             // About what it takes others to notice a node that died, so that one which merely hangs is
             // not worse.
             start_within: Duration::from_secs(30),
-            unroutable: Unroutable::Dead,
+            unroutable: Unroutable::default(),
+            // Longer than a weekend with holidays around it; and what waits for ever, nobody misses.
+            unavailable_at_most: Duration::from_secs(7 * 24 * 60 * 60),
             circuit: CircuitOptions::default(),
         }
     }
@@ -49,7 +56,14 @@ impl HandlerOptions {
         check_times(&[
             ("timeout", self.timeout.unwrap_or(SHORTEST), SHORTEST, LONGEST),
             ("start_within", self.start_within, SHORTEST_HOLD, LONGEST),
+            ("unavailable_at_most", self.unavailable_at_most, SHORTEST, LONGEST),
         ])?;
+        if let Unroutable::Defer { delay, at_most } = self.unroutable {
+            check_times(&[
+                ("unroutable.defer.delay", delay, SHORTEST, LONGEST),
+                ("unroutable.defer.at_most", at_most, delay, LONGEST),
+            ])?;
+        }
         self.circuit.check().map_err(|error| error.within("circuit"))
     }
 }

@@ -29,13 +29,14 @@ impl Default for RetryOptions {
     }
 }
 
-/// More attempts are a mistake of units, not a wish.
-const MOST_ATTEMPTS: usize = 1_000_000;
-
 impl RetryOptions {
+    /// So many attempts have no end: an hour apart they take longer than a century. More are a mistake of
+    /// units, not a wish.
+    pub const ENDLESS: u32 = 1_000_000;
+
     pub(crate) fn check(&self) -> Result<(), OptionsError> {
         let attempts = usize::try_from(self.max_attempts).unwrap_or(usize::MAX);
-        check_counts(&[("max_attempts", attempts, MOST_ATTEMPTS)])?;
+        check_counts(&[("max_attempts", attempts, Self::ENDLESS as usize)])?;
         check_times(&[
             ("base", self.base, Duration::ZERO, LONGEST),
             ("max", self.max, Duration::ZERO, LONGEST),

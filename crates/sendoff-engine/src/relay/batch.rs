@@ -5,7 +5,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use sendoff_core::{BoxError, Delivery, EventId, Failure};
-use tracing::error;
 
 use crate::dispatch::{Due, FollowUp, Place};
 use crate::settle::{Answer, Answers, SettledBatch};
@@ -124,7 +123,9 @@ impl Batch {
     pub fn fail(&mut self, id: EventId, failure: impl Into<Failure>) -> Result<(), BatchError> {
         let failure = failure.into();
         let class = failure.class();
-        self.answer(id, |follow_up, due| follow_up.after(due.attempt, &failure, class))
+        self.answer(id, |follow_up, due| {
+            follow_up.after(&due.delivery, due.attempt, &failure, class, due.waited)
+        })
     }
 
     /// It will never succeed.
@@ -173,9 +174,6 @@ impl Batch {
 
     fn answers_of(&self, outcomes: impl IntoIterator<Item = (EventId, Outcome)>) -> Answers {
         let answer = |(id, outcome)| {
-            if let Outcome::Dead { attempts, error } = &outcome {
-                error!(event.id = %id, attempts, error, "event is dead");
-            }
             let attempt = self.record(id).ok().map(|record| record.attempt);
             (id, Answer { outcome, attempt })
         };
@@ -232,7 +230,7 @@ impl BatchReport {
     fn count(&mut self, outcome: &Outcome) -> &mut usize {
         match outcome {
             Outcome::Done => &mut self.done,
-            Outcome::Retry { .. } => &mut self.retried,
+            Outcome::Retry { .. } | Outcome::Wait { .. } => &mut self.retried,
             Outcome::Dead { .. } => &mut self.dead,
             Outcome::Released | Outcome::Restored { .. } => &mut self.untouched,
         }

@@ -9,7 +9,7 @@ use sendoff_core::{Delivery, Failure, FailureClass, RetryPolicy, Sink};
 use super::consumer::{Consumer, RelayStore};
 use super::options::RelayOptions;
 use super::routing::Routing;
-use super::runner::{Classify, Hook, Inner, Relay};
+use super::runner::{Classify, Hook, Inner, RUNG_INTERVAL, Relay};
 use crate::dispatch::{Handlers, Restarts};
 use crate::operate::{Metrics, NoMetrics, Observer};
 use crate::options::OptionsError;
@@ -121,7 +121,7 @@ impl RelayBuilder {
     pub(super) fn build_by(self, routing: Arc<Routing>) -> Result<Relay, OptionsError> {
         let Self { store, options, retry, classify, hook, interceptors, metrics } = self;
         let retry = retry.unwrap_or_else(|| Arc::new(options.retry));
-        let alarm = Alarm::new(options.poll_interval);
+        let alarm = Alarm::new(options.poll_interval.max(RUNG_INTERVAL));
         let patience = options.hold / 2;
         let observer = Observer::new(metrics);
         let door = Door {
@@ -140,6 +140,8 @@ impl RelayBuilder {
             observer,
             restarts: Restarts::default(),
             alarm,
+            lookout: tokio::sync::Mutex::default(),
+            streak: Mutex::default(),
             armed: AtomicBool::new(false),
             pending_at: Mutex::new(None),
             ready: tokio::sync::OnceCell::new(),

@@ -101,12 +101,12 @@ impl Consumer {
         options.validate()?;
         let mut random = fastrand::Rng::new();
         let owner = owner(options.node.name.as_deref(), random.u64(..));
-        let follow_up = FollowUp {
-            retry: shielded_policy(retry, options.retry.max),
-            max_attempts: options.retry.max_attempts,
-            unroutable: options.handler.unroutable,
-            random: Arc::new(Mutex::new(random)),
-        };
+        let follow_up = FollowUp::new(
+            shielded_policy(retry, options.retry.max),
+            options.retry.max_attempts,
+            &options.handler,
+            Arc::new(Mutex::new(random)),
+        );
         let most = Portion { rows: options.batch, bytes: options.batch_bytes };
         let (interval, limit) = (options.poll_interval, options.statement_limit());
         Ok(Self(Arc::new(Inner {
@@ -193,7 +193,7 @@ impl Inner {
         let mut window = self.options.window.filter(|_| !wide);
         let mut narrow = Narrow::default();
         loop {
-            let left_out = narrow.left_out(routing);
+            let left_out = narrow.left_out(routing).and(self.unknown());
             let lock = Lock {
                 except: &left_out.kinds(),
                 bytes: ask.portion.bytes,
@@ -255,7 +255,7 @@ impl Inner {
         }
         let place = self.company.join(self.options.hold).await;
         let window = self.options.window.filter(|_| !wide);
-        let left_out = LeftOut::of(routing);
+        let left_out = LeftOut::of(routing).and(self.unknown());
         let except = &left_out.kinds()[..];
         // Counted from before the first of its statements.
         let until = Deadline::after(self.options.hold);
@@ -291,7 +291,7 @@ impl Inner {
     /// One event that may kill its process, while nothing else of this consumer is in work. Put back
     /// where that does not come to pass in time.
     async fn suspect(&self, routing: Option<&Routing>) -> Result<Option<Batch>, StoreError> {
-        let left_out = LeftOut::of(routing);
+        let left_out = LeftOut::of(routing).and(self.unknown());
         let began = Instant::now();
         let until = Deadline::after(self.options.hold);
         let look = self.holds.looks.begin();
@@ -330,6 +330,11 @@ impl Inner {
         } else {
             self.asking.next()
         }
+    }
+
+    /// What nobody here handles, and is left to others.
+    fn unknown(&self) -> Vec<(String, String)> {
+        self.follow_up.unknown().kinds(Instant::now())
     }
 
     /// The look to make after one that found nothing, if it left something out that can be asked for

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use sendoff_core::{EventId, Failure, FailureClass};
+use sendoff_core::{EventId, Failure, FailureClass, Waited, WaitsFor};
 use tokio::time::{Instant, timeout};
 use tracing::{Instrument, debug, info_span, warn};
 
@@ -12,7 +12,7 @@ use super::progress::{Ended, Progress, Waiting};
 use super::runner::Inner;
 use super::running::Stop;
 use crate::dispatch::{Due, FollowUp, Route, Run, unroutable};
-use crate::sink::{Learned, discard, error_text, shielded};
+use crate::sink::{Learned, discard, shielded};
 use crate::source::HeldRows;
 use crate::store::{Outcome, StoreError};
 
@@ -201,7 +201,7 @@ impl Inner {
 
     async fn run(&self, follow_up: &FollowUp, due: &Due, run: &Run<'_>) -> Outcome {
         let delivery = &due.delivery;
-        let (id, attempt) = (delivery.id(), delivery.attempt);
+        let id = delivery.id();
         let sink = self.routing.sink(run.route());
         let failure = match self.door.deliver_one(sink, delivery).await {
             Err(failure) => failure,
@@ -216,30 +216,22 @@ impl Inner {
             }
         };
         self.observer.tell(|metrics| metrics.errors(1));
-        let own = self.class_of(follow_up, &failure, due.age);
+        let own = self.class_of(follow_up, &failure, due.waited);
         let learned = run.learn(id, Some(own));
         learned.say(sink, Some(&failure));
         let class = learned.class(own);
-        let error = error_text(&failure);
-        match class {
-            // Said once for all of them.
-            FailureClass::Unavailable { .. } => {
-                debug!(event.id = %id, attempt, error, "not delivered: the target is unavailable");
-            }
-            _ => warn!(event.id = %id, attempt, error, "delivery failed"),
-        }
         if let Some(hook) = &self.hook
             && let Err(panic) = shielded(|| hook(delivery, &failure))
         {
             warn!(error = panic.report(), "the failure hook failed");
         }
-        let outcome = follow_up.after(due.attempt, &failure, class);
+        let outcome = follow_up.after(delivery, due.attempt, &failure, class, due.waited);
         discard(failure);
         outcome
     }
 
-    fn class_of(&self, follow_up: &FollowUp, failure: &Failure, age: Duration) -> FailureClass {
-        let own = || follow_up.class(failure, age);
+    fn class_of(&self, follow_up: &FollowUp, failure: &Failure, waited: Waited) -> FailureClass {
+        let own = || follow_up.class(failure, waited);
         match &self.classify {
             Some(classify) if !unroutable(failure) => shielded(|| classify(failure))
                 .unwrap_or_else(|panic| {
@@ -252,8 +244,13 @@ impl Inner {
 
     fn ring_for_retries(&self, answers: &[(EventId, Outcome)]) {
         for (_, outcome) in answers {
-            if let Outcome::Retry { delay, .. } = outcome {
-                self.alarm.ring_after(*delay);
+            match outcome {
+                // Another node's handler.
+                Outcome::Wait { waits_for: WaitsFor::Handler, .. } => {}
+                Outcome::Retry { delay, .. } | Outcome::Wait { delay, .. } => {
+                    self.alarm.ring_after(*delay);
+                }
+                _ => {}
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sendoff_core::limits;
+use sendoff_core::{Unroutable, limits};
 
 use crate::options::{
     HandlerOptions, LONGEST, MIB, MOST, MOST_BYTES, NodeOptions, OptionsError, RetryOptions,
@@ -86,6 +86,14 @@ impl Default for RelayOptions {
 }
 
 impl RelayOptions {
+    /// The defaults of a [`TopicWorker`](super::TopicWorker): nothing is dead by itself. A topic without a
+    /// handler counts as a failed attempt, and attempts have no end.
+    pub fn for_topics() -> Self {
+        let handler = HandlerOptions { unroutable: Unroutable::Retry, ..HandlerOptions::default() };
+        let retry = RetryOptions { max_attempts: RetryOptions::ENDLESS, ..RetryOptions::default() };
+        Self { handler, retry, ..Self::default() }
+    }
+
     /// Checks every field; the error names the first that is out of range.
     pub fn validate(&self) -> Result<(), OptionsError> {
         check_counts(&[

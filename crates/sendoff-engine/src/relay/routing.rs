@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use sendoff_core::{Delivery, Event, GLOBAL_AGGREGATE, Sink};
 
-use crate::dispatch::{Handlers, Nobody, Route, Run, Runs, demand};
+use crate::dispatch::{Handlers, Route, Run, Runs, demand};
 use crate::lock::lock;
 use crate::options::CircuitOptions;
 use crate::sink::shielded;
@@ -75,7 +75,7 @@ impl Routing {
     pub(super) fn sink(&self, route: Route) -> &dyn Sink {
         match &self.by {
             By::Only(sink) => &**sink,
-            By::Pair(handlers) | By::Topic(handlers, _) => handlers.sink(route).unwrap_or(&Nobody),
+            By::Pair(handlers) | By::Topic(handlers, _) => handlers.sink(route),
         }
     }
 
@@ -152,6 +152,12 @@ impl LeftOut {
     /// Those whose handlers have all the runs they may have.
     pub(super) fn of(routing: Option<&Routing>) -> Self {
         routing.map(|routing| routing.kinds_of(&routing.runs.full())).unwrap_or_default()
+    }
+
+    /// And these.
+    pub(super) fn and(mut self, kinds: Vec<(String, String)>) -> Self {
+        self.0.extend(kinds);
+        self
     }
 
     pub(super) fn kinds(&self) -> Vec<EventKind<'_>> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use sendoff_core::{Delivery, Failure, FailureClass, report};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
-use tracing::{error, warn};
+use tracing::{error, info, warn};
 
 use super::batch::BatchReport;
 use super::builder::RelayBuilder;
@@ -20,7 +20,7 @@ use super::running::{Relaying, Stop};
 use crate::dispatch::Restarts;
 use crate::engine::Closed;
 use crate::lock::lock;
-use crate::operate::Observer;
+use crate::operate::{Failed, Observer, Streak};
 use crate::sink::Door;
 use crate::source::Alarm;
 use crate::store::{Contact, StoreError, contact_at_start, first_contact};
@@ -65,6 +65,10 @@ pub(super) struct Inner {
     pub(super) observer: Observer,
     pub(super) restarts: Restarts,
     pub(super) alarm: Alarm,
+    /// Whoever of the idle workers looks out for work.
+    pub(super) lookout: tokio::sync::Mutex<()>,
+    /// Whether the database fails.
+    pub(super) streak: Mutex<Streak>,
     /// Whether writers were told to ring.
     pub(super) armed: AtomicBool,
     pub(super) pending_at: Mutex<Option<Instant>>,
@@ -75,6 +79,8 @@ pub(super) struct Inner {
 /// Failed fetches in a row wait this long at first, then twice as long each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How often at most an idle relay looks that is rung for.
+pub(super) const RUNG_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Relay {
     /// A relay of this store.
@@ -166,6 +172,7 @@ impl Inner {
             let waited = match processed {
                 Ok(Some(Processed { full, begun, late, .. })) => {
                     pause = FIRST_PAUSE;
+                    self.database_answers();
                     in_vain = if begun { 0 } else { in_vain + 1 };
                     // It could not begin them in time: others look first. What it had no run for is left
                     // out by the next claim; should it come again all the same, that must not go on so.
@@ -177,17 +184,32 @@ impl Inner {
                 }
                 Ok(None) => {
                     pause = FIRST_PAUSE;
+                    self.database_answers();
                     self.idle(stop).await
                 }
                 Err(error) => Err(error),
             };
             if let Err(error) = waited {
-                error!(error = report(&error), "the relay could not fetch or commit");
+                if let Some(Failed { since, failures }) = lock(&self.streak).failed(Instant::now())
+                {
+                    error!(
+                        error = report(&error),
+                        ?since,
+                        failures,
+                        "the relay could not fetch or commit"
+                    );
+                }
                 self.armed.store(false, Ordering::Relaxed);
                 let wait = sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0));
                 let _ = stop.run_until_cancelled(wait).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
+        }
+    }
+
+    fn database_answers(&self) {
+        if let Some(after) = lock(&self.streak).over(Instant::now()) {
+            info!(?after, "the database is back: events are claimed");
         }
     }
 
@@ -200,8 +222,13 @@ impl Inner {
         Ok(())
     }
 
-    /// Waits until there may be work. The bell is armed before a last look.
+    /// Waits until there may be work. The bell is armed before a last look. Of the workers that have
+    /// nothing to do one looks out, and the others wait for their turn to: a node looks as often as one
+    /// worker would.
     async fn idle(&self, stop: &CancellationToken) -> Result<(), StoreError> {
+        let Some(_lookout) = stop.run_until_cancelled(self.lookout.lock()).await else {
+            return Ok(());
+        };
         if let Some(later) = self.consumer.hidden_for() {
             self.alarm.ring_after(later);
         }
@@ -212,15 +239,23 @@ impl Inner {
         {
             return Ok(());
         }
+        let longest = self.longest_wait(self.armed.load(Ordering::Relaxed));
         let wait = async {
             tokio::select! {
                 biased;
-                () = self.alarm.wait() => {}
+                () = self.alarm.wait_for(longest) => {}
                 () = store.rung() => {}
             }
         };
         let _ = stop.run_until_cancelled(wait).await;
         Ok(())
+    }
+
+    /// How long to wait for a ring before looking all the same. Who is rung for what others write need not
+    /// look for it: what becomes due without a ring are retries of others and delays.
+    fn longest_wait(&self, armed: bool) -> Duration {
+        let interval = self.options().poll_interval;
+        if armed { interval.max(RUNG_INTERVAL) } else { interval }
     }
 
     /// Counts what is pending, if that was asked for and the last time is long enough ago.

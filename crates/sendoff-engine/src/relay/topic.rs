@@ -53,8 +53,9 @@ impl<S> Outbox<S> {
 
 /// Handles events by topic, which is their type: a [`Relay`] under another name.
 ///
-/// A handler that fails, or a missing one where the policy is to retry, puts the event back with one
-/// more attempt, a minute later for each. [`counts`](Self::counts) tells how the topics stand.
+/// A handler that fails, or a missing one, puts the event back with one more attempt, a minute later for
+/// each, up to an hour, without end; nothing is dead unless its handler says so, or
+/// [options](TopicWorkerBuilder::options) do. [`counts`](Self::counts) tells how the topics stand.
 #[derive(Clone)]
 pub struct TopicWorker {
     relay: Relay,
@@ -152,7 +153,7 @@ impl TopicWorkerBuilder {
     fn new(store: impl RelayStore) -> Self {
         Self {
             store: Arc::new(store),
-            options: RelayOptions::default(),
+            options: RelayOptions::for_topics(),
             retry: Arc::new(Linear::default()),
             metrics: None,
             handlers: Handlers::new(),
@@ -160,7 +161,8 @@ impl TopicWorkerBuilder {
         }
     }
 
-    /// Sets every parameter. The delays between attempts are the [retry policy's](Self::retry).
+    /// Sets every parameter; [`RelayOptions::for_topics`] has those of a worker to begin with. The delays
+    /// between attempts are the [retry policy's](Self::retry).
     pub fn options(mut self, options: RelayOptions) -> Self {
         self.options = options;
         self
@@ -189,14 +191,14 @@ impl TopicWorkerBuilder {
         self.on(E::EVENT_TYPE, handler)
     }
 
-    /// What becomes of an event whose topic has no handler: dead at once, or tried again.
+    /// What becomes of an event whose topic has no handler: tried again, unless this says otherwise.
     pub fn unroutable(mut self, unroutable: Unroutable) -> Self {
         self.options.handler.unroutable = unroutable;
         self
     }
 
     /// Waits between attempts as `policy` says; the default waits a minute, and one more after each
-    /// further failure.
+    /// further failure, up to an hour.
     pub fn retry(mut self, policy: impl RetryPolicy + 'static) -> Self {
         self.retry = Arc::new(policy);
         self

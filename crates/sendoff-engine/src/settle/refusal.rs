@@ -55,7 +55,7 @@ impl Refusals {
         number: u32,
         reason: &str,
     ) -> AfterRefusal {
-        let has_text = matches!(outcome, Outcome::Retry { .. } | Outcome::Dead { .. });
+        let has_text = outcome.error().is_some();
         match (number, attempt) {
             (1, _) if has_text => AfterRefusal::Instead(outcome.clone().with_text(plain)),
             (INSTEAD, Some(attempt)) => AfterRefusal::Instead(self.counted(attempt, reason)),

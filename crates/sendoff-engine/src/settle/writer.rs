@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sendoff_core::WaitsFor;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
-use tracing::{debug, error, warn};
+use tracing::{debug, warn};
 
 use super::overtaken::{Known, Overtaken};
 use super::{
@@ -220,12 +221,13 @@ impl SettleWriter {
             let held = item.settlement.held;
             match (fate, &item.settlement.outcome) {
                 (Fate::Fenced, _) => fenced += 1,
-                (Fate::Applied, Outcome::Retry { delay, .. }) => {
+                // Who waits for a handler waits for another node's.
+                (Fate::Applied, Outcome::Wait { waits_for: WaitsFor::Handler, .. }) => {}
+                (Fate::Applied, Outcome::Retry { delay, .. } | Outcome::Wait { delay, .. }) => {
                     self.handover.alarm.ring_after(*delay);
                 }
-                (Fate::Applied, Outcome::Dead { attempts, error }) => {
+                (Fate::Applied, Outcome::Dead { .. }) => {
                     self.handover.observer.tell(|metrics| metrics.dead(1));
-                    error!(event.id = %held.id, attempts, error, "event is dead");
                 }
                 // What is released runs out by itself.
                 (Fate::Refused, outcome) if !outcome.is_released() => refused.push(held),

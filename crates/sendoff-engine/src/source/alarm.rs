@@ -47,7 +47,12 @@ impl Alarm {
 
     /// Waits for the next ring, or for the interval. Cancel-safe: a ring is kept until it is heard.
     pub(crate) async fn wait(&self) {
-        let end = Instant::now() + self.interval;
+        self.wait_for(self.interval).await;
+    }
+
+    /// The same, for so long at most.
+    pub(crate) async fn wait_for(&self, longest: Duration) {
+        let end = Instant::now() + longest;
         loop {
             let next = self.next().map_or(end, |at| at.min(end));
             tokio::select! {

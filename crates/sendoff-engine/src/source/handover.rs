@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sendoff_core::{Attempt, Delivery, Event, Lane, Origin, Timestamp, Token};
+use sendoff_core::{Attempt, Delivery, Event, Lane, Origin, Timestamp, Token, Waited};
 use tokio::time::Instant;
 use tracing::warn;
 
@@ -68,8 +68,8 @@ impl Handover {
             origin: Origin::Row(Lane::Hot),
         };
         let (attempt, route) = (Attempt::next(0), self.handlers.route(&delivery.event));
-        let (age, epoch) = (Duration::ZERO, row.epoch);
-        match self.lanes.offer(Parcel { delivery, attempt, ticket, route, age, epoch }) {
+        let (waited, epoch) = (Waited::default(), row.epoch);
+        match self.lanes.offer(Parcel { delivery, attempt, ticket, route, waited, epoch }) {
             Ok(()) => self.observer.tell(|metrics| metrics.hot_enqueued()),
             // The lane is not full: what waits for a target waits in the table.
             Err(parcel) if self.lanes.is_unavailable(route) => parcel.ticket.leave_to_others(),

@@ -6,12 +6,13 @@ use std::time::Duration;
 use sendoff_core::{EventId, Lane, report};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{error, warn};
+use tracing::{error, info, warn};
 
 use super::{Admission, Ask, Asking, Deadline, Handover, Parcel, Speed, Ticket, Turns, Wanted};
 use crate::appetite::Portion;
-use crate::dispatch::{Due, Route};
+use crate::dispatch::{Due, Route, Unknown, kinds_of};
 use crate::lock::lock;
+use crate::operate::{Failed, Streak};
 use crate::options::{MIB, OutboxOptions};
 use crate::settle::{Completion, Completions};
 use crate::store::{
@@ -35,6 +36,8 @@ pub(crate) struct Poller {
     /// When suspects of handlers have theirs that always have as many runs as they may.
     pub(crate) busy_turns: Arc<Mutex<Turns>>,
     pub(crate) stop: CancellationToken,
+    /// What nobody here handles, and is left to others.
+    pub(crate) unknown: Arc<Unknown>,
 }
 
 /// How a look at the table ended.
@@ -93,14 +96,20 @@ impl Poller {
         let stop = &self.stop;
         let mut pause = FIRST_PAUSE;
         let mut armed = false;
+        let mut streak = Streak::default();
         while !stop.is_cancelled() {
             match self.cycle(&mut armed).await {
                 Ok(left_out) => {
                     pause = FIRST_PAUSE;
+                    if let Some(after) = streak.over(Instant::now()) {
+                        info!(?after, "the database is back: events are claimed");
+                    }
                     let _ = stop.run_until_cancelled(self.idle(&left_out)).await;
                 }
                 Err(error) => {
-                    error!(error = report(&error), "poll failed");
+                    if let Some(Failed { since, failures }) = streak.failed(Instant::now()) {
+                        error!(error = report(&error), ?since, failures, "poll failed");
+                    }
                     // Whatever the bell was told may be lost with the connection.
                     armed = false;
                     let _ = stop.run_until_cancelled(tokio::time::sleep(pause)).await;
@@ -363,11 +372,14 @@ impl Poller {
         suspects: Suspects,
         left_out: &[Route],
     ) -> Result<Claims, StoreError> {
+        let unknown = self.unknown.kinds(Instant::now());
+        let mut except = self.handover.handlers.kinds_of(left_out);
+        except.extend(kinds_of(&unknown));
         let claim = Claim {
             bytes: ask.portion.bytes,
             from: ask.from,
             skip_recent: self.options.skip_recent,
-            except: &self.handover.handlers.kinds_of(left_out),
+            except: &except,
             suspects,
             ..Claim::new(&self.owner, ask.portion.rows, self.options.hold)
         };
@@ -389,7 +401,8 @@ impl Poller {
     /// Into the lane, or to its end where it can go no further. Answers whether it went either way.
     async fn hand_over(&self, row: Claimed, ticket: Ticket, epoch: u64) -> bool {
         let attempt = row.attempt();
-        let Due { delivery, attempt, age } = match Due::of(row, self.options.retry.max_attempts) {
+        let Due { delivery, attempt, waited } = match Due::of(row, self.options.retry.max_attempts)
+        {
             Ok(due) => due,
             Err(outcome) => {
                 self.completions.send(Completion { ticket, attempt, outcome }).await;
@@ -397,7 +410,8 @@ impl Poller {
             }
         };
         let route = self.handover.handlers.route(&delivery.event);
-        match self.handover.lanes.offer(Parcel { delivery, attempt, ticket, route, age, epoch }) {
+        match self.handover.lanes.offer(Parcel { delivery, attempt, ticket, route, waited, epoch })
+        {
             Ok(()) => {
                 self.handover.observer.tell(|metrics| metrics.cold_enqueued());
                 true

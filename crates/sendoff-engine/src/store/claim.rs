@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_core::{Attempt, Event, EventId, Holding, Timestamp, Undecodable};
+use sendoff_core::{Attempt, Event, EventId, Holding, Timestamp, Undecodable, Waited};
 
-use super::{Held, StoreError};
+use super::{Held, StoreError, Waiting};
 
 /// Taking rows into this node's hands.
 #[async_trait]
@@ -165,6 +165,8 @@ pub struct Claimed {
     pub created_at: Timestamp,
     /// When it was claimed, by the database's clock.
     pub claimed_at: Timestamp,
+    /// Since when it waits, if it does.
+    pub waiting: Waiting,
     /// The event, or why the row is none.
     pub event: Result<Event, Undecodable>,
 }
@@ -173,6 +175,15 @@ impl Claimed {
     /// What a delivery of it is settled by.
     pub const fn held(&self) -> Held {
         Held { id: self.id, by: self.by }
+    }
+
+    /// For how long it has waited.
+    pub fn waited(&self) -> Waited {
+        let until_now = |since: Option<Timestamp>| {
+            since.map(|since| self.claimed_at.since(since)).unwrap_or_default()
+        };
+        let Waiting { for_target, for_handler } = self.waiting;
+        Waited { for_target: until_now(for_target), for_handler: until_now(for_handler) }
     }
 
     /// The run this claim is for.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_core::{Event, EventId, Status, Timestamp};
+use sendoff_core::{Event, EventId, Status, Timestamp, WaitsFor};
 
 use super::StoreError;
 
@@ -31,8 +31,11 @@ pub trait InspectStore: Send + Sync + 'static {
     /// much as there is backlog, and the terminal ones come from counters that settlements keep.
     async fn topics(&self) -> Result<Vec<TopicCounts>, StoreError>;
 
-    /// How long ago the oldest pending row became due, by the database's clock; zero if none is due.
-    async fn oldest_lag(&self) -> Result<Duration, StoreError>;
+    /// How late delivery is, by the database's clock.
+    ///
+    /// A look at the first [`ROWS`](Lateness::ROWS) pending rows in the order of claims, held, waiting and
+    /// retrying ones included.
+    async fn lateness(&self) -> Result<Lateness, StoreError>;
 
     /// A time before which no pending row is due: when the first of them is, or now if that is earlier,
     /// or if there is none; by the database's clock.
@@ -40,6 +43,56 @@ pub trait InspectStore: Send + Sync + 'static {
     /// Asked where a claim could not step in time over what was claimed before. So it may take up to ten
     /// minutes, and holds nothing else of the store up.
     async fn first_due(&self) -> Result<Timestamp, StoreError>;
+}
+
+/// How late delivery is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lateness {
+    /// How long ago the oldest undelivered event first became due, whoever has it and whatever it waits
+    /// for; zero if there is none.
+    pub oldest: Duration,
+    /// Whether an older one may be among those that were not looked at.
+    pub at_least: bool,
+    /// How long the next event has been due that nobody has taken; zero if there is none.
+    pub overdue: Duration,
+}
+
+impl Lateness {
+    /// How many rows are looked at.
+    pub const ROWS: u64 = 1_000;
+
+    /// What a look says that saw so many rows. Times later than `now` are none that an event is late by.
+    pub fn seen(
+        rows: u64,
+        first_due_at: Option<Timestamp>,
+        due_at: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Self {
+        let late = |at: Option<Timestamp>| at.map_or(Duration::ZERO, |at| now.since(at.min(now)));
+        Self { oldest: late(first_due_at), at_least: rows >= Self::ROWS, overdue: late(due_at) }
+    }
+}
+
+/// Since when an event waits without having failed itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// For its target, which was unavailable.
+    pub for_target: Option<Timestamp>,
+    /// For a node that has a handler for it.
+    pub for_handler: Option<Timestamp>,
+}
+
+impl Waiting {
+    /// What becomes of it where an event begins to wait now, or goes on waiting.
+    #[must_use]
+    pub fn begun(self, waits_for: WaitsFor, now: Timestamp) -> Self {
+        match waits_for {
+            WaitsFor::Target => {
+                Self { for_target: self.for_target.or(Some(now)), for_handler: None }
+            }
+            WaitsFor::Handler => Self { for_handler: self.for_handler.or(Some(now)), ..self },
+        }
+    }
 }
 
 /// A row as it stands.
@@ -63,6 +116,10 @@ pub struct Row {
     pub last_error: Option<String>,
     /// Who holds it, or held it last.
     pub locked_by: Option<String>,
+    /// Since when it waits, or had waited when it ended as dead.
+    pub waiting: Waiting,
+    /// When a delayed event first became due; none for others, which were when they were created.
+    pub delayed_until: Option<Timestamp>,
 }
 
 /// Rows by status.

@@ -28,7 +28,7 @@ pub use claim::{Claim, ClaimStore, Claimed, Claims, EventKind, RESCUE_SLACK, Sus
 pub(crate) use contact::{Contact, contact_at_start, first_contact};
 pub use error::StoreError;
 pub(crate) use error::{Answer, within};
-pub use inspect::{Counts, InspectStore, Row, TopicCounts};
+pub use inspect::{Counts, InspectStore, Lateness, Row, TopicCounts, Waiting};
 pub use lock::{Lock, LockStore, LockedRows};
 pub use partition::{Bounds, Created, Dropped, PartitionSession, PartitionStore};
 pub use retain::{Purge, Purged, RetainStore};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_core::{EventId, Holding, Status, Timestamp, Token};
+use sendoff_core::{EventId, Holding, Status, Timestamp, Token, WaitsFor};
 
 use super::{ClaimStore, StoreError};
 
@@ -81,6 +81,19 @@ pub enum Outcome {
         /// What went wrong; at most [`ERROR_CHARS`](sendoff_core::limits::ERROR_CHARS) are kept.
         error: String,
     },
+    /// RETRY, due after `delay`, and no attempt: the event waits. Since when it waits for this is kept,
+    /// if it did not already; and what runs at all has a handler, so waiting for a target ends waiting for
+    /// a handler. [`Done`](Self::Done) and [`Retry`](Self::Retry) end both.
+    Wait {
+        /// From now, by the database's clock.
+        delay: Duration,
+        /// What it waits for.
+        waits_for: WaitsFor,
+        /// The count to store.
+        attempts: u32,
+        /// What went wrong; at most [`ERROR_CHARS`](sendoff_core::limits::ERROR_CHARS) are kept.
+        error: String,
+    },
     /// DEAD.
     Dead {
         /// The count to store.
@@ -104,12 +117,22 @@ impl Outcome {
         matches!(self, Self::Released | Self::Restored { .. })
     }
 
+    /// What went wrong, where something did.
+    pub fn error(&self) -> Option<&str> {
+        match self {
+            Self::Retry { error, .. } | Self::Wait { error, .. } | Self::Dead { error, .. } => {
+                Some(error)
+            }
+            Self::Done | Self::Released | Self::Restored { .. } => None,
+        }
+    }
+
     /// The status it ends a row with, if it does.
     pub const fn end(&self) -> Option<Status> {
         match self {
             Self::Done => Some(Status::Done),
             Self::Dead { .. } => Some(Status::Dead),
-            Self::Retry { .. } | Self::Released | Self::Restored { .. } => None,
+            Self::Retry { .. } | Self::Wait { .. } | Self::Released | Self::Restored { .. } => None,
         }
     }
 }

@@ -10,7 +10,7 @@ use sendoff_core::{EventId, Timestamp};
 use sendoff_engine::capture::{Capture, WriteError};
 use sendoff_engine::memory::{MemoryStore, MemoryTx};
 use sendoff_engine::store::{
-    Born, Claim, ClaimStore, Claimed, Claims, Counts, Extended, Held, InspectStore, Lock,
+    Born, Claim, ClaimStore, Claimed, Claims, Counts, Extended, Held, InspectStore, Lateness, Lock,
     LockStore, LockedRows, NewRow, Outcome, Purge, Purged, RetainStore, Row, SettleStore, Settled,
     Settlement, StoreError, Suspects, TopicCounts, WakeStore,
 };
@@ -189,7 +189,9 @@ impl Flaky {
     /// Refuses error texts that LATIN1 has no characters for.
     pub(crate) fn refuse_strange_text(&self) {
         self.refuse_where(|_, outcome| match outcome {
-            Outcome::Retry { error, .. } | Outcome::Dead { error, .. } => {
+            Outcome::Retry { error, .. }
+            | Outcome::Wait { error, .. }
+            | Outcome::Dead { error, .. } => {
                 !error.chars().all(|c| c != '\0' && u32::from(c) < 256)
             }
             _ => false,
@@ -329,8 +331,8 @@ impl InspectStore for Flaky {
         self.table.topics().await
     }
 
-    async fn oldest_lag(&self) -> Result<Duration, StoreError> {
-        self.table.oldest_lag().await
+    async fn lateness(&self) -> Result<Lateness, StoreError> {
+        self.table.lateness().await
     }
 
     async fn first_due(&self) -> Result<Timestamp, StoreError> {

@@ -29,6 +29,7 @@ mod start;
 mod stuck;
 mod typed;
 mod upkeep;
+mod waiting;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -4,10 +4,11 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sendoff_core::{Event, Failure, Status};
+use sendoff_core::{Event, Failure, Status, Unroutable};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::{
-    CounterValues, Counters, Metrics, NoMetrics, Outbox, OutboxOptions, RetryOptions,
+    CounterValues, Counters, HandlerOptions, Metrics, NoMetrics, Outbox, OutboxOptions,
+    RetryOptions,
 };
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::eventually;
@@ -56,6 +57,7 @@ async fn everything_that_happens_is_counted() {
         failed: 3,
         dead: 3,
         oldest_lag: values.oldest_lag,
+        next_overdue: values.next_overdue,
         oldest_in_flight: values.oldest_in_flight,
         runs: values.runs.clone(),
         ..CounterValues::default()
@@ -73,8 +75,10 @@ async fn the_age_of_the_oldest_pending_event_is_reported() {
     let outbox =
         Outbox::builder(store).options(options).metrics(counters.clone()).start().await.unwrap();
     tokio::time::sleep(90 * SECOND).await;
-    let lag = counters.values().oldest_lag;
-    assert!((88 * SECOND..=90 * SECOND).contains(&lag), "{lag:?}");
+    let CounterValues { oldest_lag, next_overdue, .. } = counters.values();
+    for lag in [oldest_lag, next_overdue] {
+        assert!((88 * SECOND..=90 * SECOND).contains(&lag), "{lag:?}");
+    }
     outbox.close().await;
 }
 
@@ -194,6 +198,7 @@ async fn payloads_and_header_values_are_never_logged() {
     let store = MemoryStore::new();
     let options = OutboxOptions {
         retry: RetryOptions { max_attempts: 2, ..RetryOptions::default() },
+        handler: HandlerOptions { unroutable: Unroutable::Dead, ..HandlerOptions::default() },
         ..options()
     };
     let outbox = Outbox::builder(store.clone())

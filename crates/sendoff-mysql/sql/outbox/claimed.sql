@@ -2,7 +2,8 @@
 -- Guarantee: only rows that are held by this very claim. Index: primary key, forced by a join.
 select e.event_id, e.event_type, e.aggregate_type, e.aggregate_id, e.tenant_id, e.ordering_key,
        e.content_type, e.occurred_at, e.headers, e.payload,
-       e.attempts, s.was_due, e.created_at, e.due_at, s.lost, cast(@sendoff_at as datetime(6)), e.seq
+       e.attempts, s.was_due, e.created_at, e.due_at, s.lost, cast(@sendoff_at as datetime(6)), e.seq,
+       e.unavailable_since, e.unroutable_since
   from json_table(@sendoff_rows, '$[*]' columns (
            id      char(32) path '$[0]',
            seq     bigint   path '$[1]',

@@ -3,5 +3,5 @@
 -- would be past before anybody could see the row. Index: primary key.
 insert into sendoff.outbox_event
        (event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key, shard,
-        content_type, occurred_at, due_at, created_at, locked_by, headers, payload)
+        content_type, occurred_at, due_at, created_at, locked_by, headers, payload, delayed_until)
 values :rows

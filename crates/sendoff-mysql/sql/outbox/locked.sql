@@ -10,7 +10,8 @@ select 1 from sendoff.outbox_tally_delta where false for update;
 select unhex(s.id) from json_table(@sendoff_rows, '$[*]' columns (id char(32) path '$[0]')) s;
 select e.event_id, e.event_type, e.aggregate_type, e.aggregate_id, e.tenant_id, e.ordering_key,
        e.content_type, e.occurred_at, e.headers, e.payload,
-       e.attempts, e.due_at, e.created_at, e.due_at, e.locked_by is not null, utc_timestamp(6), e.seq
+       e.attempts, e.due_at, e.created_at, e.due_at, e.locked_by is not null, utc_timestamp(6), e.seq,
+       e.unavailable_since, e.unroutable_since
   from json_table(@sendoff_rows, '$[*]' columns (
            id  char(32) path '$[0]',
            seq bigint   path '$[1]')) s

@@ -1,5 +1,5 @@
 -- settle: what became of the rows that were noted: 0 released, 1 done, 2 retry, 3 dead, 4 due again
--- when they were.
+-- when they were, 5 retry that waits for its target, 6 for a handler.
 -- Guarantee: one statement for all of them, each with its own count, delay and error.
 -- Index: primary key, forced by a join.
 update json_table(@sendoff_rows, '$[*]' columns (
@@ -14,13 +14,20 @@ update json_table(@sendoff_rows, '$[*]' columns (
            on e.event_id = unhex(s.id) and e.seq = s.seq
    set e.due_at = case s.outcome
                        when 0 then utc_timestamp(6)
-                       when 2 then utc_timestamp(6) + interval s.after_us microsecond
-                       when 4 then cast(s.due_at as datetime(6)) end,
+                       when 1 then null
+                       when 3 then null
+                       when 4 then cast(s.due_at as datetime(6))
+                       else utc_timestamp(6) + interval s.after_us microsecond end,
        e.done_at = case when s.outcome in (1, 3) then utc_timestamp(6) end,
-       e.status = case when s.outcome in (1, 2, 3) then s.outcome else e.status end,
-       e.losses = case when s.outcome in (1, 2, 3) then 0 else e.losses end,
+       e.status = case when s.outcome in (1, 2, 3) then s.outcome
+                       when s.outcome in (5, 6) then 2 else e.status end,
+       e.losses = case when s.outcome in (0, 4) then e.losses else 0 end,
+       e.unavailable_since = case when s.outcome = 5 then coalesce(e.unavailable_since, utc_timestamp(6))
+                                  when s.outcome in (0, 3, 4, 6) then e.unavailable_since end,
+       e.unroutable_since = case when s.outcome = 6 then coalesce(e.unroutable_since, utc_timestamp(6))
+                                 when s.outcome in (0, 3, 4) then e.unroutable_since end,
        e.attempts = coalesce(s.attempts, e.attempts),
-       e.last_error = case when s.outcome in (2, 3) then convert(unhex(s.error) using utf8mb4)
+       e.last_error = case when s.outcome in (2, 3, 5, 6) then convert(unhex(s.error) using utf8mb4)
                            else e.last_error end,
        e.locked_by = null
  where e.status in (0, 2)

@@ -110,7 +110,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-const COLUMNS: usize = 14;
+const COLUMNS: usize = 15;
 
 impl<'a> DraftRow<'a> {
     /// What it adds to a statement.
@@ -148,6 +148,11 @@ impl<'a> DraftRow<'a> {
         })
     }
 
+    /// How long it is delayed, if it is: a row that is born held is not.
+    pub(super) fn delay(&self) -> Option<Duration> {
+        (self.locked_by.is_none() && !self.after.is_zero()).then_some(self.after)
+    }
+
     fn literals(&self) -> [Literal; COLUMNS] {
         let [event_type, aggregate_type, aggregate_id, tenant_id, ordering_key] =
             self.names.map(Literal::maybe_text);
@@ -166,6 +171,7 @@ impl<'a> DraftRow<'a> {
             Literal::maybe_text(self.locked_by),
             Literal::maybe_text(self.headers.as_deref()),
             Literal::bytes(self.payload),
+            self.delay().map_or_else(Literal::null, Literal::after_insert),
         ]
     }
 }

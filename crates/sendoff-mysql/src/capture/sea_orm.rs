@@ -110,6 +110,7 @@ fn values(row: &DraftRow<'_>) -> Vec<Value> {
         bytes(row.locked_by),
         bytes(row.headers.as_deref()),
         row.payload.to_vec().into(),
+        row.delay().map(micros).into(),
     ]);
     values
 }

@@ -253,7 +253,8 @@ async fn send_one(
             .bind(micros(row.after))
             .bind(row.locked_by.map(str::as_bytes))
             .bind(row.headers.as_deref().map(str::as_bytes))
-            .bind(row.payload);
+            .bind(row.payload)
+            .bind(row.delay().map(micros));
     }
     let unfinished = Unfinished::new(store, session);
     let answer = insert.execute(&mut *conn).await;

@@ -150,7 +150,7 @@ async fn what_is_missing_is_named_with_its_remedy() {
         for error in [
             store.counts().await.unwrap_err(),
             store.claim(&by("a")).await.unwrap_err(),
-            store.oldest_lag().await.unwrap_err(),
+            store.lateness().await.unwrap_err(),
         ] {
             assert!(error.to_string().contains("run `sendoff migrate`"), "{error}");
         }

@@ -15,7 +15,7 @@ const LOCK: &str = include_str!("../../sql/outbox/lock.sql");
 const CLAIMED: &str = include_str!("../../sql/outbox/claimed.sql");
 const SETTLE: &str = include_str!("../../sql/outbox/settle.sql");
 const PURGE: &str = include_str!("../../sql/outbox/purge.sql");
-const OLDEST_LAG: &str = include_str!("../../sql/outbox/oldest_lag.sql");
+const FIRST_DUE: &str = include_str!("../../sql/outbox/first_due.sql");
 
 /// The look of a file, with values.
 fn look(file: &str, name: &str) -> String {
@@ -116,12 +116,12 @@ async fn polls_walk_past_neither_delivered_nor_delayed_rows() {
             (LOCK, "lock", "PRIMARY"),
             (SETTLE, "settle", "PRIMARY"),
             (PURGE, "purge", "outbox_event_aside"),
-            (OLDEST_LAG, "oldest_lag", "outbox_event_due"),
+            (FIRST_DUE, "first_due", "outbox_event_due"),
         ] {
             assert_eq!(index(&mut conn, file, name).await, expected);
         }
         for (file, name, most) in
-            [(CLAIM, "claim", 100), (CLAIM, "claim_suspects", 15), (OLDEST_LAG, "oldest_lag", 5)]
+            [(CLAIM, "claim", 100), (CLAIM, "claim_suspects", 15), (FIRST_DUE, "first_due", 5)]
         {
             let steps = steps(&mut conn, file, name).await;
             assert!(steps <= most, "{server}: {steps} steps for {name}");

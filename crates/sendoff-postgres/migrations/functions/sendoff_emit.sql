@@ -74,10 +74,10 @@ begin
                   else get_byte(sha256(convert_to(ordering_key, 'UTF8')), 0) end % 64;
     insert into sendoff.outbox_event as e
            (event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key, shard,
-            content_type, occurred_at, due_at, created_at, headers, payload)
+            content_type, occurred_at, due_at, created_at, headers, payload, delayed_until)
     values (new_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key, shard,
             content_type, at, at + delay, at,
-            headers, payload);
+            headers, payload, case when delay > interval '0' then at + delay end);
     if current_setting('synchronous_commit') = 'off'
        and coalesce(current_setting('sendoff_emit.durable_events', true), '') <> 'off' then
         perform set_config('synchronous_commit', 'local', true);

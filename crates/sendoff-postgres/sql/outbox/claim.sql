@@ -47,7 +47,7 @@ returning e.event_id, e.event_type, e.aggregate_type, e.aggregate_id, e.tenant_i
           e.content_type, e.occurred_at, e.headers, e.payload,
           e.attempts, e.due_at, e.created_at,
           e.seq, v.due_at as was_due, coalesce(v.locked_by <> $7::text, false) as lost,
-          now() as claimed_at,
+          now() as claimed_at, e.unavailable_since, e.unroutable_since,
           case when current_setting('synchronous_commit') = 'off'
                 and v.locked_by <> $7::text        -- [claim, claim_except]
                then set_config('synchronous_commit', 'local', true) end as commits
@@ -79,7 +79,8 @@ select event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_k
        least(attempts::bigint + case when locked_by is null then 0 else 1 end,
              2147483647)::integer as attempts,
        due_at, created_at,
-       seq, due_at as was_due, locked_by is not null as lost, now() as claimed_at
+       seq, due_at as was_due, locked_by is not null as lost, now() as claimed_at,
+       unavailable_since, unroutable_since
   from (select *, sum(size) over reading as total, row_number() over reading as place
           from (select *, {size} as size
                   from sendoff.outbox_event

@@ -2,6 +2,7 @@
 select event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key,
        content_type, occurred_at, headers, payload,
        attempts, due_at, created_at,
-       status, done_at, last_error, locked_by, losses
+       status, done_at, last_error, locked_by, losses,
+       unavailable_since, unroutable_since, delayed_until
   from sendoff.outbox_event
  where event_id = $1::uuid

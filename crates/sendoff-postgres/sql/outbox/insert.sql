@@ -10,10 +10,12 @@
 -- xid8 is. Index: primary key.
 insert into sendoff.outbox_event
        (event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key, shard,
-        content_type, occurred_at, due_at, created_at, locked_by, headers, payload)
+        content_type, occurred_at, due_at, created_at, locked_by, headers, payload, delayed_until)
 select i.event_id, i.event_type, i.aggregate_type, i.aggregate_id, i.tenant_id, i.ordering_key,
        i.shard, i.content_type, i.occurred_at, statement_timestamp() + i.after,
-       statement_timestamp(), i.locked_by, i.headers, i.payload
+       statement_timestamp(), i.locked_by, i.headers, i.payload,
+       case when i.locked_by is null and i.after > interval '0'
+            then statement_timestamp() + i.after end
   from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[],
               $7::smallint[], $8::text[], $9::timestamptz[], $10::interval[], $11::text[],
               $12::jsonb[], $13::bytea[])

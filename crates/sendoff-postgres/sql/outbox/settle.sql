@@ -7,8 +7,8 @@
 
 -- settle_keep: the ends of holds, of every kind at once, where delivered rows are kept.
 -- Guarantee: a second settlement changes nothing, and a terminal row stays as it is. Outcomes are 0
--- (given back: due when it was, or else now) or the status to come: 1 done, 2 retry, 3 dead. Counts by
--- appending, so that no two settlements share a row.
+-- (given back: due when it was, or else now), the status to come (1 done, 2 retry, 3 dead), or 2 with what
+-- it waits for: 4 its target, 5 a handler. Counts by appending, so that no two settlements share a row.
 --
 -- settle_delete: the same, where delivered rows are deleted.
 -- Guarantee: what is deleted and what is changed are different rows. A row that a foreign key keeps in
@@ -127,12 +127,16 @@ e.event_id = any (array[m.event_id]) and e.created_at = m.created_at
 e.event_id = any (array[m.id]) and e.status % 2 = 0
 
 -- part ended
-status = case m.outcome when 0 then e.status else m.outcome end,
-due_at = case when m.outcome in (0, 2) then coalesce(m.due, {now} + m.after) else e.due_at end,
+status = case when m.outcome = 0 then e.status when m.outcome in (4, 5) then 2 else m.outcome end,
+due_at = case when m.outcome in (1, 3) then e.due_at else coalesce(m.due, {now} + m.after) end,
 attempts = coalesce(m.attempts, e.attempts),
 losses = case m.outcome when 0 then e.losses else 0 end,
 last_error = coalesce(m.error, e.last_error),
 done_at = case when m.outcome in (1, 3) then {now} end,
+unavailable_since = case when m.outcome = 4 then coalesce(e.unavailable_since, {now})
+                         when m.outcome in (0, 3, 5) then e.unavailable_since end,
+unroutable_since = case when m.outcome = 5 then coalesce(e.unroutable_since, {now})
+                        when m.outcome in (0, 3) then e.unroutable_since end,
 locked_by = null
 
 -- part counted

@@ -156,8 +156,8 @@ async fn statements(client: &Client) -> Vec<Explained> {
             "outbox_event_due",
         ),
         explained(
-            "oldest_lag",
-            include_str!("../../sql/outbox/oldest_lag.sql"),
+            "first_due",
+            include_str!("../../sql/outbox/first_due.sql"),
             "",
             "",
             "outbox_event_due",
@@ -337,7 +337,7 @@ async fn the_store_never_scans_its_table() {
     let claimed = claim(&store, "a").await;
     assert!(settle_one(&store, hold_of(&claimed[0]), Outcome::Done).await);
     store.confirm(&[hold_of(&claimed[1])]).await.unwrap();
-    store.oldest_lag().await.unwrap();
+    store.lateness().await.unwrap();
     store.find(claimed[1].id).await.unwrap();
     store.topics().await.unwrap();
     let lock = Lock::new(5);

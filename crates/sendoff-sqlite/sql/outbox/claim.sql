@@ -16,7 +16,8 @@
 -- lock_except: the same without rows of the kinds ?6, as `claim_except`.
 select seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key,
        content_type, occurred_at, headers, payload,
-       status, attempts, due_at, created_at, done_at, last_error, locked_by, losses
+       status, attempts, due_at, created_at, done_at, last_error, locked_by, losses,
+       unavailable_since, unroutable_since, delayed_until
   from outbox_event indexed by outbox_event_due                          -- [not claim_suspects, claim_suspects_except]
   from outbox_event indexed by outbox_event_suspect                      -- [claim_suspects, claim_suspects_except]
  where status in (0, 2)

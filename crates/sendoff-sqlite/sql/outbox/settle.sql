@@ -4,7 +4,9 @@
 
 -- settle_done: a delivered row, kept. The due time of a terminal row has no meaning and stays.
 -- text settle_done
-update outbox_event set status = 1, done_at = ?3, locked_by = null, losses = 0
+update outbox_event
+   set status = 1, done_at = ?3, locked_by = null, losses = 0,
+       unavailable_since = null, unroutable_since = null
  where {pending} and (?4 or due_at = ?2 and locked_by is not null)
 returning event_type
 
@@ -17,7 +19,17 @@ returning event_type
 -- settle_retry: a failed delivery that is owed another.
 -- text settle_retry
 update outbox_event
-   set status = 2, due_at = ?3, attempts = ?4, last_error = ?5, locked_by = null, losses = 0
+   set status = 2, due_at = ?3, attempts = ?4, last_error = ?5, locked_by = null, losses = 0,
+       unavailable_since = null, unroutable_since = null
+ where {pending} and (?6 or due_at = ?2 and locked_by is not null)
+returning event_type
+
+-- settle_wait: a delivery that waits since ?7, for its target, or for a handler where ?8 says so.
+-- text settle_wait
+update outbox_event
+   set status = 2, due_at = ?3, attempts = ?4, last_error = ?5, locked_by = null, losses = 0,
+       unavailable_since = iif(?8, unavailable_since, coalesce(unavailable_since, ?7)),
+       unroutable_since = iif(?8, coalesce(unroutable_since, ?7), null)
  where {pending} and (?6 or due_at = ?2 and locked_by is not null)
 returning event_type
 

@@ -2,6 +2,7 @@
 
 use ::rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE;
 use ::rusqlite::{Connection, Error, Savepoint, Statement, Transaction, TransactionBehavior};
+use sendoff_core::Timestamp;
 use sendoff_engine::capture::{
     BeginBlocking, BeginError, CaptureBlocking, CommitBlocking, CommitError, NestBlocking,
     ReleaseBlocking, WriteError,
@@ -188,7 +189,7 @@ fn insert_chunk(
 /// Binds one row in the order of the statement's columns, from parameter `at` on.
 fn bind(statement: &mut Statement<'_>, at: usize, draft: &Draft<'_>) -> ::rusqlite::Result<usize> {
     let event = draft.event;
-    let values: [&dyn ::rusqlite::ToSql; 14] = [
+    let values: [&dyn ::rusqlite::ToSql; 15] = [
         event.id.as_bytes(),
         &event.event_type,
         &event.aggregate_type,
@@ -203,6 +204,7 @@ fn bind(statement: &mut Statement<'_>, at: usize, draft: &Draft<'_>) -> ::rusqli
         &draft.locked_by,
         &draft.headers,
         &&event.payload[..],
+        &draft.delayed_until.map(Timestamp::as_micros),
     ];
     for (offset, value) in values.iter().enumerate() {
         statement.raw_bind_parameter(at + offset, value)?;

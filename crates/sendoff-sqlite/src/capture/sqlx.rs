@@ -4,6 +4,7 @@ use ::sqlx::error::ErrorKind;
 use ::sqlx::query::Query;
 use ::sqlx::sqlite::{SqliteArguments, SqliteConnection, SqlitePool};
 use ::sqlx::{AssertSqlSafe, Connection, Error, Executor, Sqlite, Transaction};
+use sendoff_core::Timestamp;
 use sendoff_engine::capture::{
     Begin, BeginError, BoxFuture, Capture, Commit, CommitError, Nest, Release, WriteError,
 };
@@ -209,6 +210,7 @@ async fn insert_many(
                 draft.headers,
                 append(&event.payload),
                 event.payload.len(),
+                draft.delayed_until.map(Timestamp::as_micros),
             ])
         })
         .collect();
@@ -239,6 +241,7 @@ fn bind<'q>(query: Insert<'q>, draft: &Draft<'_>) -> Insert<'q> {
         .bind(draft.locked_by.map(str::to_owned))
         .bind(draft.headers.clone())
         .bind(event.payload.to_vec())
+        .bind(draft.delayed_until.map(Timestamp::as_micros))
 }
 
 fn refused(error: Error) -> WriteError {

@@ -325,11 +325,11 @@ async fn payloads_come_back_to_the_byte() {
 #[tokio::test]
 async fn the_lag_is_that_of_the_oldest_row_that_is_due() {
     let outbox = Outbox::new().await;
-    assert_eq!(outbox.store.oldest_lag().await.unwrap(), Duration::ZERO);
+    assert_eq!(outbox.store.lateness().await.unwrap().overdue, Duration::ZERO);
     outbox.write_due();
     outbox.clock.advance(Duration::from_secs(3));
     outbox.write_due();
-    assert_eq!(outbox.store.oldest_lag().await.unwrap(), Duration::from_secs(3));
+    assert_eq!(outbox.store.lateness().await.unwrap().overdue, Duration::from_secs(3));
     outbox.claim("a").await;
-    assert_eq!(outbox.store.oldest_lag().await.unwrap(), Duration::ZERO, "held is not due");
+    assert_eq!(outbox.store.lateness().await.unwrap().overdue, Duration::ZERO, "held is not due");
 }

@@ -111,7 +111,7 @@ async fn a_closed_store_says_so_to_every_call() {
     closed(&store.extend(&[], Duration::ZERO).await);
     closed(&store.find(EventId::generate()).await);
     closed(&store.counts().await);
-    closed(&store.oldest_lag().await);
+    closed(&store.lateness().await);
     let purge = Purge { older_than: Duration::ZERO, limit: 1, dead: true };
     closed(&store.purge(&purge).await);
     closed(&store.purgeable(&purge).await);

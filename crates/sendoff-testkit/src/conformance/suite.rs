@@ -107,6 +107,8 @@ macro_rules! store_suite {
             a_row_is_no_suspect_to_its_own_holder
             done_is_recorded_or_deleted
             a_retry_stores_count_error_and_due_time
+            an_event_that_waits_says_since_when
+            a_delayed_event_remembers_when_it_was_first_due
             dead_stores_count_and_error
             a_released_row_is_visible_at_once_and_as_it_was
             a_restored_row_is_due_exactly_when_it_was
@@ -130,6 +132,7 @@ macro_rules! store_suite {
             a_locked_row_is_passed_by_when_others_are_claimed
             counts_tell_the_rows_of_each_status
             the_oldest_lag_counts_from_the_due_time
+            the_oldest_undelivered_event_is_late_whatever_it_waits_for
             the_first_due_time_hides_nothing
             topics_count_events_by_type_and_status
             counters_of_what_ended_outlive_its_rows

@@ -110,7 +110,7 @@ impl From<&Outcome> for Ending {
     fn from(outcome: &Outcome) -> Self {
         match outcome {
             Outcome::Done => Self::Done,
-            Outcome::Retry { .. } => Self::Retry,
+            Outcome::Retry { .. } | Outcome::Wait { .. } => Self::Retry,
             Outcome::Dead { .. } => Self::Dead,
             Outcome::Released | Outcome::Restored { .. } => Self::Released,
         }

@@ -38,6 +38,7 @@ macro_rules! relay_suite {
             a_dropped_run_restores_what_was_in_work
             pending_is_counted_only_when_asked_and_not_too_often
             a_topic_worker_handles_fails_and_finds_no_handler
+            a_topic_worker_ends_nothing_by_itself
             consume_one_handles_exactly_one_event
             topics_are_counted_by_the_words_of_the_worker
         }

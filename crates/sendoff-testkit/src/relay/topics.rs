@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use sendoff_core::{Delivery, Event, Failure, Status, Unroutable};
 use sendoff_engine::HandlerResult;
-use sendoff_engine::relay::{BatchReport, ClaimMode, TopicStatus, TopicWorker};
-use sendoff_engine::store::Claim;
+use sendoff_engine::relay::{BatchReport, ClaimMode, RelayOptions, TopicStatus, TopicWorker};
+use sendoff_engine::store::{Claim, Claimed, Outcome, SettleStore, Settlement};
 
 use super::{Relayed, options, statuses};
 use crate::conformance::Probe;
@@ -63,6 +63,40 @@ pub async fn a_topic_worker_handles_fails_and_finds_no_handler<H: Relayed>(
     assert!(twice.build().is_err(), "two handlers for one topic");
 }
 
+/// Without any policy set, nothing is dead by itself: a failure and a missing handler are tried again, a
+/// minute later for each attempt, up to an hour, however many there were. Holds T1.
+pub async fn a_topic_worker_ends_nothing_by_itself<H: Relayed>(probe: &Probe<H>, mode: ClaimMode) {
+    let builder = TopicWorker::builder(probe.store().clone());
+    let builder = match mode {
+        ClaimMode::Held => builder,
+        ClaimMode::Locked => builder.options(RelayOptions { mode, ..RelayOptions::for_topics() }),
+    };
+    let worker = builder.on("bad", refused).build().expect("the defaults are good");
+    for (attempts, minutes) in [(0, 1), (9, 10), (58, 59), (75, 60)] {
+        let ids = write(probe, &["bad", "unheard"]).await;
+        let tried = |row: Claimed| {
+            let (delay, error) = (Duration::ZERO, "no".to_owned());
+            Settlement { held: row.held(), outcome: Outcome::Retry { delay, attempts, error } }
+        };
+        let tried: Vec<_> = probe.claim_all("node").await.into_iter().map(tried).collect();
+        assert_eq!(probe.store().settle(&tried).await.unwrap().applied.len(), 2);
+        probe.pass(1).await;
+        for _ in &ids {
+            let (report, at) = probe.timed(worker.consume_one()).await;
+            assert_eq!(report.unwrap().map(|report| report.retried), Some(1));
+            let after = at.after(Duration::from_secs(60 * minutes));
+            let mut tried = Vec::new();
+            for id in &ids {
+                tried.push(probe.row(*id).await);
+            }
+            tried.retain(|row| row.attempts == attempts + 1);
+            let last = tried.iter().max_by_key(|row| row.due_at).expect("one was tried");
+            assert_eq!(last.status, Status::Retry);
+            after.assert_has(last.due_at);
+        }
+    }
+}
+
 /// One event, whatever else is due. Holds T2.
 pub async fn consume_one_handles_exactly_one_event<H: Relayed>(probe: &Probe<H>, mode: ClaimMode) {
     let ids = write(probe, &["good", "good", "good"]).await;
@@ -81,6 +115,7 @@ pub async fn topics_are_counted_by_the_words_of_the_worker<H: Relayed>(
 ) {
     write(probe, &["good", "bad", "good", "unheard"]).await;
     let builder = TopicWorker::builder(probe.store().clone()).options(options(mode));
+    let builder = builder.unroutable(Unroutable::Dead);
     let worker = builder.on("good", handled).on("bad", refused).build().expect("a good one");
     for _ in 0..4 {
         worker.consume_one().await.unwrap().expect("one is due");

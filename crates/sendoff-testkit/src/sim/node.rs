@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fastrand::Rng;
-use sendoff_core::{Delivery, EventId, limits};
+use sendoff_core::{Delivery, EventId, Unroutable, limits};
 use sendoff_engine::capture::CommitError;
 use sendoff_engine::relay::{ClaimMode, Relay, RelayOptions, Relaying};
 use sendoff_engine::{
@@ -127,12 +127,17 @@ fn outbox_options(kind: Kind, bug: Option<Bug>) -> OutboxOptions {
                 Some(Bug::HungHandlersPinLanes) => limits::DELAY,
                 _ => START_WITHIN,
             },
+            unroutable: UNROUTABLE,
             ..HandlerOptions::default()
         },
         retry: RetryOptions { max_attempts: MAX_ATTEMPTS, ..RetryOptions::default() },
         ..OutboxOptions::default()
     }
 }
+
+/// What nobody handles is put off for a while, and then dead.
+const UNROUTABLE: Unroutable =
+    Unroutable::Defer { delay: Duration::from_secs(1), at_most: Duration::from_secs(10) };
 
 fn relay_options(mode: ClaimMode) -> RelayOptions {
     RelayOptions {
@@ -145,6 +150,7 @@ fn relay_options(mode: ClaimMode) -> RelayOptions {
         handler: HandlerOptions {
             timeout: Some(HANDLER_TIMEOUT),
             start_within: START_WITHIN,
+            unroutable: UNROUTABLE,
             ..HandlerOptions::default()
         },
         retry: RetryOptions { max_attempts: MAX_ATTEMPTS, ..RetryOptions::default() },

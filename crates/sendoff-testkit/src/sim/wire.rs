@@ -10,9 +10,9 @@ use async_trait::async_trait;
 use sendoff_core::{EventId, Holding, Timestamp};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::{
-    Claim, ClaimStore, Claimed, Claims, Counts, EventKind, Extended, Held, InspectStore, Purge,
-    Purged, RetainStore, Row, SettleStore, Settled, Settlement, StoreError, Suspects, TopicCounts,
-    WakeStore,
+    Claim, ClaimStore, Claimed, Claims, Counts, EventKind, Extended, Held, InspectStore, Lateness,
+    Purge, Purged, RetainStore, Row, SettleStore, Settled, Settlement, StoreError, Suspects,
+    TopicCounts, WakeStore,
 };
 use tokio::time::sleep;
 
@@ -355,8 +355,8 @@ impl InspectStore for Wire {
         self.table.topics().await
     }
 
-    async fn oldest_lag(&self) -> Result<Duration, StoreError> {
-        self.table.oldest_lag().await
+    async fn lateness(&self) -> Result<Lateness, StoreError> {
+        self.table.lateness().await
     }
 
     async fn first_due(&self) -> Result<Timestamp, StoreError> {

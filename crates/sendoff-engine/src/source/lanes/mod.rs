@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use sendoff_core::{Attempt, Delivery, EventId, FailureClass, Lane};
+use sendoff_core::{Attempt, Delivery, EventId, FailureClass, Lane, Waited};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tracing::{debug, info};
@@ -32,8 +32,8 @@ pub(crate) struct Parcel {
     pub(crate) ticket: Ticket,
     /// Who handles it.
     pub(crate) route: Route,
-    /// How old the row was when it came here, by the database's clock.
-    pub(crate) age: Duration,
+    /// For how long it had waited when it came here.
+    pub(crate) waited: Waited,
     /// Over which links it was last known to be held.
     pub(crate) epoch: u64,
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use sendoff_core::{Event, EventId};
+use sendoff_core::{Event, EventId, WaitsFor};
 use sendoff_engine::store::{
-    Counts, Held, InspectStore, Outcome, Purge, RetainStore, Settlement, TopicCounts,
+    Counts, Held, InspectStore, Lateness, Outcome, Purge, RetainStore, Settlement, TopicCounts,
 };
 
 use crate::conformance::probe::{HOLD, due, held, hold_of};
@@ -27,10 +27,11 @@ pub async fn counts_tell_the_rows_of_each_status<H: StoreHarness>(probe: &Probe<
     assert_eq!(counts().await, Counts { new: 2, done, retry: 1, dead: 1 });
 }
 
-/// The lag is that of the oldest row that is due; held and delayed ones are not.
+/// What is overdue is the oldest row that is due and that nobody has; held and delayed ones are not. Holds
+/// P5.
 pub async fn the_oldest_lag_counts_from_the_due_time<H: StoreHarness>(probe: &Probe<H>) {
-    let lag = || async { probe.store().oldest_lag().await.expect("oldest lag") };
-    assert_eq!(lag().await, Duration::ZERO);
+    let lag = || async { probe.store().lateness().await.expect("the lag").overdue };
+    assert_eq!(probe.store().lateness().await.expect("the lag"), Lateness::default());
     probe.commit_held("writer", HOLD * 2).await;
     assert_eq!(lag().await, Duration::ZERO, "held is not due");
 
@@ -44,6 +45,52 @@ pub async fn the_oldest_lag_counts_from_the_due_time<H: StoreHarness>(probe: &Pr
 
     probe.claim_all("node").await;
     assert_eq!(lag().await, Duration::ZERO, "all are held");
+}
+
+/// The oldest undelivered event is late since it was first due, whatever became of it: held, waiting,
+/// retrying, delayed and then due. One that is delayed still is not late. Holds P5.
+pub async fn the_oldest_undelivered_event_is_late_whatever_it_waits_for<H: StoreHarness>(
+    probe: &Probe<H>,
+) {
+    let oldest = || async {
+        let (late, asked) = probe.timed(probe.store().lateness()).await;
+        let late = late.expect("the lag");
+        assert!(!late.at_least, "so few rows are all looked at");
+        (late.oldest, asked)
+    };
+    let delayed = |ticks| {
+        let event = Event::builder("late").delay(probe.ticks(ticks)).json_text("{}").build();
+        due(event.expect("an event"))
+    };
+    probe.commit(&[delayed(HOLD * 9)]).await;
+    assert_eq!(oldest().await.0, Duration::ZERO, "it is not due yet");
+    let (_, written) = probe.timed(probe.commit_due(1)).await;
+    probe.pass(1).await;
+    let held = hold_of(&probe.claim_one("node").await);
+    let (late, asked) = oldest().await;
+    written.assert_contains_start(asked, late);
+
+    let (error, attempts, delay) = ("no".to_owned(), 1, probe.ticks(HOLD));
+    let waits_for = WaitsFor::Target;
+    let wait = Outcome::Wait { delay, waits_for, attempts, error: error.clone() };
+    assert!(probe.settle(held, wait).await);
+    let (late, asked) = oldest().await;
+    written.assert_contains_start(asked, late);
+    probe.pass(HOLD + 1).await;
+    let held = hold_of(&probe.claim_one("node").await);
+    assert!(probe.settle(held, Outcome::Retry { delay, attempts, error }).await);
+    let (late, asked) = oldest().await;
+    written.assert_contains_start(asked, late);
+    probe.pass(HOLD + 1).await;
+    let held = hold_of(&probe.claim_one("node").await);
+    assert!(probe.settle(held, Outcome::Done).await);
+    assert_eq!(oldest().await.0, Duration::ZERO, "delivered");
+
+    let (_, written) = probe.timed(probe.commit(&[delayed(2)])).await;
+    probe.pass(3).await;
+    probe.claim_all("node").await;
+    let (late, asked) = oldest().await;
+    written.after(probe.ticks(2)).assert_contains_start(asked, late);
 }
 
 /// Nothing pending is due before the first due time, and it is never later than now.

@@ -1,11 +1,11 @@
 //! Settlements: every outcome, repeated and fenced ones.
 
 use sendoff_core::limits::ERROR_CHARS;
-use sendoff_core::{EventId, Status, Timestamp, Token};
-use sendoff_engine::store::{Held, Outcome, RetainStore, Row, Settlement};
+use sendoff_core::{Event, EventId, Status, Timestamp, Token, WaitsFor};
+use sendoff_engine::store::{Held, Outcome, RetainStore, Row, Settlement, Waiting};
 
 use super::loss::stays_a_suspect;
-use crate::conformance::probe::{HOLD, hold_of, ids, sorted};
+use crate::conformance::probe::{HOLD, due, hold_of, ids, sorted};
 use crate::conformance::{Probe, StoreHarness};
 use crate::steps::token_of;
 
@@ -17,9 +17,15 @@ fn dead(attempts: u32, error: &str) -> Outcome {
     Outcome::Dead { attempts, error: error.to_owned() }
 }
 
-fn every_outcome() -> [Outcome; 5] {
+fn wait_now(waits_for: WaitsFor, error: &str) -> Outcome {
+    let (delay, error) = (std::time::Duration::ZERO, error.to_owned());
+    Outcome::Wait { delay, waits_for, attempts: 2, error }
+}
+
+fn every_outcome() -> [Outcome; 6] {
     let restored = Outcome::Restored { due_at: Timestamp::from_micros(1_700_000_000_000_001) };
-    [Outcome::Done, retry_now(7, "stale"), dead(7, "stale"), Outcome::Released, restored]
+    let wait = wait_now(WaitsFor::Target, "stale");
+    [Outcome::Done, retry_now(7, "stale"), wait, dead(7, "stale"), Outcome::Released, restored]
 }
 
 /// Done is recorded with its time and unlocked, or deleted where the store keeps nothing. Holds S2.
@@ -57,6 +63,65 @@ pub async fn a_retry_stores_count_error_and_due_time<H: StoreHarness>(probe: &Pr
     probe.pass(3).await;
     let claimed = probe.claim_one("node").await;
     assert_eq!((claimed.id, claimed.attempts, claimed.lost), (held.id, 4, false));
+}
+
+/// An event that waits says since when, for its target and for a handler apart; a run that fails by itself
+/// or succeeds ends that. Holds D6, D7.
+pub async fn an_event_that_waits_says_since_when<H: StoreHarness>(probe: &Probe<H>) {
+    let settle = async |outcome: Outcome| {
+        probe.pass(1).await;
+        let claimed = probe.claim_one("node").await;
+        let (held, id) = (hold_of(&claimed), claimed.id);
+        let (settled, at) = probe.timed(probe.settle(held, outcome)).await;
+        assert!(settled);
+        (probe.row(id).await, at, claimed)
+    };
+    probe.commit_due(1).await;
+    let (row, since, claimed) = settle(wait_now(WaitsFor::Handler, "no handler")).await;
+    assert_eq!(claimed.waiting, Waiting::default());
+    assert_eq!((row.status, row.attempts), (Status::Retry, 2));
+    assert_eq!((row.last_error.as_deref(), row.locked_by), (Some("no handler"), None));
+    let nobody = row.waiting.for_handler.expect("it waits for a handler");
+    since.assert_has(nobody);
+    assert_eq!(row.waiting.for_target, None);
+
+    let (row, _, claimed) = settle(wait_now(WaitsFor::Handler, "still none")).await;
+    assert_eq!(row.waiting.for_handler, Some(nobody), "since it began, not since the last time");
+    assert_eq!(claimed.waiting.for_handler, Some(nobody));
+    assert_eq!(claimed.waited().for_handler, claimed.claimed_at.since(nobody));
+
+    let (row, since, _) = settle(wait_now(WaitsFor::Target, "refused")).await;
+    let away = row.waiting.for_target.expect("it waits for its target");
+    since.assert_has(away);
+    assert_eq!(row.waiting.for_handler, None, "somebody had a handler for it");
+
+    let (row, ..) = settle(wait_now(WaitsFor::Handler, "not here")).await;
+    assert_eq!(row.waiting.for_target, Some(away), "which another node does not know");
+    let (row, ..) = settle(Outcome::Released).await;
+    assert_eq!(row.waiting.for_target, Some(away), "released as it was");
+
+    let (row, ..) = settle(retry_now(3, "by itself")).await;
+    assert_eq!((row.waiting, row.attempts), (Waiting::default(), 3));
+    settle(wait_now(WaitsFor::Target, "refused")).await;
+    let (row, ..) = settle(dead(3, "too long")).await;
+    assert!(row.waiting.for_target.is_some(), "a dead letter says since when it waited");
+}
+
+/// A delayed event knows when it first became due, others do not need to. Holds P5.
+pub async fn a_delayed_event_remembers_when_it_was_first_due<H: StoreHarness>(probe: &Probe<H>) {
+    let held = probe.take_one("node").await;
+    assert_eq!(probe.row(held.id).await.delayed_until, None);
+    assert!(probe.settle(held, Outcome::Done).await);
+    let delayed = Event::builder("late").delay(probe.ticks(2)).json_text("{}").build();
+    let delayed = delayed.expect("an event");
+    let id = delayed.id();
+    probe.commit(&[due(delayed)]).await;
+    let first = probe.row(id).await.due_at;
+    probe.pass(3).await;
+    let held = hold_of(&probe.claim_one("node").await);
+    assert!(probe.settle(held, retry_now(1, "no")).await);
+    let row = probe.row(id).await;
+    assert_eq!(row.delayed_until, Some(first), "however often it was held since");
 }
 
 /// Dead stores count, error and when it ended, and unlocks. Holds S2.

@@ -1,4 +1,4 @@
--- oldest_lag: when the first pending row is due, or now if that is earlier; and what time it is.
+-- first_due: when the first pending row is due, or now if that is earlier; and what time it is.
 -- Guarantee: one step in the index, and over what somebody's snapshot keeps there.
 -- Index: outbox_event_due.
 select least(utc_timestamp(6),
