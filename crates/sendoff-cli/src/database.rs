@@ -40,6 +40,11 @@ impl Database {
         PostgresOptions { schema, prefix, ..PostgresOptions::default() }
     }
 
+    /// Whether a database is named at all.
+    pub(crate) fn is_named(&self) -> bool {
+        self.database_url.is_some()
+    }
+
     pub(crate) fn named(self) -> anyhow::Result<Named> {
         let options = self.postgres_options();
         let Some(url) = self.database_url else {

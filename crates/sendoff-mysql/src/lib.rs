@@ -63,6 +63,6 @@ mod wire;
 pub use capture::{MysqlConnSavepoint, MysqlConnTransaction, MysqlSavepoint, MysqlTransaction};
 pub use journal::{JournalOptions, MysqlJournal, journal_migration_sql};
 pub use options::{Layout, MysqlOptions, Payloads, Retention, Tls};
-pub use schema::migration_sql;
+pub use schema::{migration_sql, upgrade_sql};
 pub use sendoff_core::partition::Period;
 pub use store::MysqlStore;

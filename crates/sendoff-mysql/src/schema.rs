@@ -6,7 +6,7 @@ use std::time::Duration;
 use mysql_async::Conn;
 use sendoff_core::Timestamp;
 use sendoff_engine::store::StoreError;
-use sendoff_engine::store::frame::{check_complete, missing};
+use sendoff_engine::store::frame::{Migrated, after, check_complete, missing};
 use tokio::time::{Instant, sleep};
 use tracing::info;
 
@@ -75,7 +75,7 @@ impl MysqlStore {
     /// [`NewerSchema`](StoreError::NewerSchema) if a newer version made the tables;
     /// [`Rights`](StoreError::Rights) if the user may not make them: then print
     /// [`migration_sql`](crate::migration_sql) for somebody who may.
-    pub async fn migrate(&self) -> Result<(), StoreError> {
+    pub async fn migrate(&self) -> Result<Migrated, StoreError> {
         self.check_open()?;
         let steps = |missing, now| steps(self.names(), self.options(), now, missing);
         installation(self).migrate(steps).await
@@ -175,19 +175,19 @@ impl<'a> Installation<'a> {
     pub(crate) async fn migrate(
         &self,
         steps: impl FnOnce(usize, Timestamp) -> String + Send,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Migrated, StoreError> {
         let mut conn = self.connector.open().await?;
-        self.run(&mut conn, steps).await?;
+        let migrated = self.run(&mut conn, steps).await?;
         // The lock ends with the connection, whether or not the server is told.
         let _ = conn.disconnect().await;
-        Ok(())
+        Ok(migrated)
     }
 
     async fn run(
         &self,
         conn: &mut Conn,
         steps: impl FnOnce(usize, Timestamp) -> String + Send,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Migrated, StoreError> {
         let lock = lock(self.names, self.versions);
         let locked = last_rows(conn, &lock).await.map_err(failed)?;
         if locked.first().and_then(|row| row.get::<Option<i64>, _>(0)).flatten() != Some(1) {
@@ -208,7 +208,7 @@ impl<'a> Installation<'a> {
             let versions = self.names.qualified(self.versions);
             info!(table = versions, version = self.migrations, "migrated");
         }
-        Ok(())
+        Ok(Migrated::ran(missing, self.migrations))
     }
 }
 
@@ -258,9 +258,19 @@ fn check_server(version: &str) -> Result<(), StoreError> {
 ///
 /// Running it a second time changes nothing.
 pub fn migration_sql(options: &MysqlOptions) -> Result<String, StoreError> {
+    upgrade_sql(options, 0)
+}
+
+/// The same for tables that are there already, in this version (the newest in `outbox_schema`).
+///
+/// # Errors
+///
+/// [`Misconfigured`](StoreError::Misconfigured) for a version that does not exist.
+pub fn upgrade_sql(options: &MysqlOptions, from: usize) -> Result<String, StoreError> {
     options.check()?;
+    let missing = after(from, MIGRATIONS.len())?;
     let names = Names::new(None, options.prefix.as_ref());
-    let steps = steps(&names, options, Timestamp::now(), MIGRATIONS.len());
+    let steps = steps(&names, options, Timestamp::now(), missing);
     Ok(format!("{};\n{steps}", lock(&names, "outbox_schema")))
 }
 

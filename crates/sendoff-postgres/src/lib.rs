@@ -65,6 +65,6 @@ mod wire;
 pub use capture::{PreparedClient, PreparedTransaction};
 pub use journal::{JournalLayout, JournalOptions, PostgresJournal, journal_migration_sql};
 pub use options::{Doorbell, Layout, PostgresOptions, RelayCommits, Retention, Tls};
-pub use schema::migration_sql;
+pub use schema::{migration_sql, upgrade_sql};
 pub use sendoff_core::partition::Period;
 pub use store::PostgresStore;

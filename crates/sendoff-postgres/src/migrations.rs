@@ -27,9 +27,9 @@ const TRIES: u32 = 60;
 const PAUSE: Duration = Duration::from_millis(1_000);
 
 /// Tries for as long as there is patience with whoever has a table locked.
-pub(crate) async fn patiently<F>(attempt: impl Fn() -> F) -> Result<(), StoreError>
+pub(crate) async fn patiently<F, T>(attempt: impl Fn() -> F) -> Result<T, StoreError>
 where
-    F: Future<Output = Result<(), StoreError>>,
+    F: Future<Output = Result<T, StoreError>>,
 {
     for tries in 1..TRIES {
         match attempt().await {
@@ -165,9 +165,13 @@ impl Migrations<'_> {
         Ok(())
     }
 
-    /// Everything that would be run on an empty database.
-    pub(crate) fn script(&self, shape: impl Fn(&'static str) -> Cow<'static, str>) -> String {
-        format!("{}{}commit;\n", self.lock(), self.steps(self.all.len(), shape))
+    /// Everything that would be run where the last `missing` of them are.
+    pub(crate) fn script(
+        &self,
+        missing: usize,
+        shape: impl Fn(&'static str) -> Cow<'static, str>,
+    ) -> String {
+        format!("{}{}commit;\n", self.lock(), self.steps(missing, shape))
     }
 
     /// One migration at a time; the lock ends with its transaction, so it works behind a pooler too.

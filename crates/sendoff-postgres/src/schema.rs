@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use sendoff_core::partition::Period;
 use sendoff_engine::store::StoreError;
+use sendoff_engine::store::frame::{Migrated, after};
 use sendoff_engine::{PartitionMaintainer, PartitionOptions};
 use tokio_postgres::Client;
 
@@ -65,10 +66,11 @@ impl PostgresStore {
     /// [`Misconfigured`](StoreError::Misconfigured) if a flat table is there and the layout is another;
     /// [`Rights`](StoreError::Rights) if the role may not make them: then print
     /// [`migration_sql`](crate::migration_sql) for somebody who may.
-    pub async fn migrate(&self) -> Result<(), StoreError> {
+    pub async fn migrate(&self) -> Result<Migrated, StoreError> {
         self.check_open()?;
-        patiently(|| attempt(self)).await?;
-        first_partitions(self).await
+        let migrated = patiently(|| attempt(self)).await?;
+        first_partitions(self).await?;
+        Ok(migrated)
     }
 
     /// Whether the tables are there and up to date, for tools that look after an outbox and make
@@ -85,7 +87,7 @@ impl PostgresStore {
 
 /// Runs what is missing, in one transaction on a connection of its own: whoever drops the future
 /// drops the connection, and the server undoes it.
-async fn attempt(store: &PostgresStore) -> Result<(), StoreError> {
+async fn attempt(store: &PostgresStore) -> Result<Migrated, StoreError> {
     let opened = store.connector().open(None).await?;
     let run = async {
         index_ahead(&opened.client, store).await?;
@@ -128,13 +130,14 @@ async fn index_ahead(client: &Client, store: &PostgresStore) -> Result<(), Store
     .await
 }
 
-async fn run(client: &Client, store: &PostgresStore) -> Result<(), StoreError> {
+async fn run(client: &Client, store: &PostgresStore) -> Result<Migrated, StoreError> {
     let migrations = migrations(store.names());
     let missing = migrations.begin(client, versions(store)).await?;
     let layout = layout(client, store).await?;
     migrations
         .finish(client, missing, |migration| for_layout(migration, layout.into()).into())
-        .await
+        .await?;
+    Ok(Migrated::ran(missing, MIGRATIONS.len()))
 }
 
 /// Rows should find their partition from the first one on.
@@ -174,7 +177,19 @@ async fn layout(client: &Client, store: &PostgresStore) -> Result<Layout, StoreE
 /// Running it a second time fails and changes nothing. A partitioned table begins with its tail, which
 /// takes every row until partitions are made.
 pub fn migration_sql(options: &PostgresOptions) -> Result<String, StoreError> {
+    upgrade_sql(options, 0)
+}
+
+/// The same for tables that are there already, in this version (the newest in `outbox_schema`). A layout that
+/// is not theirs is no matter: nothing is made again.
+///
+/// # Errors
+///
+/// [`Misconfigured`](StoreError::Misconfigured) for a version that does not exist.
+pub fn upgrade_sql(options: &PostgresOptions, from: usize) -> Result<String, StoreError> {
     options.check()?;
+    let missing = after(from, MIGRATIONS.len())?;
     let names = Names::new(options.schema.as_ref(), options.prefix.as_ref());
-    Ok(migrations(&names).script(|migration| for_layout(migration, options.layout.into()).into()))
+    let shape = |migration| for_layout(migration, options.layout.into()).into();
+    Ok(migrations(&names).script(missing, shape))
 }

@@ -61,4 +61,5 @@ mod writer;
 pub use file::FileLost;
 pub use journal::SqliteJournal;
 pub use options::{Retention, SqliteOptions, Synchronous};
+pub use schema::upgrade_sql;
 pub use store::SqliteStore;

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior};
 use sendoff_engine::store::StoreError;
-use sendoff_engine::store::frame::{check_complete, missing};
+use sendoff_engine::store::frame::{Migrated, after, check_complete, missing};
 
 use crate::error::{failed, misconfigured};
+use crate::options::SqliteOptions;
 use crate::sql::Sql;
 
 /// Something that has tables, and versions of its own.
@@ -106,13 +107,13 @@ pub(crate) fn check_ready(conn: &Connection, schema: &impl Schema) -> Result<(),
 
 /// Runs what is missing, in one immediate transaction: of several processes that start at once, one
 /// migrates and the others find it done.
-pub(crate) fn migrate(conn: &mut Connection, schema: &impl Schema) -> Result<(), StoreError> {
+pub(crate) fn migrate(conn: &mut Connection, schema: &impl Schema) -> Result<Migrated, StoreError> {
     let migrations = schema.migrations();
     let missing =
         |conn: &Connection| missing(schema.version(conn).map_err(failed)?, migrations.len());
     // Without a lock first: a start must not wait for a writer when there is nothing to do.
     if missing(conn)? == 0 {
-        return Ok(());
+        return Ok(Migrated::ran(0, migrations.len()));
     }
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
     let done = migrations.len() - missing(&tx)?;
@@ -120,7 +121,29 @@ pub(crate) fn migrate(conn: &mut Connection, schema: &impl Schema) -> Result<(),
         tx.execute_batch(migration).map_err(failed)?;
         schema.remember(&tx, version).map_err(failed)?;
     }
-    tx.commit().map_err(failed)
+    tx.commit().map_err(failed)?;
+    Ok(Migrated { from: done, to: migrations.len() })
+}
+
+/// Everything that opening a file would run in one whose tables have this version (the newest in
+/// `outbox_schema`; 0 for none), as a script.
+///
+/// # Errors
+///
+/// [`Misconfigured`](StoreError::Misconfigured) for a version that does not exist.
+pub fn upgrade_sql(options: &SqliteOptions, from: usize) -> Result<String, StoreError> {
+    options.check()?;
+    let sql = Sql::load(options.prefix.as_ref());
+    let (all, table) = (Schema::migrations(&sql), &sql.table);
+    let missing = after(from, all.len())?;
+    let steps = all.iter().skip(all.len() - missing).map(|step| format!("{}\n", step.trim_end()));
+    let steps: String = steps.collect();
+    Ok(format!(
+        "begin immediate;\n{};\n{steps}insert into outbox_schema (table_name, version) values \
+         ('{table}', {})\non conflict (table_name) do update set version = excluded.version;\ncommit;\n",
+        sql.schema_table,
+        all.len()
+    ))
 }
 
 /// Whether it is there. Reads only: a file of somebody else's stays as it is.

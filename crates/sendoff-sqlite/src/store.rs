@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use sendoff_core::{Timestamp, limits};
 use sendoff_engine::Clock;
+use sendoff_engine::store::frame::Migrated;
 use sendoff_engine::store::{StoreError, WakeStore};
 
 use crate::connect::{Missing, connect};
@@ -38,6 +39,7 @@ struct Shared {
     /// The row that the last purge ended at; 0 where it came to the end.
     walked: AtomicI64,
     durability: Durability,
+    migrated: Migrated,
 }
 
 impl SqliteStore {
@@ -69,7 +71,9 @@ impl SqliteStore {
         options.check()?;
         let sql = Arc::new(Sql::load(options.prefix.as_ref()));
         let file = Arc::new(DatabaseFile::at(&path));
+        let migrated = Arc::new(OnceLock::new());
         let writer = {
+            let done = Arc::clone(&migrated);
             let (path, sql, busy_timeout) = (path.clone(), Arc::clone(&sql), options.busy_timeout);
             Writer::start(Arc::clone(&file), busy_timeout, move || {
                 // Claims and settlements lost to a power failure only cause another delivery, so
@@ -78,14 +82,26 @@ impl SqliteStore {
                     schema::check_installed(&path, &*sql, busy_timeout)?;
                 }
                 let mut conn = connect(&path, missing, busy_timeout, Synchronous::Normal)?;
-                schema::migrate(&mut conn, &*sql)?;
+                let _ = done.set(schema::migrate(&mut conn, &*sql)?);
                 Ok(conn)
             })
             .await?
         };
         let (locks, walked) = (LockConnection::new(), AtomicI64::new(0));
         let durability = Durability::new(options.synchronous);
-        Ok(Self(Arc::new(Shared { path, file, options, sql, writer, locks, walked, durability })))
+        let newest = sql.migrations.len();
+        let migrated = migrated.get().copied().unwrap_or(Migrated::ran(0, newest));
+        Ok(Self(Arc::new(Shared {
+            path,
+            file,
+            options,
+            sql,
+            writer,
+            locks,
+            walked,
+            durability,
+            migrated,
+        })))
     }
 
     /// Opens the file a URL names: `sqlite:relative/path` or `sqlite:///absolute/path`.
@@ -132,6 +148,11 @@ impl SqliteStore {
     /// The name of the table, prefix included.
     pub fn table(&self) -> &str {
         &self.0.sql.table
+    }
+
+    /// What opening it did to the tables.
+    pub fn migrated(&self) -> Migrated {
+        self.0.migrated
     }
 
     /// Closes the store for all its clones, and returns when what was begun is done.

@@ -51,7 +51,7 @@ impl MysqlJournal {
     pub async fn migrate(&self) -> Result<(), StoreError> {
         self.check_open()?;
         let steps = |missing, _| script(self.names(), VERSIONS, &MIGRATIONS, missing);
-        installation(self).migrate(steps).await
+        installation(self).migrate(steps).await.map(drop)
     }
 
     /// Whether the tables are there and up to date, for tools that look after a journal and make

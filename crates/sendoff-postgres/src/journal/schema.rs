@@ -155,5 +155,5 @@ pub fn journal_migration_sql(options: &JournalOptions) -> Result<String, StoreEr
     options.check()?;
     let names = Names::new(options.server.schema.as_ref(), options.server.prefix.as_ref());
     let lines = options.layout.into();
-    Ok(migrations(&names).script(|migration| shaped(migration, lines)))
+    Ok(migrations(&names).script(MIGRATIONS.len(), |migration| shaped(migration, lines)))
 }

@@ -18,4 +18,4 @@ pub use names::put_names;
 pub use open::Open;
 pub use row::{Cells, Column};
 pub use text::text;
-pub use version::{check_complete, missing};
+pub use version::{Migrated, after, check_complete, missing};

@@ -1,6 +1,46 @@
 //! Which migrations ran.
 
+use std::fmt;
+
 use crate::store::StoreError;
+
+/// What bringing tables up to date did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Migrated {
+    /// The version before; 0 where there were no tables.
+    pub from: usize,
+    /// The version now.
+    pub to: usize,
+}
+
+impl Migrated {
+    /// Where so many of `migrations` were missing and ran.
+    pub fn ran(missing: usize, migrations: usize) -> Self {
+        Self { from: migrations.saturating_sub(missing), to: migrations }
+    }
+}
+
+impl fmt::Display for Migrated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { from, to } = self;
+        match from {
+            0 => write!(f, "made, version {to}"),
+            same if same == to => write!(f, "up to date already, version {to}"),
+            _ => write!(f, "brought from version {from} to version {to}"),
+        }
+    }
+}
+
+/// The migrations after the one with this number, of so many.
+///
+/// # Errors
+///
+/// [`Misconfigured`](StoreError::Misconfigured) where there are not so many.
+pub fn after(from: usize, migrations: usize) -> Result<usize, StoreError> {
+    migrations.checked_sub(from).ok_or_else(|| StoreError::Misconfigured {
+        reason: format!("there is no version {from}: the newest is {migrations}"),
+    })
+}
 
 /// How many of the migrations that this version knows have not run where `found` was the last.
 ///
