@@ -5,13 +5,15 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_core::{EventId, Timestamp};
+use sendoff_core::{AuditNote, EventId, Letter, LetterFate, Pause, PauseScope, Timestamp};
 use sendoff_engine::capture::{
     Begin, BeginBlocking, BeginError, Commit, CommitBlocking, CommitError,
 };
 use sendoff_engine::store::{
-    Born, Claim, ClaimStore, Claims, Counts, Extended, Held, InspectStore, Lateness, NewRow, Purge,
-    Purged, RetainStore, Row, SettleStore, Settled, Settlement, StoreError, TopicCounts, WakeStore,
+    AuditEntry, AuditPage, Born, ChangeLetters, Claim, ClaimStore, Claims, Counts, EventRecord,
+    Extended, Held, InspectStore, Lateness, LetterPage, LetterStore, NewRow, PauseStore,
+    PayloadWanted, Purge, Purged, RetainStore, Row, SettleStore, Settled, Settlement, StoreError,
+    TopicCounts, WakeStore,
 };
 
 use crate::load::Trace;
@@ -117,6 +119,25 @@ impl<S: WakeStore> WakeStore for Timed<S> {
 }
 
 #[async_trait]
+impl<S: PauseStore> PauseStore for Timed<S> {
+    async fn pauses(&self) -> Result<Vec<Pause>, StoreError> {
+        self.store.pauses().await
+    }
+
+    async fn pause(&self, scope: &PauseScope, note: &AuditNote) -> Result<bool, StoreError> {
+        self.store.pause(scope, note).await
+    }
+
+    async fn resume(&self, scope: &PauseScope, note: &AuditNote) -> Result<bool, StoreError> {
+        self.store.resume(scope, note).await
+    }
+
+    async fn pauses_changed(&self) {
+        self.store.pauses_changed().await;
+    }
+}
+
+#[async_trait]
 impl<S: InspectStore> InspectStore for Timed<S> {
     async fn check_ready(&self) -> Result<(), StoreError> {
         self.store.check_ready().await
@@ -132,6 +153,10 @@ impl<S: InspectStore> InspectStore for Timed<S> {
 
     async fn topics(&self) -> Result<Vec<TopicCounts>, StoreError> {
         self.store.topics().await
+    }
+
+    async fn peek(&self, limit: usize) -> Result<Vec<Row>, StoreError> {
+        self.store.peek(limit).await
     }
 
     async fn lateness(&self) -> Result<Lateness, StoreError> {
@@ -155,5 +180,39 @@ impl<S: RetainStore> RetainStore for Timed<S> {
 
     async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {
         self.store.purgeable(purge).await
+    }
+}
+
+#[async_trait]
+impl<S: LetterStore> LetterStore for Timed<S> {
+    async fn clock(&self) -> Result<Timestamp, StoreError> {
+        self.store.clock().await
+    }
+
+    async fn letters(&self, page: &LetterPage<'_>) -> Result<Vec<Letter>, StoreError> {
+        self.store.letters(page).await
+    }
+
+    async fn count_letters(&self, page: &LetterPage<'_>) -> Result<u64, StoreError> {
+        self.store.count_letters(page).await
+    }
+
+    async fn record(
+        &self,
+        id: EventId,
+        payload: PayloadWanted,
+    ) -> Result<Option<EventRecord>, StoreError> {
+        self.store.record(id, payload).await
+    }
+
+    async fn change_letters(
+        &self,
+        change: &ChangeLetters<'_>,
+    ) -> Result<Vec<LetterFate>, StoreError> {
+        self.store.change_letters(change).await
+    }
+
+    async fn audit(&self, page: &AuditPage) -> Result<Vec<AuditEntry>, StoreError> {
+        self.store.audit(page).await
     }
 }

@@ -14,8 +14,10 @@ use axum::http::HeaderValue;
 use axum::http::header::CACHE_CONTROL;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
+use sendoff_engine::DeadLetters;
 use sendoff_engine::journal::Journal;
 use sendoff_engine::journal::publish::PublishStore;
+use sendoff_engine::store::PauseStore;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -23,17 +25,18 @@ use tracing::{debug, warn};
 
 use crate::access::{Access, Bearer};
 use crate::desk::Desk;
+use crate::letters::LetterDesk;
 use crate::places::Heard;
 use crate::problem::{Kind, Problem};
-use crate::routes;
+use crate::routes::{self, Parts};
 use crate::serve::serve;
 
 /// How long a request may take where nobody says.
 const DEADLINE: Duration = Duration::from_secs(10);
 /// Requests that are worked on at once. Operators are few, and the database has other work.
 const REQUESTS: usize = 16;
-/// Bytes of a body. The largest there is says where to put a cursor.
-const BODY_BYTES: usize = 4_096;
+/// Bytes of a body. The largest there is says which letters are meant, by the text of their error.
+const BODY_BYTES: usize = 32 * 1_024;
 
 /// Why the routes cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +45,7 @@ pub enum AdminError {
     /// Anybody could ask.
     #[error(
         "there is no token: give one with `token`, or say `loopback_only` if everybody on this \
-         machine may operate the publishers"
+         machine may operate what is served"
     )]
     NoToken,
     /// No request can be answered in no time.
@@ -65,7 +68,9 @@ pub enum AdminError {
 #[derive(Clone)]
 #[must_use = "nothing is served before `router` or `serve`"]
 pub struct Admin {
-    desk: Arc<dyn Desk>,
+    journal: Option<Arc<dyn Desk>>,
+    outbox: Option<DeadLetters>,
+    pauses: Option<Arc<dyn PauseStore>>,
     access: Access,
     deadline: Duration,
 }
@@ -73,7 +78,29 @@ pub struct Admin {
 impl Admin {
     /// For the publishers of this journal, wherever they run.
     pub fn new<S: PublishStore>(journal: &Journal<S>) -> Self {
-        Self { desk: Arc::new(journal.clone()), access: Access::default(), deadline: DEADLINE }
+        Self { journal: Some(Arc::new(journal.clone())), ..Self::of_nothing() }
+    }
+
+    /// For these dead letters, wherever nodes deliver: `Admin::outbox(outbox.dead_letters())`.
+    pub fn outbox(letters: DeadLetters) -> Self {
+        Self { outbox: Some(letters), ..Self::of_nothing() }
+    }
+
+    /// For these dead letters too.
+    pub fn with_outbox(mut self, letters: DeadLetters) -> Self {
+        self.outbox = Some(letters);
+        self
+    }
+
+    /// For what is paused of the delivery from this store too, wherever nodes deliver.
+    pub fn with_pauses(mut self, store: impl PauseStore) -> Self {
+        self.pauses = Some(Arc::new(store));
+        self
+    }
+
+    fn of_nothing() -> Self {
+        let (access, deadline) = (Access::default(), DEADLINE);
+        Self { journal: None, outbox: None, pauses: None, access, deadline }
     }
 
     /// Requests must carry this token.
@@ -121,7 +148,10 @@ impl Admin {
         }
         let gate =
             Gate { access: self.access, deadline: self.deadline, room: Semaphore::new(REQUESTS) };
-        let routes = routes::router(self.desk).route_layer(DefaultBodyLimit::max(BODY_BYTES));
+        let deadline = self.deadline;
+        let outbox = self.outbox.map(|letters| LetterDesk { letters, patience: deadline / 2 });
+        let parts = Parts { journal: self.journal, outbox, pauses: self.pauses };
+        let routes = routes::router(&parts).route_layer(DefaultBodyLimit::max(BODY_BYTES));
         Ok((routes, Arc::new(gate)))
     }
 

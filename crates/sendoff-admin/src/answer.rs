@@ -56,6 +56,12 @@ pub(crate) struct Pair {
     /// When something was published last.
     #[schema(required, format = DateTime)]
     published_at: Option<String>,
+    /// The fact that it waits at, if the last run failed.
+    #[schema(required, value_type = Option<u64>)]
+    waits_at: Option<Position>,
+    /// Since when it waits there.
+    #[schema(required, format = DateTime)]
+    waits_since: Option<String>,
 }
 
 impl Pair {
@@ -71,6 +77,8 @@ impl Pair {
             leader: cursor.leader,
             epoch: cursor.epoch,
             published_at: cursor.published_at.map(time),
+            waits_at: cursor.waits_at.map(|at| at.position),
+            waits_since: cursor.waits_at.map(|at| time(at.since)),
         }
     }
 }

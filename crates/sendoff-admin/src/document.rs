@@ -1,7 +1,7 @@
 //! The document of the routes, as OpenAPI 3.1. Handlers and their types say what each route takes and
 //! answers; here is what all of them share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use utoipa::openapi::extensions::Extensions;
@@ -18,7 +18,7 @@ use crate::problem::Body;
 #[derive(utoipa::OpenApi)]
 #[openapi(
     info(
-        title = "Sendoff: publishers of a journal",
+        title = "Sendoff: dead letters and delivery of an outbox, publishers of a journal",
         description = "Unknown parameters are refused. Every answer that is none has the form of a \
                        Problem; 404 and 405 are also given for routes and methods that are not here.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0"),
@@ -26,6 +26,8 @@ use crate::problem::Body;
     servers((url = "/")),
     security(("bearer" = [])),
     tags(
+        (name = "letters", description = "Dead letters: seen, requeued, discarded; what operators did."),
+        (name = "pauses", description = "Delivery of an outbox: what is paused."),
         (name = "publishers", description = "Where publishers are, and operating them."),
         (name = "parked", description = "Facts that could not be published and were parked."),
         (name = "document"),
@@ -39,13 +41,28 @@ pub(crate) fn frame() -> OpenApi {
     <Frame as utoipa::OpenApi>::openapi()
 }
 
-/// Adds what all routes share.
+/// Adds what all routes share, and leaves out what none of them has.
 pub(crate) fn complete(mut document: OpenApi) -> OpenApi {
     document.paths.paths.values_mut().flat_map(operations).for_each(share);
+    let (mut referred, mut tagged) = (BTreeSet::new(), BTreeSet::new());
+    for operation in document.paths.paths.values_mut().flat_map(operations) {
+        tagged.extend(operation.tags.iter().flatten().cloned());
+        for response in operation.responses.responses.values() {
+            if let RefOr::Ref(reference) = response {
+                referred.insert(reference.ref_location.clone());
+            }
+        }
+    }
+    if let Some(tags) = &mut document.tags {
+        tags.retain(|tag| tagged.contains(&tag.name));
+    }
     let components = document.components.get_or_insert_default();
     components.schemas.values_mut().for_each(close);
-    components.responses =
-        shared().map(|(name, response)| (name.to_owned(), response.into())).into();
+    components.responses = shared()
+        .into_iter()
+        .filter(|(name, _)| referred.contains(&Ref::from_response_name(*name).ref_location))
+        .map(|(name, response)| (name.to_owned(), response.into()))
+        .collect();
     let bearer = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
     components.add_security_scheme("bearer", bearer);
     document
@@ -113,7 +130,10 @@ shared! {
     BadRequest 400 "A parameter or the body makes no sense; the detail names it.";
     NoSuchPublisher 404 "There is no such publisher, or it has no such topic.";
     NotParked 404 "There is no such publisher or topic, or nothing is parked at this position.";
+    NoSuchEvent 404 "There is no such event, or no more.";
     HasFailed 409 "It has failed, and must be reset.";
+    NotTreated 409 "The event is not dead, or somebody has it locked; it is as it was.";
+    TooManyPauses 409 "Too much is paused by name.";
     TooLarge 413 "The body is too large.";
     NotJson 415 "The body is not declared to be JSON.";
     Refused 500 "The database refused; the detail says why.";

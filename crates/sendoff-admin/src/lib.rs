@@ -1,5 +1,7 @@
-//! The publishers of a journal, over HTTP: listed, seen, paused, resumed, reset and put back, and what
-//! they parked tried again or discarded. A router of axum's, for a service of yours or by itself.
+//! An outbox and a journal, over HTTP: dead letters are listed, seen, requeued and discarded; delivery is paused
+//! and resumed; publishers
+//! listed, seen, paused, resumed, reset and put back, and what they parked tried again or discarded. A router
+//! of axum's, for a service of yours or by itself.
 //!
 //! ```
 //! use sendoff_admin::{Admin, Bearer};
@@ -32,8 +34,20 @@
 //! # }
 //! ```
 //!
+//! [`Admin::outbox`] serves the dead letters of an outbox instead, and
+//! [`with_outbox`](Admin::with_outbox) both; [`with_pauses`](Admin::with_pauses) adds what is paused.
+//!
 //! | under `/api/outbox` | |
 //! |---|---|
+//! | `GET /events` | dead letters, in the order in which they died; by type, aggregate, tenant, time, error, attempts |
+//! | `GET /events/{id}` | one event, dead or not, and what operators did to it; `?payload=true` |
+//! | `POST /events/{id}/requeue` | it is tried again; `{"actor": "ada", "reason": "…"}` |
+//! | `POST /events/{id}/discard` | it will not be delivered; the same |
+//! | `POST /events/requeue`, `POST /events/discard` | all of a `filter`; `dry_run` counts |
+//! | `GET /audit` | what operators did; `?event_id=` |
+//! | `GET /pauses` | what is paused of an outbox, since when, by whom and why |
+//! | `POST /pauses` | `{"scope": "type:order.mailed", "actor": "ada", "reason": "…"}`; or `all`, `handler:…` |
+//! | `POST /pauses/resume` | the same, and it is delivered again |
 //! | `GET /publishers` | all pairs of topic and publisher; `?publisher=`, `?topic=` |
 //! | `GET /publishers/lag` | how far each lags, and the longest lag of all |
 //! | `GET /publishers/{name}` | where a publisher is, in each of its topics |
@@ -56,16 +70,19 @@
 //! time.
 //!
 //! Not here: TLS (serve it behind what has it), CORS (no page of another origin can use it), users and
-//! roles (there is one token), and what publishing is (see `sendoff-engine`).
+//! roles (there is one token, and who acts is as the caller says), and what delivering and publishing is (see
+//! `sendoff-engine`).
 
 mod access;
 mod admin;
 mod answer;
 mod desk;
 mod document;
+mod letters;
 mod page;
 mod parameter;
 mod parked;
+mod pauses;
 mod places;
 mod problem;
 mod publishers;

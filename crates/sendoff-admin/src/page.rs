@@ -2,6 +2,7 @@
 
 use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::PairId;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
@@ -55,6 +56,29 @@ impl ToSchema for After {}
 
 /// The last item of a page: what `next` says and `after` asks for. Hexadecimal, so that it can be
 /// put into a URL as it is; what is in it is nobody's business.
+impl After {
+    pub(crate) fn written(last: &impl Serialize) -> String {
+        let json = serde_json::to_vec(last).unwrap_or_default();
+        json.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// What is asked for, if it is there.
+    pub(crate) fn read<T: DeserializeOwned>(asked: Option<Self>) -> Result<Option<T>, Problem> {
+        let Some(Self(text)) = asked else { return Ok(None) };
+        let digits = |pair: &[u8]| -> Option<u8> {
+            u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()
+        };
+        let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(digits).collect();
+        let last = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        last.map(Some).ok_or_else(Self::unknown)
+    }
+
+    fn unknown() -> Problem {
+        Problem::bad("after is not what the page before gave as its next")
+    }
+}
+
+/// The last pair of a page, or the last fact of one.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Last(String, String, Position);
 
@@ -72,22 +96,17 @@ impl Last {
     }
 
     pub(crate) fn to_text(&self) -> String {
-        let json = serde_json::json!([self.0, self.1, self.2]).to_string();
-        json.bytes().map(|byte| format!("{byte:02x}")).collect()
+        After::written(self)
     }
 
     /// What `after` asks for, if it is there.
     pub(crate) fn read(asked: Option<After>) -> Result<Option<Self>, Problem> {
-        let Some(After(text)) = asked else { return Ok(None) };
-        let digits = |pair: &[u8]| -> Option<u8> {
-            u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()
-        };
-        let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(digits).collect();
-        let last: Option<Self> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let last: Option<Self> = After::read(asked)?;
         // No page ends at such a name, and PostgreSQL would refuse it.
-        let last = last.filter(|last| !last.0.contains('\0') && !last.1.contains('\0'));
-        last.map(Some)
-            .ok_or_else(|| Problem::bad("after is not what the page before gave as its next"))
+        match last {
+            Some(last) if last.0.contains('\0') || last.1.contains('\0') => Err(After::unknown()),
+            last => Ok(last),
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! What went wrong, as RFC 9457 has it.
 
+use std::fmt;
+
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -30,10 +32,18 @@ pub(crate) enum Kind {
     NoSuchPublisher,
     #[serde(rename = "urn:sendoff:problem:not-parked")]
     NotParked,
+    #[serde(rename = "urn:sendoff:problem:no-such-event")]
+    NoSuchEvent,
+    #[serde(rename = "urn:sendoff:problem:not-dead")]
+    NotDead,
+    #[serde(rename = "urn:sendoff:problem:locked")]
+    Locked,
     #[serde(rename = "urn:sendoff:problem:wrong-method")]
     WrongMethod,
     #[serde(rename = "urn:sendoff:problem:has-failed")]
     HasFailed,
+    #[serde(rename = "urn:sendoff:problem:too-many-pauses")]
+    TooManyPauses,
     #[serde(rename = "urn:sendoff:problem:too-large")]
     TooLarge,
     #[serde(rename = "urn:sendoff:problem:not-json")]
@@ -59,8 +69,12 @@ impl Kind {
             Self::NoSuchRoute => (StatusCode::NOT_FOUND, "there is no such route"),
             Self::NoSuchPublisher => (StatusCode::NOT_FOUND, "there is no such publisher"),
             Self::NotParked => (StatusCode::NOT_FOUND, "nothing is parked there"),
+            Self::NoSuchEvent => (StatusCode::NOT_FOUND, "there is no such event"),
+            Self::NotDead => (StatusCode::CONFLICT, "the event is not dead"),
+            Self::Locked => (StatusCode::CONFLICT, "somebody has the event locked"),
             Self::WrongMethod => (StatusCode::METHOD_NOT_ALLOWED, "not with this method"),
             Self::HasFailed => (StatusCode::CONFLICT, "the publisher has failed"),
+            Self::TooManyPauses => (StatusCode::CONFLICT, "too much is paused by name"),
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large"),
             Self::NotJson => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body is no JSON"),
             Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, "too many requests at once"),
@@ -81,6 +95,12 @@ pub(crate) struct Problem {
 impl Problem {
     pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Self {
         Self { kind, detail: detail.into() }
+    }
+
+    /// The same, with what was done before it went wrong.
+    pub(crate) fn after(mut self, done: impl fmt::Display) -> Self {
+        self.detail = format!("{done}; then: {}", self.detail);
+        self
     }
 
     pub(crate) fn bad(detail: impl Into<String>) -> Self {
@@ -141,9 +161,12 @@ impl From<Refusal> for Problem {
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         let kind = match error {
-            StoreError::Unavailable(_) | StoreError::Closed => Kind::Unavailable,
+            StoreError::Unavailable(_) | StoreError::Busy(_) | StoreError::Closed => {
+                Kind::Unavailable
+            }
             StoreError::Timeout => Kind::Late,
             StoreError::Misconfigured { reason } => return Self::bad(reason),
+            StoreError::TooManyPauses { .. } => Kind::TooManyPauses,
             _ => Kind::Refused,
         };
         let detail = report(&error);

@@ -1,35 +1,45 @@
 //! Every route there is, and the document that describes them.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{Method, Uri};
 use axum::response::IntoResponse;
 use axum::routing::any;
+use sendoff_engine::store::PauseStore;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::desk::Desk;
+use crate::letters::LetterDesk;
 use crate::problem::{Kind, Problem};
-use crate::{document, parked, publishers};
+use crate::{document, letters, parked, pauses, publishers};
 
 /// Where the routes are.
 pub(crate) const BASE: &str = "/api/outbox";
 
-/// Made once, when it is first asked for.
-static DOCUMENT: LazyLock<String> = LazyLock::new(|| {
-    let document = document::complete(routes().into_openapi());
-    document.to_json().expect("its keys are text")
-});
+/// What is served.
+#[derive(Clone, Default)]
+pub(crate) struct Parts {
+    /// A journal, for its publishers.
+    pub(crate) journal: Option<Arc<dyn Desk>>,
+    /// An outbox, for its dead letters.
+    pub(crate) outbox: Option<LetterDesk>,
+    /// An outbox, for what is paused of its delivery.
+    pub(crate) pauses: Option<Arc<dyn PauseStore>>,
+}
 
-/// The one list of routes: what is served is described by what its handler says, and by nothing else.
+/// The document itself, for whoever asks for it.
+type Document = Arc<str>;
+
+/// The routes of publishers. What is served is described by what its handler says, and by nothing else.
 ///
 /// `lag` is a route, so the state of a publisher of this name is not at `/publishers/lag` but in what
 /// that lists, and at `/publishers?publisher=lag`; everything else of it is where others have it.
-fn routes() -> OpenApiRouter<Arc<dyn Desk>> {
-    let routes = OpenApiRouter::new()
-        .routes(routes!(openapi))
+fn of_publishers() -> OpenApiRouter<Arc<dyn Desk>> {
+    OpenApiRouter::new()
         .routes(routes!(publishers::list))
         .routes(routes!(publishers::lag))
         .routes(routes!(publishers::status))
@@ -39,18 +49,55 @@ fn routes() -> OpenApiRouter<Arc<dyn Desk>> {
         .routes(routes!(publishers::rewind))
         .routes(routes!(parked::list))
         .routes(routes!(parked::retry))
-        .routes(routes!(parked::discard));
+        .routes(routes!(parked::discard))
+}
+
+/// The routes of dead letters.
+fn of_letters() -> OpenApiRouter<LetterDesk> {
+    OpenApiRouter::new()
+        .routes(routes!(letters::list))
+        .routes(routes!(letters::show))
+        .routes(routes!(letters::requeue))
+        .routes(routes!(letters::discard))
+        .routes(routes!(letters::requeue_all))
+        .routes(routes!(letters::discard_all))
+        .routes(routes!(letters::audit))
+}
+
+/// The routes of what is paused.
+fn of_pauses() -> OpenApiRouter<Arc<dyn PauseStore>> {
+    OpenApiRouter::new()
+        .routes(routes!(pauses::list, pauses::pause))
+        .routes(routes!(pauses::resume))
+}
+
+/// The routes of what is served, and of the document about them.
+fn routes(parts: &Parts, document: Document) -> OpenApiRouter {
+    let mut routes: OpenApiRouter =
+        OpenApiRouter::new().routes(routes!(openapi)).with_state(document);
+    if let Some(desk) = &parts.journal {
+        routes = routes.merge(of_publishers().with_state(Arc::clone(desk)));
+    }
+    if let Some(desk) = &parts.outbox {
+        routes = routes.merge(of_letters().with_state(desk.clone()));
+    }
+    if let Some(store) = &parts.pauses {
+        routes = routes.merge(of_pauses().with_state(Arc::clone(store)));
+    }
     OpenApiRouter::with_openapi(document::frame()).nest(BASE, routes)
 }
 
 /// The routes, and nobody at the gate yet. Whatever else is asked for under their place is theirs to
 /// refuse, as routes and not as a fallback: an application may have one of its own.
-pub(crate) fn router(desk: Arc<dyn Desk>) -> Router {
-    let mut router = Router::from(routes()).method_not_allowed_fallback(wrong_method);
+pub(crate) fn router(parts: &Parts) -> Router {
+    let described = document::complete(routes(parts, Arc::default()).into_openapi());
+    let document = described.to_json().expect("its keys are text");
+    let mut router =
+        Router::from(routes(parts, document.into())).method_not_allowed_fallback(wrong_method);
     for rest in ["", "/", "/{*rest}"] {
         router = router.route(&format!("{BASE}{rest}"), any(no_route));
     }
-    router.with_state(desk)
+    router
 }
 
 /// This document.
@@ -66,8 +113,8 @@ pub(crate) fn router(desk: Arc<dyn Desk>) -> Router {
         content_type = "application/json",
     )),
 )]
-async fn openapi() -> impl IntoResponse {
-    ([(CONTENT_TYPE, "application/json")], DOCUMENT.as_str())
+async fn openapi(State(document): State<Document>) -> impl IntoResponse {
+    ([(CONTENT_TYPE, "application/json")], document.to_string())
 }
 
 async fn no_route(uri: Uri) -> Problem {

@@ -2,7 +2,9 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::{cleanup, consume_one, demo, doctor, journal, migrate, partitions};
+use crate::{
+    cleanup, consume_one, demo, doctor, events, journal, migrate, partitions, pause, peek,
+};
 
 /// A transactional outbox: events leave only after your commit, and always arrive.
 #[derive(Debug, Parser)]
@@ -15,11 +17,14 @@ use crate::{cleanup, consume_one, demo, doctor, journal, migrate, partitions};
         sendoff demo --exit --json    a short run, and its report as one line of JSON\n  \
         sendoff demo --help           everything the demo can be told\n  \
         sendoff migrate --print       the tables, as a script for PostgreSQL\n  \
+        sendoff peek                  what comes next, and takes nothing\n  \
         sendoff consume-one -- ./ship the next due event, on a command's standard input\n  \
+        sendoff pause --all --reason …  nothing is delivered until `sendoff resume`\n  \
+        sendoff events list           dead letters; requeue or discard them\n  \
         sendoff cleanup --once        delete what was kept long enough\n  \
         sendoff partitions --once     make partitions ahead, drop those that are over\n  \
         sendoff journal tail --follow the facts of a journal, as they become certain\n  \
-        sendoff doctor                what is wrong with a journal, and what to do"
+        sendoff doctor                what is wrong with an outbox and a journal, and what to do"
 )]
 pub(crate) struct Cli {
     /// How log lines on stderr look. Which ones appear is up to SENDOFF_LOG, for example `warn` or
@@ -44,7 +49,11 @@ pub(crate) enum Command {
     // Described where its options are.
     Demo(demo::Options),
     Migrate(migrate::Options),
+    Peek(peek::Options),
     ConsumeOne(consume_one::Options),
+    Pause(pause::PauseOptions),
+    Resume(pause::ResumeOptions),
+    Events(events::Options),
     Cleanup(cleanup::Options),
     Partitions(partitions::Options),
     Journal(journal::Options),
@@ -58,9 +67,13 @@ impl Command {
             // Failed deliveries are warnings, and the demo makes them on purpose.
             Self::Demo(_) => "error",
             Self::Migrate(_)
+            | Self::Pause(_)
+            | Self::Resume(_)
+            | Self::Events(_)
             | Self::Cleanup(_)
             | Self::Partitions(_)
             | Self::Journal(_)
+            | Self::Peek(_)
             | Self::Doctor(_) => "warn",
             // What it has to say about the one event it says itself.
             Self::ConsumeOne(_) => "off",

@@ -1,4 +1,4 @@
-//! `sendoff doctor`: says what is wrong with a journal, and what to do.
+//! `sendoff doctor`: says what is wrong with an outbox and a journal, and what to do.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -6,20 +6,23 @@ use std::time::Duration;
 
 use clap::Args;
 use sendoff::Timestamp;
+use sendoff::doctor::{CheckupStore, OutboxCheckup, OutboxFinding, Undelivered, checkup};
 use sendoff::journal::Holder;
 use sendoff::journal::doctor::{Checkup, Finding, Severity, Tolerance};
 use sendoff::journal::publish::Which;
 use serde_json::{Value, json};
 
-use crate::database::Database;
+use crate::database::{self, Database, Named};
 use crate::duration::duration;
 use crate::journal::{Opened, Pairs};
 use crate::output;
 
-/// Say what is wrong with a journal, and what to do
+/// Say what is wrong with an outbox and a journal, and what to do
 ///
-/// Names whoever holds the tail back, by process or by the name of a prepared transaction, and since
-/// when; checks what a tail relies on; and shows every pair of topic and publisher. Changes nothing.
+/// Looks at whichever of them is there. Of an outbox it names dead letters, the event that has been due for
+/// longest and what that waits for, and what is paused. Of a journal it names whoever holds the tail back, by
+/// process or by the name of a prepared transaction, and since when; checks what a tail relies on; and shows
+/// every pair of topic and publisher. Changes nothing.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     SENDOFF_DATABASE_URL=postgres://app@db/shop sendoff doctor\n  \
@@ -35,6 +38,9 @@ pub(crate) struct Options {
     /// How many positions a pair may lag
     #[arg(long, value_name = "POSITIONS", default_value_t = Tolerance::default().lag)]
     lag: u64,
+    /// How long an event of the outbox may be due before that is wrong
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5m")]
+    late: Duration,
     /// Show what open transactions were last told to do. The text may hold values
     #[arg(long)]
     queries: bool,
@@ -46,19 +52,139 @@ pub(crate) struct Options {
 const WRONG: u8 = 1;
 
 pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
-    let Options { database, open, lag, queries, json } = options;
+    let Options { database, open, lag, late, queries, json } = options;
+    let outbox = outbox(database.clone()).await;
+    let journal = journal(database, Tolerance { open, lag }, queries).await;
+    let (outbox, journal) = match (outbox, journal) {
+        // Whichever is there; where neither is, both are missed.
+        (Err(no_outbox), Err(no_journal)) => {
+            return Err(no_journal.context(format!("there is no outbox either ({no_outbox:#})")));
+        }
+        (outbox, journal) => (outbox.ok(), journal.ok()),
+    };
+    let mut findings: Vec<Found> = Vec::new();
+    if let Some(outbox) = &outbox {
+        findings.extend(outbox.findings(late).iter().map(Found::from));
+    }
+    findings.extend(journal.iter().flat_map(|journal| &journal.findings).map(Found::from));
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    let wrong = findings.iter().any(|finding| finding.severity == Severity::Wrong);
+    let said = if json {
+        let mut report = journal.as_ref().map_or_else(|| json!({}), Report::json);
+        report["outbox"] = outbox.as_ref().map_or(Value::Null, outbox_json);
+        report["findings"] = findings.iter().map(Found::json).collect();
+        report.to_string()
+    } else {
+        text(outbox.as_ref(), journal.as_ref(), &findings)?
+    };
+    output::data(&said)?;
+    Ok(if wrong { ExitCode::from(WRONG) } else { ExitCode::SUCCESS })
+}
+
+/// Something that somebody should know, of whichever it is.
+struct Found {
+    code: &'static str,
+    severity: Severity,
+    text: String,
+}
+
+impl From<&OutboxFinding> for Found {
+    fn from(finding: &OutboxFinding) -> Self {
+        let (code, severity) = (finding.code(), finding.severity());
+        Self { code, severity, text: finding.to_string() }
+    }
+}
+
+impl From<&Finding> for Found {
+    fn from(finding: &Finding) -> Self {
+        let (code, severity) = (finding.code(), finding.severity());
+        Self { code, severity, text: finding.to_string() }
+    }
+}
+
+impl Found {
+    fn json(&self) -> Value {
+        json!({ "code": self.code, "severity": word(self.severity), "text": self.text })
+    }
+}
+
+fn text(
+    outbox: Option<&OutboxCheckup>,
+    journal: Option<&Report>,
+    findings: &[Found],
+) -> Result<String, std::fmt::Error> {
+    let mut text = String::new();
+    if let Some(OutboxCheckup { dead, oldest, at_least, pauses, .. }) = outbox {
+        write!(text, "the outbox has {dead} dead letters, and {} pauses", pauses.len())?;
+        if let Some(Undelivered { id, event_type, due_for, .. }) = oldest {
+            let least = if *at_least { "at least " } else { "" };
+            let seconds = due_for.as_secs_f64();
+            write!(
+                text,
+                "\noldest undelivered: {id} ({event_type}), due for {least}{seconds:.1} s"
+            )?;
+        }
+    }
+    if let Some(journal) = journal {
+        let between = if text.is_empty() { "" } else { "\n" };
+        write!(text, "{between}{}", journal.text()?)?;
+    }
+    if findings.is_empty() {
+        text.push_str("\nnothing is wrong");
+    }
+    for finding in findings {
+        write!(text, "\n{}: {}", word(finding.severity), finding.text)?;
+    }
+    Ok(text)
+}
+
+fn outbox_json(checkup: &OutboxCheckup) -> Value {
+    let OutboxCheckup { dead, oldest, at_least, pauses, .. } = checkup;
+    let oldest = oldest.as_ref().map(|oldest| {
+        json!({
+            "event_id": oldest.id.to_string(),
+            "event_type": oldest.event_type,
+            "due_seconds": oldest.due_for.as_secs_f64(),
+            "at_least": at_least,
+            "attempts": oldest.attempts,
+            "unavailable_since": oldest.unavailable_since.map(|time| time.to_string()),
+            "unroutable_since": oldest.unroutable_since.map(|time| time.to_string()),
+            "held_by": oldest.held_by,
+            "error": oldest.last_error,
+        })
+    });
+    let paused: Vec<_> = pauses.iter().map(|pause| pause.scope.to_string()).collect();
+    json!({
+        "dead": { "count": dead.counted(), "exact": dead.is_exact() },
+        "oldest": oldest,
+        "paused": paused,
+    })
+}
+
+/// How the outbox is, where there is one.
+async fn outbox(database: Database) -> anyhow::Result<OutboxCheckup> {
+    let store: Box<dyn CheckupStore> = match database.named()? {
+        Named::Postgres { url, options } => Box::new(database::connect(&url, options).await?),
+        Named::Mysql { url, options } => Box::new(database::connect_mysql(&url, options).await?),
+        Named::Sqlite { url, options } => Box::new(database::open(&url, options).await?),
+    };
+    Ok(checkup(&*store).await?)
+}
+
+/// How the journal is, where there is one.
+async fn journal(
+    database: Database,
+    tolerance: Tolerance,
+    queries: bool,
+) -> anyhow::Result<Report> {
     let opened = Opened::of(database).await?;
     let checkup = opened.publishers.checkup(&Which::all()).await?;
     let mut doing = Vec::new();
     for holder in &checkup.holders {
         doing.push(if queries { opened.journal.doing(holder).await? } else { None });
     }
-    let findings = checkup.findings(&Tolerance { open, lag });
-    let is_wrong = |finding: &Finding| finding.severity() == Severity::Wrong;
-    let wrong = findings.iter().any(is_wrong);
-    let report = Report { checkup, doing, findings };
-    output::data(&if json { report.json().to_string() } else { report.text()? })?;
-    Ok(if wrong { ExitCode::from(WRONG) } else { ExitCode::SUCCESS })
+    let findings = checkup.findings(&tolerance);
+    Ok(Report { checkup, doing, findings })
 }
 
 struct Report {
@@ -82,10 +208,6 @@ impl Report {
                 "query": doing,
             })
         };
-        let finding = |finding: &Finding| {
-            let severity = word(finding.severity());
-            json!({ "code": finding.code(), "severity": severity, "text": finding.to_string() })
-        };
         json!({
             "standby": server.in_recovery,
             "sequence": {
@@ -96,7 +218,6 @@ impl Report {
             "head": head,
             "holders": holders.iter().zip(&self.doing).map(holder).collect::<Vec<_>>(),
             "pairs": Pairs(pairs).json(),
-            "findings": self.findings.iter().map(finding).collect::<Vec<_>>(),
         })
     }
 
@@ -119,12 +240,6 @@ impl Report {
         write!(text, "\npublishers: {}", pairs.len())?;
         for line in Pairs(pairs).to_string().lines() {
             write!(text, "\n  {line}")?;
-        }
-        if self.findings.is_empty() {
-            text.push_str("\nnothing is wrong");
-        }
-        for finding in &self.findings {
-            write!(text, "\n{}: {finding}", word(finding.severity()))?;
         }
         Ok(text)
     }

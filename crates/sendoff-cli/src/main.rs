@@ -12,12 +12,15 @@ mod database;
 mod demo;
 mod doctor;
 mod duration;
+mod events;
 mod journal;
 mod logging;
 mod migrate;
 mod output;
 mod partitions;
+mod pause;
 mod payload;
+mod peek;
 mod signals;
 
 use std::process::ExitCode;
@@ -45,10 +48,14 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Demo(options) => runtime.block_on(demo::run(options, screen)),
         Command::Migrate(options) => runtime.block_on(migrate::run(options)),
         Command::ConsumeOne(options) => runtime.block_on(consume_one::run(options)),
+        Command::Pause(options) => runtime.block_on(pause::pause(options)),
+        Command::Resume(options) => runtime.block_on(pause::resume(options)),
+        Command::Events(options) => runtime.block_on(events::run(options, screen)),
         Command::Cleanup(options) => runtime.block_on(cleanup::run(options, screen)),
         Command::Partitions(options) => runtime.block_on(partitions::run(options, screen)),
         Command::Journal(options) => runtime.block_on(journal::run(options, screen)),
         Command::Doctor(options) => runtime.block_on(doctor::run(options)),
+        Command::Peek(options) => runtime.block_on(peek::run(options)),
     };
     // Whoever was told to abort does not wait for a thread that waits for a lock.
     runtime.shutdown_background();

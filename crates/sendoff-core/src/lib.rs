@@ -7,6 +7,8 @@
 //! Not here: databases (see the store crates), tasks and queues (see `sendoff-engine`).
 
 mod attempt;
+mod audit;
+mod checkup;
 mod delivery;
 #[cfg(feature = "serde")]
 pub mod duration;
@@ -19,9 +21,11 @@ mod ident;
 mod invalid;
 pub mod journal;
 pub mod lead;
+mod letter;
 pub mod limits;
 mod name;
 pub mod partition;
+mod pause;
 mod retry;
 mod shard;
 mod sink;
@@ -32,6 +36,8 @@ pub use async_trait::async_trait;
 pub use attempt::{
     Attempt, Next, RetryBounds, Unroutable, Waited, WaitsFor, after_failure, after_unroutable,
 };
+pub use audit::{AuditAction, AuditNote, InvalidNote, UnknownAction};
+pub use checkup::{OutboxCheckup, OutboxFinding, Undelivered};
 pub use delivery::{Delivery, Lane, Origin};
 pub use event::{
     Event, EventBuilder, IntoEvent, StoredEvent, TypedEvent, Undecodable, UnreadableJson,
@@ -43,7 +49,12 @@ pub use hold::{Holding, Token};
 pub use id::{EventId, IdSource, InvalidId};
 pub use ident::{Ident, InvalidIdent};
 pub use invalid::InvalidEvent;
+pub use letter::{
+    Death, InvalidFilter, Letter, LetterAct, LetterCount, LetterFate, LetterFilter, LetterOrder,
+    LetterPosition,
+};
 pub use name::{AggregateType, EventType, GLOBAL_AGGREGATE};
+pub use pause::{InvalidPause, Pause, PauseScope, Paused};
 pub use retry::{Exponential, Jitter, Linear, RetryPolicy};
 pub use shard::{SHARDS, shard_of};
 pub use sink::{Sink, Stopped, Verdict};

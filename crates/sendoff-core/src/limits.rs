@@ -73,6 +73,18 @@ pub const QUERY_ITEMS: usize = 256;
 pub const QUERY_TYPES: usize = 256;
 /// Characters of the name of a topic or a publisher.
 pub const TOPIC_CHARS: usize = 128;
+/// Characters of the name of who acts on an outbox: as wide as the widest column that keeps a name.
+pub const ACTOR_CHARS: usize = 255;
+/// Characters of why somebody acted: a sentence or a few, kept with every event it was done to.
+pub const REASON_CHARS: usize = 500;
+/// Dead letters of one page, and of one transaction that requeues or discards them: short for whoever
+/// else uses the table.
+pub const LETTERS: usize = 500;
+/// Characters of a handler's name where it is paused by it; as long as an event type, which most handlers
+/// are named after.
+pub const HANDLER_CHARS: usize = 128;
+/// Things that are paused at one time: every claim looks for each of them. Who needs more pauses all.
+pub const PAUSES: usize = 100;
 /// Locks of one append. A server has room for a few thousand in all, 64 for each connection by
 /// default in PostgreSQL; whoever needs more locks the whole journal.
 pub const JOURNAL_LOCKS: usize = 64;

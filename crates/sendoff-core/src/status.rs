@@ -20,6 +20,16 @@ impl Status {
         self as i16
     }
 
+    /// The word for it, as the view for people has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::New => "NEW",
+            Self::Done => "DONE",
+            Self::Retry => "RETRY",
+            Self::Dead => "DEAD",
+        }
+    }
+
     /// Whether a delivery is still owed.
     pub const fn is_pending(self) -> bool {
         matches!(self, Self::New | Self::Retry)

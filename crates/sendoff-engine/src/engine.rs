@@ -17,7 +17,8 @@ use crate::options::OutboxOptions;
 use crate::settle::{Pace, Refusals, SettleWriter, completions};
 use crate::sink::{Door, Interceptors, shielded_policy};
 use crate::source::{
-    Alarm, Bound, Capacity, Confirmer, Drops, Handover, Holds, LaneDepths, Lanes, Poller,
+    Alarm, Bound, Capacity, Confirmer, Drops, Handover, Holds, LaneDepths, Lanes, PauseWatch,
+    Pauses, Poller,
 };
 use crate::store::{Contact, OutboxStore, StoreError};
 
@@ -25,6 +26,8 @@ use crate::store::{Contact, OutboxStore, StoreError};
 pub(crate) struct Parts {
     /// Whether the store's tables were looked at.
     pub(crate) contact: Contact,
+    /// What is paused, if they were.
+    pub(crate) pauses: Arc<Pauses>,
     pub(crate) store: Arc<dyn OutboxStore>,
     pub(crate) options: Arc<OutboxOptions>,
     pub(crate) handlers: Arc<Handlers>,
@@ -93,6 +96,7 @@ impl Engine {
     pub(crate) fn start(parts: Parts, runtime: &Handle) -> Self {
         let Parts {
             contact,
+            pauses,
             store,
             options,
             handlers,
@@ -117,6 +121,7 @@ impl Engine {
             confirmer: Confirmer::new(hot),
             observer: observer.clone(),
             drops: Drops::default(),
+            pauses: pauses.clone(),
             store: store.clone(),
         });
         let (completions, completed) = completions(options.hot_capacity + options.cold_capacity);
@@ -175,8 +180,21 @@ impl Engine {
             suspecting: Arc::default(),
             busy_turns: Arc::new(Mutex::new(Poller::busy_turns(&options))),
             unknown: follow_up.unknown().clone(),
+            armed: Arc::default(),
             stop: stop.clone(),
         };
+        let pause_watch = PauseWatch {
+            store: store.clone(),
+            pauses,
+            observer: observer.clone(),
+            interval: options.poll_interval,
+            limit: options.statement_limit(),
+            apply: {
+                let poller = poller.clone();
+                Arc::new(move |paused| poller.pause(paused))
+            },
+        };
+        pause_watch.begin();
         if options.poller_enabled {
             stages.spawn(&mut polling, "poller", poller.clone(), move |poller| async move {
                 if contact == Contact::Pending {
@@ -196,6 +214,7 @@ impl Engine {
         let mut helpers = JoinSet::new();
         let watch = Watch { handover: handover.clone(), limit: options.handler.start_within };
         stages.spawn(&mut helpers, "watch", watch, Watch::run);
+        stages.spawn(&mut helpers, "pauses", pause_watch, PauseWatch::run);
         if observer.is_on() {
             let lag = Lag {
                 store: store.clone(),

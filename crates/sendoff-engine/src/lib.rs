@@ -20,6 +20,7 @@ mod operate;
 mod options;
 mod outbox;
 mod owner;
+mod rarely;
 pub mod relay;
 mod settle;
 pub mod sink;
@@ -35,9 +36,11 @@ pub use engine::Closed;
 #[cfg(feature = "prometheus")]
 pub use operate::PrometheusMetrics;
 pub use operate::{
-    Cleaned, CleanupError, CleanupMaintainer, CleanupOptions, CountedPair, CountedRun,
-    CounterValues, Counters, HandlerRun, Maintained, Metrics, NoMetrics, PartitionError,
-    PartitionMaintainer, PartitionOptions, PartitionReport, RunOutcome, Skipped, WhySkipped,
+    Audit, CheckupStore, Cleaned, CleanupError, CleanupMaintainer, CleanupOptions, CountedPair,
+    CountedRun, CounterValues, Counters, DeadLetters, HandlerRun, LetterSweep, Letters,
+    LettersError, Maintained, Metrics, NoMetrics, PartitionError, PartitionMaintainer,
+    PartitionOptions, PartitionReport, RunOutcome, ShownEvent, Skipped, SweepError, SweepOptions,
+    Swept, WhySkipped, checkup,
 };
 pub use options::{
     CircuitOptions, HandlerOptions, NodeOptions, OptionsError, OutboxOptions, RetryOptions,

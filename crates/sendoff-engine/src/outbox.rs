@@ -12,11 +12,11 @@ use serde::de::DeserializeOwned;
 use crate::capture::{Staged, WriteError, Writer, ring_for_delayed};
 use crate::dispatch::{DuplicateHandler, Handlers};
 use crate::engine::{Closed, Engine, Parts};
-use crate::operate::{Metrics, NoMetrics};
+use crate::operate::{DeadLetters, Metrics, NoMetrics};
 use crate::options::{OptionsError, OutboxOptions};
 use crate::owner::owner;
 use crate::sink::{EventHandler, Handler, Interceptor, Interceptors, Typed};
-use crate::source::{LaneDepths, Stamp};
+use crate::source::{LaneDepths, Pauses, Stamp};
 use crate::store::{Born, NewRow, OutboxStore, StoreError, contact_at_start, within};
 
 /// The handle an application keeps: writes events, and owns what delivers them. Cheap to clone.
@@ -57,6 +57,11 @@ impl<S: OutboxStore> Outbox<S> {
             hot_grace: options.hot_grace,
         };
         Self(Arc::new(Inner { store: Arc::new(store), writer, engine: None }))
+    }
+
+    /// Its dead letters: seen, requeued, discarded.
+    pub fn dead_letters(&self) -> DeadLetters {
+        DeadLetters::new(self.0.store.clone())
     }
 }
 
@@ -271,11 +276,16 @@ impl<S: OutboxStore> OutboxBuilder<S> {
         let retry = self.retry.unwrap_or_else(|| Arc::new(self.options.retry));
         let runtime = tokio::runtime::Handle::try_current().map_err(StartError::NoRuntime)?;
         let (validation, hot_grace) = (self.options.validation, self.options.hot_grace);
-        let look = within(self.options.statement_limit(), self.store.check_ready());
-        let contact = contact_at_start(look).await?;
+        let pauses = Arc::new(Pauses::default());
+        let look = async {
+            self.store.check_ready().await?;
+            pauses.look(&*self.store).await.map(drop)
+        };
+        let contact = contact_at_start(within(self.options.statement_limit(), look)).await?;
         let engine = Engine::start(
             Parts {
                 contact,
+                pauses,
                 store: self.store.clone(),
                 options: Arc::new(self.options),
                 handlers: Arc::new(self.handlers),

@@ -20,7 +20,12 @@ impl ClaimStore for MysqlStore {
     /// nobody else from anything.
     async fn claim(&self, claim: &Claim<'_>) -> Result<Claims, StoreError> {
         self.check_open()?;
-        sift_claim(self, claim).await
+        if self.is_in_vain(claim).await? {
+            return Ok(Claims::default());
+        }
+        let claims = sift_claim(self, claim).await?;
+        self.idle().learn(claim, !claims.rows.is_empty());
+        Ok(claims)
     }
 
     async fn confirm(&self, holds: &[Held]) -> Result<Vec<EventId>, StoreError> {
@@ -94,11 +99,11 @@ async fn round(
     passed: &[EventId],
 ) -> Result<Round, StoreError> {
     let sql = store.sql();
-    let look = match (claim.suspects, claim.except) {
-        (Suspects::Skip, []) => &sql.claim,
-        (Suspects::Only, []) => &sql.claim_suspects,
-        (Suspects::Skip, _) => &sql.claim_except,
-        (Suspects::Only, _) => &sql.claim_suspects_except,
+    let look = match (claim.suspects, claim.except.is_empty()) {
+        (Suspects::Skip, true) => &sql.claim,
+        (Suspects::Only, true) => &sql.claim_suspects,
+        (Suspects::Skip, false) => &sql.claim_except,
+        (Suspects::Only, false) => &sql.claim_suspects_except,
     };
     let values = [
         ("owner", &Literal::text(claim.owner)),
@@ -110,12 +115,13 @@ async fn round(
         ("since", &Literal::since(claim.window)),
         ("from", &Literal::from(claim.from)),
         ("passed", &Literal::other_ids(passed)),
-        ("kinds", &Literal::kinds(claim.except)),
+        ("kinds", &Literal::other_kinds(claim.except.kinds)),
+        ("types", &Literal::other_types(claim.except.types)),
     ];
     let (look, hold) = (look.with(&values), sql.hold.with(&values));
-    let ahead = match claim.except {
-        [] => String::new(),
-        _ => format!("{};\n", sql.ahead.text()),
+    let ahead = match claim.except.is_empty() {
+        true => String::new(),
+        false => format!("{};\n", sql.ahead.text()),
     };
     let text = format!("{look};\n{hold};\ncommit;\n{ahead}{}", sql.claimed.with(&values));
     let mut results = store.links().claims.results(&text).await?;

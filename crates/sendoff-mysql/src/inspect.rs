@@ -1,7 +1,7 @@
 //! Counts, lag and rows of an outbox on MySQL and MariaDB.
 
 use async_trait::async_trait;
-use sendoff_core::{EventId, Status, Timestamp};
+use sendoff_core::{EventId, Status, Timestamp, limits};
 use sendoff_engine::store::{Counts, InspectStore, Lateness, Row, StoreError, TopicCounts};
 
 use crate::error::failed;
@@ -54,6 +54,13 @@ impl InspectStore for MysqlStore {
             }
         }
         Ok(topics)
+    }
+
+    async fn peek(&self, limit: usize) -> Result<Vec<Row>, StoreError> {
+        self.check_open()?;
+        let limit = Literal::numbers([limit.min(limits::BATCH_ROWS) as u64]);
+        let found = self.links().upkeep.query(&self.sql().peek.with(&[("limit", &limit)])).await?;
+        Ok(found.into_iter().filter_map(|row| rows::standing(row).ok()).collect())
     }
 
     async fn lateness(&self) -> Result<Lateness, StoreError> {

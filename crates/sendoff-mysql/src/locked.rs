@@ -194,9 +194,9 @@ impl Take<MysqlStore> for Locking<'_> {
 impl Locking<'_> {
     fn text(&self, store: &MysqlStore, limit: usize, passed: &[EventId]) -> String {
         let Lock { bytes, window, from, skip_recent, except, .. } = *self.0;
-        let look = match except {
-            [] => &store.sql().lock_visible,
-            _ => &store.sql().lock_visible_except,
+        let look = match except.is_empty() {
+            true => &store.sql().lock_visible,
+            false => &store.sql().lock_visible_except,
         };
         let look = look.with(&[
             ("limit", &Literal::count(limit)),
@@ -205,7 +205,8 @@ impl Locking<'_> {
             ("since", &Literal::since(window)),
             ("from", &Literal::from(from)),
             ("passed", &Literal::other_ids(passed)),
-            ("kinds", &Literal::kinds(except)),
+            ("kinds", &Literal::other_kinds(except.kinds)),
+            ("types", &Literal::other_types(except.types)),
         ]);
         format!("{look};\n{}", store.sql().locked.text())
     }

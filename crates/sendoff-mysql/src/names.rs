@@ -38,7 +38,9 @@ impl Names {
 
     /// Names that stand without a database: of indexes and constraints.
     fn prefixed(&self, text: &str) -> String {
-        text.replace("outbox_event_", &self.plain("outbox_event_"))
+        ["outbox_event_", "outbox_audit_", "outbox_pause_"]
+            .iter()
+            .fold(text.to_owned(), |text, name| text.replace(name, &self.plain(name)))
     }
 }
 

@@ -200,18 +200,23 @@ fn split(
     answer: &[Row],
     list: impl IntoIterator<Item = (EventId, Token)>,
 ) -> Result<(HeldRows, HeldRows), StoreError> {
-    let places = answer.first().and_then(|row| rows::maybe(row, 0)).unwrap_or_default();
-    let unreadable = || StoreError::Refused("places in a list cannot be read".into());
-    let places: HashSet<usize> = std::str::from_utf8(places)
-        .map_err(|_| unreadable())?
-        .split(',')
-        .filter(|place| !place.is_empty())
-        .map(|place| place.parse().map_err(|_| unreadable()))
-        .collect::<Result<_, _>>()?;
+    let places = places(answer)?;
     let (found, missing): (Vec<_>, Vec<_>) =
         list.into_iter().enumerate().partition(|(at, _)| places.contains(&(at + 1)));
     let only = |held: Vec<(usize, _)>| held.into_iter().map(|(_, held)| held).collect();
     Ok((only(found), only(missing)))
+}
+
+/// Places in a list, from 1, as an answer has them in its first column: with commas, or NULL for none.
+pub(crate) fn places(answer: &[Row]) -> Result<HashSet<usize>, StoreError> {
+    let places = answer.first().and_then(|row| rows::maybe(row, 0)).unwrap_or_default();
+    let unreadable = || StoreError::Refused("places in a list cannot be read".into());
+    std::str::from_utf8(places)
+        .map_err(|_| unreadable())?
+        .split(',')
+        .filter(|place| !place.is_empty())
+        .map(|place| place.parse().map_err(|_| unreadable()))
+        .collect()
 }
 
 /// All errors of a text together: as digits they take twice as much, and the server takes texts of

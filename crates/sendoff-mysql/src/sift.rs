@@ -19,9 +19,9 @@ impl Sieve for MysqlStore {
         look: &Look<'_>,
         passed: &[EventId],
     ) -> Result<Option<Visible>, StoreError> {
-        let statement = match look.except {
-            [] => &self.sql().first_visible,
-            _ => &self.sql().first_visible_except,
+        let statement = match look.except.is_empty() {
+            true => &self.sql().first_visible,
+            false => &self.sql().first_visible_except,
         };
         let text = statement.with(&[
             ("owner", &Literal::text(look.owner)),
@@ -30,7 +30,8 @@ impl Sieve for MysqlStore {
             ("from", &Literal::from(look.from)),
             ("which", &Literal::number(look.which as i64)),
             ("passed", &Literal::other_ids(passed)),
-            ("kinds", &Literal::kinds(look.except)),
+            ("kinds", &Literal::other_kinds(look.except.kinds)),
+            ("types", &Literal::other_types(look.except.types)),
         ]);
         let found = self.links().claims.query(&text).await?;
         let Some(row) = found.first() else { return Ok(None) };

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use sendoff_engine::store::frame::Open;
+use sendoff_engine::store::frame::{Lookout, Open};
 use sendoff_engine::store::{PassedOver, StoreError};
 
 use crate::connect::Connector;
@@ -15,6 +15,7 @@ use crate::options::{Layout, MysqlOptions, Retention};
 use crate::schema;
 use crate::settle::Wary;
 use crate::sql::Sql;
+use crate::wake::{Idle, LOOK};
 
 /// An outbox in a MySQL or MariaDB database. Cheap to clone.
 ///
@@ -43,6 +44,8 @@ struct Shared {
     /// Rows that make statements fail.
     passed: PassedOver,
     wary: Wary,
+    lookout: Lookout,
+    idle: Idle,
 }
 
 impl MysqlStore {
@@ -94,6 +97,8 @@ impl MysqlStore {
             open: Open::default(),
             passed: PassedOver::default(),
             wary: Wary::default(),
+            lookout: Lookout::every(LOOK),
+            idle: Idle::default(),
         })))
     }
 
@@ -102,6 +107,7 @@ impl MysqlStore {
     /// Every later call answers [`StoreError::Closed`]; what is under way is finished.
     pub async fn close(&self) {
         self.0.open.close();
+        self.0.lookout.end();
         self.0.locks.close();
         let Links { claims, proofs, settlements, upkeep } = &self.0.links;
         for link in [claims, proofs, settlements, upkeep] {
@@ -139,6 +145,20 @@ impl MysqlStore {
 
     pub(crate) fn passed(&self) -> &PassedOver {
         &self.0.passed
+    }
+
+    pub(crate) fn lookout(&self) -> &Lookout {
+        &self.0.lookout
+    }
+
+    pub(crate) fn idle(&self) -> &Idle {
+        &self.0.idle
+    }
+
+    /// What comes to the store as long as it is there, and keeps it from nothing.
+    pub(crate) fn weak(&self) -> impl Fn() -> Option<Self> + Send + use<> {
+        let shared = Arc::downgrade(&self.0);
+        move || shared.upgrade().map(Self)
     }
 
     pub(crate) fn wary(&self) -> &Wary {

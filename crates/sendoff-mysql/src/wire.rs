@@ -13,7 +13,7 @@ use std::time::Duration;
 use mysql_async::Value;
 use sendoff_core::journal::{Mode, Position};
 use sendoff_core::partition::PartitionName;
-use sendoff_core::{EventId, Timestamp, limits};
+use sendoff_core::{Death, EventId, Timestamp, limits};
 use sendoff_engine::store::EventKind;
 
 /// A value in a statement. Only this module makes them.
@@ -83,10 +83,18 @@ impl Literal {
         if ids.is_empty() { Self::bytes(&[]) } else { Self::ids(ids.iter().copied()) }
     }
 
-    /// For `(…) not in (…)`, at least one: aggregate types and event types.
-    pub(crate) fn kinds(kinds: &[EventKind<'_>]) -> Self {
+    /// For `not in (…)`, also if there is none: event types.
+    pub(crate) fn other_types(types: &[&str]) -> Self {
+        // No type is empty.
+        if types.is_empty() { Self::text("") } else { Self::texts(types.iter().copied()) }
+    }
+
+    /// For `(…) not in (…)`, also if there is none: aggregate types and event types.
+    pub(crate) fn other_kinds(kinds: &[EventKind<'_>]) -> Self {
         let pair =
             |kind: &EventKind<'_>| [Self::text(kind.aggregate_type), Self::text(kind.event_type)];
+        let nobodys = EventKind { aggregate_type: "", event_type: "" };
+        let kinds = if kinds.is_empty() { &[nobodys][..] } else { kinds };
         let pairs: Vec<_> = kinds.iter().map(pair).collect();
         Self::rows(pairs.iter().map(<[Self; 2]>::as_slice))
     }
@@ -110,6 +118,11 @@ impl Literal {
     /// A point in time; see [`is_storable`].
     pub(crate) fn time(time: Timestamp) -> Self {
         Self(format!("timestamp'{}'", time_text(time)))
+    }
+
+    /// The nearest time that a DATETIME can keep.
+    pub(crate) fn nearest_time(time: Timestamp) -> Self {
+        Self::time(nearest(time))
     }
 
     /// A mark for each value of so many rows of `insert`, which are given apart from it.
@@ -295,6 +308,27 @@ impl KnownFacts {
     }
 }
 
+/// Dead letters, as `letters_change` takes them: JSON of nothing but digits and dates.
+#[derive(Default)]
+pub(crate) struct DeadRows(String);
+
+impl DeadRows {
+    pub(crate) fn push(&mut self, death: &Death) {
+        self.0.push_str(if self.0.is_empty() { "[{\"i\":\"" } else { ",{\"i\":\"" });
+        push_digits(&mut self.0, death.id.as_bytes());
+        self.0.push('"');
+        if let Some(died_at) = death.died_at {
+            let _ = write!(self.0, ",\"t\":\"{}\"", time_text(nearest(died_at)));
+        }
+        self.0.push('}');
+    }
+
+    /// There is at least one.
+    pub(crate) fn literal(&self) -> Literal {
+        Literal(format!("'{}]'", self.0))
+    }
+}
+
 /// Rows and what shall become of each, as `lock` and `settle` take them: JSON of nothing but digits and
 /// dates.
 #[derive(Default)]
@@ -399,6 +433,11 @@ pub(crate) const EARLIEST: Timestamp = Timestamp::from_micros(FIRST_MICROS);
 /// Whether a DATETIME can keep it.
 pub(crate) fn is_storable(time: Timestamp) -> bool {
     (FIRST_MICROS..=LAST_MICROS).contains(&time.as_micros())
+}
+
+/// The nearest time that a DATETIME can keep.
+fn nearest(time: Timestamp) -> Timestamp {
+    Timestamp::from_micros(time.as_micros().clamp(FIRST_MICROS, LAST_MICROS))
 }
 
 /// `YYYY-MM-DD HH:MM:SS.ffffff`; see [`is_storable`].

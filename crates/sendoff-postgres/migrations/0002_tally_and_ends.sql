@@ -16,11 +16,12 @@ create table sendoff.outbox_tally (
     autovacuum_vacuum_threshold = 1000
 );
 
--- What cleanup walks when it may forget dead rows too. They are few, and so is this. On a table that is
+-- What operators page through, and cleanup walks when it may forget dead rows too. They are few, and so is
+-- this. On a table that is
 -- in use it was made before, without keeping writers waiting, and even asking for it would lock them out.
 do $body$ begin
     if to_regclass('sendoff.outbox_event_dead') is null then
-        create index outbox_event_dead on sendoff.outbox_event (done_at) where status = 3;
+        create index outbox_event_dead on sendoff.outbox_event (done_at, seq) where status = 3;
     end if;
 end $body$;
 

@@ -58,7 +58,7 @@ impl Take<PostgresStore> for Claim<'_> {
         let (hold, skip_recent) = (Span(self.hold), Span(self.skip_recent));
         let (window, from) = (self.window.map(Span), self.from.map(At));
         let bytes = i64::try_from(self.bytes).unwrap_or(i64::MAX);
-        let (aggregates, types) = kinds(self.except);
+        let (aggregates, kinds) = kinds(self.except.kinds);
         let params: Params<'_> = &[
             &skip_recent,
             &window,
@@ -69,7 +69,8 @@ impl Take<PostgresStore> for Claim<'_> {
             &self.owner,
             &hold,
             &aggregates,
-            &types,
+            &kinds,
+            &self.except.types,
         ];
         let sql = store.sql();
         let (statement, params) = match (self.suspects, self.except.is_empty()) {

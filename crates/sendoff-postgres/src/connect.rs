@@ -7,7 +7,6 @@ use std::time::Duration;
 use futures_util::future::poll_fn;
 use sendoff_engine::store::StoreError;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_postgres::{AsyncMessage, CancelToken, Client, Config, Connection, NoTls};
 use tracing::debug;
@@ -16,6 +15,7 @@ use crate::bounds::SessionBounds;
 use crate::error::{failed, fix, misconfigured};
 use crate::options::{Doorbell, PostgresOptions};
 use crate::tls::{Security, secure};
+use crate::wake::Rings;
 
 /// A dead peer is noticed after about a minute of silence, also by a connection that only listens.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
@@ -147,7 +147,7 @@ impl Connector {
     }
 
     /// Opens a connection; `bell` is told of every notification it receives.
-    pub(crate) async fn open(&self, bell: Option<Arc<Notify>>) -> Result<Opened, NotOpened> {
+    pub(crate) async fn open(&self, bell: Option<Arc<Rings>>) -> Result<Opened, NotOpened> {
         let open = async {
             Ok(match &self.security {
                 Security::Plain => {
@@ -183,7 +183,7 @@ impl Connector {
         }
     }
 
-    fn spawn<S, T>(&self, connection: Connection<S, T>, bell: Option<Arc<Notify>>) -> JoinHandle<()>
+    fn spawn<S, T>(&self, connection: Connection<S, T>, bell: Option<Arc<Rings>>) -> JoinHandle<()>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -207,16 +207,16 @@ enum Ended {
 }
 
 /// Moves bytes until the client is dropped or the link breaks.
-async fn drive<S, T>(mut connection: Connection<S, T>, bell: Option<Arc<Notify>>) -> Ended
+async fn drive<S, T>(mut connection: Connection<S, T>, bell: Option<Arc<Rings>>) -> Ended
 where
     S: AsyncRead + AsyncWrite + Unpin,
     T: AsyncRead + AsyncWrite + Unpin,
 {
     loop {
         match poll_fn(|cx| connection.poll_message(cx)).await {
-            Some(Ok(AsyncMessage::Notification(_))) => {
+            Some(Ok(AsyncMessage::Notification(notification))) => {
                 if let Some(bell) = &bell {
-                    bell.notify_one();
+                    bell.ring(notification.payload());
                 }
             }
             Some(Ok(_)) => {}

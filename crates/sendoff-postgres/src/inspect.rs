@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use futures_util::future::join3;
-use sendoff_core::{EventId, Status, Timestamp};
+use sendoff_core::{EventId, Status, Timestamp, limits};
 use sendoff_engine::store::{Counts, InspectStore, Lateness, Row, StoreError, TopicCounts};
 
 use crate::error::failed;
@@ -52,6 +52,13 @@ impl InspectStore for PostgresStore {
             }
         }
         Ok(topics)
+    }
+
+    async fn peek(&self, limit: usize) -> Result<Vec<Row>, StoreError> {
+        self.check_open()?;
+        let limit = i64::try_from(limit.min(limits::BATCH_ROWS)).unwrap_or(i64::MAX);
+        let found = self.links().upkeep.query(&self.sql().peek, &[&limit]).await?;
+        Ok(found.iter().filter_map(|row| rows::standing(row).ok()).collect())
     }
 
     async fn lateness(&self) -> Result<Lateness, StoreError> {

@@ -161,13 +161,22 @@ impl Take<PostgresStore> for Locking<'_> {
         let transaction = store.locks().open().await?;
         let (window, from) = (self.0.window.map(Span), self.0.from.map(At));
         let bytes = i64::try_from(self.0.bytes).unwrap_or(i64::MAX);
-        let (aggregates, types) = kinds(self.0.except);
+        let (aggregates, kinds) = kinds(self.0.except.kinds);
         let (skip_recent, sql) = (Span(self.0.skip_recent), store.sql());
-        let params: Params<'_> =
-            &[&skip_recent, &window, &from, &passed, &limit, &bytes, &aggregates, &types];
-        let (statement, params) = match self.0.except {
-            [] => (&sql.lock, &params[..6]),
-            _ => (&sql.lock_except, params),
+        let params: Params<'_> = &[
+            &skip_recent,
+            &window,
+            &from,
+            &passed,
+            &limit,
+            &bytes,
+            &aggregates,
+            &kinds,
+            &self.0.except.types,
+        ];
+        let (statement, params) = match self.0.except.is_empty() {
+            true => (&sql.lock, &params[..6]),
+            false => (&sql.lock_except, params),
         };
         let found = transaction.begin(&sql.lock_tables, statement, params).await?;
         if found.is_empty() {

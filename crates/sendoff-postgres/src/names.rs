@@ -59,8 +59,9 @@ impl Names {
 
     /// Names that stand without a schema: of indexes and constraints.
     fn prefixed(&self, text: &str) -> String {
-        text.replace("outbox_event_", &self.plain("outbox_event_"))
-            .replace("outbox_tally_", &self.plain("outbox_tally_"))
+        ["outbox_event_", "outbox_tally_", "outbox_audit_", "outbox_pause_"]
+            .iter()
+            .fold(text.to_owned(), |text, name| text.replace(name, &self.plain(name)))
     }
 }
 

@@ -125,7 +125,7 @@ async fn index_ahead(client: &Client, store: &PostgresStore) -> Result<(), Store
         // What a build that was broken off left behind.
         run(&put("drop index concurrently sendoff.outbox_event_dead")).await?;
     }
-    run(&put("create index concurrently if not exists outbox_event_dead on sendoff.outbox_event (done_at)
+    run(&put("create index concurrently if not exists outbox_event_dead on sendoff.outbox_event (done_at, seq)
           where status = 3"))
     .await
 }

@@ -24,12 +24,21 @@ impl Sieve for PostgresStore {
         let passed = wired(passed);
         let (skip_recent, window) = (Span(look.skip_recent), look.window.map(Span));
         let (from, which) = (look.from.map(At), look.which as i16);
-        let (aggregates, types) = kinds(look.except);
-        let params: Params<'_> =
-            &[&skip_recent, &window, &from, &passed, &which, &look.owner, &aggregates, &types];
-        let (statement, params) = match look.except {
-            [] => (&self.sql().first_visible, &params[..6]),
-            _ => (&self.sql().first_visible_except, params),
+        let (aggregates, kinds) = kinds(look.except.kinds);
+        let params: Params<'_> = &[
+            &skip_recent,
+            &window,
+            &from,
+            &passed,
+            &which,
+            &look.owner,
+            &aggregates,
+            &kinds,
+            &look.except.types,
+        ];
+        let (statement, params) = match look.except.is_empty() {
+            true => (&self.sql().first_visible, &params[..6]),
+            false => (&self.sql().first_visible_except, params),
         };
         let found = self.links().claims.query(statement, params).await?;
         let Some(row) = found.first() else { return Ok(None) };

@@ -70,18 +70,21 @@ statements!(
     /// Every statement of an outbox, with its names put in.
     Sql in outbox, slots OutboxSlot after JournalSql::COUNT, with journal: JournalSql;
     arm: [],
+    audit: [INT8, INT8],
+    audit_event in audit: [INT8, INT8, UUID],
     claim: [INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT8, INT8, TEXT, INTERVAL],
     claim_except in claim: [
         INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT8, INT8, TEXT, INTERVAL, TEXT_ARRAY,
-        TEXT_ARRAY
+        TEXT_ARRAY, TEXT_ARRAY
     ],
     claim_suspects in claim: [
         INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT8, INT8, TEXT, INTERVAL
     ],
     claim_suspects_except in claim: [
         INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT8, INT8, TEXT, INTERVAL, TEXT_ARRAY,
-        TEXT_ARRAY
+        TEXT_ARRAY, TEXT_ARRAY
     ],
+    clock: [],
     confirm: [UUID_ARRAY, TIMESTAMPTZ_ARRAY],
     counts: [],
     disarm: [],
@@ -90,7 +93,7 @@ statements!(
     first_due: [],
     first_visible in claim: [INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT2, TEXT],
     first_visible_except in claim: [
-        INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT2, TEXT, TEXT_ARRAY, TEXT_ARRAY
+        INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT2, TEXT, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY
     ],
     fold: [INT8, INTERVAL],
     in_transaction in shared/in_transaction: [],
@@ -106,9 +109,20 @@ statements!(
     ],
     is_in_transaction: [],
     lag: [INT8],
+    letters: [
+        TIMESTAMPTZ, TIMESTAMPTZ, TIMESTAMPTZ, INT8, TEXT, TEXT, TEXT, TEXT, TEXT, INT8, INT8, INT8
+    ],
+    letters_count in letters: [
+        TIMESTAMPTZ, TIMESTAMPTZ, TIMESTAMPTZ, INT8, TEXT, TEXT, TEXT, TEXT, TEXT, INT8, INT8, INT8
+    ],
+    letters_discard in letters_change: [UUID_ARRAY, TIMESTAMPTZ_ARRAY, TEXT, TEXT],
+    letters_newest in letters: [
+        TIMESTAMPTZ, TIMESTAMPTZ, TIMESTAMPTZ, INT8, TEXT, TEXT, TEXT, TEXT, TEXT, INT8, INT8, INT8
+    ],
+    letters_requeue in letters_change: [UUID_ARRAY, TIMESTAMPTZ_ARRAY, TEXT, TEXT],
     lock in claim: [INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT8, INT8],
     lock_except in claim: [
-        INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT8, INT8, TEXT_ARRAY, TEXT_ARRAY
+        INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT8, INT8, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY
     ],
     lock_tables: [],
     partition_layout in shared/layout: [],
@@ -116,11 +130,16 @@ statements!(
     partition_idle in shared/partition_idle: [TEXT],
     partition_lock: [],
     partition_unlock: [],
+    peek in find: [INT8],
+    pause: [INT2, TEXT, TEXT, TEXT, TEXT, INT8],
+    pauses: [INT8],
     present: [UUID_ARRAY],
     purge: [INTERVAL, INT8, BOOL],
     purgeable: [INTERVAL, INT8, BOOL],
     ready in shared/ready: [BOOL],
+    record: [UUID, BOOL],
     rescue: [INTERVAL, INTERVAL, INTERVAL, INT8],
+    resume in pause: [INT2, TEXT, TEXT, TEXT, TEXT],
     schema_known: [],
     schema_version: [],
     set_aside: [UUID, TIMESTAMPTZ, TEXT],
@@ -147,8 +166,8 @@ statements!(
     JournalSql in journal, slots JournalSlot after 0;
     advance: [
         TEXT, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, BOOL_ARRAY, INT4_ARRAY,
-        TEXT_ARRAY, BOOL_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT4_ARRAY, INTERVAL_ARRAY,
-        TEXT_ARRAY
+        TEXT_ARRAY, INT8_ARRAY, BOOL_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY, INT4_ARRAY,
+        INTERVAL_ARRAY, TEXT_ARRAY
     ],
     append: [
         INT4_ARRAY, BOOL_ARRAY, INT4, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY,

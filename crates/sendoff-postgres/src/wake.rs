@@ -1,4 +1,5 @@
-//! The doorbell: a flag that says whether the relay sleeps, and a connection that listens.
+//! The doorbell: a flag that says whether the relay sleeps, and a connection that listens; to what is paused
+//! as well.
 //!
 //! NOTIFY takes a lock that the whole server shares, so a relay that is awake is never rung. The
 //! flag may lie, and a ring may be lost with its connection; the poll interval covers both (I7).
@@ -9,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sendoff_core::report;
 use sendoff_engine::store::{StoreError, WakeStore};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tracing::warn;
@@ -24,23 +25,31 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Listens from the first time that somebody wants to be woken.
 pub(crate) struct Bell {
     channel: String,
-    rung: Arc<Notify>,
+    rings: Arc<Rings>,
     listener: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Bell {
     pub(crate) fn new(channel: String) -> Self {
-        Self { channel, rung: Arc::new(Notify::new()), listener: Mutex::new(None) }
+        Self { channel, rings: Arc::default(), listener: Mutex::new(None) }
     }
 
     fn listen(&self, connector: &Arc<Connector>) {
         let mut listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
         // One that ended went down with its runtime.
         if listener.as_ref().is_none_or(JoinHandle::is_finished) {
-            let rung = Arc::clone(&self.rung);
-            let listening = listen(Arc::clone(connector), self.channel.clone(), rung);
+            let rings = Arc::clone(&self.rings);
+            let listening = listen(Arc::clone(connector), self.channel.clone(), rings);
             *listener = Some(tokio::spawn(listening));
         }
+    }
+
+    /// Waits until what is paused changes, or may have.
+    pub(crate) async fn repaused(&self, connector: &Arc<Connector>) {
+        let mut changes = self.rings.repaused.subscribe();
+        self.listen(connector);
+        // The sender is ours, and so it is there.
+        let _ = changes.changed().await;
     }
 
     /// Stops listening.
@@ -58,15 +67,39 @@ impl Drop for Bell {
     }
 }
 
+/// What the bell is rung for.
+#[derive(Debug, Default)]
+pub(crate) struct Rings {
+    /// There is an event, for whoever sleeps: one of them is enough.
+    rung: Notify,
+    /// How often what is paused changed, for all.
+    repaused: watch::Sender<u64>,
+}
+
+impl Rings {
+    /// Somebody rang, and said what for.
+    pub(crate) fn ring(&self, what: &str) {
+        match what {
+            "pauses" => self.repaused.send_modify(|changes| *changes += 1),
+            _ => self.rung.notify_one(),
+        }
+    }
+
+    fn ring_for_all(&self) {
+        self.ring("");
+        self.ring("pauses");
+    }
+}
+
 /// Listens until it is aborted. Rings once whenever it begins to: nobody knows who rang meanwhile.
-async fn listen(connector: Arc<Connector>, channel: String, rung: Arc<Notify>) {
+async fn listen(connector: Arc<Connector>, channel: String, rings: Arc<Rings>) {
     let mut pause = FIRST_PAUSE;
     loop {
-        match connector.open(Some(Arc::clone(&rung))).await {
+        match connector.open(Some(Arc::clone(&rings))).await {
             Ok(mut opened) => {
                 match opened.client.batch_execute(&format!("listen \"{channel}\"")).await {
                     Ok(()) => {
-                        rung.notify_one();
+                        rings.ring_for_all();
                         pause = FIRST_PAUSE;
                         // Ends when the link does; the client must live until then.
                         let _ = (&mut opened.task).await;
@@ -103,6 +136,6 @@ impl WakeStore for PostgresStore {
     }
 
     async fn rung(&self) {
-        self.bell().rung.notified().await;
+        self.bell().rings.rung.notified().await;
     }
 }

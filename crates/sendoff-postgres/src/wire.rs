@@ -51,6 +51,11 @@ impl At {
         self.0.as_micros() >= FIRST_MICROS
     }
 
+    /// The nearest that PostgreSQL can keep: before its calendar is what it calls the beginning of time.
+    pub(crate) fn in_calendar(self) -> Self {
+        if self.is_storable() { self } else { Self(Timestamp::from_micros(i64::MIN)) }
+    }
+
     pub(crate) fn is_finite(self) -> bool {
         ![i64::MIN, i64::MAX].contains(&self.0.as_micros())
     }

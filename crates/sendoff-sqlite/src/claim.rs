@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction};
 use sendoff_core::{EventId, Holding, Timestamp, Token, limits, report};
 use sendoff_engine::store::{
-    Claim, ClaimStore, Claimed, Claims, EventKind, Held, RESCUE_SLACK, StoreError, Suspects,
+    Claim, ClaimStore, Claimed, Claims, Except, Held, RESCUE_SLACK, StoreError, Suspects,
 };
 use tracing::error;
 
@@ -27,7 +27,7 @@ impl ClaimStore for SqliteStore {
             skip_recent,
             window,
             from,
-            except: kinds(except),
+            except: except_of(&except),
             suspects,
         };
         let claimed = self.on_thread(move |conn, sql, clock| {
@@ -83,16 +83,17 @@ struct Wanted {
     skip_recent: Duration,
     window: Option<Duration>,
     from: Option<Timestamp>,
-    /// Kinds of events, as the statement takes them.
-    except: Option<String>,
+    /// What is left out, as the statement takes it.
+    except: Option<(String, String)>,
     suspects: Suspects,
 }
 
-/// Kinds of events in JSON; nothing if there are none.
-pub(crate) fn kinds(kinds: &[EventKind<'_>]) -> Option<String> {
-    let pairs = kinds.iter().map(|kind| [kind.aggregate_type, kind.event_type]);
-    (!kinds.is_empty()).then(|| {
-        serde_json::Value::from_iter(pairs.map(|pair| serde_json::json!(pair))).to_string()
+/// Kinds of events and event types, each in JSON; nothing if there are none.
+pub(crate) fn except_of(except: &Except<'_>) -> Option<(String, String)> {
+    let pairs = except.kinds.iter().map(|kind| [kind.aggregate_type, kind.event_type]);
+    (!except.is_empty()).then(|| {
+        let pairs = serde_json::Value::from_iter(pairs.map(|pair| serde_json::json!(pair)));
+        (pairs.to_string(), serde_json::json!(except.types).to_string())
     })
 }
 
@@ -115,14 +116,15 @@ fn take(
         (now.as_micros(), rows::due_from(wanted.from), wanted.limit as i64);
     let found = match &wanted.except {
         None => statement.query((now_micros, until, from, created_from, limit, &wanted.owner))?,
-        Some(except) => statement.query((
+        Some((kinds, types)) => statement.query((
             now_micros,
             until,
             from,
             created_from,
             limit,
             &wanted.owner,
-            except,
+            kinds,
+            types,
         ))?,
     };
     let found = rows::visible_within(found, wanted.bytes)?;

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use rusqlite::OptionalExtension;
-use sendoff_core::{EventId, Status, Timestamp};
+use sendoff_core::{EventId, Status, Timestamp, limits};
 use sendoff_engine::store::{Counts, InspectStore, Lateness, Row, StoreError, TopicCounts};
 
 use crate::claim::oldest_due;
@@ -22,6 +22,17 @@ impl InspectStore for SqliteStore {
             })
             .await?;
         Ok(found.transpose()?)
+    }
+
+    async fn peek(&self, limit: usize) -> Result<Vec<Row>, StoreError> {
+        self.read(move |conn, sql, _| {
+            let limit = i64::try_from(limit.min(limits::BATCH_ROWS)).unwrap_or(i64::MAX);
+            let mut statement = conn.prepare_cached(&sql.peek)?;
+            let rows: Vec<_> =
+                statement.query_map([limit], rows::row)?.collect::<Result<_, _>>()?;
+            Ok(rows.into_iter().flatten().collect())
+        })
+        .await
     }
 
     async fn counts(&self) -> Result<Counts, StoreError> {

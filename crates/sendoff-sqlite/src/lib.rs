@@ -47,14 +47,17 @@ mod error;
 mod file;
 mod inspect;
 mod journal;
+mod letters;
 mod locked;
 mod options;
+mod pause;
 mod retain;
 mod rows;
 mod schema;
 mod settle;
 mod sql;
 mod store;
+mod wake;
 mod wal;
 mod writer;
 

@@ -14,7 +14,7 @@ use sendoff_engine::store::{
 };
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 
-use crate::claim::kinds;
+use crate::claim::except_of;
 use crate::connect::{Missing, connect};
 use crate::error::failed;
 use crate::options::Synchronous;
@@ -81,15 +81,15 @@ impl LockStore for SqliteStore {
         let Ok(permit) = self.locks().single.clone().try_acquire_owned() else { return Ok(None) };
         let writer = Arc::clone(self.locks().writer(self).await?);
         let Lock { limit, bytes, window, from, skip_recent, except } = *lock;
-        let except = kinds(except);
+        let except = except_of(&except);
         let store = self.clone();
         // In the answer: whoever is no longer there to take it leaves nothing open.
         let open = Open { writer: Arc::clone(&writer), _permit: permit };
         let answer = writer
             .call(move |conn| {
-                // Without what is borrowed; kinds of events go beside it, as the statement takes them.
+                // Without what is borrowed; what is left out goes beside it, as the statement takes it.
                 let wanted = Lock { bytes, window, from, skip_recent, ..Lock::new(limit) };
-                let rows = begin(conn, &store, &wanted, except.as_deref()).map_err(failed)?;
+                let rows = begin(conn, &store, &wanted, except.as_ref()).map_err(failed)?;
                 Ok((rows, open))
             })
             .await?;
@@ -106,7 +106,7 @@ fn begin(
     conn: &mut Connection,
     store: &SqliteStore,
     wanted: &Lock<'_>,
-    except: Option<&str>,
+    except: Option<&(String, String)>,
 ) -> rusqlite::Result<Vec<Claimed>> {
     let sql: &Sql = store.sql();
     // An idle look takes no lock: it must not wait for, or delay, the application's writes.
@@ -123,8 +123,8 @@ fn begin(
     let (now_micros, due_from) = (now.as_micros(), rows::due_from(wanted.from));
     let found = match except {
         None => statement.query((now_micros, until, due_from, created_from, limit))?,
-        Some(except) => {
-            statement.query((now_micros, until, due_from, created_from, limit, except))?
+        Some((kinds, types)) => {
+            statement.query((now_micros, until, due_from, created_from, limit, kinds, types))?
         }
     };
     let found = rows::visible_within(found, wanted.bytes)?;

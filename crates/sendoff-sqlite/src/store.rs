@@ -9,8 +9,8 @@ use std::time::Duration;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use sendoff_core::{Timestamp, limits};
 use sendoff_engine::Clock;
-use sendoff_engine::store::frame::Migrated;
-use sendoff_engine::store::{StoreError, WakeStore};
+use sendoff_engine::store::StoreError;
+use sendoff_engine::store::frame::{Lookout, Migrated};
 
 use crate::connect::{Missing, connect};
 use crate::durable::Durability;
@@ -20,6 +20,7 @@ use crate::locked::LockConnection;
 use crate::options::{self, Retention, SqliteOptions, Synchronous};
 use crate::schema;
 use crate::sql::Sql;
+use crate::wake::{LOOK, LastLook};
 use crate::writer::Writer;
 
 /// An outbox in an SQLite file. Cheap to clone; its thread ends with the last clone.
@@ -39,6 +40,8 @@ struct Shared {
     /// The row that the last purge ended at; 0 where it came to the end.
     walked: AtomicI64,
     durability: Durability,
+    lookout: Lookout,
+    last_look: Arc<LastLook>,
     migrated: Migrated,
 }
 
@@ -100,6 +103,8 @@ impl SqliteStore {
             locks,
             walked,
             durability,
+            lookout: Lookout::every(LOOK),
+            last_look: Arc::default(),
             migrated,
         })))
     }
@@ -159,6 +164,7 @@ impl SqliteStore {
     ///
     /// Every later call answers [`StoreError::Closed`].
     pub async fn close(&self) {
+        self.0.lookout.end();
         self.0.locks.close().await;
         self.0.writer.close().await;
     }
@@ -186,6 +192,20 @@ impl SqliteStore {
     /// Whether connections that events are written through commit durably.
     pub(crate) fn durability(&self) -> &Durability {
         &self.0.durability
+    }
+
+    pub(crate) fn lookout(&self) -> &Lookout {
+        &self.0.lookout
+    }
+
+    pub(crate) fn last_look(&self) -> &Arc<LastLook> {
+        &self.0.last_look
+    }
+
+    /// What comes to the store as long as it is there, and keeps it from nothing.
+    pub(crate) fn weak(&self) -> impl Fn() -> Option<Self> + Send + use<> {
+        let shared = Arc::downgrade(&self.0);
+        move || shared.upgrade().map(Self)
     }
 
     pub(crate) fn locks(&self) -> &LockConnection {
@@ -256,9 +276,6 @@ pub(crate) fn due(now: Timestamp, after: Duration, previous: Option<Timestamp>) 
     let due_at = now.saturating_add(after.min(limits::DELAY));
     if previous == Some(due_at) { due_at.saturating_add(Duration::from_micros(1)) } else { due_at }
 }
-
-/// No bell: a poller in another process looks at the file once an interval.
-impl WakeStore for SqliteStore {}
 
 impl fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -7,6 +7,7 @@
 //! - [`durability`]: what a commit is worth when a link or a server goes down.
 //! - [`relay`]: what batches, relays and topic workers do, on every store and in both claim modes.
 //! - [`journal`]: the suite a journal joins by.
+//! - [`letters`]: operators at work on dead letters, on every store.
 //! - [`sim`]: worlds of several nodes on virtual time, one for each seed.
 //! - [`soak`]: tests with a short form and one of minutes.
 //! - [`nodes`]: what several nodes on one database do, on every server.
@@ -30,6 +31,7 @@ pub mod faketime;
 pub mod history;
 pub mod hostile;
 pub mod journal;
+pub mod letters;
 pub mod nodes;
 pub mod ordeal;
 pub mod process;

@@ -45,11 +45,12 @@
 //! Not here: a message broker. Handlers reach whatever they like.
 
 pub use sendoff_core::{
-    AggregateType, Attempt, BoxError, Delivery, Event, EventBuilder, EventId, EventType,
+    AggregateType, Attempt, AuditNote, BoxError, Delivery, Event, EventBuilder, EventId, EventType,
     Exponential, Failure, FailureClass, GLOBAL_AGGREGATE, Headers, Holding, Ident, IntoEvent,
-    InvalidEvent, InvalidId, InvalidIdent, InvalidTimestamp, Jitter, Lane, Linear, Origin,
-    RetryPolicy, Sink, Status, Stopped, StoredEvent, Timestamp, Token, TypedEvent, Undecodable,
-    UnreadableJson, Unroutable, Validation, Verdict, async_trait, limits, partition,
+    InvalidEvent, InvalidId, InvalidIdent, InvalidNote, InvalidPause, InvalidTimestamp, Jitter,
+    Lane, Linear, Origin, Pause, PauseScope, Paused, RetryPolicy, Sink, Status, Stopped,
+    StoredEvent, Timestamp, Token, TypedEvent, Undecodable, UnreadableJson, Unroutable, Validation,
+    Verdict, async_trait, limits, partition,
 };
 #[cfg(feature = "prometheus")]
 pub use sendoff_engine::PrometheusMetrics;
@@ -64,6 +65,13 @@ pub use sendoff_engine::{
 };
 #[cfg(feature = "macros")]
 pub use sendoff_macros::{AggregateType, Event, EventType};
+
+/// How an outbox is: dead letters, what is late, what is paused.
+pub mod doctor {
+    pub use sendoff_core::journal::doctor::Severity;
+    pub use sendoff_core::{OutboxCheckup, OutboxFinding, Undelivered};
+    pub use sendoff_engine::{CheckupStore, checkup};
+}
 
 /// The journal: facts that are appended under conditions and read in order.
 ///
@@ -83,11 +91,12 @@ pub mod journal {
     /// Carrying it to publishers.
     pub mod publish {
         pub use sendoff_core::journal::publish::{
-            CursorStatus, IdleBackoff, Leadership, PairId, Poison, UnknownCursorStatus,
+            CursorStatus, IdleBackoff, Leadership, PairId, Poison, UnknownCursorStatus, WaitsAt,
         };
         pub use sendoff_engine::journal::publish::{
             Cursor, Mode, PairOptions, Parked, ParkedOptions, PublishOptions, PublishOptionsError,
-            PublishStore, Publishers, Publishing, PublishingBuilder, Start, Statistics, To, Which,
+            PublishStore, Publishers, Publishing, PublishingBuilder, Start, Statistics, To,
+            UnavailableOptions, Which,
         };
     }
 
@@ -101,6 +110,19 @@ pub mod journal {
             RetainReport, Retained, SkippedRange,
         };
     }
+}
+
+/// Dead letters: seen, requeued and discarded by people, and what they did.
+pub mod letters {
+    pub use sendoff_core::{
+        AuditAction, AuditNote, InvalidFilter, InvalidNote, Letter, LetterAct, LetterCount,
+        LetterFate, LetterFilter, LetterOrder, LetterPosition,
+    };
+    pub use sendoff_engine::store::{AuditEntry, EventRecord, LetterStore, PayloadWanted};
+    pub use sendoff_engine::{
+        Audit, DeadLetters, LetterSweep, Letters, LettersError, ShownEvent, SweepError,
+        SweepOptions, Swept,
+    };
 }
 
 /// REST routes that operate the publishers of a journal.

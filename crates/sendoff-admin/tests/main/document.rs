@@ -1,24 +1,37 @@
 //! What the document says about an answer, and whether it is so.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use sendoff_admin::Admin;
+use sendoff_engine::DeadLetters;
 use sendoff_engine::journal::{Journal, MemoryJournal};
+use sendoff_engine::memory::MemoryStore;
 use serde_json::{Map, Value, json};
 use tokio::sync::OnceCell;
 
 use crate::client::Answer;
-use crate::served::Served;
+use crate::served::{Served, token};
 
 /// As it is served.
 async fn document() -> &'static Value {
     static DOCUMENT: OnceCell<Value> = OnceCell::const_new();
-    let served = async || {
-        let served = Served::new(&Journal::new(MemoryJournal::new())).await;
-        let answer = served.client.send("GET", "/openapi.json", None).await;
-        served.close().await;
-        answer.body
-    };
+    let served = async || described(everything()).await;
     DOCUMENT.get_or_init(served).await
+}
+
+/// An outbox and a journal.
+fn everything() -> Admin {
+    let letters = DeadLetters::new(Arc::new(MemoryStore::new()));
+    let admin = Admin::new(&Journal::new(MemoryJournal::new())).with_outbox(letters);
+    admin.with_pauses(MemoryStore::new()).token(token())
+}
+
+async fn described(admin: Admin) -> Value {
+    let served = Served::by(admin).await;
+    let answer = served.client.send("GET", "/openapi.json", None).await;
+    served.close().await;
+    answer.body
 }
 
 /// Follows a reference, if it is one.
@@ -127,7 +140,7 @@ async fn the_document_says_what_it_is_and_who_may_ask() {
 #[tokio::test]
 async fn every_operation_is_served_named_and_described() {
     let document = document().await;
-    let served = Served::new(&Journal::new(MemoryJournal::new())).await;
+    let served = Served::by(everything()).await;
     let tags = document["tags"].as_array().unwrap();
     let mut ids = BTreeSet::new();
     for (path, method, operation) in operations(document) {
@@ -163,17 +176,49 @@ async fn no_reference_leads_nowhere() {
             _ => {}
         }
     }
-    let document = document().await;
-    let mut found = BTreeSet::new();
-    references(document, &mut found);
-    let there: BTreeSet<_> = ["schemas", "responses"]
-        .into_iter()
-        .flat_map(|kind| {
-            let names = document["components"][kind].as_object().unwrap().keys();
-            names.map(move |name| format!("#/components/{kind}/{name}"))
-        })
-        .collect();
-    assert_eq!(found, there.iter().map(String::as_str).collect());
+    for document in [everything(), journal_only(), outbox_only()] {
+        let document = described(document).await;
+        let mut found = BTreeSet::new();
+        references(&document, &mut found);
+        let there: BTreeSet<_> = ["schemas", "responses"]
+            .into_iter()
+            .flat_map(|kind| {
+                let names = document["components"][kind].as_object().unwrap().keys();
+                names.map(move |name| format!("#/components/{kind}/{name}"))
+            })
+            .collect();
+        assert_eq!(found, there.iter().map(String::as_str).collect());
+    }
+}
+
+fn journal_only() -> Admin {
+    Admin::new(&Journal::new(MemoryJournal::new())).token(token())
+}
+
+fn outbox_only() -> Admin {
+    Admin::outbox(DeadLetters::new(Arc::new(MemoryStore::new()))).token(token())
+}
+
+/// What is not there is neither served nor described.
+#[tokio::test]
+async fn an_outbox_a_journal_or_both_are_served() {
+    for (admin, letters, publishers) in
+        [(everything(), true, true), (journal_only(), false, true), (outbox_only(), true, false)]
+    {
+        let served = Served::by(admin).await;
+        let document = served.client.send("GET", "/openapi.json", None).await.body;
+        for (path, tag, is_there) in
+            [("/events", "letters", letters), ("/publishers", "publishers", publishers)]
+        {
+            let answer = served.client.send("GET", path, None).await;
+            assert_eq!(answer.status, if is_there { 200 } else { 404 }, "{path}");
+            let described = document["paths"].get(format!("/api/outbox{path}")).is_some();
+            assert_eq!(described, is_there, "{path}");
+            let tags = document["tags"].as_array().unwrap();
+            assert_eq!(tags.iter().any(|known| known["name"] == tag), is_there, "{tag}");
+        }
+        served.close().await;
+    }
 }
 
 /// What a request may say is limited, and the document says how.

@@ -4,8 +4,10 @@
 mod access;
 mod client;
 mod document;
+mod letters;
 mod operating;
 mod parked;
+mod pauses;
 mod postgres;
 mod problems;
 mod served;

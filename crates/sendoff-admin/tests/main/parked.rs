@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sendoff_core::Failure;
+use sendoff_core::journal::publish::Poison;
 use sendoff_core::journal::{Fact, Topic};
 use sendoff_engine::journal::publish::{PairOptions, PublishStore, Publishing};
 use sendoff_engine::journal::{Journal, MemoryJournal};
@@ -22,7 +23,11 @@ async fn set_aside<S: PublishStore>(journal: &Journal<S>) {
         [2, 4, 6].contains(&fact.position.get()).then(|| Failure::dead("no such account"))
     });
     let topic = Topic::builder("t").build().unwrap();
-    let options = PairOptions { interval: Duration::from_millis(20), ..PairOptions::default() };
+    let options = PairOptions {
+        interval: Duration::from_millis(20),
+        poison: Poison::Park,
+        ..PairOptions::default()
+    };
     let pairs = Publishing::builder(journal).pair_with(&topic, latch.publisher(), options);
     let publishing = pairs.start().await.unwrap();
     journal.append((0..7).map(|_| Fact::builder(("moved", "{}")))).await.unwrap();

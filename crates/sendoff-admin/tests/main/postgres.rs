@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use sendoff_core::{EventId, Ident};
 use sendoff_engine::journal::Journal;
-use sendoff_postgres::{JournalOptions, PostgresJournal, PostgresOptions};
+use sendoff_postgres::{JournalOptions, PostgresJournal, PostgresOptions, PostgresStore};
 use tokio_postgres::{Client, NoTls};
 
 pub(crate) struct Place {
@@ -38,6 +38,14 @@ impl Place {
 
     pub(crate) async fn journal(&self) -> Journal<PostgresJournal> {
         self.journal_at(&self.url).await
+    }
+
+    pub(crate) async fn outbox(&self) -> PostgresStore {
+        let schema = Some(Ident::new(&*self.schema).unwrap());
+        let options = PostgresOptions { schema, ..PostgresOptions::default() };
+        let store = PostgresStore::connect_with(&self.url, options).await.unwrap();
+        store.migrate().await.unwrap();
+        store
     }
 
     /// The URL of the same server at another address.

@@ -70,7 +70,7 @@ async fn every_mistake_has_a_name() {
         assert_eq!(answer.header("allow"), Some(allow), "{method} {path}");
     }
 
-    let large = format!(r#"{{"time":"{}"}}"#, "9".repeat(5_000));
+    let large = format!(r#"{{"time":"{}"}}"#, "9".repeat(40_000));
     let answer = client.post_json("/publishers/p/rewind", &large).await;
     assert_eq!(answer.problem(), (413, "too-large"));
     let auth = format!("authorization: Bearer {}", crate::client::TOKEN);

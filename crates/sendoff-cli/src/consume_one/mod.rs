@@ -116,7 +116,7 @@ struct Seen {
 }
 
 impl One {
-    async fn consume(self, store: impl RelayStore) -> anyhow::Result<ExitCode> {
+    async fn consume(self, store: impl RelayStore + Clone) -> anyhow::Result<ExitCode> {
         let seen: Arc<Mutex<Option<Seen>>> = Arc::default();
         let (command, noted) = (self.command.clone(), seen.clone());
         let handler = move |delivery: Delivery| {
@@ -133,13 +133,19 @@ impl One {
                 result
             }
         };
-        let relay = Relay::builder(store).options(self.options.clone()).retry(Linear::default());
+        let relay =
+            Relay::builder(store.clone()).options(self.options.clone()).retry(Linear::default());
         let relay = relay.build(handler)?;
         let mut signals = Signals::listen()?;
         let consumed = relay.process_once_until(signals.next()).await;
         let report = consumed.context(
             "no event could be taken, or its end not be stored; `sendoff migrate` makes the tables",
         )?;
+        if report.is_none() {
+            for pause in store.pauses().await? {
+                output::note(&format!("{} is paused: {}", pause.scope, pause.reason));
+            }
+        }
         let seen = seen.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.tell(report, seen)
     }

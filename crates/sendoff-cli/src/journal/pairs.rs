@@ -3,6 +3,7 @@
 use std::fmt::{self, Write};
 
 use sendoff::journal::doctor::PairCheckup;
+use sendoff::journal::publish::WaitsAt;
 use serde_json::{Value, json};
 
 /// How pairs are.
@@ -23,6 +24,8 @@ fn json(pair: &PairCheckup) -> Value {
         "lag": pair.lag,
         "errors": pair.errors,
         "last_error": pair.last_error,
+        "waits_at": pair.waits_at.map(|at| at.position),
+        "waits_since": pair.waits_at.map(|at| at.since.to_string()),
         "published_at": pair.published_at.map(|time| time.to_string()),
         "leader": pair.leader.name(),
         "leader_alive": pair.leader.is_alive(),
@@ -54,6 +57,9 @@ fn line(pair: &PairCheckup) -> Result<String, fmt::Error> {
     }
     if pair.errors > 0 {
         write!(line, ", {} errors", pair.errors)?;
+        if let Some(WaitsAt { position, since }) = pair.waits_at {
+            write!(line, " at {position} since {since}")?;
+        }
     }
     let parked = pair.parked.retried + pair.parked.given_up;
     if parked > 0 {

@@ -42,6 +42,45 @@ fn a_journal_that_is_well_is_said_to_be() {
     assert!(String::from_utf8(well.stdout).unwrap().contains("on a primary"));
 }
 
+/// An outbox that has dead letters and events that nobody takes is not well, whatever the journal is.
+#[test]
+fn dead_letters_and_late_events_of_an_outbox_are_named_with_the_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("shop.db");
+    let url = format!("sqlite:{}", file.display());
+    assert!(run(&["migrate", "--database-url", &url]).status.success());
+    let well = run(&["doctor", "--database-url", &url]);
+    assert_eq!(well.status.code(), Some(0), "{}", stderr(&well));
+    let text = String::from_utf8(well.stdout).unwrap();
+    assert!(text.contains("0 dead letters") && text.ends_with("nothing is wrong\n"), "{text}");
+    assert_eq!(run(&["peek", "--database-url", &url]).status.code(), Some(3));
+
+    let insert = "insert into outbox_event (event_id, event_type, shard, occurred_at, due_at, created_at, status,
+                                            done_at, last_error, payload)
+                  values (randomblob(16), ?1, 0, 0, 1000000, 1000000, ?2, ?3, ?4, x'7b7d')";
+    let conn = rusqlite::Connection::open(&file).unwrap();
+    conn.execute(insert, ("mail.wanted", 3, 2_000_000, "no such mailbox")).unwrap();
+    conn.execute(insert, ("order.placed", 0, None::<i64>, None::<&str>)).unwrap();
+    let ill = run(&["doctor", "--database-url", &url, "--json"]);
+    assert_eq!(ill.status.code(), Some(1), "{}", stderr(&ill));
+    let report = report(&ill);
+    let dead = findings(&report, "dead");
+    assert!(dead[0].contains("mail.wanted: no such mailbox"), "{dead:?}");
+    assert!(dead[0].contains("sendoff events requeue"), "{dead:?}");
+    let late = findings(&report, "late");
+    assert!(late[0].contains("order.placed") && late[0].contains("nobody takes it"), "{late:?}");
+    assert_eq!(report["outbox"]["oldest"]["event_type"], "order.placed");
+
+    let next = run(&["peek", "--database-url", &url]);
+    assert_eq!(next.status.code(), Some(0), "{}", stderr(&next));
+    let line: Value = serde_json::from_slice(&next.stdout).unwrap();
+    assert_eq!((&line["event_type"], &line["status"]), (&"order.placed".into(), &"NEW".into()));
+    assert_eq!(line.get("payload"), None, "only where it is asked for");
+    let again = run(&["peek", "--database-url", &url, "--payload"]);
+    let line: Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!(line["payload_bytes"], 2, "it is still there: {line}");
+}
+
 /// Holds J6: whoever holds the tail back has a name, a process or a prepared transaction.
 #[test]
 fn the_process_and_the_prepared_transaction_are_named() {

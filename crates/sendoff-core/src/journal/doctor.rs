@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::position::Position;
-use super::publish::{CursorStatus, PairId};
+use super::publish::{CursorStatus, PairId, WaitsAt};
 use super::tail::{Holder, Sequence, Server, Unsafe};
 use crate::timestamp::Timestamp;
 
@@ -73,6 +73,8 @@ pub struct PairCheckup {
     pub errors: u32,
     /// Why, the last time.
     pub last_error: Option<String>,
+    /// The fact that it waits at, where it failed.
+    pub waits_at: Option<WaitsAt>,
     /// When something was published last.
     pub published_at: Option<Timestamp>,
     /// Who leads it.
@@ -162,7 +164,20 @@ pub enum Finding {
     Forgetful(ForgetfulSetting),
     /// A pair stopped at a fact that it could not publish.
     Failed(PairId, Option<String>),
-    /// A pair fails, and is tried again.
+    /// A pair waits at a fact that fails, and nothing after it is published until it does not.
+    Waiting {
+        /// The pair.
+        pair: PairId,
+        /// The fact.
+        at: WaitsAt,
+        /// For how long by now.
+        waited: Duration,
+        /// How often it failed.
+        errors: u32,
+        /// Why, the last time.
+        error: Option<String>,
+    },
+    /// A pair fails, and is tried again; at which fact is not known.
     Failing(PairId, u32, Option<String>),
     /// Nobody who is alive leads a pair.
     Leaderless(PairId, Option<String>),
@@ -183,6 +198,7 @@ impl Finding {
             Self::Unsafe(_)
             | Self::Held { open: Some(_), .. }
             | Self::Failed(..)
+            | Self::Waiting { .. }
             | Self::Failing(..)
             | Self::Leaderless(..)
             | Self::Lagging(..)
@@ -205,6 +221,7 @@ impl Finding {
             Self::Isolation(_) => "isolation",
             Self::Forgetful(_) => "forgetful",
             Self::Failed(..) => "failed",
+            Self::Waiting { .. } => "waiting",
             Self::Failing(..) => "failing",
             Self::Leaderless(..) => "leaderless",
             Self::Lagging(..) => "lagging",
@@ -233,7 +250,8 @@ impl Checkup {
         }
         findings.extend(self.vitals.stricter.iter().cloned().map(Finding::Isolation));
         findings.extend(self.vitals.forgetful.iter().cloned().map(Finding::Forgetful));
-        self.pairs.iter().for_each(|pair| pair.judge(tolerance, &mut findings));
+        let now = self.vitals.now;
+        self.pairs.iter().for_each(|pair| pair.judge(tolerance, now, &mut findings));
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity()));
         findings
     }
@@ -245,7 +263,7 @@ impl Checkup {
 }
 
 impl PairCheckup {
-    fn judge(&self, tolerance: &Tolerance, findings: &mut Vec<Finding>) {
+    fn judge(&self, tolerance: &Tolerance, now: Timestamp, findings: &mut Vec<Finding>) {
         let Self { pair, lag, errors, last_error, leader, parked, .. } = self;
         match self.status {
             CursorStatus::Failed => {
@@ -255,8 +273,14 @@ impl PairCheckup {
             CursorStatus::Paused => findings.push(Finding::Paused(pair.clone(), *lag)),
             CursorStatus::Active => {
                 if *errors > 0 {
-                    let error = last_error.clone();
-                    findings.push(Finding::Failing(pair.clone(), *errors, error));
+                    let (pair, errors, error) = (pair.clone(), *errors, last_error.clone());
+                    findings.push(match self.waits_at {
+                        None => Finding::Failing(pair, errors, error),
+                        Some(at) => {
+                            let waited = now.since(at.since);
+                            Finding::Waiting { pair, at, waited, errors, error }
+                        }
+                    });
                 }
                 if !leader.is_alive() {
                     let last = leader.name().map(str::to_owned);
@@ -297,6 +321,19 @@ impl fmt::Display for Finding {
                 "{pair} stopped at a fact that could not be published{}; mend the cause and reset it",
                 why(error)
             ),
+            Self::Waiting { pair, at: WaitsAt { position, since }, waited, errors, error } => {
+                write!(
+                    f,
+                    "{pair} waits at position {position} since {since}, for {} s, after {errors} failures{}; \
+                 it goes on by itself when its target takes that fact. To go on without it, put the \
+                 pair after it: sendoff journal publishers rewind --topic {} --publisher {} \
+                 --to-position {position}",
+                    waited.as_secs(),
+                    why(error),
+                    pair.topic(),
+                    pair.publisher()
+                )
+            }
             Self::Failing(pair, errors, error) => write!(
                 f,
                 "{pair} failed {errors} times since it last succeeded{}; it goes on by itself when \
@@ -389,6 +426,7 @@ mod tests {
             lag: 10,
             errors: 0,
             last_error: None,
+            waits_at: None,
             published_at: None,
             leader: Leader::Alive("n1".into()),
             parked: ParkedCount::default(),
@@ -443,6 +481,28 @@ mod tests {
         let wrong = Severity::Wrong;
         let expected = [("standby", wrong), ("sequence", wrong), ("isolation", Severity::Advice)];
         assert_eq!(codes(&ill), expected);
+    }
+
+    #[test]
+    fn a_pair_that_waits_at_a_fact_is_named_with_where_since_when_why_and_what_to_do() {
+        let mut checkup = healthy();
+        let (position, since) = (Position::new(91).unwrap(), Timestamp::from_micros(18_000_000));
+        let waits = &mut checkup.pairs[0];
+        waits.waits_at = Some(WaitsAt { position, since });
+        assert!(codes(&checkup).is_empty(), "it went on since");
+        (checkup.pairs[0].errors, checkup.pairs[0].last_error) =
+            (7, Some("no such account".into()));
+        assert_eq!(codes(&checkup), [("waiting", Severity::Wrong)]);
+        let text = checkup.findings(&Tolerance::default())[0].to_string();
+        for part in [
+            "wallets:kafka waits at position 91 since 1970-01-01T00:00:18",
+            "for 42 s, after 7 failures: no such account; it goes on by itself",
+            "rewind --topic wallets --publisher kafka --to-position 91",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        checkup.pairs[0].status = CursorStatus::Paused;
+        assert_eq!(codes(&checkup), [("paused", Severity::Advice)], "that is what somebody wanted");
     }
 
     #[test]

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use sendoff_core::{
-    AggregateType, Delivery, Event, EventType, Failure, GLOBAL_AGGREGATE, Sink, TypedEvent, Verdict,
+    AggregateType, Delivery, Event, EventType, Failure, GLOBAL_AGGREGATE, Paused, Sink, TypedEvent,
+    Verdict,
 };
 use serde::de::DeserializeOwned;
 
@@ -28,6 +29,8 @@ pub struct Handlers {
 struct Registered {
     aggregate_type: String,
     event_type: String,
+    /// The sink's name, asked for once: it is code of others.
+    name: String,
     sink: Arc<dyn Sink>,
 }
 
@@ -127,7 +130,8 @@ impl Handlers {
         places.insert(event_type.clone(), self.registered.len());
         let known = self.nobody.known.entry(event_type.clone());
         known.or_insert_with(|| aggregate_type.clone());
-        self.registered.push(Registered { aggregate_type, event_type, sink: Arc::new(sink) });
+        let (name, sink) = (name_of(&sink), Arc::new(sink));
+        self.registered.push(Registered { aggregate_type, event_type, name, sink });
         Ok(self)
     }
 
@@ -160,6 +164,20 @@ impl Handlers {
         routes.iter().filter_map(|route| self.at(*route)).map(Registered::kind).collect()
     }
 
+    /// Whether an operator paused a handler, by its name or by what it handles.
+    pub(crate) fn is_paused(&self, route: Route, paused: &Paused) -> bool {
+        let is_paused = |registered: &Registered| {
+            paused.has_type(&registered.event_type) || paused.has_handler(&registered.name)
+        };
+        self.at(route).map_or(paused.is_all(), is_paused)
+    }
+
+    /// The handlers that operators paused.
+    pub(crate) fn paused(&self, paused: &Paused) -> Vec<Route> {
+        let all = (1..=self.registered.len()).map(Route);
+        all.filter(|route| !paused.is_empty() && self.is_paused(*route, paused)).collect()
+    }
+
     /// What each of them asks for, in the order of their routes.
     pub(crate) fn demands(&self) -> Vec<Demand> {
         self.sinks().map(demand).collect()
@@ -169,6 +187,11 @@ impl Handlers {
     pub(crate) fn sinks(&self) -> impl ExactSizeIterator<Item = &dyn Sink> {
         self.registered.iter().map(|registered| &*registered.sink)
     }
+}
+
+/// The name of a sink; none where its own code fails.
+pub(crate) fn name_of(sink: &dyn Sink) -> String {
+    shielded(|| sink.name().to_owned()).unwrap_or_default()
 }
 
 /// What a sink asks for, once: it is code of others.

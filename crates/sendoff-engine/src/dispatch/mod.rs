@@ -15,7 +15,7 @@ pub use handlers::{DuplicateHandler, Handlers, NoHandler};
 pub(crate) use alone::{Company, Place, comes_to, is_company};
 pub(crate) use due::Due;
 pub(crate) use follow_up::{FollowUp, unroutable};
-pub(crate) use handlers::{Route, demand};
+pub(crate) use handlers::{Route, demand, name_of};
 pub(crate) use runs::{Run, Runs, say_if_alone};
 pub(crate) use supervise::{Restarts, supervise};
 pub(crate) use unknown::{Unknown, of as kinds_of};

@@ -11,6 +11,9 @@ use crate::store::EventKind;
 /// So many kinds are left out of claims. Events of further ones are claimed and put off each time.
 const KINDS: usize = 1_000;
 
+/// Bytes of both names. What is longer was not written by us, and is claimed and put off each time.
+const NAMES: usize = 1_024;
+
 /// What this node has no handler for, as far as it was seen lately. Claims leave it out for a while: whoever
 /// has a handler takes it, and does not have to be quicker than a node that has none.
 #[derive(Debug, Default)]
@@ -23,6 +26,9 @@ impl Unknown {
     /// There is no handler for events of this kind: they are left out until then. Answers whether it was
     /// known of.
     pub(crate) fn note(&self, kind: EventKind<'_>, until: Instant) -> bool {
+        if kind.aggregate_type.len() + kind.event_type.len() > NAMES {
+            return true;
+        }
         let mut kinds = lock(&self.0);
         let kind = (kind.aggregate_type.to_owned(), kind.event_type.to_owned());
         if kinds.len() >= KINDS && !kinds.contains_key(&kind) {

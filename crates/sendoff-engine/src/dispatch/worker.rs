@@ -76,7 +76,7 @@ impl Worker {
     /// What the run of an event says of its target; and what its failure is about, if it did fail.
     fn learn(&self, run: &HandlerRun<'_>, parcel: &Parcel, verdict: &Verdict) -> FailureClass {
         let failure = verdict.as_ref().err();
-        let own = failure.map(|failure| self.follow_up.class(failure, parcel.waited));
+        let own = failure.map(|failure| self.follow_up.class(failure, parcel.waited()));
         let learned = run.learn(parcel.delivery.id(), own);
         learned.say(self.sink(parcel.route), failure);
         match learned {
@@ -106,8 +106,9 @@ impl Worker {
 
     fn after(&self, parcel: &Parcel, failure: Failure, class: FailureClass) -> Outcome {
         self.handover.observer.tell(|metrics| metrics.failed());
-        let Parcel { delivery, attempt, waited, .. } = parcel;
-        let outcome = self.follow_up.after(delivery, *attempt, &failure, class, *waited);
+        let Parcel { delivery, attempt, .. } = parcel;
+        let waited = parcel.waited();
+        let outcome = self.follow_up.after(delivery, *attempt, &failure, class, waited);
         discard(failure);
         outcome
     }

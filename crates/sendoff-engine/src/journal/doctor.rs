@@ -60,6 +60,7 @@ impl<S: PublishStore> Publishers<S> {
                 position: cursor.position,
                 errors: cursor.errors,
                 last_error: cursor.last_error,
+                waits_at: cursor.waits_at,
                 published_at: cursor.published_at,
             })
             .collect();

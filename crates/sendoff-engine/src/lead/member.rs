@@ -6,9 +6,10 @@ use sendoff_core::report;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use super::membership::{Beat, Membership, NodeCard};
+use crate::rarely::Rarely;
 use crate::store::{Answer, StoreError, within};
 
 /// By how much sooner the next round is, while somebody has locked the node's row.
@@ -63,7 +64,7 @@ pub(crate) struct Member<L: Look> {
 impl<L: Look> Member<L> {
     /// Until it is told to stop; then it says goodbye.
     pub(crate) async fn run(mut self) {
-        let mut membership = None;
+        let (mut membership, mut silent) = (None, Rarely::default());
         loop {
             let began = Instant::now();
             // What is changed from here on may not be in what this round sees.
@@ -76,6 +77,9 @@ impl<L: Look> Member<L> {
             let mut pause = self.card.renew;
             match round {
                 Ok(round) => {
+                    if let Some(after) = silent.over(Instant::now()) {
+                        info!(?after, "this node says again that it is alive");
+                    }
                     if round.alive == Alive::Locked {
                         // Others may think that it is dead from when the row is free until it is written.
                         pause /= SOONER;
@@ -88,7 +92,10 @@ impl<L: Look> Member<L> {
                 Err(error) => {
                     // Whoever lost its session starts nothing until it has joined again.
                     membership = None;
-                    warn!(error = report(&error), "this node could not say that it is alive");
+                    if let Some(failures) = silent.again(Instant::now()) {
+                        let error = report(&error);
+                        warn!(failures, error, "this node could not say that it is alive");
+                    }
                 }
             }
             tokio::select! {

@@ -144,4 +144,13 @@ impl Entry {
             Outcome::Restored { due_at } => row.due_at = *due_at,
         }
     }
+
+    /// A dead row is new again, and due now: at a time that is no token of it.
+    pub(super) fn requeue(&mut self, now: Timestamp) {
+        let row = &mut self.row;
+        row.status = Status::New;
+        (row.attempts, row.losses) = (0, 0);
+        (row.done_at, row.locked_by) = (None, None);
+        row.due_at = if row.due_at == now { now.saturating_sub(MICROSECOND) } else { now };
+    }
 }

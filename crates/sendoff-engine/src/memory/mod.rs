@@ -6,9 +6,12 @@
 //! Not here: durability. What it holds is gone with the process, and nothing outside it shares its
 //! transactions, so in production it would promise what it cannot keep.
 
+mod audit;
 mod capture;
 mod entry;
+mod letters;
 mod locked;
+mod pause;
 mod roles;
 mod savepoint;
 mod store;

@@ -59,6 +59,10 @@ impl InspectStore for MemoryStore {
         Ok(self.with(|table, now| table.topics(now))?)
     }
 
+    async fn peek(&self, limit: usize) -> Result<Vec<Row>, StoreError> {
+        Ok(self.with(|table, _| table.peek(limit))?)
+    }
+
     async fn lateness(&self) -> Result<Lateness, StoreError> {
         Ok(self.with(|table, now| table.lateness(now))?)
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sendoff_core::{EventId, Timestamp};
+use tokio::sync::watch;
 
 use super::table::Table;
 use super::tx::MemoryTx;
@@ -43,6 +44,8 @@ pub struct MemoryStore(Arc<Shared>);
 struct Shared {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
+    /// Counts changes of what is paused.
+    repaused: watch::Sender<u64>,
 }
 
 struct State {
@@ -70,7 +73,8 @@ impl MemoryStore {
     /// An empty table that keeps everything and lives by `clock`.
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
         let state = State { table: Table::default(), keep: Some(Duration::MAX), closed: false };
-        Self(Arc::new(Shared { clock, state: Mutex::new(state) }))
+        let (state, repaused) = (Mutex::new(state), watch::Sender::default());
+        Self(Arc::new(Shared { clock, state, repaused }))
     }
 
     /// Deletes rows when they are done, instead of keeping them.
@@ -108,6 +112,19 @@ impl MemoryStore {
     /// Refuses everything from now on. What was committed stays to be looked at.
     pub fn close(&self) {
         self.lock().closed = true;
+    }
+
+    /// Tells nodes to look again at what is paused, if that changed.
+    pub(super) fn repaused(&self, changed: bool) {
+        if changed {
+            self.0.repaused.send_modify(|changes| *changes += 1);
+        }
+    }
+
+    /// Waits until what is paused changes.
+    pub(super) async fn until_repaused(&self) {
+        // The sender is ours, and so it is there.
+        let _ = self.0.repaused.subscribe().changed().await;
     }
 
     pub(super) fn keep(&self) -> Option<Duration> {

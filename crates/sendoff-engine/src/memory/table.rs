@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use sendoff_core::{EventId, Holding, Status, Timestamp, limits};
+use sendoff_core::{EventId, Holding, Pause, PauseScope, Status, Timestamp, limits};
 
 use super::entry::Entry;
 use crate::store::{
-    Claim, Claimed, Counts, EventKind, Extended, Held, Lateness, Lock, Outcome, Purge, Purged, Row,
-    Settled, Settlement, Suspects, TopicCounts,
+    AuditEntry, Claim, Claimed, Counts, EventKind, Extended, Held, Lateness, Lock, Outcome, Purge,
+    Purged, Row, Settled, Settlement, Suspects, TopicCounts,
 };
 use crate::weight::weight;
 
@@ -22,6 +22,10 @@ pub(super) struct Table {
     locked: BTreeSet<EventId>,
     /// How many rows ended, by type and status.
     ended: BTreeMap<(String, Status), u64>,
+    /// What operators did, the latest last.
+    pub(super) audit: Vec<AuditEntry>,
+    /// What operators paused.
+    pub(super) pauses: BTreeMap<PauseScope, Pause>,
     last_seq: u64,
 }
 
@@ -48,7 +52,11 @@ impl Table {
     }
 
     /// The one way to change a row, so that the order of claims follows it.
-    fn change<T>(&mut self, id: EventId, change: impl FnOnce(&mut Entry) -> T) -> Option<T> {
+    pub(super) fn change<T>(
+        &mut self,
+        id: EventId,
+        change: impl FnOnce(&mut Entry) -> T,
+    ) -> Option<T> {
         let entry = self.rows.get_mut(&id)?;
         self.pending.remove(&(entry.row.due_at, entry.seq));
         let answer = change(entry);
@@ -61,7 +69,7 @@ impl Table {
     pub(super) fn claim(&mut self, claim: &Claim<'_>, now: Timestamp) -> Vec<Claimed> {
         let ids: Vec<EventId> = self
             .visible(claim.skip_recent, claim.window, claim.from, now)
-            .filter(|entry| !claim.except.contains(&EventKind::of(&entry.row.event)))
+            .filter(|entry| !claim.except.has(EventKind::of(&entry.row.event)))
             .filter(|entry| {
                 let losses = entry.row.losses + u32::from(entry.is_lost_to(claim.owner));
                 let suspect = losses >= limits::SUSPECT_LOSSES;
@@ -96,7 +104,7 @@ impl Table {
     pub(super) fn lock(&mut self, lock: &Lock<'_>, now: Timestamp) -> Vec<Claimed> {
         let rows: Vec<Claimed> = self
             .visible(lock.skip_recent, lock.window, lock.from, now)
-            .filter(|entry| !lock.except.contains(&EventKind::of(&entry.row.event)))
+            .filter(|entry| !lock.except.has(EventKind::of(&entry.row.event)))
             .take(lock.limit)
             .scan(None, |sum, entry| within(sum, entry, lock.bytes))
             .map(|entry| {
@@ -240,6 +248,15 @@ impl Table {
         self.rows.get(&id)
     }
 
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.rows.values()
+    }
+
+    /// Deletes a row that is terminal.
+    pub(super) fn forget(&mut self, id: EventId) {
+        self.rows.remove(&id);
+    }
+
     pub(super) fn spoil(&mut self, id: EventId) -> bool {
         self.change(id, |entry| entry.spoiled = true).is_some()
     }
@@ -265,6 +282,11 @@ impl Table {
         }
         let named = |(event_type, counts)| TopicCounts { event_type, ..counts };
         topics.into_iter().map(named).collect()
+    }
+
+    pub(super) fn peek(&self, limit: usize) -> Vec<Row> {
+        let entries = self.pending.values().filter_map(|id| self.rows.get(id));
+        entries.filter(|entry| !entry.spoiled).take(limit).map(|entry| entry.row.clone()).collect()
     }
 
     pub(super) fn lateness(&self, now: Timestamp) -> Lateness {

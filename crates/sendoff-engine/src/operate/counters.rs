@@ -1,7 +1,8 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::Duration;
 
+use sendoff_core::PauseScope;
 use sendoff_core::journal::publish::PairId;
 
 use super::labels::EventTypes;
@@ -67,6 +68,9 @@ pub struct CounterValues {
     pub pairs_led: u64,
     /// Each pair it ever led.
     pub pairs: BTreeMap<PairId, CountedPair>,
+
+    /// What is paused, as the component that was told last saw it.
+    pub paused: BTreeSet<PauseScope>,
 
     /// Runs by event type and outcome. Types beyond the first 200 are counted as `other`.
     pub runs: BTreeMap<String, BTreeMap<RunOutcome, CountedRun>>,
@@ -136,6 +140,10 @@ impl Metrics for Counters {
             counted.longest = counted.longest.max(run.took);
             counted.most_attempts = counted.most_attempts.max(run.attempt);
         });
+    }
+
+    fn paused(&self, scopes: &[PauseScope]) {
+        self.count(|values| values.paused = scopes.iter().cloned().collect());
     }
 
     fn dead(&self, count: u64) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sendoff_core::journal::publish::PairId;
-use sendoff_core::{FailureClass, Verdict};
+use sendoff_core::{FailureClass, PauseScope, Verdict};
 
 use crate::source::LaneDepths;
 
@@ -31,6 +31,11 @@ pub trait Metrics: Send + Sync + 'static {
     /// Outbox and relay: so many settlements named a hold that was no longer theirs.
     fn fenced(&self, count: u64) {
         let _ = count;
+    }
+
+    /// Outbox and relay: exactly this is paused by operators. Told at the start, and whenever it changes.
+    fn paused(&self, scopes: &[PauseScope]) {
+        let _ = scopes;
     }
 
     /// Outbox: an event entered the hot lane.

@@ -1,13 +1,16 @@
-//! Seeing and keeping: metrics, lag, retention, partitions.
+//! Seeing and keeping: metrics, lag, retention, partitions, dead letters.
 
 mod burst;
 mod cleanup;
 mod counters;
+mod doctor;
 mod labels;
 mod lag;
+mod letters;
 mod metrics;
 mod observer;
 mod partitions;
+mod pausing;
 #[cfg(feature = "prometheus")]
 mod prometheus;
 mod streak;
@@ -15,6 +18,11 @@ mod upkeep;
 
 pub use cleanup::{Cleaned, CleanupError, CleanupMaintainer, CleanupOptions};
 pub use counters::{CountedPair, CountedRun, CounterValues, Counters};
+pub use doctor::{CheckupStore, checkup};
+pub use letters::{
+    Audit, DeadLetters, LetterSweep, Letters, LettersError, ShownEvent, SweepError, SweepOptions,
+    Swept,
+};
 pub use metrics::{HandlerRun, Metrics, NoMetrics, RunOutcome};
 pub use partitions::{
     Maintained, PartitionError, PartitionMaintainer, PartitionOptions, PartitionReport, Skipped,

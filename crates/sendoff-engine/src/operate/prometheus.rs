@@ -11,6 +11,7 @@ use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry, Unit};
+use sendoff_core::PauseScope;
 use sendoff_core::journal::publish::PairId;
 
 use super::labels::{EventTypes, Labels, OTHER};
@@ -63,6 +64,7 @@ struct Families {
     failure: Counter,
     dead: Counter,
     fenced: Counter,
+    paused: Family<Named<2>, Gauge>,
     unreleased: Counter,
     lane_depth: Family<Named<1>, Gauge>,
     oldest_lag: Seconds,
@@ -121,6 +123,7 @@ impl PrometheusMetrics {
             failure: to.add("failure", "Runs of an outbox that failed"),
             dead: to.add("dead", "Events of outbox and relay that became DEAD"),
             fenced: to.add("fenced", "Settlements whose hold was no longer theirs"),
+            paused: to.add("paused", "1 for whatever operators paused"),
             unreleased: to
                 .add("unreleased", "Rows that could not be released before their hold ends"),
             lane_depth: to.add("lane_depth", "Events that wait in a lane"),
@@ -219,6 +222,15 @@ impl Metrics for PrometheusMetrics {
         let labels = [("event_type", event_type), ("outcome", run.outcome.as_str().to_owned())];
         self.0.handler_duration.get_or_create(&labels).observe(run.took.as_secs_f64());
         self.0.handler_attempts.get_or_create(&labels).observe(f64::from(run.attempt));
+    }
+
+    fn paused(&self, scopes: &[PauseScope]) {
+        self.0.paused.clear();
+        for scope in scopes {
+            let (_, name) = scope.stored();
+            let labels = [("scope", scope.kind().to_owned()), ("name", name.to_owned())];
+            self.0.paused.get_or_create(&labels).set(1);
+        }
     }
 
     fn dead(&self, count: u64) {

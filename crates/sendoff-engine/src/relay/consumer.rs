@@ -20,10 +20,10 @@ use crate::options::{OptionsError, RetryOptions};
 use crate::owner::owner;
 use crate::settle::{Refusals, Terms};
 use crate::sink::shielded_policy;
-use crate::source::{Ask, Asking, Deadline, HeldRows, Holds, Locked, Turns};
+use crate::source::{Ask, Asking, Deadline, HeldRows, Holds, Locked, Pauses, Turns};
 use crate::store::{
-    Answer, Claim, Claimed, Claims, EventKind, Lock, LockStore, LockedRows, OutboxStore,
-    StoreError, Suspects, within,
+    Answer, Claim, Claimed, Claims, Except, Lock, LockStore, LockedRows, OutboxStore, StoreError,
+    Suspects, within,
 };
 
 /// Everything a relay asks of a store.
@@ -60,6 +60,7 @@ struct Inner {
     follow_up: FollowUp,
     company: Company,
     asking: Arc<Asking>,
+    pauses: Arc<Pauses>,
     /// What is in flight by holds, from its claim until its settlement is over.
     holds: Arc<Holds>,
     /// How long a suspect waits to be alone.
@@ -115,6 +116,7 @@ impl Consumer {
             turns: Mutex::new(Turns::new(interval, Instant::now())),
             company: Company::default(),
             holds: Arc::new(Holds::unreleased()),
+            pauses: Arc::default(),
             looks: AtomicU32::new(0),
             hidden_until: Mutex::default(),
             store,
@@ -145,6 +147,10 @@ impl Consumer {
         &self,
         routing: Option<&Routing>,
     ) -> Result<Option<Batch>, StoreError> {
+        self.look_at_pauses().await?;
+        if self.0.pauses.now().is_all() {
+            return Ok(None);
+        }
         loop {
             let look = self.0.looks.fetch_add(1, Ordering::Relaxed);
             let wide = look % WIDE_LOOK == WIDE_LOOK - 1;
@@ -161,6 +167,23 @@ impl Consumer {
                 fetched => return Ok(fetched),
             }
         }
+    }
+
+    /// Looks at what is paused, where nobody else does and the last look is too old.
+    pub(super) async fn look_at_pauses(&self) -> Result<(), StoreError> {
+        if self.bounded(self.0.pauses.look_if_old(&*self.0.store)).await?.is_some() {
+            self.paused_anew();
+        }
+        Ok(())
+    }
+
+    /// What is paused is not what it was: what was left out may lie before what was seen since.
+    pub(super) fn paused_anew(&self) {
+        self.0.asking.put_back();
+    }
+
+    pub(super) fn pauses(&self) -> &Arc<Pauses> {
+        &self.0.pauses
     }
 
     /// How long until rows that the last look left out can be asked for, once.
@@ -192,10 +215,11 @@ impl Inner {
         let mut ask = self.ask(wide);
         let mut window = self.options.window.filter(|_| !wide);
         let mut narrow = Narrow::default();
+        let (paused, unknown) = (self.pauses.now(), self.unknown());
         loop {
-            let left_out = narrow.left_out(routing).and(self.unknown());
+            let left_out = narrow.left_out(routing, &paused).and(&unknown);
             let lock = Lock {
-                except: &left_out.kinds(),
+                except: left_out.except(),
                 bytes: ask.portion.bytes,
                 window,
                 from: ask.from,
@@ -255,8 +279,9 @@ impl Inner {
         }
         let place = self.company.join(self.options.hold).await;
         let window = self.options.window.filter(|_| !wide);
-        let left_out = LeftOut::of(routing).and(self.unknown());
-        let except = &left_out.kinds()[..];
+        let (paused, unknown) = (self.pauses.now(), self.unknown());
+        let left_out = LeftOut::of(routing, &paused).and(&unknown);
+        let except = left_out.except();
         // Counted from before the first of its statements.
         let until = Deadline::after(self.options.hold);
         let look = self.holds.looks.begin();
@@ -291,13 +316,14 @@ impl Inner {
     /// One event that may kill its process, while nothing else of this consumer is in work. Put back
     /// where that does not come to pass in time.
     async fn suspect(&self, routing: Option<&Routing>) -> Result<Option<Batch>, StoreError> {
-        let left_out = LeftOut::of(routing).and(self.unknown());
+        let (paused, unknown) = (self.pauses.now(), self.unknown());
+        let left_out = LeftOut::of(routing, &paused).and(&unknown);
         let began = Instant::now();
         let until = Deadline::after(self.options.hold);
         let look = self.holds.looks.begin();
         let claim = Claim {
             suspects: Suspects::Only,
-            except: &left_out.kinds(),
+            except: left_out.except(),
             ..self.claim_of(Portion::ONE)
         };
         let mut rows = self.bounded(self.store.claim(&claim)).await?.rows;
@@ -353,7 +379,7 @@ impl Inner {
         &self,
         ask: &Ask,
         window: Option<Duration>,
-        except: &[EventKind<'_>],
+        except: Except<'_>,
     ) -> Result<(Vec<Claimed>, bool), StoreError> {
         let claim = Claim { from: ask.from, window, except, ..self.claim_of(ask.portion) };
         match self.bounded(self.store.claim(&claim)).await {

@@ -41,8 +41,9 @@ impl Batch {
 impl Inner {
     /// One batch; nothing if there is none that could be begun.
     pub(super) async fn process(&self, stop: &Stop) -> Result<Option<Processed>, StoreError> {
+        self.consumer.look_at_pauses().await?;
         // Whatever was claimed would only be put back.
-        if self.routing.takes_nothing() {
+        if self.routing.takes_nothing(&self.consumer.pauses().now()) {
             return Ok(None);
         }
         let processed = self.process_batch(stop).await;
@@ -142,10 +143,10 @@ impl Inner {
 
     /// One event after the other, for as long as the rest may wait. What there is no run for comes after
     /// all others. Told to stop, it lets the one in work finish for a while. What it does not come to is
-    /// left unanswered. Says for how many there was no run in the end.
+    /// left unanswered, and so is what is paused by then. Says for how many there was no run in the end.
     async fn deliver(&self, batch: &Batch, progress: &Progress, stop: &Stop) -> usize {
         let since = Instant::now();
-        let mut without_run = 0;
+        let (mut without_run, mut paused) = (0, 0);
         while let Some((next, after)) = progress.next() {
             let late =
                 progress.has_begun() && since.elapsed() >= self.options().handler.start_within;
@@ -156,6 +157,10 @@ impl Inner {
             // What waited too long may have become somebody else's.
             if !batch.keeps(next.id) {
                 debug!(event.id = %next.id, "lost before the delivery began");
+                continue;
+            }
+            if self.is_paused(next.route, record) {
+                paused += 1;
                 continue;
             }
             let Some(run) = self.routing.begin(next.route) else {
@@ -172,7 +177,12 @@ impl Inner {
             drop(run);
             progress.end(next.id, outcome);
         }
-        without_run
+        without_run + paused
+    }
+
+    fn is_paused(&self, route: Route, due: &Due) -> bool {
+        let pauses = self.consumer.pauses();
+        pauses.any() && self.routing.is_paused(route, &due.delivery.event, &pauses.now())
     }
 
     async fn deliver_one(

@@ -1,15 +1,13 @@
 //! Who handles an event of a relay, and for whom nothing is taken now.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use sendoff_core::{Delivery, Event, GLOBAL_AGGREGATE, Sink};
+use sendoff_core::{Delivery, Event, GLOBAL_AGGREGATE, Paused, Sink};
 
-use crate::dispatch::{Handlers, Route, Run, Runs, demand};
-use crate::lock::lock;
+use crate::dispatch::{Handlers, Route, Run, Runs, demand, kinds_of, name_of};
 use crate::options::CircuitOptions;
 use crate::sink::shielded;
-use crate::store::{Claimed, EventKind};
+use crate::store::{Claimed, EventKind, Except};
 
 /// Who handles an event, and how many runs of each handler go on at once.
 pub(super) struct Routing {
@@ -19,25 +17,21 @@ pub(super) struct Routing {
 }
 
 enum By {
-    /// One place for everything.
-    Only(Arc<dyn Sink>),
+    /// One place for everything, and its name.
+    Only(Arc<dyn Sink>, String),
     /// A handler for each aggregate type and event type.
     Pair(Handlers),
-    /// A handler for each event type, whatever it is about; and what else than nothing its events turned
-    /// out to be about, so that they can be left out.
-    Topic(Handlers, Mutex<BTreeSet<(Route, String)>>),
+    /// A handler for each event type, whatever it is about.
+    Topic(Handlers),
 }
-
-/// So many kinds of aggregates are remembered. Events about further ones are put back where their handler
-/// has no free run, and claimed again after a while.
-const AGGREGATES: usize = 1_000;
 
 const ONLY: usize = 1;
 
 impl Routing {
     pub(super) fn only(sink: Arc<dyn Sink>, workers: usize, circuit: CircuitOptions) -> Self {
         let runs = Runs::new(&[demand(&*sink)], workers, circuit);
-        Self { by: By::Only(sink), handlers: 1, runs }
+        let name = name_of(&*sink);
+        Self { by: By::Only(sink, name), handlers: 1, runs }
     }
 
     pub(super) fn by_pair(handlers: Handlers, workers: usize, circuit: CircuitOptions) -> Self {
@@ -49,7 +43,7 @@ impl Routing {
     pub(super) fn by_topic(handlers: Handlers, workers: usize, circuit: CircuitOptions) -> Self {
         let demands = handlers.demands();
         let runs = Runs::new(&demands, workers, circuit);
-        Self { by: By::Topic(handlers, Mutex::default()), handlers: demands.len(), runs }
+        Self { by: By::Topic(handlers), handlers: demands.len(), runs }
     }
 
     /// How many handlers there are.
@@ -59,23 +53,19 @@ impl Routing {
 
     pub(super) fn route(&self, event: &Event) -> Route {
         match &self.by {
-            By::Only(_) => Route::of_number(ONLY),
+            By::Only(..) => Route::of_number(ONLY),
             By::Pair(handlers) => handlers.route(event),
-            By::Topic(handlers, seen) => {
+            By::Topic(handlers) => {
                 let topic = EventKind { aggregate_type: GLOBAL_AGGREGATE, ..EventKind::of(event) };
-                let route = handlers.route_of(topic);
-                if event.aggregate_type() != GLOBAL_AGGREGATE && route != Route::NOBODY {
-                    note(&mut lock(seen), route, event.aggregate_type());
-                }
-                route
+                handlers.route_of(topic)
             }
         }
     }
 
     pub(super) fn sink(&self, route: Route) -> &dyn Sink {
         match &self.by {
-            By::Only(sink) => &**sink,
-            By::Pair(handlers) | By::Topic(handlers, _) => handlers.sink(route),
+            By::Only(sink, _) => &**sink,
+            By::Pair(handlers) | By::Topic(handlers) => handlers.sink(route),
         }
     }
 
@@ -98,10 +88,23 @@ impl Routing {
         routes
     }
 
+    /// Whether operators paused an event, or who handles it.
+    pub(super) fn is_paused(&self, route: Route, event: &Event, paused: &Paused) -> bool {
+        let is_paused = || match &self.by {
+            By::Only(_, name) => paused.has_handler(name),
+            By::Pair(handlers) | By::Topic(handlers) => handlers.is_paused(route, paused),
+        };
+        paused.has_type(event.event_type()) || is_paused()
+    }
+
     /// Whether nothing could be begun, whatever was claimed.
-    pub(super) fn takes_nothing(&self) -> bool {
+    pub(super) fn takes_nothing(&self, paused: &Paused) -> bool {
+        if paused.is_all() {
+            return true;
+        }
         match &self.by {
-            By::Only(sink) => {
+            By::Only(_, name) if paused.has_handler(name) => true,
+            By::Only(sink, _) => {
                 matches!(shielded(|| sink.is_healthy()), Ok(false)) || !self.runs.full().is_empty()
             }
             _ => false,
@@ -117,52 +120,47 @@ impl Routing {
         routes.iter().any(|route| *route != first).then_some(first)
     }
 
-    /// What these handlers handle, as far as is known.
-    fn kinds_of(&self, routes: &[Route]) -> LeftOut {
-        let (handlers, seen) = match &self.by {
-            By::Only(_) => return LeftOut::default(),
-            By::Pair(handlers) => (handlers, None),
-            By::Topic(handlers, seen) => (handlers, Some(seen)),
+    /// What is paused, and what these handlers handle.
+    fn left_out<'a>(&'a self, mut routes: Vec<Route>, paused: &'a Paused) -> LeftOut<'a> {
+        let mut left_out = LeftOut { kinds: Vec::new(), types: paused.types().collect() };
+        let handlers = match &self.by {
+            By::Only(..) => return left_out,
+            By::Pair(handlers) | By::Topic(handlers) => handlers,
         };
-        let mut kinds = Vec::new();
-        for &route in routes {
-            for kind in handlers.kinds_of(&[route]) {
-                kinds.push((kind.aggregate_type.to_owned(), kind.event_type.to_owned()));
-                let seen = seen.map(|seen| lock(seen));
-                let about = seen.iter().flat_map(|seen| seen.iter()).filter(|(of, _)| *of == route);
-                kinds.extend(about.map(|(_, about)| (about.clone(), kind.event_type.to_owned())));
-            }
+        routes.extend(handlers.paused(paused));
+        let kinds = handlers.kinds_of(&routes);
+        match &self.by {
+            By::Topic(_) => left_out.types.extend(kinds.iter().map(|kind| kind.event_type)),
+            By::Pair(_) | By::Only(..) => left_out.kinds = kinds,
         }
-        LeftOut(kinds)
+        left_out
     }
 }
 
-fn note(seen: &mut BTreeSet<(Route, String)>, route: Route, aggregate: &str) {
-    let new = (route, aggregate.to_owned());
-    if seen.len() < AGGREGATES || seen.contains(&new) {
-        seen.insert(new);
-    }
+/// Events that are not taken now.
+#[derive(Debug)]
+pub(super) struct LeftOut<'a> {
+    kinds: Vec<EventKind<'a>>,
+    types: Vec<&'a str>,
 }
 
-/// Kinds of events that are not taken now.
-#[derive(Debug, Default)]
-pub(super) struct LeftOut(Vec<(String, String)>);
-
-impl LeftOut {
-    /// Those whose handlers have all the runs they may have.
-    pub(super) fn of(routing: Option<&Routing>) -> Self {
-        routing.map(|routing| routing.kinds_of(&routing.runs.full())).unwrap_or_default()
+impl<'a> LeftOut<'a> {
+    /// Those that are paused, and those whose handlers have all the runs they may have.
+    pub(super) fn of(routing: Option<&'a Routing>, paused: &'a Paused) -> Self {
+        match routing {
+            Some(routing) => routing.left_out(routing.runs.full(), paused),
+            None => Self { kinds: Vec::new(), types: paused.types().collect() },
+        }
     }
 
     /// And these.
-    pub(super) fn and(mut self, kinds: Vec<(String, String)>) -> Self {
-        self.0.extend(kinds);
+    pub(super) fn and(mut self, kinds: &'a [(String, String)]) -> Self {
+        self.kinds.extend(kinds_of(kinds));
         self
     }
 
-    pub(super) fn kinds(&self) -> Vec<EventKind<'_>> {
-        let kind = |(aggregate_type, event_type)| EventKind { aggregate_type, event_type };
-        self.0.iter().map(|(aggregate, event)| kind((aggregate, event))).collect()
+    pub(super) fn except(&self) -> Except<'_> {
+        Except { kinds: &self.kinds, types: &self.types }
     }
 }
 
@@ -194,14 +192,17 @@ impl Narrow {
         self.one.take().is_some() && self.tries < TRIES
     }
 
-    pub(super) fn left_out(&self, routing: Option<&Routing>) -> LeftOut {
+    pub(super) fn left_out<'a>(
+        &self,
+        routing: Option<&'a Routing>,
+        paused: &'a Paused,
+    ) -> LeftOut<'a> {
         match (self.one, routing) {
             (Some(one), Some(routing)) => {
                 let others = (1..=routing.handlers).map(Route::of_number);
-                let others: Vec<_> = others.filter(|route| *route != one).collect();
-                routing.kinds_of(&others)
+                routing.left_out(others.filter(|route| *route != one).collect(), paused)
             }
-            _ => LeftOut::of(routing),
+            _ => LeftOut::of(routing, paused),
         }
     }
 }

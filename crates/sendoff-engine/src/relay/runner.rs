@@ -22,7 +22,7 @@ use crate::engine::Closed;
 use crate::lock::lock;
 use crate::operate::{Failed, Observer, Streak};
 use crate::sink::Door;
-use crate::source::Alarm;
+use crate::source::{Alarm, PauseWatch};
 use crate::store::{Contact, StoreError, contact_at_start, first_contact};
 use crate::told::told;
 
@@ -79,7 +79,8 @@ pub(super) struct Inner {
 /// Failed fetches in a row wait this long at first, then twice as long each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// How often at most an idle relay looks that is rung for.
+/// How often at most an idle relay looks that is rung for: what it looks for then is what nobody rings for,
+/// such as rows of a node that died.
 pub(super) const RUNG_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Relay {
@@ -150,9 +151,32 @@ impl Inner {
         self.consumer.options()
     }
 
-    /// Whether tables and rights are as they should be.
+    /// Whether tables and rights are as they should be; and what is paused.
     async fn look(&self) -> Result<(), StoreError> {
-        self.consumer.bounded(self.consumer.store().check_ready()).await
+        let look = async {
+            self.consumer.store().check_ready().await?;
+            self.consumer.pauses().look(&**self.consumer.store()).await.map(drop)
+        };
+        self.consumer.bounded(look).await
+    }
+
+    /// What sees to it that the relay knows what is paused.
+    pub(super) fn pause_watch(self: &Arc<Self>) -> PauseWatch {
+        let options = self.options();
+        PauseWatch {
+            store: self.consumer.store().clone(),
+            pauses: self.consumer.pauses().clone(),
+            observer: self.observer.clone(),
+            interval: options.poll_interval.max(RUNG_INTERVAL),
+            limit: options.statement_limit(),
+            apply: {
+                let relay = self.clone();
+                Arc::new(move |_| {
+                    relay.consumer.paused_anew();
+                    relay.alarm.ring();
+                })
+            },
+        }
     }
 
     pub(super) async fn work(&self, told: &Stop, contact: Contact) {
@@ -239,16 +263,16 @@ impl Inner {
         {
             return Ok(());
         }
+        let limit = self.options().statement_limit();
         let longest = self.longest_wait(self.armed.load(Ordering::Relaxed));
         let wait = async {
             tokio::select! {
                 biased;
-                () = self.alarm.wait_for(longest) => {}
-                () = store.rung() => {}
+                () = self.alarm.wait_for(longest) => Ok(()),
+                rung = self.consumer.pauses().rung(&**store, &self.armed, limit) => rung,
             }
         };
-        let _ = stop.run_until_cancelled(wait).await;
-        Ok(())
+        stop.run_until_cancelled(wait).await.unwrap_or(Ok(()))
     }
 
     /// How long to wait for a ring before looking all the same. Who is rung for what others write need not

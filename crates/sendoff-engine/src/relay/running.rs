@@ -99,6 +99,16 @@ impl Relaying {
                 async move { inner.work(&stop, contact).await }
             }));
         }
+        let watch = relay.0.pause_watch();
+        watch.begin();
+        let (restarts, told) = (relay.0.restarts.clone(), stop.told.clone());
+        let watching = move || {
+            let (watch, told) = (watch.clone(), told.clone());
+            async move {
+                let _ = told.run_until_cancelled(watch.run()).await;
+            }
+        };
+        workers.spawn(supervise("pauses", restarts, stop.told.clone(), watching));
         let running = Running { workers, drained: None, closed: None };
         let running = tokio::sync::Mutex::new(running);
         Self(Arc::new(Life { relay: relay.clone(), stop, running }))

@@ -7,8 +7,10 @@ use sendoff_core::{EventId, Failure, FailureClass, Sink};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use super::outage::{Outage, Pauses};
 use super::{error_text, shielded};
 use crate::options::CircuitOptions;
+use crate::rarely::Rarely;
 
 /// The circuit of one sink. While it is closed everything flows; while it is open nothing does, but for
 /// one event at a time that probes whether the target is back.
@@ -25,10 +27,9 @@ enum State {
         failed: Vec<EventId>,
     },
     Open {
-        since: Instant,
+        outage: Outage,
         probe_at: Instant,
-        pause: Duration,
-        told: Instant,
+        told: Rarely,
     },
 }
 
@@ -106,9 +107,6 @@ impl Learned {
     }
 }
 
-/// How often an open circuit is spoken of.
-const TOLD_EVERY: Duration = Duration::from_secs(60);
-
 impl Circuit {
     pub(crate) fn new(options: CircuitOptions) -> Self {
         Self { options, state: State::Closed { failed: Vec::new() } }
@@ -166,8 +164,8 @@ impl Circuit {
                 failed.clear();
                 None
             }
-            State::Open { since, .. } => {
-                let open = now.duration_since(*since);
+            State::Open { outage, .. } => {
+                let open = outage.lasted(now);
                 self.state = State::Closed { failed: Vec::new() };
                 Some(open)
             }
@@ -188,16 +186,16 @@ impl Circuit {
             FailureClass::RetryAfter { delay } => (delay, false),
             FailureClass::Unavailable { delay } => (delay, true),
         };
-        let CircuitOptions { opens_after, first_pause, longest_pause, .. } = self.options;
+        let CircuitOptions { opens_after, first_pause, longest_pause } = self.options;
+        let pauses = Pauses { first: first_pause, longest: longest_pause };
         match &mut self.state {
             State::Closed { failed } => {
                 if failed.len() < opens_after && !failed.contains(&id) {
                     failed.push(id);
                 }
                 if opens_after > 0 && failed.len() >= opens_after {
-                    let probe_at = now + first_pause;
-                    self.state =
-                        State::Open { since: now, probe_at, pause: first_pause, told: now };
+                    let (outage, told) = (Outage::begin(pauses, now), Rarely::said(now));
+                    self.state = State::Open { outage, probe_at: now + first_pause, told };
                     return Blame::Target {
                         delay: asked.max(first_pause),
                         news: Some(News::Opened),
@@ -209,17 +207,16 @@ impl Circuit {
                     Blame::Event
                 }
             }
-            State::Open { since, probe_at, pause, told } => {
+            State::Open { outage, probe_at, told } => {
                 let mut news = None;
                 if began == Began::AsProbe {
-                    *pause = (*pause * 2).min(longest_pause);
-                    *probe_at = now + *pause;
-                    if now.duration_since(*told) >= TOLD_EVERY {
-                        *told = now;
-                        news = Some(News::StillOpen(now.duration_since(*since)));
+                    outage.goes_on(pauses);
+                    *probe_at = now + outage.pause();
+                    if told.again(now).is_some() {
+                        news = Some(News::StillOpen(outage.lasted(now)));
                     }
                 }
-                Blame::Target { delay: asked.max(*pause), news }
+                Blame::Target { delay: asked.max(outage.pause()), news }
             }
         }
     }

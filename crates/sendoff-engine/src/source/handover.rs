@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sendoff_core::{Attempt, Delivery, Event, Lane, Origin, Timestamp, Token, Waited};
+use sendoff_core::{Attempt, Delivery, Event, Lane, Origin, Timestamp, Token};
 use tokio::time::Instant;
 use tracing::warn;
 
 use super::confirm::Doubtful;
-use super::{Admission, Alarm, Confirmer, Deadline, Drawn, Holds, Lanes, Parcel};
+use super::{Admission, Alarm, Confirmer, Deadline, Drawn, Holds, Lanes, Parcel, Pauses};
 use crate::dispatch::Handlers;
 use crate::lock::lock;
 use crate::operate::Observer;
@@ -23,6 +23,7 @@ pub(crate) struct Handover {
     pub(crate) confirmer: Confirmer,
     pub(crate) observer: Observer,
     pub(crate) drops: Drops,
+    pub(crate) pauses: Arc<Pauses>,
     /// Asked for its epoch only.
     pub(crate) store: Arc<dyn OutboxStore>,
 }
@@ -68,11 +69,11 @@ impl Handover {
             origin: Origin::Row(Lane::Hot),
         };
         let (attempt, route) = (Attempt::next(0), self.handlers.route(&delivery.event));
-        let (waited, epoch) = (Waited::default(), row.epoch);
+        let (waited, epoch) = (None, row.epoch);
         match self.lanes.offer(Parcel { delivery, attempt, ticket, route, waited, epoch }) {
             Ok(()) => self.observer.tell(|metrics| metrics.hot_enqueued()),
-            // The lane is not full: what waits for a target waits in the table.
-            Err(parcel) if self.lanes.is_unavailable(route) => parcel.ticket.leave_to_others(),
+            // The lane is not full: what waits for a target or is paused waits in the table.
+            Err(parcel) if self.lanes.waits_in_table(&parcel) => parcel.ticket.leave_to_others(),
             Err(parcel) => {
                 self.count_hot_drop(held);
                 // Dropped with its parcel, a ticket releases the hold and has the poller look for the row;
@@ -123,8 +124,22 @@ impl Handover {
     /// Puts a parcel back into its lane that was confirmed once more.
     pub(super) fn offer_again(&self, parcel: Parcel) {
         let (held, lane) = (parcel.ticket.held(), parcel.delivery.lane());
-        if let (Err(_), Some(held), Some(Lane::Hot)) = (self.lanes.offer(parcel), held, lane) {
-            self.count_hot_drop(held);
+        match (self.lanes.offer(parcel), held, lane) {
+            (Err(parcel), ..) if self.lanes.waits_in_table(&parcel) => {
+                parcel.ticket.leave_to_others();
+            }
+            (Err(_), Some(held), Some(Lane::Hot)) => self.count_hot_drop(held),
+            _ => {}
+        }
+    }
+
+    /// Whether an event that is written now is paused, so that it waits in the table from the beginning.
+    pub(crate) fn is_paused(&self, event: &Event) -> bool {
+        // Nearly always no, and then this is all.
+        self.pauses.any() && {
+            let paused = self.pauses.now();
+            let route = self.handlers.route(event);
+            paused.has_type(event.event_type()) || self.handlers.is_paused(route, &paused)
         }
     }
 

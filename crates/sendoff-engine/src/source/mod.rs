@@ -11,6 +11,7 @@ mod holds;
 mod lanes;
 mod locked_rows;
 mod looks;
+mod pauses;
 mod poller;
 mod portion;
 mod ticket;
@@ -27,6 +28,7 @@ pub(crate) use lanes::{
 };
 pub(crate) use locked_rows::Locked;
 pub(crate) use looks::{Looks, Mark};
+pub(crate) use pauses::{PauseWatch, Pauses};
 pub(crate) use poller::Poller;
 pub(crate) use ticket::{Deadline, Ticket};
 pub(crate) use turns::Turns;

@@ -1,9 +1,10 @@
 //! Claims visible rows into the cold lane, as many as fit.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sendoff_core::{EventId, Lane, report};
+use sendoff_core::{EventId, Lane, Paused, Waited, report};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
@@ -16,7 +17,8 @@ use crate::operate::{Failed, Streak};
 use crate::options::{MIB, OutboxOptions};
 use crate::settle::{Completion, Completions};
 use crate::store::{
-    Answer, Claim, Claimed, Claims, OutboxStore, StoreError, Suspects, first_contact, within,
+    Answer, Claim, Claimed, Claims, Except, OutboxStore, StoreError, Suspects, first_contact,
+    within,
 };
 
 /// Claims visible rows into the cold lane: the way of every event that did not take the hot one.
@@ -35,6 +37,8 @@ pub(crate) struct Poller {
     pub(crate) suspecting: Arc<tokio::sync::Mutex<()>>,
     /// When suspects of handlers have theirs that always have as many runs as they may.
     pub(crate) busy_turns: Arc<Mutex<Turns>>,
+    /// Whether writers were told to ring.
+    pub(crate) armed: Arc<AtomicBool>,
     pub(crate) stop: CancellationToken,
     /// What nobody here handles, and is left to others.
     pub(crate) unknown: Arc<Unknown>,
@@ -95,10 +99,10 @@ impl Poller {
     pub(crate) async fn run(self) {
         let stop = &self.stop;
         let mut pause = FIRST_PAUSE;
-        let mut armed = false;
         let mut streak = Streak::default();
+        self.armed.store(false, Ordering::Relaxed);
         while !stop.is_cancelled() {
-            match self.cycle(&mut armed).await {
+            match self.cycle().await {
                 Ok(left_out) => {
                     pause = FIRST_PAUSE;
                     if let Some(after) = streak.over(Instant::now()) {
@@ -111,7 +115,7 @@ impl Poller {
                         error!(error = report(&error), ?since, failures, "poll failed");
                     }
                     // Whatever the bell was told may be lost with the connection.
-                    armed = false;
+                    self.armed.store(false, Ordering::Relaxed);
                     let _ = stop.run_until_cancelled(tokio::time::sleep(pause)).await;
                     pause = (pause * 2).min(self.options.poll_interval.max(FIRST_PAUSE));
                 }
@@ -124,7 +128,7 @@ impl Poller {
     /// interval under endless load; so have handlers that are slow. The bell is armed before the last
     /// look, and disarmed only by more work than fits one batch: then nobody has to ring. Answers for
     /// whom nothing was claimed.
-    async fn cycle(&self, armed: &mut bool) -> Result<Vec<Route>, StoreError> {
+    async fn cycle(&self) -> Result<Vec<Route>, StoreError> {
         let stop = &self.stop;
         let mut turns = Turns::new(self.options.poll_interval, Instant::now());
         while !stop.is_cancelled() {
@@ -134,8 +138,7 @@ impl Poller {
                 self.suspects_in_turn().await?;
             }
             let pass = pass?;
-            if *armed && !matches!(pass, Pass::Drained { .. }) {
-                *armed = false;
+            if !matches!(pass, Pass::Drained { .. }) && self.armed.swap(false, Ordering::Relaxed) {
                 self.bounded(self.store.disarm()).await?;
             }
             let began = Instant::now();
@@ -148,11 +151,9 @@ impl Poller {
                 if found {
                     continue;
                 }
-                if !*armed {
-                    *armed = self.bounded(self.store.arm()).await?;
-                    if *armed {
-                        continue;
-                    }
+                if !self.armed.load(Ordering::Relaxed) && self.bounded(self.store.arm()).await? {
+                    self.armed.store(true, Ordering::Relaxed);
+                    continue;
                 }
                 return Ok(left_out);
             }
@@ -182,9 +183,30 @@ impl Poller {
         tokio::select! {
             biased;
             () = self.handover.alarm.wait() => {}
-            () = self.store.rung() => {}
+            () = self.rung() => {}
             () = self.wanted_again(left_out) => {}
         }
+    }
+
+    async fn rung(&self) {
+        let limit = self.options.statement_limit();
+        let rung = self.handover.pauses.rung(&*self.store, &self.armed, limit).await;
+        if let Err(error) = rung {
+            warn!(error = report(&error), "could not disarm the bell");
+        }
+    }
+
+    /// From now on this is paused, and nothing else.
+    pub(crate) fn pause(&self, paused: &Arc<Paused>) {
+        let Handover { lanes, handlers, alarm, .. } = &*self.handover;
+        let released = lanes.pause(paused, &handlers.paused(paused));
+        if released > 0 {
+            info!(released, "released: what was not begun of what is paused");
+        }
+        // What was left out may lie before what was seen since.
+        self.asking.put_back();
+        self.slow_asking.put_back();
+        alarm.ring();
     }
 
     async fn wanted_again(&self, left_out: &[Route]) {
@@ -372,14 +394,20 @@ impl Poller {
         suspects: Suspects,
         left_out: &[Route],
     ) -> Result<Claims, StoreError> {
-        let unknown = self.unknown.kinds(Instant::now());
-        let mut except = self.handover.handlers.kinds_of(left_out);
-        except.extend(kinds_of(&unknown));
+        let Handover { handlers, pauses, .. } = &*self.handover;
+        let (paused, unknown) = (pauses.now(), self.unknown.kinds(Instant::now()));
+        if paused.is_all() {
+            return Ok(Claims::default());
+        }
+        let mut routes = handlers.paused(&paused);
+        routes.extend(left_out.iter().filter(|route| !routes.contains(route)).collect::<Vec<_>>());
+        let (mut kinds, types) = (handlers.kinds_of(&routes), paused.types().collect::<Vec<_>>());
+        kinds.extend(kinds_of(&unknown));
         let claim = Claim {
             bytes: ask.portion.bytes,
             from: ask.from,
             skip_recent: self.options.skip_recent,
-            except: &except,
+            except: Except { kinds: &kinds, types: &types },
             suspects,
             ..Claim::new(&self.owner, ask.portion.rows, self.options.hold)
         };
@@ -409,6 +437,7 @@ impl Poller {
                 return true;
             }
         };
+        let waited = (waited != Waited::default()).then(|| Box::new(waited));
         let route = self.handover.handlers.route(&delivery.event);
         match self.handover.lanes.offer(Parcel { delivery, attempt, ticket, route, waited, epoch })
         {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sendoff_core::{Attempt, Event, EventId, Holding, Timestamp, Undecodable, Waited};
 
-use super::{Held, StoreError, Waiting};
+use super::{Except, Held, StoreError, Waiting};
 
 /// Taking rows into this node's hands.
 #[async_trait]
@@ -81,8 +81,8 @@ pub struct Claim<'a> {
     /// claimed before. It hides rows that became visible late, so whoever gives one must look
     /// without it as well, every so often.
     pub from: Option<Timestamp>,
-    /// No rows of these kinds, to which nothing is done, not even a lock: they may be many.
-    pub except: &'a [EventKind<'a>],
+    /// No rows of these, to which nothing is done.
+    pub except: Except<'a>,
     /// Which rows.
     pub suspects: Suspects,
 }
@@ -114,7 +114,7 @@ impl<'a> Claim<'a> {
             skip_recent: Duration::ZERO,
             window: None,
             from: None,
-            except: &[],
+            except: Except::NOTHING,
             suspects: Suspects::Skip,
         }
     }

@@ -50,6 +50,14 @@ pub enum StoreError {
         /// What to do about it.
         remedy: String,
     },
+    /// Too much is paused by name.
+    #[error(
+        "{limit} things are paused by name, which is the limit: resume some, or pause all delivery"
+    )]
+    TooManyPauses {
+        /// How many may be.
+        limit: usize,
+    },
     /// The store was told something it cannot work with.
     #[error("{reason}")]
     Misconfigured {

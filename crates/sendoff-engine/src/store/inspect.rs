@@ -22,6 +22,10 @@ pub trait InspectStore: Send + Sync + 'static {
     /// One row.
     async fn find(&self, id: EventId) -> Result<Option<Row>, StoreError>;
 
+    /// The first pending rows in the order of claims, up to `limit`, whether they are due, held or delayed.
+    /// Takes nothing, and leaves out rows that are no events.
+    async fn peek(&self, limit: usize) -> Result<Vec<Row>, StoreError>;
+
     /// How many rows there are in each status. Scans; for reports and tests, not for loops.
     async fn counts(&self) -> Result<Counts, StoreError>;
 

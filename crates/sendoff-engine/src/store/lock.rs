@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sendoff_core::{EventId, Timestamp};
 
-use super::{Claimed, EventKind, Outcome, StoreError};
+use super::{Claimed, Except, Outcome, StoreError};
 
 /// Taking rows for as long as a transaction of the store's own lasts: the `locked` claim mode.
 ///
@@ -35,8 +35,8 @@ pub struct Lock<'a> {
     pub from: Option<Timestamp>,
     /// Leave rows younger than this alone.
     pub skip_recent: Duration,
-    /// As [`Claim::except`](super::Claim::except): rows of these kinds are not locked either.
-    pub except: &'a [EventKind<'a>],
+    /// As [`Claim::except`](super::Claim::except): such rows are not locked either.
+    pub except: Except<'a>,
 }
 
 impl Lock<'_> {
@@ -48,7 +48,7 @@ impl Lock<'_> {
             window: None,
             from: None,
             skip_recent: Duration::ZERO,
-            except: &[],
+            except: Except::NOTHING,
         }
     }
 }

@@ -9,10 +9,13 @@
 mod claim;
 mod contact;
 mod error;
+mod except;
 pub mod frame;
 mod inspect;
+mod letters;
 mod lock;
 mod partition;
+mod pause;
 mod retain;
 mod retention;
 mod settle;
@@ -28,9 +31,15 @@ pub use claim::{Claim, ClaimStore, Claimed, Claims, EventKind, RESCUE_SLACK, Sus
 pub(crate) use contact::{Contact, contact_at_start, first_contact};
 pub use error::StoreError;
 pub(crate) use error::{Answer, within};
+pub use except::Except;
 pub use inspect::{Counts, InspectStore, Lateness, Row, TopicCounts, Waiting};
+pub use letters::{
+    AuditEntry, AuditPage, ChangeLetters, EventRecord, LetterPage, LetterStore, PayloadWanted,
+};
 pub use lock::{Lock, LockStore, LockedRows};
 pub use partition::{Bounds, Created, Dropped, PartitionSession, PartitionStore};
+pub(crate) use pause::paused;
+pub use pause::{PAUSE_LOOK, PAUSES_READ, PauseStore, read_pauses};
 pub use retain::{Purge, Purged, RetainStore};
 pub use retention::{Layout, Retention};
 pub use settle::{Extended, Held, Outcome, SettleStore, Settled, Settlement};
@@ -38,9 +47,15 @@ pub use sift::{Look, PassedOver, Sieve, Sifted, Take, Visible, Which, sift, sift
 pub use wake::WakeStore;
 
 /// Everything the engine asks of a store.
-pub trait OutboxStore: ClaimStore + SettleStore + WakeStore + InspectStore + RetainStore {}
+pub trait OutboxStore:
+    ClaimStore + SettleStore + WakeStore + InspectStore + RetainStore + LetterStore + PauseStore
+{
+}
 
-impl<S: ClaimStore + SettleStore + WakeStore + InspectStore + RetainStore> OutboxStore for S {}
+impl<S> OutboxStore for S where
+    S: ClaimStore + SettleStore + WakeStore + InspectStore + RetainStore + LetterStore + PauseStore
+{
+}
 
 /// A row about to be inserted.
 #[derive(Debug, Clone)]

@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_core::{EventId, Timestamp};
+use sendoff_core::{AuditNote, EventId, Letter, LetterFate, Pause, PauseScope, Timestamp};
 use sendoff_engine::capture::{Capture, WriteError};
 use sendoff_engine::memory::{MemoryStore, MemoryTx};
 use sendoff_engine::store::{
-    Born, Claim, ClaimStore, Claimed, Claims, Counts, Extended, Held, InspectStore, Lateness, Lock,
-    LockStore, LockedRows, NewRow, Outcome, Purge, Purged, RetainStore, Row, SettleStore, Settled,
-    Settlement, StoreError, Suspects, TopicCounts, WakeStore,
+    AuditEntry, AuditPage, Born, ChangeLetters, Claim, ClaimStore, Claimed, Claims, Counts,
+    EventRecord, Extended, Held, InspectStore, Lateness, LetterPage, LetterStore, Lock, LockStore,
+    LockedRows, NewRow, Outcome, PauseStore, PayloadWanted, Purge, Purged, RetainStore, Row,
+    SettleStore, Settled, Settlement, StoreError, Suspects, TopicCounts, WakeStore,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -64,6 +65,11 @@ impl fmt::Debug for Troubles {
 }
 
 impl Flaky {
+    /// One over this table.
+    pub(crate) fn over(table: MemoryStore) -> Self {
+        Self { table, ..Self::default() }
+    }
+
     /// Nothing is answered, or everything again.
     pub(crate) fn set_down(&self, down: bool) {
         self.troubles.down.store(down, Ordering::SeqCst);
@@ -331,6 +337,10 @@ impl InspectStore for Flaky {
         self.table.topics().await
     }
 
+    async fn peek(&self, limit: usize) -> Result<Vec<Row>, StoreError> {
+        self.table.peek(limit).await
+    }
+
     async fn lateness(&self) -> Result<Lateness, StoreError> {
         self.table.lateness().await
     }
@@ -339,6 +349,26 @@ impl InspectStore for Flaky {
         let walk = self.troubles.walk.load(Ordering::SeqCst);
         tokio::time::sleep(Duration::from_millis(walk as u64)).await;
         self.table.first_due().await
+    }
+}
+
+#[async_trait]
+impl PauseStore for Flaky {
+    async fn pauses(&self) -> Result<Vec<Pause>, StoreError> {
+        self.check_up()?;
+        self.table.pauses().await
+    }
+
+    async fn pause(&self, scope: &PauseScope, note: &AuditNote) -> Result<bool, StoreError> {
+        self.table.pause(scope, note).await
+    }
+
+    async fn resume(&self, scope: &PauseScope, note: &AuditNote) -> Result<bool, StoreError> {
+        self.table.resume(scope, note).await
+    }
+
+    async fn pauses_changed(&self) {
+        self.table.pauses_changed().await;
     }
 }
 
@@ -445,5 +475,43 @@ impl RetainStore for Flaky {
 
     async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {
         self.table.purgeable(purge).await
+    }
+}
+
+#[async_trait]
+impl LetterStore for Flaky {
+    async fn clock(&self) -> Result<Timestamp, StoreError> {
+        self.table.clock().await
+    }
+
+    async fn letters(&self, page: &LetterPage<'_>) -> Result<Vec<Letter>, StoreError> {
+        self.table.letters(page).await
+    }
+
+    async fn count_letters(&self, page: &LetterPage<'_>) -> Result<u64, StoreError> {
+        self.table.count_letters(page).await
+    }
+
+    async fn record(
+        &self,
+        id: EventId,
+        payload: PayloadWanted,
+    ) -> Result<Option<EventRecord>, StoreError> {
+        self.table.record(id, payload).await
+    }
+
+    async fn change_letters(
+        &self,
+        change: &ChangeLetters<'_>,
+    ) -> Result<Vec<LetterFate>, StoreError> {
+        self.check_up()?;
+        if strike(&self.troubles.hanging).is_err() {
+            std::future::pending::<()>().await;
+        }
+        self.table.change_letters(change).await
+    }
+
+    async fn audit(&self, page: &AuditPage) -> Result<Vec<AuditEntry>, StoreError> {
+        self.table.audit(page).await
     }
 }

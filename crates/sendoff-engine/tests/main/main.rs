@@ -11,11 +11,13 @@ mod flaky;
 mod handover;
 mod hung;
 mod journal;
+mod letters;
 mod metrics;
 mod operate;
 #[cfg(feature = "serde")]
 mod options;
 mod outage;
+mod paused;
 mod publish;
 mod reclaimed;
 mod relay;

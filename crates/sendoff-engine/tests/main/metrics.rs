@@ -201,6 +201,7 @@ mod prometheus {
         metrics.pair_fenced(&pair);
         metrics.pair_lag(&pair, 3);
         metrics.lane_depths(LaneDepths { hot: 1, cold: 2 });
+        metrics.paused(&[sendoff_core::PauseScope::All]);
 
         let text = scrape(&registry);
         let found = samples(&text);

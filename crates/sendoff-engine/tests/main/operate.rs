@@ -104,14 +104,14 @@ async fn delivered_rows_are_deleted_when_their_retention_is_over() {
 }
 
 #[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Lines(Arc<Mutex<Vec<u8>>>);
 
 impl Lines {
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 
-    fn with(&self, needle: &str) -> Vec<String> {
+    pub(crate) fn with(&self, needle: &str) -> Vec<String> {
         let text = self.text();
         text.lines().filter(|line| line.contains(needle)).map(str::to_owned).collect()
     }
@@ -137,7 +137,7 @@ impl<'a> MakeWriter<'a> for Lines {
 }
 
 /// Everything at every level, as JSON.
-fn logging() -> (Lines, tracing::subscriber::DefaultGuard) {
+pub(crate) fn logging() -> (Lines, tracing::subscriber::DefaultGuard) {
     let lines = Lines::default();
     let subscriber = tracing_subscriber::fmt()
         .json()

@@ -147,6 +147,7 @@ fn every_parameter_of_publishing_can_be_bound() {
         "mode": "single",
         "publish_timeout": "5s",
         "retry": { "base": "250ms", "max": "5m", "max_attempts": 11 },
+        "unavailable": { "first_pause": "2s", "longest_pause": "30s" },
         "poison": { "fail": { "after": "1h" } },
         "parked": { "in_a_row": 1, "base": "1s", "max": "1m", "max_attempts": 2 },
         "start": { "after": 42 },

@@ -114,3 +114,30 @@ async fn when_the_last_handle_is_dropped_everything_stops_and_is_put_back() {
         drop(relay);
     }
 }
+
+/// An idle database is left in peace: a claim each interval, and one for suspects, however many workers wait;
+/// less often where writers ring.
+#[tokio::test(start_paused = true)]
+async fn an_idle_relay_looks_once_an_interval_however_many_workers_it_has() {
+    for (mode, looks) in [(ClaimMode::Held, 2), (ClaimMode::Locked, 1)] {
+        for (has_bell, interval) in [(false, 1), (true, 5)] {
+            let (store, inbox) = (Flaky::default(), Inbox::new());
+            // Looks from the beginning take their time, so that some begin where the last one came to.
+            store.set_round_trip(Duration::from_millis(1));
+            let options = RelayOptions { mode, workers: 16, ..RelayOptions::default() };
+            let relay = Relay::builder(store.clone()).options(options);
+            let relaying = relay.build(inbox.clone()).unwrap().start().await.unwrap();
+            if has_bell {
+                store.ring();
+            }
+            fill(&store.table, EVENT, 1_000).await;
+            within(10 * SECOND, "all", async || inbox.received().len() == 1_000).await;
+            sleep(10 * SECOND).await;
+            let (asked, _) = store.claims();
+            sleep(60 * SECOND).await;
+            let (asked, most) = (store.claims().0 - asked, looks * 60 / interval);
+            assert!(asked <= most, "{mode:?}, bell: {has_bell}: {asked} looks in a minute");
+            relaying.close().await;
+        }
+    }
+}

@@ -8,6 +8,8 @@ select count(*) from sendoff.journal_cursor c force index (primary)
 update sendoff.journal_cursor c force index (primary)
    set c.error_count = case when :change = 3 then 0 else c.error_count end,
        c.last_error = case when :change = 3 then null else c.last_error end,
+       c.waits_at = case when :change in (0, 3) then null else c.waits_at end,
+       c.waits_since = case when :change in (0, 3) then null else c.waits_since end,
        c.last_position = coalesce(:to, c.last_position),
        c.updated_at = utc_timestamp(6),
        c.status = case when :change = 1 then 'PAUSED'

@@ -16,9 +16,9 @@ select first_position, last_position, closed_at from sendoff.journal_hole h wher
 on duplicate key update sendoff.journal_hole.first_position = h.first_position;
 insert into sendoff.journal_cursor
        (topic, publisher, last_position, status, error_count, last_error, leader, epoch, heartbeat_at,
-        published_at, updated_at)
+        published_at, updated_at, waits_at, waits_since)
 select topic, publisher, last_position, status, error_count, last_error, leader, epoch, heartbeat_at,
-       published_at, updated_at
+       published_at, updated_at, waits_at, waits_since
   from sendoff.journal_cursor where false;
 update sendoff.journal_cursor set last_position = last_position where false;
 insert into sendoff.journal_parked (topic, publisher, position, parked_at, next_at, attempts, error)

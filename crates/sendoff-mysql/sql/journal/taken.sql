@@ -2,7 +2,7 @@
 -- under the epoch that follows the one that was seen. Index: primary key.
 -- Texts in the list have their character set, or they would have the database's, whichever that is.
 select c.topic, c.publisher, c.last_position, c.status, c.error_count, left(c.last_error, 500),
-       c.leader, c.epoch, c.published_at
+       c.leader, c.epoch, c.published_at, c.waits_at, c.waits_since
   from json_table(:pairs, '$[*]' columns (topic varchar(128) character set utf8mb4 path '$.t',
                                           publisher varchar(128) character set utf8mb4 path '$.p',
                                           epoch bigint path '$.e')) w

@@ -13,7 +13,8 @@ select json_arrayagg(json_array(hex(c.event_id), c.seq, cast(c.due_at as char), 
   into @sendoff_rows, @sendoff_at, @sendoff_until
   from {fitting}
 
--- claim_except, claim_suspects_except: the same without rows of the :kinds (aggregate type, event type). A
+-- claim_except, claim_suspects_except: the same without rows of the :kinds (aggregate type, event type) and
+-- of the event :types. A
 -- locking read would lock every row that it walks past, so these are two steps: a plain read, and a lock of
 -- exactly what it saw, by key, which leaves out what somebody else took meanwhile, or has locked. Index: as `claim` and `claim_suspects`; then primary key.
 -- text claim_except, claim_suspects_except
@@ -33,7 +34,7 @@ select json_arrayagg(json_array(hex(e.event_id), e.seq, cast(e.due_at as char), 
 -- whose holder could neither extend nor settle it for as long as a batch lasts.
 -- Index: outbox_event_due.
 --
--- lock_visible_except: the same without rows of the :kinds, and with rows that somebody has locked: a plain
+-- lock_visible_except: the same without rows of the :kinds and :types, and with rows that somebody has locked: a plain
 -- read, as that of `claim_except`. Index: outbox_event_due.
 -- text lock_visible, lock_visible_except
 select json_arrayagg(json_array(hex(c.event_id), c.seq)) into @sendoff_rows from {fitting}
@@ -51,7 +52,7 @@ select e.event_id, e.due_at
  limit 1
    for update skip locked
 
--- first_visible_except: the same without rows of the :kinds, in two steps, as `claim_except`.
+-- first_visible_except: the same without rows of the :kinds and :types, in two steps, as `claim_except`.
 -- Index: outbox_event_due; then primary key.
 -- text first_visible_except
 select json_arrayagg(json_array(hex(c.event_id), c.seq)) into @sendoff_ahead
@@ -61,6 +62,7 @@ select json_arrayagg(json_array(hex(c.event_id), c.seq)) into @sendoff_ahead
            and {within_bounds}
            and {of_which}
            and (e.aggregate_type, e.event_type) not in (:kinds)
+           and e.event_type not in (:types)
          order by e.due_at, e.seq
          limit 1) c;
 select e.event_id, e.due_at
@@ -81,6 +83,7 @@ select e.event_id, e.due_at
             and e.losses + {lost} < 2                                       -- [claim, claim_except]
             and e.losses + {lost} >= 2                                      -- [claim_suspects, claim_suspects_except]
             and (e.aggregate_type, e.event_type) not in (:kinds)            -- [claim_except, claim_suspects_except, lock_visible_except]
+            and e.event_type not in (:types)                                -- [claim_except, claim_suspects_except, lock_visible_except]
           order by e.due_at, e.seq                                          -- [not claim_suspects, claim_suspects_except]
           order by e.aside_at, e.seq                                        -- [claim_suspects, claim_suspects_except]
           limit :limit                                                      -- [not claim_except, claim_suspects_except, lock_visible_except]

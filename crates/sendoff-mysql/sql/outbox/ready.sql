@@ -17,4 +17,5 @@ delete from sendoff.outbox_tally where false;
 insert into sendoff.outbox_tally_delta (part, event_type, status, count)
 select part, event_type, status, count from sendoff.outbox_tally_delta where false;
 select part from sendoff.outbox_tally_delta where false for update;
-delete from sendoff.outbox_tally_delta where false
+delete from sendoff.outbox_tally_delta where false;
+select scope, name, since, actor, reason from sendoff.outbox_pause where false

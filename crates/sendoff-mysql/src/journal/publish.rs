@@ -296,6 +296,7 @@ fn moved(next: &Move) -> Value {
     moved["y"] = json!(u8::from(next.published));
     moved["n"] = json!(next.errors);
     moved["x"] = json!(next.last_error);
+    moved["w"] = json!(next.waits_at.map(Position::get));
     moved["z"] = json!(u8::from(next.fails));
     moved
 }

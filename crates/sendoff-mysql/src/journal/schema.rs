@@ -9,14 +9,21 @@ use crate::names::Names;
 use crate::schema::{Installation, lock, script};
 
 /// Every migration, the oldest first. A published one never changes.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     include_str!("../../migrations/journal/0001_journal.sql"),
     include_str!("../../migrations/journal/0002_publish.sql"),
     include_str!("../../migrations/journal/0003_retain.sql"),
     include_str!("../../migrations/journal/0004_hole.sql"),
+    include_str!("../../migrations/journal/0005_waits.sql"),
 ];
 
 const VERSIONS: &str = "journal_schema";
+
+/// With the prefix also where a table is named in a text.
+fn migrations(names: &Names) -> Vec<String> {
+    let prefixed = |migration: &&str| migration.replace("sendoff_prefix", &names.plain(""));
+    MIGRATIONS.iter().map(prefixed).collect()
+}
 
 fn installation(journal: &MysqlJournal) -> Installation<'_> {
     let (names, sql) = (journal.names(), journal.sql());
@@ -50,7 +57,8 @@ impl MysqlJournal {
     /// [`journal_migration_sql`](crate::journal_migration_sql) for somebody who may.
     pub async fn migrate(&self) -> Result<(), StoreError> {
         self.check_open()?;
-        let steps = |missing, _| script(self.names(), VERSIONS, &MIGRATIONS, missing);
+        let migrations = migrations(self.names());
+        let steps = |missing, _| script(self.names(), VERSIONS, &migrations, missing);
         installation(self).migrate(steps).await.map(drop)
     }
 
@@ -73,6 +81,6 @@ impl MysqlJournal {
 pub fn journal_migration_sql(options: &JournalOptions) -> Result<String, StoreError> {
     options.check()?;
     let names = Names::new(None, options.server.prefix.as_ref());
-    let steps = script(&names, VERSIONS, &MIGRATIONS, MIGRATIONS.len());
+    let steps = script(&names, VERSIONS, &migrations(&names), MIGRATIONS.len());
     Ok(format!("{};\n{steps}", lock(&names, VERSIONS)))
 }

@@ -11,7 +11,10 @@ use sendoff_engine::store::{ClaimStore, Outcome, SettleStore, Settlement};
 use crate::place::{MARIADB, MYSQL, Place, claim, due, event, hold_of, write};
 
 const CLAIM: &str = include_str!("../../sql/outbox/claim.sql");
+const LETTERS: &str = include_str!("../../sql/outbox/letters.sql");
+const LETTERS_CHANGE: &str = include_str!("../../sql/outbox/letters_change.sql");
 const LOCK: &str = include_str!("../../sql/outbox/lock.sql");
+const LOOK: &str = include_str!("../../sql/outbox/look.sql");
 const CLAIMED: &str = include_str!("../../sql/outbox/claimed.sql");
 const SETTLE: &str = include_str!("../../sql/outbox/settle.sql");
 const PURGE: &str = include_str!("../../sql/outbox/purge.sql");
@@ -25,9 +28,30 @@ fn look(file: &str, name: &str) -> String {
     first
         .replace("into @sendoff_rows, @sendoff_at, @sendoff_until", "")
         .replace("into @sendoff_rows, @sendoff_found, @sendoff_at", "")
+        .replace("into @sendoff_rows, @sendoff_found", "")
         .replace("into @sendoff_rows", "")
+        .replace(":first", "timestamp'1000-01-01 00:00:00'")
+        .replace(":last", "timestamp'9999-01-01 00:00:00'")
+        .replace(
+            ":after_at",
+            if name.ends_with("newest") {
+                "timestamp'9999-01-01 00:00:00'"
+            } else {
+                "timestamp'1000-01-01 00:00:00'"
+            },
+        )
+        .replace(":after_seq", "0")
+        .replace(":event_type", "'t'")
+        .replace(":aggregate_type", "null")
+        .replace(":aggregate_id", "null")
+        .replace(":tenant_id", "null")
+        .replace(":error", "null")
+        .replace(":attempts_least", "1")
+        .replace(":attempts_most", "null")
         .replace("into @sendoff_ahead", "")
         .replace(":kinds", "('a', 'b')")
+        .replace(":types", "'c'")
+        .replace(":pauses", "100")
         .replace("@sendoff_rows", "'[[\"00000000000000000000000000000001\", 1]]'")
         .replace("sendoff.", "")
         .replace(":passed", "x''")
@@ -112,17 +136,33 @@ async fn polls_walk_past_neither_delivered_nor_delayed_rows() {
             (CLAIM, "claim_suspects_except", "outbox_event_aside"),
             (CLAIM, "lock_visible", "outbox_event_due"),
             (CLAIM, "lock_visible_except", "outbox_event_due"),
+            (LOOK, "look", "outbox_event_due"),
+            (LOOK, "some_visible", "outbox_event_due"),
+            (LOOK, "some_suspects", "outbox_event_aside"),
             (CLAIMED, "claimed", "PRIMARY"),
             (LOCK, "lock", "PRIMARY"),
             (SETTLE, "settle", "PRIMARY"),
             (PURGE, "purge", "outbox_event_aside"),
             (FIRST_DUE, "first_due", "outbox_event_due"),
+            (LETTERS, "letters", "outbox_event_aside"),
+            (LETTERS, "letters_newest", "outbox_event_aside"),
+            (LETTERS, "letters_count", "outbox_event_aside"),
+            (LETTERS_CHANGE, "letters_requeue", "PRIMARY"),
         ] {
             assert_eq!(index(&mut conn, file, name).await, expected);
         }
-        for (file, name, most) in
-            [(CLAIM, "claim", 100), (CLAIM, "claim_suspects", 15), (FIRST_DUE, "first_due", 5)]
-        {
+        for (file, name, most) in [
+            (CLAIM, "claim", 100),
+            (CLAIM, "claim_suspects", 15),
+            (LOOK, "look", 40),
+            (LOOK, "some_visible", 5),
+            (LOOK, "some_suspects", 5),
+            (FIRST_DUE, "first_due", 5),
+            // None is dead.
+            (LETTERS, "letters", 15),
+            (LETTERS, "letters_newest", 15),
+            (LETTERS, "letters_count", 15),
+        ] {
             let steps = steps(&mut conn, file, name).await;
             assert!(steps <= most, "{server}: {steps} steps for {name}");
         }

@@ -46,11 +46,11 @@ async fn an_outbox_is_refused_tables_that_it_cannot_work_with() {
         is_schema(&refused().await, &["outbox_tally_delta", "run `sendoff migrate`"]);
         place.run("alter table outbox_event drop column tenant_id").await;
         is_schema(&refused().await, &["tenant_id", "run `sendoff migrate`"]);
-        place.run("delete from outbox_schema where version = 3").await;
+        place.run("delete from outbox_schema where version = 4").await;
         is_schema(&refused().await, &["older version", "run `sendoff migrate`"]);
         place.run("insert into outbox_schema values (99, utc_timestamp(6))").await;
         let newer = refused().await;
-        assert!(matches!(newer, StoreError::NewerSchema { found: 99, known: 3 }), "{newer:?}");
+        assert!(matches!(newer, StoreError::NewerSchema { found: 99, known: 4 }), "{newer:?}");
     }
 }
 
@@ -63,7 +63,7 @@ async fn publishing_is_refused_tables_that_it_cannot_work_with() {
         journal(&place).await;
         place.run("alter table journal_cursor drop column epoch").await;
         is_schema(&refused().await, &["epoch", "`sendoff journal migrate`"]);
-        place.run("delete from journal_schema where version = 4").await;
+        place.run("delete from journal_schema where version = 5").await;
         is_schema(&refused().await, &["older version", "run `sendoff journal migrate`"]);
         place.run("insert into journal_schema values (99, utc_timestamp(6))").await;
         assert!(matches!(refused().await, StoreError::NewerSchema { found: 99, .. }));

@@ -15,7 +15,7 @@ use tokio::sync::Mutex;
 use crate::place::{MARIADB, MYSQL, Place, refusal};
 use crate::server::Server;
 
-struct Database {
+pub(crate) struct Database {
     store: MysqlStore,
     conn: Mutex<Conn>,
     place: Place,
@@ -40,7 +40,7 @@ impl Database {
         Some(Self { server: Some(server), ..database })
     }
 
-    async fn keeping(server: &str) -> Self {
+    pub(crate) async fn keeping(server: &str) -> Self {
         let retention = Retention::Keep(Duration::from_secs(60));
         Self::with(server, MysqlOptions { retention, ..MysqlOptions::default() }).await
     }
@@ -50,7 +50,7 @@ impl Database {
         Self::with(server, MysqlOptions { retention, ..MysqlOptions::default() }).await
     }
 
-    async fn partitioned(server: &str) -> Self {
+    pub(crate) async fn partitioned(server: &str) -> Self {
         let layout = Layout::Partitioned(Period::Day);
         Self::with(server, MysqlOptions { layout, ..MysqlOptions::default() }).await
     }
@@ -154,6 +154,18 @@ mod mariadb {
         sendoff_testkit::clock_suite!(Database::with_clock().await);
     }
 
+    mod letters {
+        use super::*;
+
+        sendoff_testkit::letters_suite!(Database::keeping(MARIADB).await);
+
+        mod in_partitions {
+            use super::*;
+
+            sendoff_testkit::letters_suite!(Database::partitioned(MARIADB).await);
+        }
+    }
+
     mod relaying {
         use super::*;
 
@@ -187,6 +199,18 @@ mod mysql {
         use super::*;
 
         sendoff_testkit::store_suite!(Database::partitioned(MYSQL).await);
+    }
+
+    mod letters {
+        use super::*;
+
+        sendoff_testkit::letters_suite!(Database::keeping(MYSQL).await);
+
+        mod in_partitions {
+            use super::*;
+
+            sendoff_testkit::letters_suite!(Database::partitioned(MYSQL).await);
+        }
     }
 
     mod relaying {

@@ -16,6 +16,8 @@ update sendoff.journal_cursor c
                      else c.status end,
        error_count = case when $3::text = 'RESET' then 0 else c.error_count end,
        last_error = case when $3::text = 'RESET' then null else c.last_error end,
+       waits_at = case when $3::text in ('RESET', 'MOVE') then null else c.waits_at end,
+       waits_since = case when $3::text in ('RESET', 'MOVE') then null else c.waits_since end,
        last_position = coalesce($4::bigint, c.last_position),
        updated_at = clock_timestamp()
   from locked l

@@ -18,7 +18,7 @@ update sendoff.journal_cursor c
    and c.epoch = a.epoch and c.leader is not distinct from a.leader
    and (c.leader is null or not sendoff.journal_alive(c.leader))
 returning c.topic, c.publisher, c.last_position, c.status, c.error_count, left(c.last_error, 500),
-          c.leader, c.epoch, c.published_at
+          c.leader, c.epoch, c.published_at, c.waits_at, c.waits_since
 
 -- give: gives pairs up that this owner has under this epoch; others stay as they are.
 -- text give

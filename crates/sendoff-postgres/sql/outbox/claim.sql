@@ -15,7 +15,7 @@
 -- Index: outbox_event_suspect, from $3 on; then primary key.
 --
 -- claim_except, claim_suspects_except: the same without rows of the kinds $9, $10 (aggregate type, event
--- type), which are walked past and neither locked nor written.
+-- type) and of the event types $11, which are walked past and neither locked nor written.
 -- text claim, claim_suspects, claim_except, claim_suspects_except
 with fitting as materialized (
     select *, sum(size) over reading as total, row_number() over reading as place
@@ -28,6 +28,7 @@ with fitting as materialized (
              and losses + {lost_by_another} < 2    -- [claim, claim_except]
              and (aggregate_type, event_type)                             -- [claim_except, claim_suspects_except]
                  not in (select * from unnest($9::text[], $10::text[]))   -- [claim_except, claim_suspects_except]
+             and event_type <> all ($11::text[])                          -- [claim_except, claim_suspects_except]
            order by due_at, seq
            limit $5::bigint
              for no key update skip locked
@@ -59,8 +60,8 @@ returning e.event_id, e.event_type, e.aggregate_type, e.aggregate_id, e.tenant_i
 -- so that a batch keeps hardly a row from others that is too much for it.
 -- Index: outbox_event_due, from $3 on.
 --
--- lock_except: the same without rows of the kinds $7, $8 (aggregate type, event type), which are walked
--- past and not locked.
+-- lock_except: the same without rows of the kinds $7, $8 (aggregate type, event type) and of the event types
+-- $9, which are walked past and not locked.
 -- text lock, lock_except
 with enough as materialized (
     select count(*) as rows
@@ -70,6 +71,7 @@ with enough as materialized (
                      where {visible}
                        and (aggregate_type, event_type)                            -- [lock_except]
                            not in (select * from unnest($7::text[], $8::text[]))   -- [lock_except]
+                       and event_type <> all ($9::text[])                          -- [lock_except]
                      order by due_at, seq
                      limit $5::bigint) ahead) read
      where total <= $6::bigint
@@ -87,6 +89,7 @@ select event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_k
                  where {visible}
                    and (aggregate_type, event_type)                            -- [lock_except]
                        not in (select * from unnest($7::text[], $8::text[]))   -- [lock_except]
+                   and event_type <> all ($9::text[])                          -- [lock_except]
                  order by due_at, seq
                  limit (select greatest(rows, 1) from enough)
                    for update skip locked) locked
@@ -98,7 +101,8 @@ select event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_k
 -- Guarantee: changes nothing, reads no text. $5 says which rows: 0 any, 1 those that `claim` takes, 2
 -- suspects. Index: outbox_event_due.
 --
--- first_visible_except: the same without rows of the kinds $7, $8 (aggregate type, event type).
+-- first_visible_except: the same without rows of the kinds $7, $8 (aggregate type, event type) and of the
+-- event types $9.
 -- text first_visible, first_visible_except
 select event_id, due_at
   from sendoff.outbox_event
@@ -109,6 +113,7 @@ select event_id, due_at
            else true end
    and (aggregate_type, event_type)                            -- [first_visible_except]
        not in (select * from unnest($7::text[], $8::text[]))   -- [first_visible_except]
+   and event_type <> all ($9::text[])                          -- [first_visible_except]
  order by due_at, seq
  limit 1
    for no key update skip locked

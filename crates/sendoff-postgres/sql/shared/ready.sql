@@ -45,6 +45,7 @@ select kind, what, lacking, quote_ident(current_user) from lacks order by kind, 
  'event_id seq occurred_at due_at created_at done_at attempts status shard losses event_type '
  || 'aggregate_type aggregate_id tenant_id ordering_key content_type locked_by last_error headers '
  || 'payload', 'select update delete'),
+('table', 'sendoff.outbox_pause', 'scope name since actor reason', 'select'),
 ('table', 'sendoff.outbox_tally', 'event_type status count ended_at', 'select insert update delete'),
 ('table', 'sendoff.outbox_tally_delta', 'event_type status count', 'select insert update delete'),
 ('sequence', case when $1::boolean then 'sendoff.outbox_bell' end, '', 'select,usage update')
@@ -57,7 +58,7 @@ select kind, what, lacking, quote_ident(current_user) from lacks order by kind, 
 ('table', 'sendoff.journal_tag', 'tag position', 'select'),
 ('table', 'sendoff.journal_cursor',
  'topic publisher last_position status error_count last_error leader epoch heartbeat_at published_at '
- || 'updated_at', 'select insert update'),
+ || 'updated_at waits_at waits_since', 'select insert update'),
 ('table', 'sendoff.journal_parked', 'topic publisher position parked_at next_at attempts error',
  'select insert update delete'),
 ('table', 'sendoff.journal_node', 'owner lock_key started_at heartbeat_at renew lease knows',

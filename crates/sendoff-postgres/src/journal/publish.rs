@@ -116,6 +116,7 @@ impl PublishStore for PostgresJournal {
         let errors: Vec<_> = moves.iter().map(|next| count(next.errors)).collect();
         let texts: Vec<_> =
             moves.iter().map(|next| next.last_error.as_deref().map(ErrorText)).collect();
+        let waits_at: Vec<_> = moves.iter().map(|next| next.waits_at.map(i64::from)).collect();
         let fails: Vec<_> = moves.iter().map(|next| next.fails).collect();
         let parked = || moves.iter().flat_map(|next| next.parked.iter().map(move |p| (next, p)));
         let (park_topics, park_publishers) = names(parked().map(|(next, _)| &*next.pair));
@@ -123,7 +124,7 @@ impl PublishStore for PostgresJournal {
         let attempts: Vec<_> = parked().map(|(_, park)| count(park.attempts)).collect();
         let delays: Vec<_> = parked().map(|(_, park)| Span(park.delay)).collect();
         let why: Vec<_> = parked().map(|(_, park)| ErrorText(&park.error)).collect();
-        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 16] = [
+        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 17] = [
             &owner,
             &topics,
             &publishers,
@@ -133,6 +134,7 @@ impl PublishStore for PostgresJournal {
             &published,
             &errors,
             &texts,
+            &waits_at,
             &fails,
             &park_topics,
             &park_publishers,

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use sendoff_core::{EventId, Status};
+use sendoff_core::{EventId, Status, Unroutable};
 use sendoff_engine::store::{ClaimStore, InspectStore};
-use sendoff_engine::{Outbox, OutboxOptions};
+use sendoff_engine::{HandlerOptions, Outbox, OutboxOptions};
 use sendoff_postgres::{Doorbell, PostgresOptions, PostgresStore};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::hostile;
@@ -53,7 +53,11 @@ async fn no_stored_value_stops_a_claim() {
     for (id, set) in ids.iter().zip(damage) {
         place.run(&format!("update outbox_event set {set} {}", row(*id))).await;
     }
-    let options = OutboxOptions { poll_interval: Duration::from_millis(50), ..Default::default() };
+    let options = OutboxOptions {
+        poll_interval: Duration::from_millis(50),
+        handler: HandlerOptions { unroutable: Unroutable::Dead, ..Default::default() },
+        ..Default::default()
+    };
     let builder = Outbox::builder(store.clone()).options(options);
     let outbox = builder.on("order.placed", inbox.clone()).start().await.unwrap();
     let over = async || store.counts().await.unwrap().pending() == 0;

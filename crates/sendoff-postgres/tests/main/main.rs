@@ -14,6 +14,7 @@ mod durability;
 mod emit;
 mod hostile;
 mod journal;
+mod letters;
 mod link;
 mod nodes;
 mod ordeal;

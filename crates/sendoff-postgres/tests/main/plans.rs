@@ -12,6 +12,7 @@ use sendoff_engine::store::{
 };
 use sendoff_engine::{Maintained, PartitionMaintainer, PartitionOptions};
 use sendoff_postgres::{Layout, PostgresOptions};
+use sendoff_testkit::soak;
 use sendoff_testkit::wait::eventually;
 use tokio_postgres::Client;
 
@@ -30,7 +31,8 @@ const CROWD: &str = "
                      when 'held' then now() + interval '1 minute'
                      else now() - interval '1 hour' end,
            case kind when 'done' then 1 when 'dead' then 3 when 'retry' then 2 else 0 end,
-           case kind when 'done' then now() end,
+           case kind when 'done' then now()
+                     when 'dead' then now() - random() * interval '1 hour' end,
            case kind when 'held' then 'somebody' when 'lost' then 'somebody' end,
            case kind when 'held' then 1 when 'retry' then 1 when 'dead' then 1 else 0 end,
            0
@@ -63,6 +65,22 @@ async fn statements(client: &Client) -> Vec<Explained> {
     let locked = "(uuid[], smallint[], interval[], integer[], text[], timestamptz[])";
     let settled = format!("({ids}, {tokens}, {ones}, {spans}, null, null, null)");
     let ended = format!("({ids}, {ones}, {spans}, null, null, null)");
+    let row = client
+        .query_one(
+            "select array_agg(event_id)::text, array_agg(done_at)::text
+               from (select * from outbox_event where status = 3 limit 50) dead",
+            &[],
+        )
+        .await
+        .unwrap();
+    let column = |at: usize| format!("'{}'", row.get::<_, String>(at).replace('\'', "''"));
+    let change = format!("({}, {}, 'ada', 'why')", column(0), column(1));
+    let page = "(timestamptz, timestamptz, timestamptz, bigint, text, text, text, text, text, bigint, \
+                bigint, bigint)";
+    let letters =
+        "('-infinity', 'infinity', '-infinity', 0, 't', null, null, null, null, 1, null, 50)";
+    let newest =
+        "('-infinity', 'infinity', 'infinity', 0, 't', null, null, null, null, 1, null, 50)";
     let explained = |name, file, types, values: &str, index| Explained {
         name,
         text: text(file, &[name]).replace("sendoff.", ""),
@@ -88,15 +106,15 @@ async fn statements(client: &Client) -> Vec<Explained> {
         explained(
             "claim_except",
             include_str!("../../sql/outbox/claim.sql"),
-            "(interval, interval, timestamptz, uuid[], bigint, bigint, text, interval, text[], text[])",
-            "('0', null, null, '{}', 50, 1000000, 'a', '30 s', '{a}', '{b}')",
+            "(interval, interval, timestamptz, uuid[], bigint, bigint, text, interval, text[], text[], text[])",
+            "('0', null, null, '{}', 50, 1000000, 'a', '30 s', '{a}', '{b}', '{c}')",
             "outbox_event_due",
         ),
         explained(
             "claim_suspects_except",
             include_str!("../../sql/outbox/claim.sql"),
-            "(interval, interval, timestamptz, uuid[], bigint, bigint, text, interval, text[], text[])",
-            "('0', null, null, '{}', 50, 1000000, 'a', '30 s', '{a}', '{b}')",
+            "(interval, interval, timestamptz, uuid[], bigint, bigint, text, interval, text[], text[], text[])",
+            "('0', null, null, '{}', 50, 1000000, 'a', '30 s', '{a}', '{b}', '{c}')",
             "outbox_event_suspect",
         ),
         explained(
@@ -151,9 +169,44 @@ async fn statements(client: &Client) -> Vec<Explained> {
         explained(
             "lock_except",
             include_str!("../../sql/outbox/claim.sql"),
-            "(interval, interval, timestamptz, uuid[], bigint, bigint, text[], text[])",
-            "('0', null, null, '{}', 50, 1000000, '{__GLOBAL__}', '{other}')",
+            "(interval, interval, timestamptz, uuid[], bigint, bigint, text[], text[], text[])",
+            "('0', null, null, '{}', 50, 1000000, '{__GLOBAL__}', '{other}', '{another}')",
             "outbox_event_due",
+        ),
+        explained(
+            "letters",
+            include_str!("../../sql/outbox/letters.sql"),
+            page,
+            letters,
+            "outbox_event_dead",
+        ),
+        explained(
+            "letters_newest",
+            include_str!("../../sql/outbox/letters.sql"),
+            page,
+            newest,
+            "outbox_event_dead",
+        ),
+        explained(
+            "letters_count",
+            include_str!("../../sql/outbox/letters.sql"),
+            page,
+            letters,
+            "outbox_event_dead",
+        ),
+        explained(
+            "letters_requeue",
+            include_str!("../../sql/outbox/letters_change.sql"),
+            "(uuid[], timestamptz[], text, text)",
+            &change,
+            "outbox_event_pkey",
+        ),
+        explained(
+            "letters_discard",
+            include_str!("../../sql/outbox/letters_change.sql"),
+            "(uuid[], timestamptz[], text, text)",
+            &change,
+            "outbox_event_pkey",
         ),
         explained(
             "first_due",
@@ -225,6 +278,40 @@ async fn no_statement_grows_with_the_partitions() {
                 });
                 assert!(probed.count() <= 10, "only where rows were taken:\n{plan}");
             }
+        }
+    }
+}
+
+/// A bad night among everything that was ever delivered and kept.
+const BAD_NIGHT: &str = "
+    insert into outbox_event (event_id, shard, event_type, payload, occurred_at, created_at, due_at,
+                              status, done_at, last_error)
+    select gen_random_uuid(), 0, case when n % 2 = 0 then 'even' else 'odd' end, 'x', now(), now(),
+           now(), case when n % 1000 = 0 then 3 else 1 end, now() - random() * interval '1 hour', 'no'
+      from generate_series(1, $rows) n";
+
+#[tokio::test]
+async fn a_list_of_dead_letters_walks_dead_letters_only() {
+    let place = Place::new();
+    place.store().await;
+    let rows = soak::amount(50_000, 1_000_000);
+    place.run(CROWD).await;
+    place.run(&BAD_NIGHT.replace("$rows", &rows.to_string())).await;
+    let dead = 4_000 + rows / 1_000;
+    let client = place.client().await;
+    client.batch_execute(&format!("set search_path = {}; {OURS}", place.schema)).await.unwrap();
+    for Explained { name, text, types, values, .. } in statements(&client).await {
+        if !name.starts_with("letters") {
+            continue;
+        }
+        client.batch_execute(&format!("prepare {name}{types} as {text}")).await.unwrap();
+        client.batch_execute("begin").await.unwrap();
+        // None is of this type, so all of the dead are looked at, and nothing else.
+        let plan = plan_of(&client, name, &values.replace("'t'", "'nobody'")).await;
+        client.batch_execute("rollback").await.unwrap();
+        for line in plan.lines() {
+            assert!(touched(line) <= dead && filtered(line) <= dead, "{name}: {line}\n{plan}");
+            assert!(!line.contains("Seq Scan on outbox_event"), "{name}:\n{plan}");
         }
     }
 }

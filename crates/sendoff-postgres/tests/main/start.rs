@@ -35,11 +35,11 @@ async fn an_outbox_is_refused_tables_that_it_cannot_work_with() {
     is_schema(&refused().await, &["tenant_id in", "outbox_event", "sendoff migrate"]);
     place.run("drop table outbox_tally_delta").await;
     is_schema(&refused().await, &["outbox_tally_delta", "tenant_id in", "sendoff migrate"]);
-    place.run("delete from outbox_schema where version = 3").await;
+    place.run("delete from outbox_schema where version = 4").await;
     is_schema(&refused().await, &["older version", "run `sendoff migrate`"]);
     place.run("insert into outbox_schema (version) values (99)").await;
     let newer = refused().await;
-    assert!(matches!(newer, StoreError::NewerSchema { found: 99, known: 3 }), "{newer:?}");
+    assert!(matches!(newer, StoreError::NewerSchema { found: 99, known: 4 }), "{newer:?}");
 }
 
 #[tokio::test]
@@ -55,7 +55,7 @@ async fn publishing_is_refused_tables_that_it_cannot_work_with() {
     is_schema(&refused().await, &["epoch in", "journal_cursor"]);
     place.run("drop function journal_alive").await;
     is_schema(&refused().await, &["journal_alive(text)"]);
-    place.run("delete from journal_schema where version = 4").await;
+    place.run("delete from journal_schema where version = 5").await;
     is_schema(&refused().await, &["older version", "run `sendoff journal migrate`"]);
     place.run("insert into journal_schema (version) values (99)").await;
     assert!(matches!(refused().await, StoreError::NewerSchema { found: 99, .. }));

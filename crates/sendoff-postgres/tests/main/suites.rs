@@ -14,7 +14,7 @@ use tokio_postgres::Client;
 use crate::place::{NEWER_SERVER, Place, SERVER, refusal};
 use crate::server::Server;
 
-struct Database {
+pub(crate) struct Database {
     store: PostgresStore,
     client: Mutex<Client>,
     place: Place,
@@ -35,11 +35,11 @@ impl Database {
         Self { store, client, place, partitioned: false, server: None }
     }
 
-    async fn keeping(server: &str) -> Self {
+    pub(crate) async fn keeping(server: &str) -> Self {
         Self::with(server, Retention::Keep(Duration::from_secs(60)), Doorbell::On).await
     }
 
-    async fn partitioned() -> Self {
+    pub(crate) async fn partitioned() -> Self {
         let place = Place::on(SERVER);
         let layout = Layout::Partitioned(Period::Day);
         let store = place.store_with(PostgresOptions { layout, ..place.options() }).await;
@@ -150,6 +150,18 @@ mod a_clock_that_steps_back {
     use super::*;
 
     sendoff_testkit::clock_suite!(Database::with_clock().await);
+}
+
+mod letters {
+    use super::*;
+
+    sendoff_testkit::letters_suite!(Database::keeping(SERVER).await);
+
+    mod in_partitions {
+        use super::*;
+
+        sendoff_testkit::letters_suite!(Database::partitioned().await);
+    }
 }
 
 mod relaying {

@@ -8,6 +8,8 @@ update journal_cursor
                      else status end,
        error_count = case when ?4 = 'RESET' then 0 else error_count end,
        last_error = case when ?4 = 'RESET' then null else last_error end,
+       waits_at = case when ?4 in ('RESET', 'MOVE') then null else waits_at end,
+       waits_since = case when ?4 in ('RESET', 'MOVE') then null else waits_since end,
        last_position = coalesce(?5, last_position),
        updated_at = ?1
  where (?2 is null or topic = ?2) and (?3 is null or publisher = ?3)

@@ -8,7 +8,7 @@ update journal_cursor
    and not exists (select 1 from journal_node n
                     where n.owner = journal_cursor.leader and abs(?2 - n.heartbeat_at) < n.lease)
 returning topic, publisher, last_position, status, error_count, substr(last_error, 1, 500), leader,
-          epoch, published_at
+          epoch, published_at, waits_at, waits_since
 
 -- give: gives a pair up that this owner has under this epoch. Index: primary key.
 -- text give

@@ -7,13 +7,13 @@
 -- Index: outbox_event_suspect, and a plan without it fails.
 --
 -- claim_except, claim_suspects_except: the same without rows of the kinds ?7, pairs of aggregate type and
--- event type in JSON.
+-- event type in JSON, and of the event types ?8.
 --
 -- lock: the visible rows, oldest due first.
 -- Guarantee: runs in an immediate transaction that stays open, so that nobody else writes anything;
 -- nothing is written. Index: outbox_event_due, and a plan without it fails.
 --
--- lock_except: the same without rows of the kinds ?6, as `claim_except`.
+-- lock_except: the same without rows of the kinds ?6 and the event types ?7, as `claim_except`.
 select seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key,
        content_type, occurred_at, headers, payload,
        status, attempts, due_at, created_at, done_at, last_error, locked_by, losses,
@@ -29,7 +29,9 @@ select seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id, order
    and losses + (locked_by is not null and locked_by <> ?6) >= 2         -- [claim_suspects, claim_suspects_except]
    and (aggregate_type, event_type) not in                               -- [claim_except, claim_suspects_except]
        (select value ->> 0, value ->> 1 from json_each(?7))              -- [claim_except, claim_suspects_except]
+   and event_type not in (select value from json_each(?8))               -- [claim_except, claim_suspects_except]
    and (aggregate_type, event_type) not in                               -- [lock_except]
        (select value ->> 0, value ->> 1 from json_each(?6))              -- [lock_except]
+   and event_type not in (select value from json_each(?7))               -- [lock_except]
  order by due_at, seq
  limit ?5

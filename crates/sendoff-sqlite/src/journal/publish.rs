@@ -213,6 +213,7 @@ fn advance(
         next.errors,
         next.last_error.as_deref().map(kept),
         next.fails,
+        next.waits_at.map(i64::from),
     );
     let mut advance = conn.prepare_cached(&sql.advance)?;
     let Some(stands) = advance.query_row(params, |row| status(row, 0)).optional()? else {

@@ -7,9 +7,10 @@ use sendoff_engine::store::frame::text;
 /// What all names begin with.
 const NAMES: &str = "journal_";
 
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     include_str!("../../migrations/journal/0001_journal.sql"),
     include_str!("../../migrations/journal/0002_publish.sql"),
+    include_str!("../../migrations/journal/0003_waits.sql"),
 ];
 
 macro_rules! statements {
@@ -20,7 +21,7 @@ macro_rules! statements {
             /// The name of the log's table.
             pub(super) table: String,
             /// Every migration, the oldest first. What a published one does never changes.
-            pub(super) migrations: [String; 2],
+            pub(super) migrations: [String; 3],
             $(pub(super) $name: String,)*
         }
 

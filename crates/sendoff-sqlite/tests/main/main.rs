@@ -4,12 +4,14 @@
 mod capture;
 mod claim;
 mod journal;
+mod letters;
 mod open;
 mod outbox;
 mod replaced;
 mod retain;
 mod schema;
 mod settle;
+mod soak;
 #[cfg(feature = "sqlx")]
 mod sqlx;
 mod start;

@@ -13,7 +13,7 @@ use sendoff_testkit::clock::ManualClock;
 use sendoff_testkit::conformance::{ClockHarness, StoreHarness, async_trait};
 use tempfile::TempDir;
 
-struct File {
+pub(crate) struct File {
     clock: ManualClock,
     store: SqliteStore,
     _folder: TempDir,
@@ -21,9 +21,19 @@ struct File {
 
 impl File {
     async fn with(retention: Retention) -> Self {
-        let (folder, clock) = (TempDir::new().unwrap(), ManualClock::new());
+        let clock = ManualClock::new();
         let options =
             SqliteOptions { retention, clock: Arc::new(clock.clone()), ..Default::default() };
+        Self::open(clock, options).await
+    }
+
+    /// One whose time passes by itself.
+    pub(crate) async fn in_time() -> Self {
+        Self::open(ManualClock::new(), SqliteOptions::default()).await
+    }
+
+    async fn open(clock: ManualClock, options: SqliteOptions) -> Self {
+        let folder = TempDir::new().unwrap();
         let store = SqliteStore::open_with(folder.path().join("a.db"), options).await.unwrap();
         Self { clock, store, _folder: folder }
     }
@@ -90,6 +100,12 @@ mod a_clock_that_steps_back {
     use super::*;
 
     sendoff_testkit::clock_suite!(Some(File::with(Retention::default()).await));
+}
+
+mod letters {
+    use super::*;
+
+    sendoff_testkit::letters_suite!(File::in_time().await);
 }
 
 mod relaying {

@@ -93,6 +93,7 @@ macro_rules! store_suite {
             young_rows_are_skipped_when_asked
             a_window_narrows_a_claim_to_rows_created_within_it
             a_claim_leaves_out_the_kinds_it_is_told_to
+            a_claim_leaves_out_the_types_it_is_told_to
             a_claim_is_bounded_in_bytes
             a_claim_begins_where_it_is_told
             counts_at_their_bound_stop_no_claim
@@ -131,6 +132,7 @@ macro_rules! store_suite {
             a_locked_row_is_not_extended_and_keeps_its_token
             a_locked_row_is_passed_by_when_others_are_claimed
             counts_tell_the_rows_of_each_status
+            a_peek_shows_what_comes_next_and_takes_nothing
             the_oldest_lag_counts_from_the_due_time
             the_oldest_undelivered_event_is_late_whatever_it_waits_for
             the_first_due_time_hides_nothing
@@ -151,11 +153,29 @@ macro_rules! store_suite {
             a_locked_row_that_was_lost_counts_its_loss_when_it_is_settled
             a_window_narrows_a_lock_too
             a_lock_is_bounded_in_bytes_and_begins_where_it_is_told
+            a_lock_leaves_out_the_types_it_is_told_to
+            a_pause_is_kept_with_who_and_why_until_it_is_resumed
+            a_pause_is_one_however_often_it_is_ordered
+            every_change_of_a_pause_is_in_the_audit
+            pauses_have_a_limit
+            a_pause_is_heard_of_within_a_second
             a_lock_leaves_out_the_kinds_it_is_told_to
             a_lock_that_is_not_awaited_to_its_end_keeps_nothing
             purge_deletes_only_old_done_rows
             purge_takes_old_dead_rows_when_asked
             purge_stops_at_its_limit
+            letters_are_found_by_what_is_asked_for
+            pages_of_letters_neither_repeat_nor_miss_any
+            letters_are_counted_up_to_a_limit
+            a_requeued_letter_is_new_and_due_at_once
+            a_zombie_cannot_settle_what_was_requeued
+            a_discarded_letter_is_gone_and_remembered
+            only_dead_letters_are_changed
+            a_letter_that_died_again_is_another
+            a_locked_letter_is_busy_and_the_others_are_changed
+            letters_are_requeued_once_by_whomever
+            the_audit_is_read_from_its_end
+            a_record_shows_every_column
         }
     };
     (@cases $harness:expr; $($case:ident)*) => {$(

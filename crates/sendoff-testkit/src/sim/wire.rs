@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_core::{EventId, Holding, Timestamp};
+use sendoff_core::{AuditNote, EventId, Holding, Letter, LetterFate, Pause, PauseScope, Timestamp};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::{
-    Claim, ClaimStore, Claimed, Claims, Counts, EventKind, Extended, Held, InspectStore, Lateness,
-    Purge, Purged, RetainStore, Row, SettleStore, Settled, Settlement, StoreError, Suspects,
-    TopicCounts, WakeStore,
+    AuditEntry, AuditPage, ChangeLetters, Claim, ClaimStore, Claimed, Claims, Counts, EventKind,
+    EventRecord, Except, Extended, Held, InspectStore, Lateness, LetterPage, LetterStore,
+    PauseStore, PayloadWanted, Purge, Purged, RetainStore, Row, SettleStore, Settled, Settlement,
+    StoreError, Suspects, TopicCounts, WakeStore,
 };
 use tokio::time::sleep;
 
@@ -277,17 +278,19 @@ impl ClaimStore for Wire {
         let Claim { limit, bytes, hold, skip_recent, window, from, suspects, .. } = *claim;
         let owned =
             |kind: &EventKind<'_>| (kind.aggregate_type.to_owned(), kind.event_type.to_owned());
-        let except: Vec<_> = claim.except.iter().map(owned).collect();
+        let except: Vec<_> = claim.except.kinds.iter().map(owned).collect();
+        let types: Vec<_> = claim.except.types.iter().map(|name| (*name).to_owned()).collect();
         let claimed = self.send(Vec::new(), move |wire| {
-            let (owner, except) = (owner.clone(), except.clone());
+            let (owner, except, types) = (owner.clone(), except.clone(), types.clone());
             async move {
                 let except: Vec<_> = except
                     .iter()
                     .map(|(aggregate_type, event_type)| EventKind { aggregate_type, event_type })
                     .collect();
+                let types: Vec<_> = types.iter().map(String::as_str).collect();
+                let except = Except { kinds: &except, types: &types };
                 let new = Claim::new(&owner, limit, hold);
-                let claim =
-                    Claim { bytes, skip_recent, window, from, except: &except, suspects, ..new };
+                let claim = Claim { bytes, skip_recent, window, from, except, suspects, ..new };
                 let rows = wire.claim_here(&claim).await?;
                 Ok((Untold { wire, ids: rows.iter().map(|row| row.id).collect() }, rows))
             }
@@ -355,6 +358,10 @@ impl InspectStore for Wire {
         self.table.topics().await
     }
 
+    async fn peek(&self, limit: usize) -> Result<Vec<Row>, StoreError> {
+        self.table.peek(limit).await
+    }
+
     async fn lateness(&self) -> Result<Lateness, StoreError> {
         self.table.lateness().await
     }
@@ -365,6 +372,25 @@ impl InspectStore for Wire {
 }
 
 impl WakeStore for Wire {}
+
+#[async_trait]
+impl PauseStore for Wire {
+    async fn pauses(&self) -> Result<Vec<Pause>, StoreError> {
+        self.table.pauses().await
+    }
+
+    async fn pause(&self, scope: &PauseScope, note: &AuditNote) -> Result<bool, StoreError> {
+        self.table.pause(scope, note).await
+    }
+
+    async fn resume(&self, scope: &PauseScope, note: &AuditNote) -> Result<bool, StoreError> {
+        self.table.resume(scope, note).await
+    }
+
+    async fn pauses_changed(&self) {
+        self.table.pauses_changed().await;
+    }
+}
 
 #[async_trait]
 impl RetainStore for Wire {
@@ -378,5 +404,39 @@ impl RetainStore for Wire {
 
     async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {
         self.table.purgeable(purge).await
+    }
+}
+
+#[async_trait]
+impl LetterStore for Wire {
+    async fn clock(&self) -> Result<Timestamp, StoreError> {
+        self.table.clock().await
+    }
+
+    async fn letters(&self, page: &LetterPage<'_>) -> Result<Vec<Letter>, StoreError> {
+        self.table.letters(page).await
+    }
+
+    async fn count_letters(&self, page: &LetterPage<'_>) -> Result<u64, StoreError> {
+        self.table.count_letters(page).await
+    }
+
+    async fn record(
+        &self,
+        id: EventId,
+        payload: PayloadWanted,
+    ) -> Result<Option<EventRecord>, StoreError> {
+        self.table.record(id, payload).await
+    }
+
+    async fn change_letters(
+        &self,
+        change: &ChangeLetters<'_>,
+    ) -> Result<Vec<LetterFate>, StoreError> {
+        self.table.change_letters(change).await
+    }
+
+    async fn audit(&self, page: &AuditPage) -> Result<Vec<AuditEntry>, StoreError> {
+        self.table.audit(page).await
     }
 }

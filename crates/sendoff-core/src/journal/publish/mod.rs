@@ -8,5 +8,5 @@ mod poison;
 
 pub use idle::IdleBackoff;
 pub use leadership::Leadership;
-pub use pair::{CursorStatus, PairId, UnknownCursorStatus};
-pub use poison::{Poison, Run, Step, after_failed_run};
+pub use pair::{CursorStatus, PairId, UnknownCursorStatus, WaitsAt};
+pub use poison::{AfterFailure, Poison, Probes, Run, Step};

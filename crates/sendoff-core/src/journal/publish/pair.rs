@@ -4,9 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::invalid::InvalidEvent;
-use crate::journal::Invalid;
+use crate::journal::{Invalid, Position};
 use crate::limits;
 use crate::name;
+use crate::timestamp::Timestamp;
 
 /// A publisher of a topic. Each pair has a cursor of its own.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,6 +60,15 @@ impl fmt::Display for PairId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.topic, self.publisher)
     }
+}
+
+/// The fact that a pair waits at, because it failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WaitsAt {
+    /// Where that fact is; where a batch failed, its first fact that was not published.
+    pub position: Position,
+    /// Since when it fails, by the database's clock, whoever led the pair meanwhile.
+    pub since: Timestamp,
 }
 
 /// Whether a pair is worked.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sendoff_core::Timestamp;
 use sendoff_core::journal::Position;
-use sendoff_core::journal::publish::{CursorStatus, PairId};
+use sendoff_core::journal::publish::{CursorStatus, PairId, WaitsAt};
 
 use super::store::{
     Change, ChangeParked, Cursor, Move, Moved, Parked, ParkedChange, ParkedPage, PublishStore,
@@ -99,6 +99,7 @@ impl PublishStore for MemoryJournal {
                 leader: None,
                 epoch: 0,
                 published_at: None,
+                waits_at: None,
             });
         }
         Ok(())
@@ -172,6 +173,9 @@ impl PublishStore for MemoryJournal {
             if next.errors == 0 || next.last_error.is_some() {
                 cursor.last_error.clone_from(&next.last_error);
             }
+            let known = cursor.waits_at.filter(|at| Some(at.position) == next.waits_at);
+            cursor.waits_at =
+                known.or(next.waits_at.map(|position| WaitsAt { position, since: now }));
             if next.published {
                 cursor.published_at = Some(now);
             }
@@ -245,9 +249,11 @@ impl PublishStore for MemoryJournal {
                 Change::Resume => {}
                 Change::Reset => {
                     cursor.status = CursorStatus::Active;
-                    (cursor.errors, cursor.last_error) = (0, None);
+                    (cursor.errors, cursor.last_error, cursor.waits_at) = (0, None, None);
                 }
-                Change::MoveTo(position) => cursor.position = position,
+                Change::MoveTo(position) => {
+                    (cursor.position, cursor.waits_at) = (position, None);
+                }
             }
         }
         Ok(count)

@@ -13,6 +13,7 @@
 //! [`lead`](crate::lead)), when a fact is poison and how idle pairs slow down (see
 //! [`sendoff_core::journal::publish`]).
 
+mod complaint;
 mod feed;
 mod look;
 mod memory;
@@ -31,7 +32,7 @@ mod work;
 pub(super) use memory::Desk;
 
 pub use operate::{Publishers, To};
-pub use options::{Mode, PairOptions, ParkedOptions, PublishOptions, Start};
+pub use options::{Mode, PairOptions, ParkedOptions, PublishOptions, Start, UnavailableOptions};
 pub use service::{PublishOptionsError, Publishing, PublishingBuilder};
 pub use statistics::Statistics;
 pub use store::{

@@ -9,9 +9,10 @@ use sendoff_core::{Exponential, Jitter, RetryPolicy, limits};
 
 use crate::appetite::{Appetite, Portion};
 use crate::options::{
-    LONGEST, MIB, MOST, MOST_BYTES, NodeOptions, OptionsError, RetryOptions, SHORTEST,
-    check_counts, check_times,
+    CircuitOptions, LONGEST, MIB, MOST, MOST_BYTES, NodeOptions, OptionsError, RetryOptions,
+    SHORTEST, check_counts, check_times,
 };
+use crate::sink::Pauses;
 
 /// How a node publishes. A plain value: fill in what differs.
 #[derive(Debug, Clone, PartialEq)]
@@ -134,13 +135,16 @@ pub struct PairOptions {
     /// How long a batch may take. One that takes longer has failed.
     #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
     pub publish_timeout: Duration,
-    /// How often a fact may fail by itself before it is suspected to be poison, and how long the pauses
-    /// after a failure are.
+    /// How long the pauses after a failure are, up to
+    /// [`unavailable.longest_pause`](UnavailableOptions::longest_pause); and, where poison is
+    /// [parked](Poison::Park), how often a fact must have failed by itself before later ones are tried.
     pub retry: RetryOptions,
     /// The pauses, in place of those of [`retry`](Self::retry). Code, and in no file.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub retry_policy: Option<Arc<dyn RetryPolicy>>,
-    /// What becomes of poison.
+    /// How a target that is unavailable is tried again.
+    pub unavailable: UnavailableOptions,
+    /// What becomes of a fact that cannot be published. The pair waits at it: exact order.
     pub poison: Poison,
     /// How facts are parked and tried again.
     pub parked: ParkedOptions,
@@ -162,7 +166,8 @@ impl Default for PairOptions {
             publish_timeout: Duration::from_secs(30),
             retry: RetryOptions::default(),
             retry_policy: None,
-            poison: Poison::Park,
+            unavailable: UnavailableOptions::default(),
+            poison: Poison::default(),
             parked: ParkedOptions::default(),
             parked_policy: None,
             start: Start::default(),
@@ -179,6 +184,7 @@ impl PairOptions {
             ("publish_timeout", self.publish_timeout, SHORTEST, LONGEST),
         ])?;
         self.retry.check().map_err(|error| error.within("retry"))?;
+        self.unavailable.check().map_err(|error| error.within("unavailable"))?;
         self.parked.check().map_err(|error| error.within("parked"))
     }
 
@@ -198,6 +204,42 @@ impl PairOptions {
             Mode::Batch => self.batch,
             Mode::Single => 1,
         }
+    }
+}
+
+/// How a target that is unavailable is tried again. A pair notices within `longest_pause` that an outage
+/// is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
+pub struct UnavailableOptions {
+    /// The pause where a target says that it is unavailable. 1 s; twice as long after each try that fails.
+    #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
+    pub first_pause: Duration,
+    /// The longest pause after any failure, whatever the retry policy says, unless the target itself asked
+    /// for a longer one. 15 s.
+    #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
+    pub longest_pause: Duration,
+}
+
+impl Default for UnavailableOptions {
+    /// As a handler's circuit.
+    fn default() -> Self {
+        let CircuitOptions { first_pause, longest_pause, .. } = CircuitOptions::default();
+        Self { first_pause, longest_pause }
+    }
+}
+
+impl UnavailableOptions {
+    pub(super) fn pauses(&self) -> Pauses {
+        Pauses { first: self.first_pause, longest: self.longest_pause }
+    }
+
+    fn check(&self) -> Result<(), OptionsError> {
+        check_times(&[
+            ("first_pause", self.first_pause, SHORTEST, LONGEST),
+            ("longest_pause", self.longest_pause, self.first_pause, LONGEST),
+        ])
     }
 }
 

@@ -4,16 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sendoff_core::Sink;
-use sendoff_core::journal::publish::{CursorStatus, PairId};
-use sendoff_core::journal::{Position, Topic};
+use sendoff_core::journal::publish::{CursorStatus, PairId, Probes, Run};
+use sendoff_core::journal::{Position, Recorded, Topic};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use super::complaint::{Complaint, Waits};
 use super::options::PairOptions;
 use super::store::{Cursor, Move, Moved};
 use super::tries::Tries;
-use super::work::Outlet;
-use crate::sink::Door;
+use super::work::{Failed, Outlet};
+use crate::sink::{Door, Outage};
 
 /// Batches that may be published before their cursor is stored. A database that answers slowly must
 /// not cost more repetitions than that after a crash.
@@ -45,6 +46,8 @@ pub(super) struct Pair {
     pub(super) trouble: Trouble,
     /// How often facts of it have failed.
     pub(super) tries: Arc<Tries>,
+    /// What was said of that.
+    pub(super) complaint: Complaint,
 }
 
 /// What a pair does: one thing at a time.
@@ -58,17 +61,44 @@ pub(super) enum Doing {
     Working,
 }
 
+/// Where a run stopped.
+pub(super) struct Stop<'a> {
+    /// The fact that failed, or the first one that was not published.
+    pub(super) position: Position,
+    /// None where its row is no fact any more.
+    pub(super) fact: Option<&'a Arc<Recorded>>,
+    /// Where its batch ended; none where it was published by itself.
+    pub(super) batch_end: Option<Position>,
+}
+
 /// What is known of a failure that lasts.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Trouble {
     /// How often the fact after the cursor has failed by itself.
     pub(super) attempts: u32,
-    /// Since when nothing was published.
+    /// Since when nothing was published, and how long the target is left alone for it.
+    pub(super) outage: Option<Outage>,
+    /// Since when nothing was published although the target did not say that it is unavailable.
     pub(super) since: Option<Instant>,
+    /// How often later facts were tried meanwhile, and up to which.
+    pub(super) probes: Probes,
+    pub(super) probed_up_to: Position,
     /// Facts up to here are published one by one, to find the one that fails.
     pub(super) alone_up_to: Position,
     /// How many were parked since something was published.
     pub(super) parked_in_a_row: u32,
+}
+
+impl Trouble {
+    /// For how long nothing was published.
+    pub(super) fn lasted(&self, now: Instant) -> Duration {
+        self.outage.map_or(Duration::ZERO, |outage| outage.lasted(now))
+    }
+
+    /// Something was published: only which facts are to be published alone is still worth knowing.
+    pub(super) fn is_over(&mut self) {
+        *self = Self { alone_up_to: self.alone_up_to, ..Self::default() };
+    }
 }
 
 /// A pair that this node leads.
@@ -83,6 +113,8 @@ pub(super) struct Held {
     pub(super) status: CursorStatus,
     /// Failures since something was published.
     pub(super) errors: u32,
+    /// Which fact it waits at, if the last run failed.
+    pub(super) waits_at: Option<Position>,
     pub(super) next: Next,
     pub(super) sent: Sent,
     /// Batches that are not stored.
@@ -142,6 +174,7 @@ impl Held {
             at: cursor.position,
             status: cursor.status,
             errors: cursor.errors,
+            waits_at: cursor.waits_at.map(|at| at.position),
             next: Next::Nothing,
             sent: Sent::Nothing,
             unstored: 0,
@@ -217,6 +250,91 @@ impl Pair {
         self.tries = Arc::default();
     }
 
+    /// Notes a failure, and says what is known of it by now.
+    pub(super) fn note_failure(
+        &mut self,
+        failed: &Failed,
+        stop: &Stop<'_>,
+        others: bool,
+        now: Instant,
+    ) -> Run {
+        let (trouble, pauses) = (&mut self.trouble, self.options.unavailable.pauses());
+        match &mut trouble.outage {
+            Some(outage) => outage.goes_on(pauses),
+            none => *none = Some(Outage::begin(pauses, now)),
+        }
+        // A target that is unavailable says nothing of its facts: no attempt, and no time in which they
+        // failed.
+        if failed.is_unavailable() {
+            trouble.since = None;
+        } else {
+            trouble.since.get_or_insert(now);
+            // From now on by itself, so that nobody is given what comes after it with it.
+            let alone_up_to = stop.batch_end.unwrap_or(stop.position);
+            trouble.alone_up_to = trouble.alone_up_to.max(alone_up_to);
+            if stop.batch_end.is_none() {
+                trouble.attempts = trouble.attempts.saturating_add(1);
+                trouble.probes.failed();
+            }
+        }
+        Run {
+            class: failed.class,
+            alone: stop.batch_end.is_none(),
+            attempts: trouble.attempts,
+            failing_for: trouble.since.map_or(Duration::ZERO, |since| now.duration_since(since)),
+            pause: trouble.outage.map_or(Duration::ZERO, |outage| outage.pause()),
+            others,
+            probes: trouble.probes,
+        }
+    }
+
+    /// It waits after a failure at a position.
+    pub(super) fn rest(
+        &mut self,
+        position: Position,
+        delay: Duration,
+        error: String,
+        now: Instant,
+    ) {
+        self.doing = if delay.is_zero() { Doing::Waiting } else { Doing::Resting };
+        self.due = now + delay;
+        let lasted = self.trouble.lasted(now);
+        let waits =
+            Waits { pair: &self.id, position, lasted, next_try: delay, error: error.as_str() };
+        self.complaint.waits(&waits, now);
+        self.waits_at(Some(position));
+        self.store(|next| next.last_error = Some(error));
+    }
+
+    pub(super) fn waits_at(&mut self, position: Option<Position>) {
+        if let Some(held) = &mut self.held {
+            held.waits_at = position;
+        }
+    }
+
+    /// It stops at a fact, until somebody resets it.
+    pub(super) fn stop_as_failed(&mut self, position: Position, error: String) {
+        if let Some(held) = &mut self.held {
+            held.status = CursorStatus::Failed;
+        }
+        self.waits_at(Some(position));
+        self.store(|next| {
+            next.fails = true;
+            next.last_error = Some(error);
+        });
+    }
+
+    /// Something was published.
+    pub(super) fn goes_on(&mut self, now: Instant) {
+        let Some(held) = &mut self.held else { return };
+        (held.errors, held.waits_at) = (0, None);
+        // Those of a batch that failed are published one by one first, up to the one it failed for.
+        if held.at >= self.trouble.alone_up_to {
+            self.complaint.goes_on(&self.id, held.at, now);
+        }
+        self.trouble.is_over();
+    }
+
     /// Puts a move after what is to be stored already.
     pub(super) fn store(&mut self, change: impl FnOnce(&mut Move)) {
         let Some(held) = &mut self.held else { return };
@@ -229,13 +347,14 @@ impl Pair {
                 published: false,
                 errors: held.errors,
                 last_error: None,
+                waits_at: held.waits_at,
                 fails: false,
                 parked: Vec::new(),
             });
         }
         let Next::Store(next) = &mut held.next else { return };
         next.to = held.at;
-        next.errors = held.errors;
+        (next.errors, next.waits_at) = (held.errors, held.waits_at);
         change(next);
     }
 
@@ -289,7 +408,7 @@ impl Pair {
             moved.to = later.to;
             moved.published |= later.published;
             moved.fails |= later.fails;
-            moved.errors = later.errors;
+            (moved.errors, moved.waits_at) = (later.errors, later.waits_at);
             moved.last_error = later.last_error.or(moved.last_error);
             moved.parked.extend(later.parked);
         }
@@ -344,7 +463,6 @@ impl Pair {
             return true;
         }
         if cursor.leader.as_deref() != Some(owner) || cursor.epoch != held.epoch {
-            info!(pair = %self.id, "another node leads the pair");
             self.held = None;
             return false;
         }

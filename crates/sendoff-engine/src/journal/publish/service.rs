@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::complaint::Complaint;
 use super::node::Node;
 use super::options::{PairOptions, PublishOptions, Start};
 use super::pair::{Doing, Pair, Trouble};
@@ -146,6 +147,7 @@ impl<S: PublishStore> PublishingBuilder<S> {
                 empty: 0,
                 trouble: Trouble::default(),
                 tries: Arc::default(),
+                complaint: Complaint::default(),
             });
         }
         let contact = contact_at_start(meet(&self.journal, &self.options, &starts)).await?;

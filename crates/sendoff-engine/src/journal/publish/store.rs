@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sendoff_core::Timestamp;
 use sendoff_core::journal::Position;
-use sendoff_core::journal::publish::{CursorStatus, PairId};
+use sendoff_core::journal::publish::{CursorStatus, PairId, WaitsAt};
 
 use crate::journal::store::JournalStore;
 use crate::lead::{Membership, NodeCard, NodeSeen};
@@ -146,6 +146,8 @@ pub struct Cursor {
     pub epoch: i64,
     /// When something was published last.
     pub published_at: Option<Timestamp>,
+    /// The fact that it waits at, if the last run failed.
+    pub waits_at: Option<WaitsAt>,
 }
 
 /// A pair as it was seen before it is taken.
@@ -176,6 +178,8 @@ pub struct Move {
     pub errors: u32,
     /// Why, the last time.
     pub last_error: Option<String>,
+    /// The fact that it waits at, if the last run failed. Since when, the database knows.
+    pub waits_at: Option<Position>,
     /// Whether it stops as FAILED.
     pub fails: bool,
     /// What it leaves behind.

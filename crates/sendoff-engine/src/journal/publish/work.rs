@@ -51,8 +51,13 @@ impl Failed {
 /// What was found out about facts that failed.
 #[derive(Debug)]
 pub(super) enum Probed {
-    /// Nothing after them could be published either, after so many tries: the target is unavailable.
-    Unavailable(usize),
+    /// What comes after them could not be published either: the target is unavailable.
+    Unavailable {
+        /// Tries that failed.
+        tries: usize,
+        /// The later fact that was tried.
+        later: Option<Position>,
+    },
     /// Something could.
     Well {
         /// All that was published, in the order it was.
@@ -64,6 +69,15 @@ pub(super) enum Probed {
         /// Everything up to here is among them.
         up_to: Position,
     },
+}
+
+/// Which facts after one that fails were tried, and failed as well.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TriedLater {
+    /// Those up to here.
+    pub(super) up_to: Position,
+    /// How often any of them was.
+    pub(super) times: usize,
 }
 
 /// A fact that was parked and tried again.
@@ -110,34 +124,43 @@ impl Outlet {
         self.publish(slice::from_ref(fact)).await.failed
     }
 
-    /// Publishes the facts after one that failed, one by one, until one of them can be. What failed
-    /// before is then tried once more: the target may have come back meanwhile, and only what fails
-    /// before and after something else did not is poison.
-    pub(super) async fn probe(&self, suspect: Arc<Recorded>, after: &[Arc<Recorded>]) -> Probed {
-        let (mut suspects, started) = (vec![suspect], Instant::now());
-        for fact in after {
-            let Some(failure) = self.publish_one(fact).await else {
-                return self.try_again(&suspects, fact).await;
-            };
-            suspects.push(Arc::clone(fact));
-            if failure.is_unavailable() || started.elapsed() >= self.options.publish_timeout {
-                break;
-            }
+    /// Finds out whether a fact that failed is poison: tries it once more, and then, at once, one of those
+    /// after it. If that can be published, what failed before is tried again: the target may have come
+    /// back between the two, and only what fails before and after something else did not is poison.
+    pub(super) async fn probe(
+        &self,
+        suspect: Arc<Recorded>,
+        after: &[Arc<Recorded>],
+        tried: TriedLater,
+    ) -> Probed {
+        // The first that was not tried: it overtakes nothing but what was. Where there is none, each in
+        // its turn.
+        let untried = after.iter().position(|fact| fact.position > tried.up_to);
+        let Some(at) = untried.or_else(|| tried.times.checked_rem(after.len())) else {
+            // Nothing was there to read.
+            return Probed::Unavailable { tries: 0, later: None };
+        };
+        // The lowest first: while a target is unavailable nothing overtakes it.
+        let Some(failure) = self.publish_one(&suspect).await else {
+            let up_to = suspect.position;
+            return Probed::Well { published: vec![suspect], poison: vec![], failed: 0, up_to };
+        };
+        if failure.is_unavailable() {
+            return Probed::Unavailable { tries: 1, later: None };
         }
-        Probed::Unavailable(suspects.len() - 1)
-    }
-
-    /// Tries suspects once more, now that something after them was published.
-    async fn try_again(&self, suspects: &[Arc<Recorded>], passed: &Arc<Recorded>) -> Probed {
-        let (mut published, mut poison) = (vec![Arc::clone(passed)], Vec::new());
-        for fact in suspects {
+        let (between, later) = (&after[..at], &after[at]);
+        if self.publish_one(later).await.is_some() {
+            return Probed::Unavailable { tries: 2, later: Some(later.position) };
+        }
+        let (mut published, mut poison) = (vec![Arc::clone(later)], Vec::new());
+        for fact in [&suspect].into_iter().chain(between) {
             match self.publish_one(fact).await {
                 None => published.push(Arc::clone(fact)),
                 Some(failure) => poison.push((fact.position, failure)),
             }
         }
-        let failed = suspects.len() - 1 + poison.len();
-        Probed::Well { published, poison, failed, up_to: passed.position }
+        let failed = 1 + poison.len();
+        Probed::Well { published, poison, failed, up_to: later.position }
     }
 }
 

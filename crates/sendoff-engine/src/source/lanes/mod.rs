@@ -1,14 +1,15 @@
 //! The hot and the cold lane: what came in and waits for a worker.
 
+mod paused;
 mod share;
 mod waiting;
 mod want;
 
 use std::pin::pin;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use sendoff_core::{Attempt, Delivery, EventId, FailureClass, Lane, Waited};
+use sendoff_core::{Attempt, Delivery, EventId, FailureClass, Lane, Paused, Waited};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tracing::{debug, info};
@@ -32,13 +33,18 @@ pub(crate) struct Parcel {
     pub(crate) ticket: Ticket,
     /// Who handles it.
     pub(crate) route: Route,
-    /// For how long it had waited when it came here.
-    pub(crate) waited: Waited,
+    /// For how long it had waited when it came here, if it had: few have.
+    pub(crate) waited: Option<Box<Waited>>,
     /// Over which links it was last known to be held.
     pub(crate) epoch: u64,
 }
 
 impl Parcel {
+    /// For how long it had waited when it came here.
+    pub(crate) fn waited(&self) -> Waited {
+        self.waited.as_deref().copied().unwrap_or_default()
+    }
+
     fn lane(&self) -> Lane {
         self.delivery.lane().unwrap_or(Lane::Cold)
     }
@@ -81,6 +87,8 @@ struct Queues {
     /// Somebody waits until nothing of the cold lane is held: nothing is put back into it.
     clearing: bool,
     closed: bool,
+    /// What operators paused.
+    off: Arc<Paused>,
 }
 
 /// What a worker drew: events of one handler, and the run they are for.
@@ -217,6 +225,7 @@ impl Lanes {
             paused: false,
             clearing: false,
             closed: false,
+            off: Arc::default(),
         };
         let (queues, work, room) = (Mutex::new(queues), Notify::new(), Notify::new());
         Self { queues, workers: all.workers, work, room }
@@ -228,7 +237,7 @@ impl Lanes {
         let (lane, number) = (parcel.lane(), parcel.route.number());
         let mut queues = lock(&self.queues);
         let room = queues.room(&queues.handlers[number], lane);
-        if room.rows == 0 || room.bytes == 0 {
+        if room.rows == 0 || room.bytes == 0 || queues.is_off(&parcel) {
             return Err(parcel);
         }
         // From 1 on: what is put back goes before all others.
@@ -378,11 +387,6 @@ impl Lanes {
         }
     }
 
-    /// Whether the target of a handler is unavailable.
-    pub(crate) fn is_unavailable(&self, route: Route) -> bool {
-        lock(&self.queues).handlers[route.number()].circuit.is_open()
-    }
-
     /// When the next probe of a target may begin that is unavailable.
     pub(crate) fn probe_at(&self) -> Option<Instant> {
         let queues = lock(&self.queues);
@@ -394,7 +398,8 @@ impl Lanes {
         self.routes(|handler| !handler.is_free())
     }
 
-    /// Handlers for which nothing is taken now: their runs are stuck, or their target is unavailable.
+    /// Handlers for which nothing is taken now: an operator paused them, their runs are stuck, or their
+    /// target is unavailable.
     pub(crate) fn shut(&self) -> Vec<Route> {
         self.routes(HandlerQueue::is_shut)
     }
@@ -473,26 +478,22 @@ impl Run<'_> {
     }
 
     /// Puts events of this run back that were not tried, before all others, whether there is room or not;
-    /// or releases them while their target is unavailable, and those of the cold lane while it is cleared.
+    /// or releases them while they wait in the table, and those of the cold lane while it is cleared.
     pub(crate) fn put_back(&self, untried: Vec<Parcel>) {
         let mut queues = lock(&self.lanes.queues);
         let clearing = queues.clearing;
-        let unavailable = queues.handlers[self.route.number()].circuit.is_open();
-        let is_released =
-            |parcel: &Parcel| unavailable || (clearing && parcel.lane() == Lane::Cold);
-        let (released, kept): (Vec<_>, Vec<_>) = untried.into_iter().partition(is_released);
+        let (waiting, rest): (Vec<_>, Vec<_>) =
+            untried.into_iter().partition(|parcel| queues.waits_in_table(parcel));
+        let is_cleared = |parcel: &Parcel| clearing && parcel.lane() == Lane::Cold;
+        let (cleared, kept): (Vec<_>, Vec<_>) = rest.into_iter().partition(is_cleared);
         queues.change(self.route.number(), |handler| {
             for parcel in kept.into_iter().rev() {
                 handler.push_first(parcel.lane(), parcel);
             }
         });
         drop(queues);
-        for parcel in released {
-            match unavailable {
-                true => parcel.ticket.leave_to_others(),
-                false => drop(parcel),
-            }
-        }
+        drop(cleared);
+        waiting.into_iter().for_each(|parcel| parcel.ticket.leave_to_others());
     }
 }
 

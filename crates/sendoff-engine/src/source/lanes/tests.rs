@@ -20,7 +20,7 @@ fn parcel(lane: Lane, number: u32) -> Parcel {
         attempt: Attempt::next(0),
         ticket,
         route: Route::of_number(1),
-        waited: Waited::default(),
+        waited: None,
         epoch: 0,
     }
 }

@@ -138,6 +138,8 @@ pub(super) struct HandlerQueue {
     pub(super) circuit: Circuit,
     /// Whether all its runs are stuck: nothing is taken for it until one of them ends.
     is_paused: bool,
+    /// Whether an operator paused it: nothing is taken for it.
+    pub(super) is_off: bool,
 }
 
 impl HandlerQueue {
@@ -153,6 +155,7 @@ impl HandlerQueue {
             runs: Vec::new(),
             circuit: Circuit::new(circuit),
             is_paused: false,
+            is_off: false,
         }
     }
 
@@ -200,10 +203,10 @@ impl HandlerQueue {
         self.runs.len() < self.most_runs && self.circuit.lets_begin(Instant::now())
     }
 
-    /// Whether it takes nothing: all its runs are stuck, or its target is unavailable. When that may be
-    /// back, it takes one event to find out.
+    /// Whether it takes nothing: an operator paused it, all its runs are stuck, or its target is
+    /// unavailable. When that may be back, it takes one event to find out.
     pub(super) fn is_shut(&self) -> bool {
-        self.is_paused || (self.circuit.is_open() && !self.may_probe())
+        self.is_off || self.is_paused || (self.circuit.is_open() && !self.may_probe())
     }
 
     fn may_probe(&self) -> bool {
@@ -253,6 +256,21 @@ impl HandlerQueue {
     /// Takes out all that waits.
     pub(super) fn take_all(&mut self, out: &mut Vec<Parcel>) {
         self.take_out(usize::MAX, usize::MAX, out);
+    }
+
+    /// Takes out what is meant.
+    pub(super) fn take_meant(&mut self, is_meant: impl Fn(&Parcel) -> bool, out: &mut Vec<Parcel>) {
+        for queue in [&mut self.hot, &mut self.cold] {
+            for waiting in std::mem::take(&mut queue.waiting) {
+                if is_meant(&waiting.parcel) {
+                    let weight = weight(&waiting.parcel.delivery.event);
+                    queue.bytes = queue.bytes.saturating_sub(weight);
+                    out.push(waiting.parcel);
+                } else {
+                    queue.waiting.push_back(waiting);
+                }
+            }
+        }
     }
 
     /// Takes out what waits in its cold queue.

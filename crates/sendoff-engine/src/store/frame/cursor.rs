@@ -3,7 +3,7 @@
 
 use sendoff_core::Undecodable;
 use sendoff_core::journal::Position;
-use sendoff_core::journal::publish::{PairId, UnknownCursorStatus};
+use sendoff_core::journal::publish::{PairId, UnknownCursorStatus, WaitsAt};
 
 use super::row::{Cells, Column};
 use crate::journal::publish::{Cursor, Parked};
@@ -19,6 +19,8 @@ const LAST_ERROR: Column = Column::new(5, "last_error");
 const LEADER: Column = Column::new(6, "leader");
 const EPOCH: Column = Column::new(7, "epoch");
 const PUBLISHED_AT: Column = Column::new(8, "published_at");
+const WAITS_AT: Column = Column::new(9, "waits_at");
+const WAITS_SINCE: Column = Column::new(10, "waits_since");
 
 /// Of a parked fact.
 const ATTEMPTS: Column = Column::new(3, "attempts");
@@ -31,7 +33,7 @@ pub fn cursor(row: &mut impl Cells) -> Result<Cursor, Undecodable> {
     let status = row.text(STATUS)?.ok_or(STATUS.absent())?;
     Ok(Cursor {
         pair: pair(row)?,
-        position: position(row)?,
+        position: position(row, POSITION)?.ok_or(POSITION.absent())?,
         status: status
             .parse()
             .map_err(|unknown: UnknownCursorStatus| STATUS.undecodable(unknown))?,
@@ -40,6 +42,9 @@ pub fn cursor(row: &mut impl Cells) -> Result<Cursor, Undecodable> {
         leader: row.text(LEADER)?,
         epoch: row.integer(EPOCH)?.ok_or(EPOCH.absent())?,
         published_at: row.time(PUBLISHED_AT)?,
+        waits_at: position(row, WAITS_AT)?
+            .zip(row.time(WAITS_SINCE)?)
+            .map(|(position, since)| WaitsAt { position, since }),
     })
 }
 
@@ -47,7 +52,7 @@ pub fn cursor(row: &mut impl Cells) -> Result<Cursor, Undecodable> {
 pub fn parked(row: &mut impl Cells) -> Result<Parked, Undecodable> {
     Ok(Parked {
         pair: pair(row)?,
-        position: position(row)?,
+        position: position(row, POSITION)?.ok_or(POSITION.absent())?,
         attempts: row.count(ATTEMPTS)?,
         parked_at: row.time(PARKED_AT)?.ok_or(PARKED_AT.absent())?,
         next_at: row.time(NEXT_AT)?,
@@ -61,7 +66,7 @@ pub fn pair(row: &mut impl Cells) -> Result<PairId, Undecodable> {
     Ok(PairId::restore(topic, row.text(PUBLISHER)?.ok_or(PUBLISHER.absent())?))
 }
 
-fn position(row: &mut impl Cells) -> Result<Position, Undecodable> {
-    let number = row.integer(POSITION)?.ok_or(POSITION.absent())?;
-    Position::try_from(number).map_err(|invalid| POSITION.undecodable(invalid))
+fn position(row: &mut impl Cells, column: Column) -> Result<Option<Position>, Undecodable> {
+    let number = row.integer(column)?.map(Position::try_from).transpose();
+    number.map_err(|invalid| column.undecodable(invalid))
 }

@@ -6,7 +6,9 @@
 pub mod cursor;
 pub mod event;
 pub mod fact;
+pub mod letter;
 mod limits;
+mod lookout;
 mod names;
 mod open;
 mod row;
@@ -14,6 +16,7 @@ mod text;
 mod version;
 
 pub use limits::check_within;
+pub use lookout::{Lookout, SIGHT_ROWS, Sight};
 pub use names::put_names;
 pub use open::Open;
 pub use row::{Cells, Column};

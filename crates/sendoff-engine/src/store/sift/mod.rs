@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tracing::{error, warn};
 
 pub use self::passed::PassedOver;
-use super::{Claim, Claims, EventKind, Lock, StoreError, Suspects};
+use super::{Claim, Claims, Except, Lock, StoreError, Suspects};
 
 /// How long one claim looks for rows that refuse. What it found is passed over by the next one, which
 /// goes on after it.
@@ -66,7 +66,7 @@ pub struct Look<'a> {
     /// As [`Claim::from`].
     pub from: Option<Timestamp>,
     /// As [`Claim::except`].
-    pub except: &'a [EventKind<'a>],
+    pub except: Except<'a>,
     /// Which of the visible rows.
     pub which: Which,
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sendoff_core::journal::Fact;
-use sendoff_core::journal::publish::CursorStatus;
+use sendoff_core::journal::publish::{CursorStatus, Poison};
 use sendoff_core::{Delivery, EventId, Failure, Jitter, RetryPolicy, Sink, Verdict, async_trait};
 use sendoff_engine::journal::publish::{PairOptions, Publishing, Which};
 use sendoff_engine::sink::{BatchSink, HandlerSink};
@@ -45,7 +45,7 @@ async fn a_pair_goes_on_by_itself_after_five_minutes() {
         latch.wait_for(200).await;
         assert_eq!(latch.positions(), (1..=200).collect::<Vec<_>>());
     }
-    assert!(healed.elapsed() <= 2 * MINUTE, "{:?}", healed.elapsed());
+    assert!(healed.elapsed() <= MINUTE / 4, "{:?}", healed.elapsed());
     assert_eq!(node.statistics().parked, 0);
     node.close().await;
 }
@@ -98,6 +98,7 @@ async fn a_handler_is_told_which_attempt_it_is() {
     };
     let options = PairOptions {
         retry: RetryOptions { max_attempts: 2, ..RetryOptions::default() },
+        poison: Poison::Park,
         ..PairOptions::default()
     };
     let publisher = Arc::new(HandlerSink::new("p", handler));
@@ -219,6 +220,7 @@ async fn an_unavailable_target_burns_no_attempt() {
     latch.set_healthy(false);
     let options = PairOptions {
         retry: RetryOptions { max_attempts: 4, ..RetryOptions::default() },
+        poison: Poison::Park,
         ..PairOptions::default()
     };
     let node = Publishing::builder(&journal).pair_with(&everything(), latch.publisher(), options);

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use sendoff_core::journal::publish::Poison;
 use sendoff_core::journal::{Fact, Topic};
 use sendoff_core::{Delivery, Failure, Stopped};
 use sendoff_engine::RetryOptions;
@@ -73,6 +74,7 @@ async fn poison_far_from_the_end_hides_nothing() {
     let topic = Topic::builder("rare").types(["rare"]).build().unwrap();
     let options = PairOptions {
         retry: RetryOptions { max_attempts: 2, ..RetryOptions::default() },
+        poison: Poison::Park,
         ..PairOptions::default()
     };
     let node = Publishing::builder(&journal)
@@ -86,5 +88,32 @@ async fn poison_far_from_the_end_hides_nothing() {
     assert_eq!(*published.lock().unwrap(), [2_503, 5_004]);
     let parked = journal.publishers().parked(&Which::all(), None, 10).await.unwrap();
     assert_eq!(parked.iter().map(|parked| parked.position.get()).collect::<Vec<_>>(), [1, 2]);
+    node.close().await;
+}
+
+/// Holds J3: pairs that waited for their targets and lag at different places do not take what was read for
+/// one another away for ever.
+#[tokio::test(start_paused = true)]
+async fn pairs_that_lag_after_an_outage_all_go_on() {
+    let journal = journal();
+    append(&journal, 2_000).await;
+    let latches = [400, 900, 1_400].map(|at| (at, Latch::new(format!("stops at {at}"))));
+    let ahead = Latch::new("ahead");
+    let mut builder = Publishing::builder(&journal)
+        .options(small_window())
+        .pair(&everything(), ahead.publisher());
+    for (at, latch) in &latches {
+        let at = *at;
+        latch.refuse(move |fact| (fact.position.get() >= at).then(|| Failure::retry("away")));
+        builder = builder.pair(&everything(), latch.publisher());
+    }
+    let node = builder.start().await.unwrap();
+    ahead.wait_for(2_000).await;
+    tokio::time::sleep(10 * MINUTE).await;
+    latches.iter().for_each(|(_, latch)| latch.accept());
+    for (_, latch) in &latches {
+        latch.wait_for(2_000).await;
+        assert_eq!(latch.positions(), (1..=2_000).collect::<Vec<_>>());
+    }
     node.close().await;
 }

@@ -5,8 +5,10 @@ mod failing;
 mod idle;
 mod lagging;
 mod leading;
+mod logs;
 mod lost;
 mod operated;
+mod outage;
 mod shaky;
 
 use std::time::Duration;

@@ -2,7 +2,8 @@
 
 use sendoff_core::Failure;
 use sendoff_core::journal::Topic;
-use sendoff_engine::journal::publish::{Publishing, Which};
+use sendoff_core::journal::publish::Poison;
+use sendoff_engine::journal::publish::{PairOptions, Publishing, Which};
 use sendoff_testkit::journal::Latch;
 use sendoff_testkit::wait::eventually;
 
@@ -28,7 +29,8 @@ async fn a_journal_is_appended_to_published_and_let_go_whatever_the_databases_ch
         journal.append(facts.clone()).await.unwrap();
         let again = journal.append(facts).await.unwrap();
         assert!(again.iter().all(|receipt| !receipt.fresh), "{again:?}");
-        let pair = Publishing::builder(&journal).pair(&topic, latch.publisher());
+        let options = PairOptions { poison: Poison::Park, ..PairOptions::default() };
+        let pair = Publishing::builder(&journal).pair_with(&topic, latch.publisher(), options);
         let node = pair.start().await.unwrap();
         latch.wait_for(2).await;
 

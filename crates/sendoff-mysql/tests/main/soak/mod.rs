@@ -1,5 +1,6 @@
 //! Tests with a form of minutes: `cargo xtask soak NAME`.
 
+mod dead_letters;
 mod journal_bytes;
 mod journal_outages;
 mod locked_row;

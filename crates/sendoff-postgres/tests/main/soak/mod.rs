@@ -1,6 +1,7 @@
 //! Tests with a form of minutes: `cargo xtask soak NAME`.
 
 mod crash;
+mod dead_letters;
 mod journal_bytes;
 mod journal_outages;
 mod locked_row;

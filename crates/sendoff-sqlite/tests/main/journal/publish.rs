@@ -65,7 +65,9 @@ async fn only_the_silence_of_a_whole_lease_is_a_death() {
 async fn a_journal_of_the_first_version_learns_to_publish() {
     let file = File::open().await;
     let old = "drop table journal_node; drop index journal_parked_due;
-               delete from journal_schema where version = 2";
+               alter table journal_cursor drop column waits_at;
+               alter table journal_cursor drop column waits_since;
+               delete from journal_schema where version > 1";
     file.journal.store().connect().unwrap().execute_batch(old).unwrap();
     let again = SqliteJournal::open(file.folder.path().join("a.db")).await.unwrap();
     assert!(again.survey().await.unwrap().nodes.is_empty());

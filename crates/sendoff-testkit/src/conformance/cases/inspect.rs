@@ -27,6 +27,23 @@ pub async fn counts_tell_the_rows_of_each_status<H: StoreHarness>(probe: &Probe<
     assert_eq!(counts().await, Counts { new: 2, done, retry: 1, dead: 1 });
 }
 
+/// A look at what comes next takes nothing: the first in the order of claims, also those that are held or
+/// delayed, and never what is over.
+pub async fn a_peek_shows_what_comes_next_and_takes_nothing<H: StoreHarness>(probe: &Probe<H>) {
+    let peek = async |limit| probe.store().peek(limit).await.expect("a look");
+    assert!(peek(10).await.is_empty());
+    let over = probe.take_one("node").await;
+    assert!(probe.settle(over, Outcome::Done).await);
+    let held = probe.commit_held("writer", HOLD).await;
+    let due = probe.commit_due(2).await;
+    let seen = peek(10).await;
+    let ids: Vec<EventId> = seen.iter().map(|row| row.event.id()).collect();
+    assert_eq!(ids, [due[0], due[1], held.id]);
+    assert_eq!(seen[2].locked_by.as_deref(), Some("writer"));
+    assert_eq!(peek(1).await.len(), 1);
+    assert_eq!(probe.claim_all("node").await.len(), 2, "they are there for whoever claims");
+}
+
 /// What is overdue is the oldest row that is due and that nobody has; held and delayed ones are not. Holds
 /// P5.
 pub async fn the_oldest_lag_counts_from_the_due_time<H: StoreHarness>(probe: &Probe<H>) {

@@ -106,6 +106,7 @@ async fn stay(harness: &impl RetainHarness, pair: &PairId, fails: bool, parked: 
         published: false,
         errors: 1,
         last_error: None,
+        waits_at: None,
         fails,
         parked: parked.map(park).into_iter().collect(),
     };

@@ -38,6 +38,8 @@ macro_rules! publish_suite {
             what_was_parked_is_tried_again_by_itself
             a_fact_that_fails_while_others_do_not_is_poison
             an_outage_that_ends_during_a_probe_parks_nothing
+            an_outage_under_load_parks_nothing_and_disorders_nothing
+            a_pair_that_waits_at_a_fact_says_where_and_since_when
             a_pair_in_order_stops_as_failed_and_goes_on_when_it_is_reset
             what_is_parked_waits_while_its_pair_is_paused
         }

@@ -1,11 +1,12 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sendoff_core::EventId;
 use sendoff_core::journal::publish::PairId;
+use sendoff_core::{EventId, Failure};
 use sendoff_engine::journal::MemoryJournal;
 use sendoff_engine::store::StoreError;
 use tokio::time::{Instant, sleep};
@@ -32,6 +33,47 @@ pub(super) struct Ground {
     pub(super) bug: Option<Bug>,
     /// Cursors that a foreign session has locked.
     pub(super) locked: Locked,
+    /// Targets that are unavailable.
+    pub(super) outages: Outages,
+}
+
+/// How a target that is unavailable fails.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Looks {
+    /// Its errors say nothing.
+    Opaque,
+    Refused,
+}
+
+impl Looks {
+    pub(super) fn failure(self) -> Failure {
+        match self {
+            Self::Opaque => Failure::from("it did not work"),
+            Self::Refused => Failure::from(io::Error::from(io::ErrorKind::ConnectionRefused)),
+        }
+    }
+}
+
+/// Targets that are unavailable, by publisher, and how many outages each has.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Outages(Arc<Mutex<BTreeMap<String, Vec<Looks>>>>);
+
+impl Outages {
+    pub(super) fn begin(&self, publisher: &str, looks: Looks) {
+        lock(&self.0).entry(publisher.to_owned()).or_default().push(looks);
+    }
+
+    pub(super) fn end(&self, publisher: &str) {
+        lock(&self.0).get_mut(publisher).and_then(Vec::pop);
+    }
+
+    pub(super) fn end_all(&self) {
+        lock(&self.0).clear();
+    }
+
+    pub(super) fn of(&self, publisher: &str) -> Option<Looks> {
+        lock(&self.0).get(publisher)?.last().copied()
+    }
 }
 
 #[derive(Debug, Clone, Default)]
@@ -74,6 +116,8 @@ pub(super) struct Line {
     /// Whether the journal's end was lost, and nobody looks for it again yet. A node hears of that when it
     /// next wants more, and what it publishes until then does not count.
     tail_lost: Arc<AtomicBool>,
+    /// Whether it joined again after trouble, and has not seen yet what makes it doubt what it knew.
+    rejoined: Arc<AtomicBool>,
 }
 
 /// A statement somebody waits for. Whoever stops waiting does not know what became of it.
@@ -95,6 +139,7 @@ impl Line {
             gate: Gate::default(),
             trouble_at: Arc::default(),
             tail_lost: Arc::default(),
+            rejoined: Arc::default(),
         }
     }
 
@@ -182,6 +227,19 @@ impl Line {
 
     pub(super) fn set_tail_lost(&self, lost: bool) {
         self.tail_lost.store(lost, Ordering::Relaxed);
+    }
+
+    /// It joined after trouble. It doubts whatever it knew when the look that follows is answered, and
+    /// publishes what is under way by then again.
+    pub(super) fn rejoin(&self) {
+        self.trouble(FaultKind::Partition);
+        self.rejoined.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn looked(&self) {
+        if self.rejoined.swap(false, Ordering::Relaxed) {
+            self.trouble(FaultKind::Partition);
+        }
     }
 
     pub(super) fn is_tail_lost(&self) -> bool {

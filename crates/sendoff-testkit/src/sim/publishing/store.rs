@@ -53,7 +53,9 @@ impl JournalStore for Line {
     }
 
     async fn head(&self) -> Result<Position, StoreError> {
-        self.send(|line| async move { line.ground.journal.head().await }).await
+        let head = self.send(|line| async move { line.ground.journal.head().await }).await;
+        self.looked();
+        head
     }
 
     async fn holders(&self) -> Result<Vec<Holder>, StoreError> {
@@ -62,7 +64,6 @@ impl JournalStore for Line {
 
     async fn tail(&self) -> Result<Box<dyn TailSource>, StoreError> {
         let source = self.send(|line| async move { line.ground.journal.tail().await }).await?;
-        self.set_tail_lost(false);
         Ok(Box::new(LineTail { line: self.clone(), source }))
     }
 }
@@ -81,6 +82,10 @@ impl TailSource for LineTail {
         let looked = line.send_on(self.source.look(ask, page)).await;
         if looked.is_ok() {
             std::mem::forget(lost);
+            // Whoever reads for pairs that lag has not found the end again.
+            if page.up_to == Position::END {
+                line.set_tail_lost(false);
+            }
         }
         looked
     }
@@ -161,8 +166,7 @@ impl PublishStore for Line {
     async fn join(&self, card: &NodeCard) -> Result<Box<dyn Membership>, StoreError> {
         let session = self.send_on(self.ground.journal.join(card)).await?;
         if self.had_trouble() {
-            // It doubts whatever it knew, and publishes it again.
-            self.trouble(FaultKind::Partition);
+            self.rejoin();
         }
         let session = Kept::new(&self.gate, session);
         Ok(Box::new(LineMember { line: self.clone(), session }))

@@ -58,6 +58,13 @@ impl Target {
     async fn publish(&self, deliveries: &[Delivery]) -> Vec<Verdict> {
         let began = Instant::now();
         let stopped = self.line.gate.pass().await;
+        if let (Some(looks), [first, ..]) =
+            (self.line.ground.outages.of(&self.publisher), deliveries)
+        {
+            // In no time, so that no outage ends between two tries.
+            self.line.ground.log.delivered(&self.reader, &self.line.node, first, false);
+            return vec![Err(looks.failure())];
+        }
         let mut verdicts: Vec<Verdict> = Vec::new();
         for delivery in deliveries {
             let id = delivery.id();

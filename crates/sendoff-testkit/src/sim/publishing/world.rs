@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::super::bug::Bug;
 use super::super::weather::Weather;
 use super::super::world::{CHAOS, ENCORE, NODES, WRITERS};
-use super::line::{Ground, Line, Locked};
+use super::line::{Ground, Line, Locked, Looks, Outages};
 use super::node::{Node, UNNOTICED, facts, id_of, pairs};
 use super::target::Tried;
 use crate::history::{Fault, FaultKind, LogHistory, Verdict};
@@ -81,6 +81,7 @@ impl World {
             log: LogHistory::of(readers),
             bug,
             locked: Locked::default(),
+            outages: Outages::default(),
         };
         let (nodes, frozen) = (Vec::new(), Vec::new());
         Self { seed, random, ground, tried: Tried::default(), nodes, frozen, started: 0 }
@@ -127,7 +128,7 @@ impl World {
         }
         let victim = self.random.usize(..self.nodes.len());
         let calm = self.ground.weather.is_calm();
-        match self.random.u8(if calm { 6..13 } else { 0..13 }) {
+        match self.random.u8(if calm { 6..15 } else { 0..15 }) {
             0 | 1 => {
                 let node = self.nodes.remove(victim);
                 self.fault_on(&node, FaultKind::Crash);
@@ -140,6 +141,7 @@ impl World {
             6..9 => self.stop_unnoticed(victim),
             9 => self.lock_for_a_while(),
             10 | 11 => self.replace(victim, calm).await,
+            12 | 13 => self.target_outage(),
             _ => self.start_node().await,
         }
     }
@@ -202,6 +204,21 @@ impl World {
         });
     }
 
+    /// A publisher's target is unavailable to every node: nothing is parked for it, nothing overtakes what
+    /// waits, and that explains nothing.
+    fn target_outage(&mut self) {
+        let pairs = pairs();
+        let publisher = pairs[self.random.usize(..pairs.len())].1;
+        let looks = if self.random.bool() { Looks::Opaque } else { Looks::Refused };
+        let lasts = Duration::from_millis(self.random.u64(1_000..90_000));
+        let outages = self.ground.outages.clone();
+        outages.begin(publisher, looks);
+        tokio::spawn(async move {
+            sleep(lasts).await;
+            outages.end(publisher);
+        });
+    }
+
     /// Another node for this one, which ends in order.
     async fn replace(&mut self, victim: usize, calm: bool) {
         let node = self.nodes.remove(victim);
@@ -216,6 +233,7 @@ impl World {
     async fn heal(&mut self) {
         self.ground.weather.clear_up();
         self.ground.locked.unlock_all();
+        self.ground.outages.end_all();
         for node in &self.nodes {
             node.line.gate.set(true);
         }

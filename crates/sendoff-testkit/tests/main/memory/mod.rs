@@ -112,6 +112,18 @@ async fn by_default_the_store_follows_paused_time() {
     assert_eq!(store.claim(&claim).await.unwrap().rows.len(), 1);
 }
 
+mod letters {
+    use super::InMemory;
+
+    sendoff_testkit::letters_suite!(InMemory::keeping());
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_sweep_ends_while_handlers_still_fail() {
+        let harness = InMemory::keeping();
+        sendoff_testkit::letters::a_sweep_ends_while_handlers_still_fail(&harness, 2_000).await;
+    }
+}
+
 mod relaying {
     use super::InMemory;
 

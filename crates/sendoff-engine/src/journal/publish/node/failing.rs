@@ -1,90 +1,49 @@
 //! What follows a failure: waiting, finding out whose fault it is, parking, stopping.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use sendoff_core::journal::publish::{CursorStatus, Run, Step, after_failed_run};
+use sendoff_core::Jitter;
+use sendoff_core::journal::publish::{AfterFailure, Probes, Step};
 use sendoff_core::journal::{Position, Recorded};
-use sendoff_core::{Jitter, limits};
 use tokio::time::Instant;
 use tracing::{debug, error};
 
 use super::{Event, Node};
-use crate::journal::publish::pair::Doing;
+use crate::journal::publish::pair::{Doing, Stop};
 use crate::journal::publish::store::{Park, PublishStore};
-use crate::journal::publish::work::{Failed, Probed};
-
-/// The pause of a pair whose target refuses everything.
-const REFUSED_PAUSE: Duration = Duration::from_secs(60);
-
-/// Where a run stopped.
-pub(super) struct Stop<'a> {
-    /// The fact that failed, or the first one that was not published.
-    pub(super) position: Position,
-    /// None where its row is no fact any more.
-    pub(super) fact: Option<&'a Arc<Recorded>>,
-    /// Where its batch ended; none where it was published by itself.
-    pub(super) batch_end: Option<Position>,
-}
+use crate::journal::publish::work::{Failed, Probed, TriedLater};
 
 impl<S: PublishStore> Node<S> {
     /// What follows a failure.
     pub(super) fn on_failed(&mut self, at: usize, failed: &Failed, stop: &Stop<'_>, now: Instant) {
-        let Stop { position, fact, batch_end } = *stop;
+        let Stop { position, fact, .. } = *stop;
         self.counts.failed(&self.pairs[at].id, 1);
         let (others, lagging) = self.others_after(at, position);
+        let has_others = lagging.is_some() || !others.is_empty();
         let pair = &mut self.pairs[at];
         let Some(held) = &mut pair.held else { return };
         held.errors = held.errors.saturating_add(1);
-        let trouble = &mut pair.trouble;
-        // A target that is unavailable says nothing of its facts: no attempt, and no time in which they
-        // failed.
-        if failed.is_unavailable() {
-            trouble.since = None;
-        } else {
-            trouble.since.get_or_insert(now);
-            match batch_end {
-                Some(end) => trouble.alone_up_to = trouble.alone_up_to.max(end),
-                None => trouble.attempts = trouble.attempts.saturating_add(1),
-            }
-        }
-        let run = Run {
-            class: failed.class,
-            alone: batch_end.is_none(),
-            attempts: trouble.attempts,
-            failing_for: trouble.since.map_or(Duration::ZERO, |since| now.duration_since(since)),
-            others: lagging.is_some() || !others.is_empty(),
+        let epoch = held.epoch;
+        let run = pair.note_failure(failed, stop, has_others, now);
+        let (options, trouble) = (&pair.options, &pair.trouble);
+        let after = AfterFailure {
+            poison: options.poison,
+            retry: options.retry_policy(),
+            longest_pause: options.unavailable.longest_pause,
+            max_attempts: options.retry.max_attempts,
         };
-        let (options, jitter) = (&pair.options, Jitter::new(fastrand::f64()));
-        let mut step = after_failed_run(
-            run,
-            options.poison,
-            options.retry_policy(),
-            options.retry.max_attempts,
-            jitter,
-        );
+        let mut step = after.step(run, Jitter::new(fastrand::f64()));
         if step == Step::Park && trouble.parked_in_a_row >= options.parked.in_a_row {
-            step = Step::Rest(REFUSED_PAUSE);
+            // A target that refuses everything.
+            step = Step::Rest(options.unavailable.longest_pause);
         }
         debug!(pair = %pair.id, %position, ?step, error = failed.error, "publishing failed");
         let error = failed.error.clone();
         match step {
-            Step::Rest(delay) => {
-                // Nobody means to be asked again and again without a pause.
-                let least =
-                    if failed.is_unavailable() { pair.options.interval } else { Duration::ZERO };
-                let delay = delay.max(least);
-                pair.doing = if delay.is_zero() { Doing::Waiting } else { Doing::Resting };
-                pair.due = now + delay;
-                pair.store(|next| next.last_error = Some(error));
-            }
+            Step::Rest(delay) => pair.rest(position, delay, error, now),
             Step::Fail => {
                 error!(pair = %pair.id, %position, error, "the pair stopped as FAILED; reset it");
-                held.status = CursorStatus::Failed;
-                pair.store(|next| {
-                    next.fails = true;
-                    next.last_error = Some(error);
-                });
+                pair.stop_as_failed(position, error);
             }
             Step::Park => {
                 let parked = vec![(position, failed.clone())];
@@ -93,7 +52,10 @@ impl<S: PublishStore> Node<S> {
             Step::Probe => {
                 let Some(suspect) = fact.map(Arc::clone) else { return };
                 pair.doing = Doing::Working;
-                let epoch = held.epoch;
+                let tried = TriedLater {
+                    up_to: trouble.probed_up_to,
+                    times: usize::try_from(trouble.probes.made).unwrap_or(usize::MAX),
+                };
                 let (outlet, topic) = (pair.outlet(), Arc::clone(&pair.topic));
                 let (journal, catch_up) = (self.journal.clone(), Arc::clone(&self.catch_up));
                 let limit = self.options.statement_limit();
@@ -110,8 +72,8 @@ impl<S: PublishStore> Node<S> {
                     if reaches {
                         after.extend(others);
                     }
-                    let probed = outlet.probe(suspect, &after).await;
-                    Event::Probed { pair: at, epoch, error, probed }
+                    let probed = outlet.probe(suspect, &after, tried).await;
+                    Event::Probed { pair: at, epoch, position, error, probed }
                 });
             }
         }
@@ -128,7 +90,13 @@ impl<S: PublishStore> Node<S> {
         (cut.map_or_else(Vec::new, |cut| cut.facts), (position < floor).then_some(floor))
     }
 
-    pub(super) fn on_probed(&mut self, at: usize, error: String, probed: Probed, now: Instant) {
+    pub(super) fn on_probed(
+        &mut self,
+        at: usize,
+        (position, error): (Position, String),
+        probed: Probed,
+        now: Instant,
+    ) {
         match probed {
             Probed::Well { published, poison, failed, up_to } => {
                 let id = &self.pairs[at].id;
@@ -136,16 +104,17 @@ impl<S: PublishStore> Node<S> {
                 published.chunks(1).for_each(|fact| self.counts.published(id, fact));
                 self.park(at, poison, up_to, true, now);
             }
-            // It is the target's fault, and ends when it is back.
-            Probed::Unavailable(tries) => {
+            // It is the target's fault, as far as anybody knows, and ends when it is back.
+            Probed::Unavailable { tries, later } => {
                 let pair = &mut self.pairs[at];
                 self.counts.failed(&pair.id, tries);
-                let attempts = pair.trouble.attempts;
-                let delay =
-                    pair.options.retry_policy().delay(attempts, Jitter::new(fastrand::f64()));
-                pair.doing = Doing::Resting;
-                pair.due = now + delay.min(limits::DELAY);
-                pair.store(|next| next.last_error = Some(error));
+                let trouble = &mut pair.trouble;
+                trouble.probes.made();
+                trouble.probed_up_to = trouble.probed_up_to.max(later.unwrap_or_default());
+                let (options, attempts) = (&pair.options, pair.trouble.attempts);
+                let delay = options.retry_policy().delay(attempts, Jitter::new(fastrand::f64()));
+                let delay = delay.min(options.unavailable.longest_pause);
+                pair.rest(position, delay, error, now);
             }
         }
     }
@@ -162,25 +131,26 @@ impl<S: PublishStore> Node<S> {
         let pair = &mut self.pairs[at];
         let Some(held) = &mut pair.held else { return };
         let count = parked.len();
-        held.at = up_to;
+        (held.at, held.waits_at) = (up_to, None);
         held.unstored += 1;
-        if published {
-            held.errors = 0;
-            pair.trouble.parked_in_a_row = 0;
-            pair.trouble.since = None;
-        }
-        pair.trouble.parked_in_a_row += u32::try_from(count).unwrap_or(u32::MAX);
         let tried = std::mem::take(&mut pair.trouble.attempts);
+        pair.trouble.probes = Probes::default();
+        if published {
+            pair.goes_on(now);
+        }
+        let in_a_row = &mut pair.trouble.parked_in_a_row;
+        *in_a_row = in_a_row.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
         pair.due = now;
         pair.doing = Doing::Waiting;
         let delay = pair.options.parked_policy().delay(1, Jitter::new(fastrand::f64()));
         let last_error = parked.last().map(|(_, failed)| failed.error.clone());
-        let mut attempts = tried.max(1) + u32::from(published);
+        // A probe tries it before and after what passed.
+        let mut attempts = tried.max(1) + if published { 2 } else { 0 };
         let parks: Vec<_> = parked
             .into_iter()
             .map(|(position, failed)| {
                 error!(pair = %pair.id, %position, error = failed.error, "a fact was parked");
-                // Those after it were tried by a probe, before and after something passed.
+                // Those after it were tried by a probe each, and after something passed.
                 let attempts = std::mem::replace(&mut attempts, 2);
                 Park { position, attempts, delay, error: failed.error }
             })

@@ -1,11 +1,12 @@
 //! Leading pairs: what stands in the tables, what to take, what to give up.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use sendoff_core::journal::publish::PairId;
 use sendoff_core::report;
 use tokio::time::Instant;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::{Event, FAILED_PAUSE, Node, Statement};
 use crate::journal::publish::look::Sight;
@@ -13,6 +14,14 @@ use crate::journal::publish::pair::{Doing, Held, Sent};
 use crate::journal::publish::store::{Cursor, PublishStore, Seen, Survey};
 use crate::lead::{Alive, Round, SeatSeen};
 use crate::store::{StoreError, within};
+
+/// How many pairs a line of the log names.
+const NAMED: usize = 3;
+
+/// Some of these pairs, by name. A node may have thousands.
+fn some<'p>(pairs: impl Iterator<Item = &'p Arc<PairId>>) -> String {
+    pairs.take(NAMED).map(|pair| pair.to_string()).collect::<Vec<_>>().join(", ")
+}
 
 impl<S: PublishStore> Node<S> {
     pub(super) fn on_round(&mut self, round: &Round<Sight>) {
@@ -45,20 +54,32 @@ impl<S: PublishStore> Node<S> {
     /// Compares what is in the table with what is in memory. The table wins.
     fn compare(&mut self, survey: &Survey, sent: Instant, now: Instant) {
         let mut seen = vec![false; self.pairs.len()];
+        let mut lost = Vec::new();
         for cursor in &survey.cursors {
             let Some(&at) = self.by_id.get(&cursor.pair) else { continue };
             seen[at] = true;
             let pair = &mut self.pairs[at];
             if pair.held.is_some() && !pair.compare(cursor, &self.owner, sent, now) {
                 self.counts.gave(&pair.id);
+                lost.push(Arc::clone(&pair.id));
             }
         }
+        let mut gone = Vec::new();
         for (pair, _) in self.pairs.iter_mut().zip(seen).filter(|(_, seen)| !seen) {
             // Somebody deleted its row.
             if pair.held.as_ref().is_some_and(|held| held.taken <= sent) {
                 pair.held = None;
                 self.counts.gave(&pair.id);
+                gone.push(Arc::clone(&pair.id));
             }
+        }
+        if !lost.is_empty() {
+            let (count, pairs) = (lost.len(), some(lost.iter()));
+            warn!(count, pairs, "another node leads pairs that this node led");
+        }
+        if !gone.is_empty() {
+            let (count, pairs) = (gone.len(), some(gone.iter()));
+            warn!(count, pairs, "somebody deleted the cursors of pairs that this node led");
         }
     }
 
@@ -140,20 +161,33 @@ impl<S: PublishStore> Node<S> {
                 return;
             }
         };
-        let led = wanted.iter().filter(|seen| seen.leader.is_some()).map(|seen| &*seen.pair);
-        let led: BTreeSet<_> = led.collect();
+        let led = wanted.iter().filter_map(|seen| Some((&*seen.pair, seen.leader.as_deref()?)));
+        let led: BTreeMap<_, _> = led.collect();
         let stopping = self.is_stopping();
+        // By the node that had them.
+        let mut by_leader = BTreeMap::<Option<&str>, Vec<Arc<PairId>>>::new();
         for cursor in taken {
             let Some(&at) = self.by_id.get(&cursor.pair) else { continue };
-            let failover = led.contains(&cursor.pair);
+            let leader = led.get(&cursor.pair).copied();
+            let failover = leader.is_some();
             let pair = &mut self.pairs[at];
-            info!(pair = %pair.id, epoch = cursor.epoch, position = %cursor.position, failover,
-                  "this node leads the pair");
+            debug!(pair = %pair.id, epoch = cursor.epoch, position = %cursor.position, failover,
+                   "this node leads the pair");
+            by_leader.entry(leader).or_default().push(Arc::clone(&pair.id));
             let mut held = Held::new(&cursor, now);
             held.leaving = stopping;
             pair.held = Some(held);
             pair.begin_afresh(now);
             self.counts.took(&pair.id, failover);
+        }
+        for (leader, taken) in by_leader {
+            let (count, pairs) = (taken.len(), some(taken.iter()));
+            match leader {
+                None => info!(count, pairs, "this node leads pairs that nobody led"),
+                Some(node) => {
+                    warn!(node, count, pairs, "this node took over pairs of a node that is gone");
+                }
+            }
         }
         self.count_leading();
     }
@@ -214,6 +248,7 @@ impl<S: PublishStore> Node<S> {
         now: Instant,
     ) {
         let stopping = self.is_stopping();
+        let mut released = Vec::new();
         for &(at, epoch) in pairs {
             let pair = &mut self.pairs[at];
             let Some(held) = pair.held.as_mut().filter(|held| held.epoch == epoch) else {
@@ -225,7 +260,12 @@ impl<S: PublishStore> Node<S> {
             if given.is_ok() || stopping {
                 pair.held = None;
                 self.counts.gave(&pair.id);
+                released.push(Arc::clone(&pair.id));
             }
+        }
+        if given.is_ok() && !released.is_empty() {
+            let (count, pairs) = (released.len(), some(released.iter()));
+            info!(count, pairs, "this node released pairs to others");
         }
         self.count_leading();
         if let Err(error) = given {

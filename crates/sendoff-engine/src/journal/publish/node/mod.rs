@@ -54,6 +54,8 @@ enum Event {
     Probed {
         pair: usize,
         epoch: i64,
+        /// The fact that had failed.
+        position: Position,
         error: String,
         probed: Probed,
     },
@@ -300,10 +302,10 @@ impl<S: PublishStore> Node<S> {
                     self.counts.fenced(&self.pairs[pair].id);
                 }
             }
-            Event::Probed { pair, epoch, error, probed } => {
+            Event::Probed { pair, epoch, position, error, probed } => {
                 self.pairs[pair].doing = Doing::Waiting;
                 if self.leads(pair, epoch) {
-                    self.on_probed(pair, error, probed, now);
+                    self.on_probed(pair, (position, error), probed, now);
                 }
             }
             Event::Read(wanted, page) => self.on_read(wanted, page),

@@ -7,9 +7,8 @@ use sendoff_core::{FailureClass, report};
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::failing::Stop;
 use super::{Event, FAILED_PAUSE, Node};
-use crate::journal::publish::pair::Doing;
+use crate::journal::publish::pair::{Doing, Stop};
 use crate::journal::publish::past::{Page, Wanted};
 use crate::journal::publish::store::PublishStore;
 use crate::journal::publish::window::Cut;
@@ -22,6 +21,8 @@ impl<S: PublishStore> Node<S> {
         let feeding = self.is_fed();
         let pair = &mut self.pairs[at];
         let Some(held) = &pair.held else { return };
+        // Its rest is over: a page that it asks for now must wake it, or those of others take its place.
+        pair.doing = Doing::Waiting;
         if !feeding {
             pair.due = now + FAILED_PAUSE;
             return;
@@ -119,13 +120,10 @@ impl<S: PublishStore> Node<S> {
         if ran.done > 0 {
             let whole = ran.done == facts.len();
             held.at = if whole { up_to } else { facts[ran.done - 1].position };
-            held.errors = 0;
             held.unstored += 1;
             pair.empty = 0;
             (pair.due, pair.poll_at) = (now, now);
-            pair.trouble.attempts = 0;
-            pair.trouble.since = None;
-            pair.trouble.parked_in_a_row = 0;
+            pair.goes_on(now);
             pair.store(|next| {
                 next.published = true;
                 next.last_error = None;

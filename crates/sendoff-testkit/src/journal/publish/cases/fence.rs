@@ -39,6 +39,7 @@ fn step(epoch: i64, from: u64, to: u64) -> [Move; 1] {
         published: true,
         errors: 1,
         last_error: Some("why".into()),
+        waits_at: None,
         fails: false,
         parked: vec![park],
     }]

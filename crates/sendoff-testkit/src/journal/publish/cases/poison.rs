@@ -1,17 +1,19 @@
 //! Facts that cannot be published: parked, listed, tried again, discarded.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sendoff_core::Failure;
 use sendoff_core::journal::Recorded;
+use sendoff_core::journal::doctor::Tolerance;
 use sendoff_core::journal::publish::{CursorStatus, Poison};
 use sendoff_engine::RetryOptions;
-use sendoff_engine::journal::publish::{PairOptions, Parked, ParkedOptions, Which};
-
-use super::{
-    append, builder, cursor, everything, node, numbers, often, pair, position, stored, watched,
+use sendoff_engine::journal::publish::{
+    PairOptions, Parked, ParkedOptions, To, UnavailableOptions, Which,
 };
+
+use super::{append, builder, cursor, everything, node, numbers, often, pair, position, stored};
 use crate::journal::{Latch, PublishHarness, Rounds};
 use crate::wait::eventually;
 
@@ -20,6 +22,11 @@ fn at(
     failure: fn() -> Failure,
 ) -> impl Fn(&Recorded) -> Option<Failure> {
     move |fact| positions.contains(&fact.position.get()).then(failure)
+}
+
+/// A pair that goes on without what it cannot publish.
+fn parking() -> PairOptions {
+    PairOptions { poison: Poison::Park, ..often() }
 }
 
 fn places(parked: &[Parked]) -> Vec<u64> {
@@ -32,7 +39,8 @@ pub async fn poison_is_parked_listed_retried_and_discarded(harness: impl Publish
     let (journal, latch) = (harness.journal(), Latch::new("p"));
     latch.refuse(at(&[3, 5, 7, 9], || Failure::dead("no such account")));
     append(journal, 10).await;
-    let node = node(journal, &[&latch]).await;
+    let pair_of = builder(journal).pair_with(&everything(), latch.publisher(), parking());
+    let node = pair_of.start().await.unwrap();
     stored(journal, "p", 10).await;
     assert_eq!(latch.positions(), [1, 2, 4, 6, 8, 10]);
     assert_eq!(node.statistics().parked, 4);
@@ -76,7 +84,7 @@ pub async fn what_was_parked_is_tried_again_by_itself(harness: impl PublishHarne
             max_attempts: 2,
             ..ParkedOptions::default()
         },
-        ..often()
+        ..parking()
     };
     let builder = builder(journal).metrics(rounds.clone());
     let pair_of = builder.pair_with(&everything(), latch.publisher(), options);
@@ -99,7 +107,7 @@ pub async fn a_fact_that_fails_while_others_do_not_is_poison(harness: impl Publi
     latch.refuse(at(&[3, 4], || Failure::retry("it did not work")));
     append(journal, 4).await;
     let options =
-        PairOptions { retry: RetryOptions { max_attempts: 3, ..often().retry }, ..often() };
+        PairOptions { retry: RetryOptions { max_attempts: 3, ..often().retry }, ..parking() };
     let rounds = Rounds::new();
     let builder = builder(journal).metrics(rounds.clone());
     let pair_of = builder.pair_with(&everything(), latch.publisher(), options);
@@ -124,7 +132,8 @@ pub async fn a_fact_that_fails_while_others_do_not_is_poison(harness: impl Publi
     node.close().await;
 }
 
-/// An outage that ends while it is found out whose fault it is, is no poison: nothing is parked.
+/// An outage that ends in the moment between the tries of the lowest fact and of a later one is no poison:
+/// nothing is parked, and what was overtaken follows at once.
 pub async fn an_outage_that_ends_during_a_probe_parks_nothing(harness: impl PublishHarness) {
     let (journal, latch) = (harness.journal(), Latch::new("p"));
     // Nobody asks for the fifth by itself but a probe.
@@ -135,7 +144,7 @@ pub async fn an_outage_that_ends_during_a_probe_parks_nothing(harness: impl Publ
     });
     append(journal, 10).await;
     let options =
-        PairOptions { retry: RetryOptions { max_attempts: 2, ..often().retry }, ..often() };
+        PairOptions { retry: RetryOptions { max_attempts: 2, ..often().retry }, ..parking() };
     let pair_of = builder(journal).pair_with(&everything(), latch.publisher(), options);
     let node = pair_of.start().await.unwrap();
     stored(journal, "p", 10).await;
@@ -143,6 +152,100 @@ pub async fn an_outage_that_ends_during_a_probe_parks_nothing(harness: impl Publ
     let parked = journal.publishers().parked(&Which::all(), None, 10).await.unwrap();
     assert_eq!((parked, node.statistics().parked), (Vec::new(), 0));
     assert_eq!(node.statistics().published.events, 10);
+    node.close().await;
+}
+
+/// Holds J6: by default a pair waits at a fact that fails; where, since when and why is stored, whoever
+/// leads it, `doctor` says so, and it is over when the fact is published or somebody goes on without it.
+pub async fn a_pair_that_waits_at_a_fact_says_where_and_since_when(harness: impl PublishHarness) {
+    let (journal, latch) = (harness.journal(), Latch::new("p"));
+    latch.refuse(at(&[3, 5], || Failure::dead("no such account")));
+    append(journal, 6).await;
+    let first = node(journal, &[&latch]).await;
+    let waits = async |position: u64| {
+        let failed = async || {
+            let cursor = cursor(journal, "p").await;
+            cursor.errors > 5 && cursor.waits_at.is_some_and(|at| at.position.get() == position)
+        };
+        eventually("it waits", failed).await;
+        cursor(journal, "p").await
+    };
+    let begun = waits(3).await;
+    assert_eq!((begun.position.get(), begun.status), (2, CursorStatus::Active));
+    first.close().await;
+    let second = node(&harness.elsewhere().await, &[&latch]).await;
+    let more = async || cursor(journal, "p").await.errors > begun.errors + 3;
+    eventually("another node waits at it", more).await;
+    assert_eq!(waits(3).await.waits_at, begun.waits_at, "since when is known");
+    let publishers = journal.publishers();
+    let checkup = publishers.checkup(&Which::all()).await.unwrap();
+    let findings = checkup.findings(&Tolerance::default());
+    let said = findings.iter().find(|finding| finding.code() == "waiting").unwrap().to_string();
+    assert!(
+        said.contains("waits at position 3 since ") && said.contains("no such account"),
+        "{said}"
+    );
+    latch.refuse(at(&[5], || Failure::dead("no such account")));
+    let later = waits(5).await;
+    assert!(later.waits_at.unwrap().since > begun.waits_at.unwrap().since);
+    // As the finding says.
+    publishers.rewind(&Which::publisher("p"), To::Position(position(5))).await.unwrap();
+    stored(journal, "p", 6).await;
+    assert_eq!(latch.positions(), [1, 2, 3, 4, 6]);
+    assert_eq!(cursor(journal, "p").await.waits_at, None);
+    second.close().await;
+}
+
+/// Holds J6: with every policy, and by default, an outage under load parks nothing, and everything is
+/// published once and in exact order, whatever the errors say.
+pub async fn an_outage_under_load_parks_nothing_and_disorders_nothing(
+    harness: impl PublishHarness,
+) {
+    let journal = harness.journal();
+    let policies = [
+        ("wait", often()),
+        ("fail", PairOptions { poison: Poison::Fail { after: super::HOUR }, ..often() }),
+        ("park", parking()),
+    ];
+    // Looks before it waits, so that there are many outages and many tries of them.
+    let soon = UnavailableOptions {
+        first_pause: Duration::from_millis(5),
+        longest_pause: Duration::from_millis(50),
+    };
+    let latches = policies.each_ref().map(|(name, _)| Latch::new(*name));
+    let pairs = policies.into_iter().zip(&latches).fold(builder(journal), |builder, pair| {
+        let ((_, options), latch) = pair;
+        let options = PairOptions { unavailable: soon, ..options };
+        builder.pair_with(&everything(), latch.publisher(), options)
+    });
+    let node = pairs.start().await.unwrap();
+    let refused = || Failure::from(io::Error::from(io::ErrorKind::ConnectionRefused));
+    let mut appended: usize = 0;
+    for failure in [|| Failure::from("it did not work"), refused] {
+        let failing = latches.iter().map(|latch| latch.calls()).collect::<Vec<_>>();
+        latches.iter().for_each(|latch| latch.refuse(move |_| Some(failure())));
+        // Long enough that facts would be suspected.
+        let tried =
+            || latches.iter().zip(&failing).all(|(latch, calls)| latch.calls() > calls + 25);
+        let load = async || {
+            append(journal, 3).await;
+            appended += 3;
+            tried()
+        };
+        eventually("all are tried again and again", load).await;
+        latches.iter().for_each(Latch::accept);
+        append(journal, 10).await;
+        appended += 10;
+        for latch in &latches {
+            latch.wait_for(appended).await;
+        }
+    }
+    let all = numbers(1..=appended as u64);
+    for (latch, name) in latches.iter().zip(["wait", "fail", "park"]) {
+        assert_eq!(latch.positions(), all, "{name}");
+        stored(journal, name, appended as u64).await;
+    }
+    assert_eq!(node.statistics().parked, 0);
     node.close().await;
 }
 
@@ -182,7 +285,10 @@ pub async fn what_is_parked_waits_while_its_pair_is_paused(harness: impl Publish
     let (journal, latch) = (harness.journal(), Latch::new("p"));
     latch.refuse(at(&[2], || Failure::dead("no")));
     append(journal, 3).await;
-    let (node, rounds) = watched(journal, &[&latch]).await;
+    let rounds = Rounds::new();
+    let builder = builder(journal).metrics(rounds.clone());
+    let pair_of = builder.pair_with(&everything(), latch.publisher(), parking());
+    let node = pair_of.start().await.unwrap();
     stored(journal, "p", 3).await;
     let publishers = journal.publishers();
     publishers.pause(&Which::all()).await.unwrap();

@@ -1,0 +1,113 @@
+use std::process::ExitCode;
+
+use clap::Args;
+use sendoff::letters::{DeadLetters, Letter, LetterFilter, LetterOrder};
+use serde_json::{Value, json};
+
+use super::NOTHING;
+use super::chosen::Filter;
+use super::opened::opened;
+use crate::database::Database;
+use crate::output;
+
+/// Show dead letters, those that died first before the others
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    sendoff events list --type mail.wanted --newest --limit 20\n  \
+    sendoff events list --died-from 2026-01-31T22:00:00Z --min-attempts 10 --json\n  \
+    sendoff events list --error 'connection reset' --count\n\n\
+    Exit status: 0 there are some, 2 failed, 3 there are none.")]
+pub(super) struct Options {
+    #[command(flatten)]
+    database: Database,
+    #[command(flatten)]
+    filter: Filter,
+    /// Those that died last before the others
+    #[arg(long)]
+    newest: bool,
+    /// Not more than so many
+    #[arg(long, value_name = "COUNT", default_value_t = 100)]
+    limit: usize,
+    /// Only say how many there are, counted up to 10,000
+    #[arg(long)]
+    count: bool,
+    /// A line of JSON for each
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn run(options: Options) -> anyhow::Result<ExitCode> {
+    let filter = LetterFilter::from(options.filter);
+    let letters = opened(options.database).await?;
+    let found = if options.count {
+        counted(&letters, &filter, options.json).await?
+    } else {
+        let order =
+            if options.newest { LetterOrder::NewestFirst } else { LetterOrder::OldestFirst };
+        shown(&letters, &filter, order, options.limit, options.json).await?
+    };
+    if !found {
+        output::note("no such event is dead");
+        return Ok(ExitCode::from(NOTHING));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn counted(letters: &DeadLetters, filter: &LetterFilter, json: bool) -> anyhow::Result<bool> {
+    let count = letters.count(filter).await?;
+    output::data(&if json {
+        json!({ "letters": count.counted(), "exact": count.is_exact() }).to_string()
+    } else {
+        format!("{count} dead letters")
+    })?;
+    Ok(count.counted() > 0)
+}
+
+/// Shows letters, page by page, for as long as somebody wants to see them.
+async fn shown(
+    letters: &DeadLetters,
+    filter: &LetterFilter,
+    order: LetterOrder,
+    limit: usize,
+    json: bool,
+) -> anyhow::Result<bool> {
+    let (mut after, mut left, mut any) = (None, limit, false);
+    while left > 0 {
+        let page = letters.list(filter, order, after, left).await?;
+        left -= page.letters.len().min(left);
+        for letter in &page.letters {
+            any = true;
+            let line = if json { line(letter).to_string() } else { sentence(letter) };
+            if !output::stream(&line)? {
+                return Ok(any);
+            }
+        }
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    Ok(any)
+}
+
+fn line(letter: &Letter) -> Value {
+    json!({
+        "event_id": letter.id,
+        "seq": letter.seq,
+        "event_type": letter.event_type,
+        "aggregate_type": letter.aggregate_type,
+        "aggregate_id": letter.aggregate_id,
+        "tenant_id": letter.tenant_id,
+        "attempts": letter.attempts,
+        "created_at": letter.created_at.to_string(),
+        "died_at": letter.died_at.to_string(),
+        "last_error": letter.last_error,
+    })
+}
+
+fn sentence(letter: &Letter) -> String {
+    let Letter { id, event_type, attempts, died_at, .. } = letter;
+    // One line for each letter, whatever its error looks like.
+    let error = letter.last_error.as_deref().unwrap_or("no error was kept").replace('\n', " ");
+    format!("{id} {event_type}: died {died_at} after {attempts} attempts: {error}")
+}

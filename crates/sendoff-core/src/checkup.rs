@@ -1,0 +1,208 @@
+//! What is wrong with an outbox, judged by what was found out about it at one moment.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::id::EventId;
+use crate::journal::doctor::Severity;
+use crate::letter::{Letter, LetterCount};
+use crate::pause::Pause;
+use crate::timestamp::Timestamp;
+
+/// What was found out about an outbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutboxCheckup {
+    /// How many dead letters there are.
+    pub dead: LetterCount,
+    /// The one that died last.
+    pub newest_dead: Option<Letter>,
+    /// The event that has been due for longest, if one is.
+    pub oldest: Option<Undelivered>,
+    /// Whether an older one may be among those that were not looked at.
+    pub at_least: bool,
+    /// What operators paused.
+    pub pauses: Vec<Pause>,
+}
+
+/// An event that is not delivered yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Undelivered {
+    /// Its id.
+    pub id: EventId,
+    /// Its type.
+    pub event_type: String,
+    /// For how long it has been due, since it first was.
+    pub due_for: Duration,
+    /// Attempts that were counted.
+    pub attempts: u32,
+    /// The last error.
+    pub last_error: Option<String>,
+    /// Since when it waits for its target.
+    pub unavailable_since: Option<Timestamp>,
+    /// Since when it waits for a node that has a handler for it.
+    pub unroutable_since: Option<Timestamp>,
+    /// Who holds it.
+    pub held_by: Option<String>,
+}
+
+/// What somebody should know about an outbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OutboxFinding {
+    /// There are dead letters.
+    Dead(LetterCount, Option<Letter>),
+    /// An event is not delivered although it was due long ago.
+    Late(Undelivered),
+    /// Something is paused.
+    Paused(Pause),
+}
+
+impl OutboxFinding {
+    /// How bad it is.
+    pub const fn severity(&self) -> Severity {
+        match self {
+            Self::Dead(..) | Self::Late(_) => Severity::Wrong,
+            Self::Paused(_) => Severity::Advice,
+        }
+    }
+
+    /// A name for programs; it does not change.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Dead(..) => "dead",
+            Self::Late(_) => "late",
+            Self::Paused(_) => "outbox-paused",
+        }
+    }
+}
+
+impl OutboxCheckup {
+    /// What somebody should know, the worst first. An event may be due for so long before it is late.
+    pub fn findings(&self, late: Duration) -> Vec<OutboxFinding> {
+        let mut findings = Vec::new();
+        if self.dead.counted() > 0 {
+            findings.push(OutboxFinding::Dead(self.dead, self.newest_dead.clone()));
+        }
+        let oldest = self.oldest.iter().filter(|oldest| oldest.due_for >= late);
+        findings.extend(oldest.cloned().map(OutboxFinding::Late));
+        findings.extend(self.pauses.iter().cloned().map(OutboxFinding::Paused));
+        findings
+    }
+}
+
+impl fmt::Display for OutboxFinding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dead(count, newest) => {
+                write!(f, "{count} dead letters")?;
+                if let Some(Letter { event_type, last_error, .. }) = newest {
+                    write!(f, ", the last one of type {event_type}")?;
+                    if let Some(error) = last_error {
+                        write!(f, ": {}", shortened(error))?;
+                    }
+                }
+                f.write_str(
+                    "; `sendoff events list` shows them: mend the cause, then `sendoff events requeue` or \
+                     `discard`",
+                )
+            }
+            Self::Late(event) => late(f, event),
+            Self::Paused(Pause { scope, since, actor, reason }) => write!(
+                f,
+                "{scope} is paused by {actor} since {since} ({reason}); `sendoff resume` ends that"
+            ),
+        }
+    }
+}
+
+fn late(f: &mut fmt::Formatter<'_>, event: &Undelivered) -> fmt::Result {
+    let Undelivered { id, event_type, due_for, attempts, last_error, .. } = event;
+    let seconds = due_for.as_secs();
+    write!(f, "event {id} of type {event_type} has been due for {seconds} s")?;
+    let error = || last_error.as_deref().map_or(String::new(), |e| format!(" ({})", shortened(e)));
+    if let Some(since) = event.unroutable_since {
+        return write!(
+            f,
+            ": no handler was found for it since {since}; start a node that has one{}",
+            error()
+        );
+    }
+    if let Some(since) = event.unavailable_since {
+        return write!(
+            f,
+            ": its target is unavailable since {since}{}; it goes on by itself when that is back",
+            error()
+        );
+    }
+    match (&event.held_by, attempts) {
+        (Some(holder), _) => {
+            write!(
+                f,
+                ": {holder} holds it; a handler may hang, or that node may have died{}",
+                error()
+            )
+        }
+        (None, 0) => f.write_str(": nobody takes it; is a node running that delivers?"),
+        (None, attempts) => write!(f, ": {attempts} attempts failed{}", error()),
+    }
+}
+
+/// Characters of an error that are shown of it here.
+const SHOWN: usize = 200;
+
+fn shortened(error: &str) -> &str {
+    crate::limits::truncate(error, SHOWN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn undelivered(due_for: u64) -> Undelivered {
+        Undelivered {
+            id: EventId::generate(),
+            event_type: "mail.wanted".to_owned(),
+            due_for: Duration::from_secs(due_for),
+            attempts: 0,
+            last_error: None,
+            unavailable_since: None,
+            unroutable_since: None,
+            held_by: None,
+        }
+    }
+
+    fn checkup(dead: u64, oldest: Undelivered) -> OutboxCheckup {
+        OutboxCheckup {
+            dead: LetterCount::Exactly(dead),
+            newest_dead: None,
+            oldest: Some(oldest),
+            at_least: false,
+            pauses: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn dead_letters_and_late_events_are_wrong_and_named_with_what_to_do() {
+        let minute = Duration::from_secs(60);
+        assert!(checkup(0, undelivered(59)).findings(minute).is_empty());
+        let found = checkup(3, undelivered(60)).findings(minute);
+        let codes: Vec<_> = found.iter().map(OutboxFinding::code).collect();
+        assert_eq!(codes, ["dead", "late"]);
+        assert!(found.iter().all(|finding| finding.severity() == Severity::Wrong));
+        assert!(found[0].to_string().contains("sendoff events requeue"), "{}", found[0]);
+        assert!(found[1].to_string().contains("is a node running"), "{}", found[1]);
+    }
+
+    #[test]
+    fn a_late_event_says_what_it_waits_for() {
+        let since = Some(Timestamp::from_micros(0));
+        let (late, error) = (undelivered(99), Some("refused".to_owned()));
+        let says = |event: Undelivered| OutboxFinding::Late(event).to_string();
+        let away = Undelivered { unavailable_since: since, last_error: error, ..late.clone() };
+        assert!(says(away.clone()).contains("target is unavailable since 1970"), "{}", says(away));
+        let nobody = Undelivered { unroutable_since: since, ..late.clone() };
+        assert!(says(nobody).contains("start a node that has one"));
+        let held = Undelivered { held_by: Some("node-1".to_owned()), ..late };
+        assert!(says(held).contains("node-1 holds it"));
+    }
+}

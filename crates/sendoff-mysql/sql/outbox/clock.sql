@@ -1,0 +1,2 @@
+-- clock: the time. Reads no table.
+select utc_timestamp(6)

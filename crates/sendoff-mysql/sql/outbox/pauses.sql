@@ -1,0 +1,3 @@
+-- pauses: what is paused now, in the order of scopes and names.
+-- Guarantee: what has committed; no more than :limit. Index: primary key.
+select scope, name, since, actor, reason from sendoff.outbox_pause order by scope, name limit :limit

@@ -1,0 +1,10 @@
+-- record: one row, column by column; its payload only if it is wanted. Of several with one id, in partitions,
+-- the one that was written last. Index: primary key.
+select event_id, seq, event_type, aggregate_type, aggregate_id, tenant_id, attempts, created_at, done_at,
+       last_error, ordering_key, shard, content_type, headers, status, losses, occurred_at, due_at,
+       unavailable_since, unroutable_since, delayed_until, locked_by, octet_length(payload),
+       case when :wanted then payload end
+  from sendoff.outbox_event
+ where event_id = :id
+ order by created_at desc
+ limit 1

@@ -1,0 +1,16 @@
+//! Dead letters are requeued while every handler still fails.
+
+use sendoff_testkit::letters::{a_sweep_ends_while_handlers_still_fail, soaked};
+
+use crate::place::SERVER;
+use crate::suites::Database;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sweep_ends() {
+    a_sweep_ends_while_handlers_still_fail(&Database::keeping(SERVER).await, soaked()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sweep_of_a_table_in_partitions_ends() {
+    a_sweep_ends_while_handlers_still_fail(&Database::partitioned().await, soaked()).await;
+}
