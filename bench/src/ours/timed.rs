@@ -12,8 +12,8 @@ use sendoff_engine::capture::{
 use sendoff_engine::store::{
     AuditEntry, AuditPage, Born, ChangeLetters, Claim, ClaimStore, Claims, Counts, EventRecord,
     Extended, Held, InspectStore, Lateness, LetterPage, LetterStore, NewRow, PauseStore,
-    PayloadWanted, Purge, Purged, RetainStore, Row, SettleStore, Settled, Settlement, StoreError,
-    TopicCounts, WakeStore,
+    PayloadWanted, Purge, Purged, RegisterStore, RetainStore, Row, SettleStore, Settled,
+    Settlement, StoreError, TopicCounts, WakeStore,
 };
 
 use crate::load::Trace;
@@ -117,6 +117,8 @@ impl<S: WakeStore> WakeStore for Timed<S> {
         self.store.rung().await;
     }
 }
+
+impl<S: Send + Sync + 'static> RegisterStore for Timed<S> {}
 
 #[async_trait]
 impl<S: PauseStore> PauseStore for Timed<S> {

@@ -18,7 +18,7 @@ use crate::settle::{Pace, Refusals, SettleWriter, completions};
 use crate::sink::{Door, Interceptors, shielded_policy};
 use crate::source::{
     Alarm, Bound, Capacity, Confirmer, Drops, Handover, Holds, LaneDepths, Lanes, PauseWatch,
-    Pauses, Poller,
+    Pauses, Poller, Register,
 };
 use crate::store::{Contact, OutboxStore, StoreError};
 
@@ -152,6 +152,8 @@ impl Engine {
             &options.handler,
             random,
         );
+        let limit = options.statement_limit();
+        let register = Register::new(store.clone(), handlers.kinds(), &follow_up, limit);
         let worker = Worker {
             handover: handover.clone(),
             handlers,
@@ -196,10 +198,12 @@ impl Engine {
         };
         pause_watch.begin();
         if options.poller_enabled {
-            stages.spawn(&mut polling, "poller", poller.clone(), move |poller| async move {
+            let parts = (poller.clone(), register.clone());
+            stages.spawn(&mut polling, "poller", parts, move |(poller, register)| async move {
                 if contact == Contact::Pending {
                     poller.wait_for_database().await;
                 }
+                register.look_if_old().await;
                 poller.run().await;
             });
         }
@@ -215,6 +219,7 @@ impl Engine {
         let watch = Watch { handover: handover.clone(), limit: options.handler.start_within };
         stages.spawn(&mut helpers, "watch", watch, Watch::run);
         stages.spawn(&mut helpers, "pauses", pause_watch, PauseWatch::run);
+        stages.spawn(&mut helpers, "register", register, Register::run);
         if observer.is_on() {
             let lag = Lag {
                 store: store.clone(),

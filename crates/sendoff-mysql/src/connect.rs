@@ -3,8 +3,9 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use mysql_async::{Conn, Opts, OptsBuilder, UrlError};
+use mysql_async::{Conn, Error, IoError, Opts, OptsBuilder, UrlError};
 use sendoff_engine::store::StoreError;
+use sendoff_engine::store::frame::{NoConnection, place};
 
 use crate::error::{failed, misconfigured};
 use crate::options::{MysqlOptions, Tls};
@@ -121,15 +122,22 @@ impl Connector {
 
     pub(crate) async fn open(&self) -> Result<Conn, StoreError> {
         match tokio::time::timeout(self.timeout, Conn::new(self.opts.clone())).await {
+            Ok(Err(Error::Io(IoError::Io(cause)))) => {
+                Err(NoConnection::to(self.place(), cause).into())
+            }
             Ok(opened) => opened.map_err(failed),
-            Err(_) => Err(StoreError::Unavailable(TooSlow(self.timeout).into())),
+            Err(_) => Err(NoConnection::in_time(self.place(), self.timeout).into()),
+        }
+    }
+
+    /// Where the server is.
+    fn place(&self) -> String {
+        match self.opts.socket() {
+            Some(socket) => socket.to_owned(),
+            None => place(self.opts.ip_or_hostname(), self.opts.tcp_port()),
         }
     }
 }
-
-#[derive(Debug, thiserror::Error)]
-#[error("no connection within {0:?}")]
-struct TooSlow(Duration);
 
 const SHAPE: &str = "the URL of a database is mysql://user:password@host:port/database";
 

@@ -49,6 +49,7 @@ mod options;
 mod partition;
 mod partitions;
 mod pause;
+mod register;
 mod resolve;
 mod retain;
 mod rows;

@@ -173,7 +173,7 @@ impl Session {
         let text = |row: &Row, column| row.get::<Option<String>, _>(column).flatten();
         let Some(method) = text(first, 1) else {
             return Err(misconfigured(format!(
-                "the table {table} is not partitioned: clean it up instead, or migrate a new one with \
+                "the table {table} is flat, not in partitions: clean it up instead, or migrate a new one with \
                  the partitioned layout"
             )));
         };

@@ -22,11 +22,12 @@ use crate::store::MysqlStore;
 use crate::wire::Literal;
 
 /// Every migration, the oldest first. A published one never changes.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     include_str!("../migrations/0001_outbox.sql"),
     include_str!("../migrations/0002_tally.sql"),
     include_str!("../migrations/0003_nothing_waits.sql"),
     include_str!("../migrations/0004_bad_nights.sql"),
+    include_str!("../migrations/0005_who_handles.sql"),
 ];
 
 /// What may be wrong about where tables were looked for.

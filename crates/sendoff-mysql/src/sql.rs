@@ -149,6 +149,8 @@ statements!(
     ready,
     record,
     rescue,
+    register,
+    registered in register,
     resume in pause,
     schema_known in shared/schema_known,
     schema_version,

@@ -25,6 +25,11 @@ impl Literal {
         Self("null".into())
     }
 
+    /// The server's time.
+    pub(crate) fn now() -> Self {
+        Self("utc_timestamp(6)".into())
+    }
+
     /// In the place of a value that is apart from the text.
     pub(crate) fn mark() -> Self {
         Self("?".into())

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use futures_util::future::poll_fn;
 use sendoff_engine::store::StoreError;
+use sendoff_engine::store::frame::{NoConnection, place};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
+use tokio_postgres::config::Host;
 use tokio_postgres::{AsyncMessage, CancelToken, Client, Config, Connection, NoTls};
 use tracing::debug;
 
@@ -63,29 +65,6 @@ pub(crate) struct Connector {
 pub(crate) struct Opened {
     pub(crate) client: Client,
     pub(crate) task: JoinHandle<()>,
-}
-
-/// A connection that could not be opened.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum NotOpened {
-    #[error(transparent)]
-    Driver(#[from] tokio_postgres::Error),
-    #[error("no connection within {0:?}")]
-    TooSlow(Duration),
-}
-
-impl From<NotOpened> for StoreError {
-    fn from(error: NotOpened) -> Self {
-        match error {
-            // Some refusals last until somebody changes something, and say what.
-            NotOpened::Driver(refusal)
-                if refusal.code().is_some_and(|code| fix(code).is_some()) =>
-            {
-                failed(refusal)
-            }
-            error => Self::Unavailable(error.into()),
-        }
-    }
 }
 
 impl Connector {
@@ -147,7 +126,7 @@ impl Connector {
     }
 
     /// Opens a connection; `bell` is told of every notification it receives.
-    pub(crate) async fn open(&self, bell: Option<Arc<Rings>>) -> Result<Opened, NotOpened> {
+    pub(crate) async fn open(&self, bell: Option<Arc<Rings>>) -> Result<Opened, StoreError> {
         let open = async {
             Ok(match &self.security {
                 Security::Plain => {
@@ -161,9 +140,33 @@ impl Connector {
                 }
             })
         };
-        tokio::time::timeout(self.timeout, open)
-            .await
-            .unwrap_or(Err(NotOpened::TooSlow(self.timeout)))
+        match tokio::time::timeout(self.timeout, open).await {
+            Ok(opened) => opened.map_err(|error| self.not_opened(error)),
+            Err(_) => Err(NoConnection::in_time(self.place(), self.timeout).into()),
+        }
+    }
+
+    /// Some refusals last until somebody changes something, and say what.
+    fn not_opened(&self, error: tokio_postgres::Error) -> StoreError {
+        match error.code() {
+            Some(code) if fix(code).is_some() => failed(error),
+            _ => NoConnection::to(self.place(), error).into(),
+        }
+    }
+
+    /// Where the server is, or could be.
+    fn place(&self) -> String {
+        let ports = self.config.get_ports();
+        let port = |nth: usize| ports.get(nth).or(ports.first()).copied().unwrap_or(5432);
+        let hosts = self.config.get_hosts().iter().enumerate();
+        let places: Vec<_> = hosts
+            .map(|(nth, host)| match host {
+                Host::Tcp(name) => place(name, port(nth)),
+                #[cfg(unix)]
+                Host::Unix(folder) => format!("{}/.s.PGSQL.{}", folder.display(), port(nth)),
+            })
+            .collect();
+        places.join(", ")
     }
 
     /// Asks the server to end what a session is doing, and leaves it at that: where this fails, so

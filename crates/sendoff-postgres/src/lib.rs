@@ -52,6 +52,7 @@ mod options;
 mod partition;
 mod pause;
 mod ready;
+mod register;
 mod resolve;
 mod retain;
 mod rows;

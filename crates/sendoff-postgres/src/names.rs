@@ -59,7 +59,7 @@ impl Names {
 
     /// Names that stand without a schema: of indexes and constraints.
     fn prefixed(&self, text: &str) -> String {
-        ["outbox_event_", "outbox_tally_", "outbox_audit_", "outbox_pause_"]
+        ["outbox_event_", "outbox_tally_", "outbox_audit_", "outbox_pause_", "outbox_handled_"]
             .iter()
             .fold(text.to_owned(), |text, name| text.replace(name, &self.plain(name)))
     }

@@ -129,7 +129,7 @@ impl Session {
         };
         if rows::get::<&str>(row, 0)? != "p" {
             return Err(misconfigured(format!(
-                "the table {table} is not partitioned, and PostgreSQL cannot change that: clean it \
+                "the table {table} is flat, not in partitions, and PostgreSQL cannot change that: clean it \
                  up instead, or migrate a new one with the partitioned layout"
             )));
         }

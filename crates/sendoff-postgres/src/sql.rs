@@ -104,7 +104,7 @@ statements!(
     insert_one: [
         UUID, TEXT, TEXT, TEXT, TEXT, TEXT, INT2, TEXT, TIMESTAMPTZ, JSONB, BYTEA, INTERVAL, TEXT
     ],
-    insert_one_due: [
+    insert_one_due in insert_one: [
         UUID, TEXT, TEXT, TEXT, TEXT, TEXT, INT2, TEXT, TIMESTAMPTZ, JSONB, BYTEA
     ],
     is_in_transaction: [],
@@ -138,6 +138,7 @@ statements!(
     purgeable: [INTERVAL, INT8, BOOL],
     ready in shared/ready: [BOOL],
     record: [UUID, BOOL],
+    register: [TEXT_ARRAY, TEXT_ARRAY, INTERVAL, INT8],
     rescue: [INTERVAL, INTERVAL, INTERVAL, INT8],
     resume in pause: [INT2, TEXT, TEXT, TEXT, TEXT],
     schema_known: [],
@@ -159,6 +160,12 @@ statements!(
     ],
     topics: [],
     transaction_status: [XID8],
+    write_one in insert_one: [
+        UUID, TEXT, TEXT, TEXT, TEXT, TEXT, INT2, TEXT, TIMESTAMPTZ, JSONB, BYTEA, INTERVAL, TEXT
+    ],
+    write_one_due in insert_one: [
+        UUID, TEXT, TEXT, TEXT, TEXT, TEXT, INT2, TEXT, TIMESTAMPTZ, JSONB, BYTEA
+    ],
 );
 
 statements!(
@@ -285,10 +292,11 @@ mod tests {
     fn an_insert_leaves_the_session_s_durability_alone_when_told_to() {
         let touches = |writes| {
             let sql = Sql::load(&Names::new(None, None), writes);
-            [&sql.insert, &sql.insert_one, &sql.insert_one_due]
+            let Sql { insert, insert_one, insert_one_due, write_one, write_one_due, .. } = sql;
+            [insert, insert_one, insert_one_due, write_one, write_one_due]
                 .map(|insert| insert.text.contains("synchronous_commit"))
         };
-        assert_eq!(touches(Writes::Durable), [true; 3]);
-        assert_eq!(touches(Writes::AsTheSessionHasIt), [false; 3]);
+        assert_eq!(touches(Writes::Durable), [true; 5]);
+        assert_eq!(touches(Writes::AsTheSessionHasIt), [false; 5]);
     }
 }

@@ -51,6 +51,7 @@ mod letters;
 mod locked;
 mod options;
 mod pause;
+mod register;
 mod retain;
 mod rows;
 mod schema;

@@ -6,12 +6,13 @@ use sendoff_engine::store::frame::text;
 
 /// The names the files know; the first also begins the names of the indexes and of the view.
 const TABLE: &str = "outbox_event";
-const OTHERS: [&str; 3] = ["outbox_tally", "outbox_audit", "outbox_pause"];
+const OTHERS: [&str; 4] = ["outbox_tally", "outbox_audit", "outbox_pause", "outbox_handled"];
 
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     include_str!("../migrations/0001_outbox.sql"),
     include_str!("../migrations/0002_tally_and_ends.sql"),
     include_str!("../migrations/0003_bad_nights.sql"),
+    include_str!("../migrations/0004_who_handles.sql"),
 ];
 
 macro_rules! statements {
@@ -23,7 +24,7 @@ macro_rules! statements {
             /// The table's name.
             pub(crate) table: String,
             /// Every migration, the oldest first. What a published one does never changes.
-            pub(crate) migrations: [String; 3],
+            pub(crate) migrations: [String; 4],
             insert_head: String,
             insert_row: String,
             $(pub(crate) $name: String,)*
@@ -91,6 +92,8 @@ statements!(
     purge_walk,
     record,
     rescue,
+    register,
+    registered in register,
     resume in pause,
     schema_known,
     schema_set,

@@ -8,6 +8,7 @@
 //! - [`relay`]: what batches, relays and topic workers do, on every store and in both claim modes.
 //! - [`journal`]: the suite a journal joins by.
 //! - [`letters`]: operators at work on dead letters, on every store.
+//! - [`outage`]: a target that is away for minutes, on every face and every server.
 //! - [`sim`]: worlds of several nodes on virtual time, one for each seed.
 //! - [`soak`]: tests with a short form and one of minutes.
 //! - [`nodes`]: what several nodes on one database do, on every server.
@@ -15,6 +16,7 @@
 //! - [`starting`]: what starting does where the database is not as it should be, or not there.
 //! - [`thorny`]: values that a driver's encoding could get wrong.
 //! - [`proxy`]: a server's door that can be slammed at a chosen moment.
+//! - [`logs`]: what the code under test writes to its log.
 //! - [`clock`]: a clock that moves when told; [`faketime`]: one for a server. [`wait`]: for what has no signal.
 //!
 //! Promise: the checker is a pure function of the history, and a case of the suite fails only where
@@ -32,8 +34,10 @@ pub mod history;
 pub mod hostile;
 pub mod journal;
 pub mod letters;
+pub mod logs;
 pub mod nodes;
 pub mod ordeal;
+pub mod outage;
 pub mod process;
 pub mod proxy;
 pub mod readable;

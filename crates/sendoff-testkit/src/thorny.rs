@@ -66,6 +66,12 @@ pub async fn check(store: &impl InspectStore, rows: &[NewRow], born: &[Born]) {
         assert_eq!(row.created_at, born.created_at);
         assert_eq!(row.due_at, row.created_at.saturating_add(after));
         assert_eq!(row.locked_by.as_deref(), owner);
+        let delayed = owner.is_none() && after > Duration::ZERO;
+        assert_eq!(
+            row.delayed_until,
+            delayed.then_some(row.due_at),
+            "how late it is counts from there"
+        );
         assert_eq!(born.token.map(|token| token.due_at()), owner.map(|_| row.due_at));
     }
 }

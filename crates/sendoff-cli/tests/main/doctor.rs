@@ -1,5 +1,7 @@
 //! `sendoff doctor`, on real databases.
 
+use std::process::Output;
+
 use sendoff::EventId;
 use serde_json::Value;
 
@@ -42,26 +44,20 @@ fn a_journal_that_is_well_is_said_to_be() {
     assert!(String::from_utf8(well.stdout).unwrap().contains("on a primary"));
 }
 
-/// An outbox that has dead letters and events that nobody takes is not well, whatever the journal is.
-#[test]
-fn dead_letters_and_late_events_of_an_outbox_are_named_with_the_remedy() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("shop.db");
-    let url = format!("sqlite:{}", file.display());
-    assert!(run(&["migrate", "--database-url", &url]).status.success());
-    let well = run(&["doctor", "--database-url", &url]);
+/// An outbox that has dead letters, events that nobody takes and something paused is not well, whatever the
+/// journal is. `write` makes one of each of the first two.
+pub(crate) fn an_ill_outbox_is_said_to_be(run: impl Fn(&[&str]) -> Output, write: impl FnOnce()) {
+    assert!(run(&["migrate"]).status.success());
+    let well = run(&["doctor"]);
     assert_eq!(well.status.code(), Some(0), "{}", stderr(&well));
     let text = String::from_utf8(well.stdout).unwrap();
     assert!(text.contains("0 dead letters") && text.ends_with("nothing is wrong\n"), "{text}");
-    assert_eq!(run(&["peek", "--database-url", &url]).status.code(), Some(3));
+    assert_eq!(run(&["peek"]).status.code(), Some(3));
 
-    let insert = "insert into outbox_event (event_id, event_type, shard, occurred_at, due_at, created_at, status,
-                                            done_at, last_error, payload)
-                  values (randomblob(16), ?1, 0, 0, 1000000, 1000000, ?2, ?3, ?4, x'7b7d')";
-    let conn = rusqlite::Connection::open(&file).unwrap();
-    conn.execute(insert, ("mail.wanted", 3, 2_000_000, "no such mailbox")).unwrap();
-    conn.execute(insert, ("order.placed", 0, None::<i64>, None::<&str>)).unwrap();
-    let ill = run(&["doctor", "--database-url", &url, "--json"]);
+    write();
+    let pause = ["pause", "--type", "bill.sent", "--reason", "prices are wrong", "--actor", "ada"];
+    assert!(run(&pause).status.success());
+    let ill = run(&["doctor", "--json"]);
     assert_eq!(ill.status.code(), Some(1), "{}", stderr(&ill));
     let report = report(&ill);
     let dead = findings(&report, "dead");
@@ -70,15 +66,52 @@ fn dead_letters_and_late_events_of_an_outbox_are_named_with_the_remedy() {
     let late = findings(&report, "late");
     assert!(late[0].contains("order.placed") && late[0].contains("nobody takes it"), "{late:?}");
     assert_eq!(report["outbox"]["oldest"]["event_type"], "order.placed");
+    let paused = findings(&report, "outbox-paused");
+    assert!(
+        paused[0].contains("bill.sent") && paused[0].contains("prices are wrong"),
+        "{paused:?}"
+    );
+    assert!(paused[0].contains("sendoff resume"), "{paused:?}");
 
-    let next = run(&["peek", "--database-url", &url]);
+    let next = run(&["peek"]);
     assert_eq!(next.status.code(), Some(0), "{}", stderr(&next));
     let line: Value = serde_json::from_slice(&next.stdout).unwrap();
     assert_eq!((&line["event_type"], &line["status"]), (&"order.placed".into(), &"NEW".into()));
     assert_eq!(line.get("payload"), None, "only where it is asked for");
-    let again = run(&["peek", "--database-url", &url, "--payload"]);
+    let again = run(&["peek", "--payload"]);
     let line: Value = serde_json::from_slice(&again.stdout).unwrap();
     assert_eq!(line["payload_bytes"], 2, "it is still there: {line}");
+}
+
+/// A dead letter and an event that has been due for long, in plain SQL.
+pub(crate) fn ill(id: &str, long_ago: &str, payload: &str, dead_is_due: bool) -> String {
+    let due = if dead_is_due { long_ago } else { "null" };
+    format!(
+        "insert into outbox_event (event_id, event_type, shard, occurred_at, due_at, created_at, status, done_at,
+                                   last_error, payload)
+         values ({id}, 'mail.wanted', 0, {long_ago}, {due}, {long_ago}, 3, {long_ago}, 'no such mailbox', {payload}),
+                ({id}, 'order.placed', 0, {long_ago}, {long_ago}, {long_ago}, 0, null, null, {payload})"
+    )
+}
+
+#[test]
+fn dead_letters_and_late_events_of_an_outbox_are_named_with_the_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("shop.db");
+    let url = format!("sqlite:{}", file.display());
+    let run = |arguments: &[&str]| run(&[arguments, &["--database-url", &url]].concat());
+    an_ill_outbox_is_said_to_be(run, || {
+        let conn = rusqlite::Connection::open(&file).unwrap();
+        conn.execute(&ill("randomblob(16)", "1000000", "x'7b7d'", true), []).unwrap();
+    });
+}
+
+#[test]
+fn dead_letters_and_late_events_of_an_outbox_on_postgres_are_named_with_the_remedy() {
+    let Some(place) = Place::new() else { return };
+    let long_ago = "now() - interval '1 hour'";
+    let ill = ill("gen_random_uuid()", long_ago, "'{}'", true);
+    an_ill_outbox_is_said_to_be(|arguments| place.run(arguments), || place.sql(&ill));
 }
 
 /// Holds J6: whoever holds the tail back has a name, a process or a prepared transaction.

@@ -8,6 +8,7 @@ use mysql_async::{Conn, Opts};
 use sendoff::journal::Journal;
 use sendoff::mysql::MysqlJournal;
 
+use crate::doctor;
 use crate::journal::{fact, positions};
 use crate::program::{Running, number, report, sendoff, stderr};
 
@@ -188,4 +189,12 @@ fn a_journal_is_made_read_operated_and_let_go_on_mariadb() {
     let text = String::from_utf8(well.stdout).unwrap();
     assert_eq!(well.status.code(), Some(0), "{text}");
     assert!(text.contains("ends at position 12"), "{text}");
+}
+
+#[test]
+fn dead_letters_and_late_events_of_an_outbox_are_named_with_the_remedy() {
+    let Some(place) = Place::new("doctor") else { return };
+    let long_ago = "utc_timestamp(6) - interval 1 hour";
+    let ill = doctor::ill("unhex(replace(uuid(), '-', ''))", long_ago, "'{}'", false);
+    doctor::an_ill_outbox_is_said_to_be(|arguments| place.run(arguments), || place.sql(&ill));
 }

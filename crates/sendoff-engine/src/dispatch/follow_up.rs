@@ -55,11 +55,26 @@ impl FollowUp {
     }
 
     /// What a failure is about: that an event has no handler is no failure of one.
-    pub(crate) fn class(&self, failure: &Failure, waited: Waited) -> FailureClass {
-        match unroutable(failure) {
-            true => after_unroutable(self.unroutable, waited.for_handler),
-            false => failure.class(),
+    pub(crate) fn class(
+        &self,
+        delivery: &Delivery,
+        failure: &Failure,
+        waited: Waited,
+    ) -> FailureClass {
+        if !unroutable(failure) {
+            return failure.class();
         }
+        // Whoever handles it may have a long night, and comes to it in the end.
+        let waited = match self.unknown.is_elsewhere(EventKind::of(&delivery.event)) {
+            true => Duration::ZERO,
+            false => waited.for_handler,
+        };
+        after_unroutable(self.unroutable, waited)
+    }
+
+    /// What becomes of events that nobody here handles.
+    pub(crate) fn unroutable(&self) -> Unroutable {
+        self.unroutable
     }
 
     /// What a failure of this class leads to, of an event that had waited so long.

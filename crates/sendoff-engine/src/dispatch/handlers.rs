@@ -12,6 +12,7 @@ use sendoff_core::{
 };
 use serde::de::DeserializeOwned;
 
+use super::unknown::Kind;
 use crate::sink::{EventHandler, Handler, HandlerSink, Typed, shielded};
 use crate::source::Demand;
 use crate::store::EventKind;
@@ -157,6 +158,12 @@ impl Handlers {
     /// The handler, or what takes its place for events that have none.
     pub(crate) fn sink(&self, route: Route) -> &dyn Sink {
         self.at(route).map_or(&self.nobody, |registered| &*registered.sink)
+    }
+
+    /// What all of them handle.
+    pub(crate) fn kinds(&self) -> Vec<Kind> {
+        let kind = |one: &Registered| (one.aggregate_type.clone(), one.event_type.clone());
+        self.registered.iter().map(kind).collect()
     }
 
     /// What these handlers handle.

@@ -18,6 +18,6 @@ pub(crate) use follow_up::{FollowUp, unroutable};
 pub(crate) use handlers::{Route, demand, name_of};
 pub(crate) use runs::{Run, Runs, say_if_alone};
 pub(crate) use supervise::{Restarts, supervise};
-pub(crate) use unknown::{Unknown, of as kinds_of};
+pub(crate) use unknown::{Elsewhere, Kind, Strange, Unknown};
 pub(crate) use watch::Watch;
 pub(crate) use worker::Worker;

@@ -76,7 +76,8 @@ impl Worker {
     /// What the run of an event says of its target; and what its failure is about, if it did fail.
     fn learn(&self, run: &HandlerRun<'_>, parcel: &Parcel, verdict: &Verdict) -> FailureClass {
         let failure = verdict.as_ref().err();
-        let own = failure.map(|failure| self.follow_up.class(failure, parcel.waited()));
+        let own =
+            failure.map(|failure| self.follow_up.class(&parcel.delivery, failure, parcel.waited()));
         let learned = run.learn(parcel.delivery.id(), own);
         learned.say(self.sink(parcel.route), failure);
         match learned {

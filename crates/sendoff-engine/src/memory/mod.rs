@@ -12,6 +12,7 @@ mod entry;
 mod letters;
 mod locked;
 mod pause;
+mod register;
 mod roles;
 mod savepoint;
 mod store;

@@ -26,6 +26,8 @@ pub(super) struct Table {
     pub(super) audit: Vec<AuditEntry>,
     /// What operators paused.
     pub(super) pauses: BTreeMap<PauseScope, Pause>,
+    /// What nodes handle, and when one last said so.
+    pub(super) handled: BTreeMap<(String, String), Timestamp>,
     last_seq: u64,
 }
 

@@ -28,7 +28,8 @@ pub trait Metrics: Send + Sync + 'static {
         let _ = count;
     }
 
-    /// Outbox and relay: so many settlements named a hold that was no longer theirs.
+    /// Outbox and relay: so many events were handled, and what came of it was written too late: somebody else
+    /// has them, and may deliver them again.
     fn fenced(&self, count: u64) {
         let _ = count;
     }

@@ -60,9 +60,10 @@ pub struct BatchReport {
     pub retried: usize,
     /// Dead: no more attempts.
     pub dead: usize,
-    /// Not answered, and put back as they were.
+    /// Not answered: put back as they were, or somebody else has them by now.
     pub untouched: usize,
-    /// No longer ours: somebody else has them, and nothing was changed.
+    /// Answered, but no longer ours: somebody else has them, nothing was changed, and they may be delivered
+    /// twice.
     pub fenced: usize,
     /// Answered, but not recorded so far: somebody else has the row locked, or the database refuses.
     /// Tried on while it is locked, and delivered again if another process has the row by then.
@@ -210,8 +211,8 @@ impl Batch {
 
 impl BatchReport {
     fn of(settled: SettledBatch) -> Self {
-        let SettledBatch { written, fenced, unsettled } = settled;
-        let mut report = Self { fenced, unsettled, ..Self::default() };
+        let SettledBatch { written, fenced, gone, unsettled } = settled;
+        let mut report = Self { fenced, unsettled, untouched: gone, ..Self::default() };
         written.iter().for_each(|outcome| *report.count(outcome) += 1);
         report
     }

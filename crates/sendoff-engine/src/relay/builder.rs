@@ -131,8 +131,10 @@ impl RelayBuilder {
             observer: observer.clone(),
         };
         let consumer = Consumer::with(store, options, retry, patience)?;
+        let register = consumer.register(routing.kinds());
         Ok(Relay(Arc::new(Inner {
             consumer,
+            register,
             routing,
             door,
             classify,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use sendoff_core::{RetryPolicy, report};
@@ -12,15 +12,15 @@ use tracing::warn;
 
 use super::batch::{Batch, PutBack, Source};
 use super::options::{ClaimMode, RelayOptions};
-use super::routing::{LeftOut, Narrow, Routing};
+use super::routing::{LeftOut, Narrow, Routing, takes_all};
 use crate::appetite::Portion;
-use crate::dispatch::{Company, Due, FollowUp, Place};
+use crate::dispatch::{Company, Due, FollowUp, Kind, Place, Strange};
 use crate::lock::lock;
 use crate::options::{OptionsError, RetryOptions};
 use crate::owner::owner;
 use crate::settle::{Refusals, Terms};
 use crate::sink::shielded_policy;
-use crate::source::{Ask, Asking, Deadline, HeldRows, Holds, Locked, Pauses, Turns};
+use crate::source::{Ask, Asking, Deadline, HeldRows, Holds, Locked, Pauses, Register, Turns};
 use crate::store::{
     Answer, Claim, Claimed, Claims, Except, Lock, LockStore, LockedRows, OutboxStore, StoreError,
     Suspects, within,
@@ -61,6 +61,8 @@ struct Inner {
     company: Company,
     asking: Arc<Asking>,
     pauses: Arc<Pauses>,
+    /// Of whoever fetches by hand, and takes everything.
+    register: OnceLock<Register>,
     /// What is in flight by holds, from its claim until its settlement is over.
     holds: Arc<Holds>,
     /// How long a suspect waits to be alone.
@@ -117,6 +119,7 @@ impl Consumer {
             company: Company::default(),
             holds: Arc::new(Holds::unreleased()),
             pauses: Arc::default(),
+            register: OnceLock::new(),
             looks: AtomicU32::new(0),
             hidden_until: Mutex::default(),
             store,
@@ -138,6 +141,7 @@ impl Consumer {
     /// Cancel-safe in mode [`Locked`](ClaimMode::Locked); in the other, rows of a fetch that nobody
     /// received are visible again when their hold ends.
     pub async fn fetch(&self) -> Result<Option<Batch>, StoreError> {
+        self.0.register.get_or_init(|| self.register(takes_all())).look_if_old().await;
         self.fetch_for(None).await
     }
 
@@ -167,6 +171,12 @@ impl Consumer {
                 fetched => return Ok(fetched),
             }
         }
+    }
+
+    /// What makes it one of several nodes, which handle these kinds.
+    pub(super) fn register(&self, kinds: Vec<Kind>) -> Register {
+        let Inner { store, follow_up, options, .. } = &*self.0;
+        Register::new(store.clone(), kinds, follow_up, options.statement_limit())
     }
 
     /// Looks at what is paused, where nobody else does and the last look is too old.
@@ -215,9 +225,9 @@ impl Inner {
         let mut ask = self.ask(wide);
         let mut window = self.options.window.filter(|_| !wide);
         let mut narrow = Narrow::default();
-        let (paused, unknown) = (self.pauses.now(), self.unknown());
+        let (paused, strange) = (self.pauses.now(), self.strange());
         loop {
-            let left_out = narrow.left_out(routing, &paused).and(&unknown);
+            let left_out = narrow.left_out(routing, &paused).and(&strange);
             let lock = Lock {
                 except: left_out.except(),
                 bytes: ask.portion.bytes,
@@ -279,8 +289,8 @@ impl Inner {
         }
         let place = self.company.join(self.options.hold).await;
         let window = self.options.window.filter(|_| !wide);
-        let (paused, unknown) = (self.pauses.now(), self.unknown());
-        let left_out = LeftOut::of(routing, &paused).and(&unknown);
+        let (paused, strange) = (self.pauses.now(), self.strange());
+        let left_out = LeftOut::of(routing, &paused).and(&strange);
         let except = left_out.except();
         // Counted from before the first of its statements.
         let until = Deadline::after(self.options.hold);
@@ -316,8 +326,8 @@ impl Inner {
     /// One event that may kill its process, while nothing else of this consumer is in work. Put back
     /// where that does not come to pass in time.
     async fn suspect(&self, routing: Option<&Routing>) -> Result<Option<Batch>, StoreError> {
-        let (paused, unknown) = (self.pauses.now(), self.unknown());
-        let left_out = LeftOut::of(routing, &paused).and(&unknown);
+        let (paused, strange) = (self.pauses.now(), self.strange());
+        let left_out = LeftOut::of(routing, &paused).and(&strange);
         let began = Instant::now();
         let until = Deadline::after(self.options.hold);
         let look = self.holds.looks.begin();
@@ -359,8 +369,8 @@ impl Inner {
     }
 
     /// What nobody here handles, and is left to others.
-    fn unknown(&self) -> Vec<(String, String)> {
-        self.follow_up.unknown().kinds(Instant::now())
+    fn strange(&self) -> Strange {
+        self.follow_up.unknown().strange(Instant::now())
     }
 
     /// The look to make after one that found nothing, if it left something out that can be asked for

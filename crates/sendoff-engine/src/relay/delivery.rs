@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use sendoff_core::{EventId, Failure, FailureClass, Waited, WaitsFor};
+use sendoff_core::{EventId, Failure, FailureClass, WaitsFor};
 use tokio::time::{Instant, timeout};
 use tracing::{Instrument, debug, info_span, warn};
 
@@ -42,6 +42,7 @@ impl Inner {
     /// One batch; nothing if there is none that could be begun.
     pub(super) async fn process(&self, stop: &Stop) -> Result<Option<Processed>, StoreError> {
         self.consumer.look_at_pauses().await?;
+        self.register.look_if_old().await;
         // Whatever was claimed would only be put back.
         if self.routing.takes_nothing(&self.consumer.pauses().now()) {
             return Ok(None);
@@ -226,7 +227,7 @@ impl Inner {
             }
         };
         self.observer.tell(|metrics| metrics.errors(1));
-        let own = self.class_of(follow_up, &failure, due.waited);
+        let own = self.class_of(follow_up, due, &failure);
         let learned = run.learn(id, Some(own));
         learned.say(sink, Some(&failure));
         let class = learned.class(own);
@@ -240,8 +241,8 @@ impl Inner {
         outcome
     }
 
-    fn class_of(&self, follow_up: &FollowUp, failure: &Failure, waited: Waited) -> FailureClass {
-        let own = || follow_up.class(failure, waited);
+    fn class_of(&self, follow_up: &FollowUp, due: &Due, failure: &Failure) -> FailureClass {
+        let own = || follow_up.class(&due.delivery, failure, due.waited);
         match &self.classify {
             Some(classify) if !unroutable(failure) => shielded(|| classify(failure))
                 .unwrap_or_else(|panic| {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use sendoff_core::{Delivery, Event, GLOBAL_AGGREGATE, Paused, Sink};
 
-use crate::dispatch::{Handlers, Route, Run, Runs, demand, kinds_of, name_of};
+use crate::dispatch::{Handlers, Kind, Route, Run, Runs, Strange, demand, name_of};
 use crate::options::CircuitOptions;
 use crate::sink::shielded;
-use crate::store::{Claimed, EventKind, Except};
+use crate::store::{ANY, Claimed, EventKind, Except};
 
 /// Who handles an event, and how many runs of each handler go on at once.
 pub(super) struct Routing {
@@ -44,6 +44,18 @@ impl Routing {
         let demands = handlers.demands();
         let runs = Runs::new(&demands, workers, circuit);
         Self { by: By::Topic(handlers), handlers: demands.len(), runs }
+    }
+
+    /// What it handles, as other nodes are told.
+    pub(super) fn kinds(&self) -> Vec<Kind> {
+        match &self.by {
+            By::Only(..) => takes_all(),
+            By::Pair(handlers) => handlers.kinds(),
+            By::Topic(handlers) => {
+                let topics = handlers.kinds().into_iter();
+                topics.map(|(_, event_type)| (ANY.to_owned(), event_type)).collect()
+            }
+        }
     }
 
     /// How many handlers there are.
@@ -137,6 +149,11 @@ impl Routing {
     }
 }
 
+/// What somebody handles who takes everything.
+pub(super) fn takes_all() -> Vec<Kind> {
+    vec![(ANY.to_owned(), ANY.to_owned())]
+}
+
 /// Events that are not taken now.
 #[derive(Debug)]
 pub(super) struct LeftOut<'a> {
@@ -154,8 +171,9 @@ impl<'a> LeftOut<'a> {
     }
 
     /// And these.
-    pub(super) fn and(mut self, kinds: &'a [(String, String)]) -> Self {
-        self.kinds.extend(kinds_of(kinds));
+    pub(super) fn and(mut self, strange: &'a Strange) -> Self {
+        self.kinds.extend(strange.kinds());
+        self.types.extend(strange.types());
         self
     }
 

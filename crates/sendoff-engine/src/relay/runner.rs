@@ -22,7 +22,7 @@ use crate::engine::Closed;
 use crate::lock::lock;
 use crate::operate::{Failed, Observer, Streak};
 use crate::sink::Door;
-use crate::source::{Alarm, PauseWatch};
+use crate::source::{Alarm, PauseWatch, Register};
 use crate::store::{Contact, StoreError, contact_at_start, first_contact};
 use crate::told::told;
 
@@ -58,6 +58,8 @@ pub struct Relay(pub(super) Arc<Inner>);
 
 pub(super) struct Inner {
     pub(super) consumer: Consumer,
+    /// Who handles what.
+    pub(super) register: Register,
     pub(super) routing: Arc<Routing>,
     pub(super) door: Door,
     pub(super) classify: Option<Classify>,

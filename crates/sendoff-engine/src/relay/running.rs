@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures_util::future::join;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -102,13 +103,15 @@ impl Relaying {
         let watch = relay.0.pause_watch();
         watch.begin();
         let (restarts, told) = (relay.0.restarts.clone(), stop.told.clone());
+        let register = relay.0.register.clone();
         let watching = move || {
-            let (watch, told) = (watch.clone(), told.clone());
+            let (watch, register, told) = (watch.clone(), register.clone(), told.clone());
             async move {
-                let _ = told.run_until_cancelled(watch.run()).await;
+                let look = join(watch.run(), register.run());
+                let _ = told.run_until_cancelled(look).await;
             }
         };
-        workers.spawn(supervise("pauses", restarts, stop.told.clone(), watching));
+        workers.spawn(supervise("pauses and register", restarts, stop.told.clone(), watching));
         let running = Running { workers, drained: None, closed: None };
         let running = tokio::sync::Mutex::new(running);
         Self(Arc::new(Life { relay: relay.clone(), stop, running }))

@@ -39,6 +39,8 @@ pub(crate) struct SettledBatch {
     pub(crate) written: Vec<Outcome>,
     /// No longer ours: somebody else has them, or they are terminal.
     pub(crate) fenced: usize,
+    /// The same, of rows that were only to be put back.
+    pub(crate) gone: usize,
     /// Not written yet, or not at all.
     pub(crate) unsettled: usize,
 }
@@ -47,7 +49,14 @@ impl SettledBatch {
     pub(crate) fn add(&mut self, other: Self) {
         self.written.extend(other.written);
         self.fenced += other.fenced;
+        self.gone += other.gone;
         self.unsettled += other.unsettled;
+    }
+
+    /// Where a settlement is counted that came too late. What was only to be put back was not delivered here,
+    /// and is not delivered twice.
+    pub(crate) fn too_late(&mut self, outcome: &Outcome) -> &mut usize {
+        if outcome.is_released() { &mut self.gone } else { &mut self.fenced }
     }
 }
 
@@ -177,7 +186,7 @@ impl Settling {
         match fate {
             // After a lost reply our own first try may have been carried out.
             Fate::Applied | Fate::InDoubt => self.settled.written.push(settlement.outcome),
-            Fate::Fenced => self.settled.fenced += 1,
+            Fate::Fenced => *self.settled.too_late(&settlement.outcome) += 1,
             Fate::Closed => self.settled.unsettled += 1,
             Fate::Refused => {
                 self.settled.unsettled += 1;

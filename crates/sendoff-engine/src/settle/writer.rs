@@ -220,7 +220,8 @@ impl SettleWriter {
             let Some(Over { item, fate }) = over else { continue };
             let held = item.settlement.held;
             match (fate, &item.settlement.outcome) {
-                (Fate::Fenced, _) => fenced += 1,
+                // What was only to be released was not delivered here.
+                (Fate::Fenced, outcome) => fenced += usize::from(!outcome.is_released()),
                 // Who waits for a handler waits for another node's.
                 (Fate::Applied, Outcome::Wait { waits_for: WaitsFor::Handler, .. }) => {}
                 (Fate::Applied, Outcome::Retry { delay, .. } | Outcome::Wait { delay, .. }) => {

@@ -184,14 +184,14 @@ impl HeldRows {
             let claims = self.holds.looks.over(self.holds.looks.mark());
             let _ = timeout(self.terms.limit, claims).await;
         }
-        let (mut items, mut fenced) = (Vec::with_capacity(rows.len()), 0);
+        let (mut items, mut lost) = (Vec::with_capacity(rows.len()), SettledBatch::default());
         let mut until = Vec::with_capacity(rows.len());
         for (id, HeldRow { ticket, was_due }) in rows {
             let restored = Outcome::Restored { due_at: was_due };
             let restored = Answer { outcome: restored, attempt: None };
             let Answer { outcome, attempt } = answers.remove(&id).unwrap_or(restored);
             let Some((held, end)) = ticket.held_until() else {
-                fenced += 1;
+                *lost.too_late(&outcome) += 1;
                 continue;
             };
             until.push(end);
@@ -200,7 +200,7 @@ impl HeldRows {
         let (store, holds) = (self.store.clone(), self.holds.clone());
         let settling = Settling::new(store, self.terms, holds, until, items);
         let mut settled = settling.run().await?;
-        settled.fenced += fenced;
+        settled.add(lost);
         Ok(settled)
     }
 }

@@ -14,6 +14,7 @@ mod looks;
 mod pauses;
 mod poller;
 mod portion;
+mod register;
 mod ticket;
 mod turns;
 
@@ -30,6 +31,7 @@ pub(crate) use locked_rows::Locked;
 pub(crate) use looks::{Looks, Mark};
 pub(crate) use pauses::{PauseWatch, Pauses};
 pub(crate) use poller::Poller;
+pub(crate) use register::Register;
 pub(crate) use ticket::{Deadline, Ticket};
 pub(crate) use turns::Turns;
 

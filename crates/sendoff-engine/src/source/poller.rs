@@ -11,7 +11,7 @@ use tracing::{error, info, warn};
 
 use super::{Admission, Ask, Asking, Deadline, Handover, Parcel, Speed, Ticket, Turns, Wanted};
 use crate::appetite::Portion;
-use crate::dispatch::{Due, Route, Unknown, kinds_of};
+use crate::dispatch::{Due, Route, Unknown};
 use crate::lock::lock;
 use crate::operate::{Failed, Streak};
 use crate::options::{MIB, OutboxOptions};
@@ -395,14 +395,15 @@ impl Poller {
         left_out: &[Route],
     ) -> Result<Claims, StoreError> {
         let Handover { handlers, pauses, .. } = &*self.handover;
-        let (paused, unknown) = (pauses.now(), self.unknown.kinds(Instant::now()));
+        let (paused, strange) = (pauses.now(), self.unknown.strange(Instant::now()));
         if paused.is_all() {
             return Ok(Claims::default());
         }
         let mut routes = handlers.paused(&paused);
         routes.extend(left_out.iter().filter(|route| !routes.contains(route)).collect::<Vec<_>>());
-        let (mut kinds, types) = (handlers.kinds_of(&routes), paused.types().collect::<Vec<_>>());
-        kinds.extend(kinds_of(&unknown));
+        let (mut kinds, mut types) = (handlers.kinds_of(&routes), Vec::new());
+        kinds.extend(strange.kinds());
+        types.extend(paused.types().chain(strange.types()));
         let claim = Claim {
             bytes: ask.portion.bytes,
             from: ask.from,

@@ -16,6 +16,7 @@ mod letters;
 mod lock;
 mod partition;
 mod pause;
+mod register;
 mod retain;
 mod retention;
 mod settle;
@@ -40,6 +41,7 @@ pub use lock::{Lock, LockStore, LockedRows};
 pub use partition::{Bounds, Created, Dropped, PartitionSession, PartitionStore};
 pub(crate) use pause::paused;
 pub use pause::{PAUSE_LOOK, PAUSES_READ, PauseStore, read_pauses};
+pub use register::{ANY, REGISTERED, RegisterStore};
 pub use retain::{Purge, Purged, RetainStore};
 pub use retention::{Layout, Retention};
 pub use settle::{Extended, Held, Outcome, SettleStore, Settled, Settlement};
@@ -48,12 +50,26 @@ pub use wake::WakeStore;
 
 /// Everything the engine asks of a store.
 pub trait OutboxStore:
-    ClaimStore + SettleStore + WakeStore + InspectStore + RetainStore + LetterStore + PauseStore
+    ClaimStore
+    + SettleStore
+    + WakeStore
+    + InspectStore
+    + RetainStore
+    + LetterStore
+    + PauseStore
+    + RegisterStore
 {
 }
 
 impl<S> OutboxStore for S where
-    S: ClaimStore + SettleStore + WakeStore + InspectStore + RetainStore + LetterStore + PauseStore
+    S: ClaimStore
+        + SettleStore
+        + WakeStore
+        + InspectStore
+        + RetainStore
+        + LetterStore
+        + PauseStore
+        + RegisterStore
 {
 }
 

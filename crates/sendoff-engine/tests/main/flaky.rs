@@ -11,9 +11,10 @@ use sendoff_engine::capture::{Capture, WriteError};
 use sendoff_engine::memory::{MemoryStore, MemoryTx};
 use sendoff_engine::store::{
     AuditEntry, AuditPage, Born, ChangeLetters, Claim, ClaimStore, Claimed, Claims, Counts,
-    EventRecord, Extended, Held, InspectStore, Lateness, LetterPage, LetterStore, Lock, LockStore,
-    LockedRows, NewRow, Outcome, PauseStore, PayloadWanted, Purge, Purged, RetainStore, Row,
-    SettleStore, Settled, Settlement, StoreError, Suspects, TopicCounts, WakeStore,
+    EventKind, EventRecord, Extended, Held, InspectStore, Lateness, LetterPage, LetterStore, Lock,
+    LockStore, LockedRows, NewRow, Outcome, PauseStore, PayloadWanted, Purge, Purged,
+    RegisterStore, RetainStore, Row, SettleStore, Settled, Settlement, StoreError, Suspects,
+    TopicCounts, WakeStore,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -349,6 +350,18 @@ impl InspectStore for Flaky {
         let walk = self.troubles.walk.load(Ordering::SeqCst);
         tokio::time::sleep(Duration::from_millis(walk as u64)).await;
         self.table.first_due().await
+    }
+}
+
+#[async_trait]
+impl RegisterStore for Flaky {
+    async fn register(
+        &self,
+        kinds: &[EventKind<'_>],
+        lately: Duration,
+    ) -> Result<Vec<(String, String)>, StoreError> {
+        self.check_up()?;
+        self.table.register(kinds, lately).await
     }
 }
 

@@ -1,7 +1,6 @@
 //! Metrics, lag, retention and logs.
 
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use sendoff_core::{Event, Failure, Status, Unroutable};
@@ -11,8 +10,8 @@ use sendoff_engine::{
     RetryOptions,
 };
 use sendoff_testkit::acceptance::Inbox;
+use sendoff_testkit::logs::Lines;
 use sendoff_testkit::wait::eventually;
-use tracing_subscriber::fmt::MakeWriter;
 
 use super::flaky::Flaky;
 use super::{EVENT, SECOND, commit, event, options, row};
@@ -103,49 +102,9 @@ async fn delivered_rows_are_deleted_when_their_retention_is_over() {
     outbox.close().await;
 }
 
-#[derive(Clone, Default)]
-pub(crate) struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl Lines {
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-
-    pub(crate) fn with(&self, needle: &str) -> Vec<String> {
-        let text = self.text();
-        text.lines().filter(|line| line.contains(needle)).map(str::to_owned).collect()
-    }
-}
-
-impl Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Lines {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
-
-/// Everything at every level, as JSON.
+/// Everything at every level.
 pub(crate) fn logging() -> (Lines, tracing::subscriber::DefaultGuard) {
-    let lines = Lines::default();
-    let subscriber = tracing_subscriber::fmt()
-        .json()
-        .with_max_level(tracing::Level::TRACE)
-        .with_writer(lines.clone())
-        .finish();
-    let guard = tracing::subscriber::set_default(subscriber);
-    (lines, guard)
+    Lines::keep(tracing::Level::TRACE)
 }
 
 /// Holds M3.

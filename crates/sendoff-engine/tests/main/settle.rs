@@ -7,6 +7,7 @@ use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::{Claim, ClaimStore};
 use sendoff_engine::{Counters, Outbox, OutboxOptions};
 use sendoff_testkit::acceptance::Inbox;
+use sendoff_testkit::clock::ManualClock;
 use sendoff_testkit::wait::eventually;
 use tokio::time::Instant;
 
@@ -76,6 +77,27 @@ async fn one_event_is_settled_at_once_and_many_together() {
     assert!(begun.elapsed() < SECOND / 10);
     assert!(store.batches() < 10, "{} statements for 63 events", store.batches());
     outbox.close().await;
+}
+
+/// What never ran here is delivered once, by whoever has it now: nothing to tell an operator of.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_comes_too_late_is_not_counted_as_fenced() {
+    let clock = ManualClock::new();
+    let (store, inbox) = (MemoryStore::with_clock(Arc::new(clock.clone())), Inbox::stepping());
+    let counters = Arc::new(Counters::default());
+    let options = OutboxOptions { workers: 1, poller_enabled: false, ..options() };
+    let outbox = Outbox::builder(store.clone()).options(options).on(EVENT, inbox.clone());
+    let outbox = outbox.metrics(counters.clone()).start().await.unwrap();
+    let ids = [commit(&outbox, &event()).await, commit(&outbox, &event()).await];
+    // By the database's clock both holds are over, before this node had a reason to think so.
+    clock.advance(3_600 * SECOND);
+    let stolen = store.claim(&Claim::new("thief", 2, 60 * SECOND)).await.unwrap().rows;
+    assert_eq!(stolen.len(), 2);
+    inbox.allow(1);
+    outbox.close().await;
+    assert!(ids.iter().all(|id| row(&store, *id).locked_by.as_deref() == Some("thief")));
+    // One ran here, and the other did not.
+    assert_eq!((inbox.received().len(), counters.values().fenced), (1, 1));
 }
 
 /// A node that was stopped past its hold cannot settle what became somebody else's.

@@ -1,11 +1,13 @@
 //! What waits uncounted: for a node that has a handler, and for a target; and how that ends.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sendoff_core::{Delivery, Event, EventId, Status};
 use sendoff_engine::memory::MemoryStore;
-use sendoff_engine::{HandlerOptions, HandlerResult, Outbox, OutboxOptions};
+use sendoff_engine::{Handler, HandlerOptions, HandlerResult, Outbox, OutboxOptions};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::within;
 use tokio::time::{Instant, sleep};
@@ -48,6 +50,70 @@ async fn two_programs_on_one_table_kill_nothing_of_each_other() {
     within(90 * SECOND, "and what was delayed", async || ours.received().len() == 201).await;
     assert_eq!(theirs.received().len(), 200);
     assert!(store.rows().iter().all(|row| (row.status, row.attempts) == (Status::Done, 0)));
+    shipping.close().await;
+    billing.close().await;
+}
+
+/// Holds D6 and D7: while a node has a handler, others leave its events to it, however long its target is away.
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_one_program_s_target_is_no_reason_for_another_to_end_its_events() {
+    let (store, inbox, away) = (MemoryStore::new(), Inbox::new(), Arc::new(AtomicBool::new(true)));
+    let handler = {
+        let (inbox, away) = (inbox.clone(), away.clone());
+        move |delivery: Delivery| {
+            let (inbox, away) = (inbox.clone(), away.clone());
+            async move {
+                match away.load(Ordering::SeqCst) {
+                    true => refused(delivery).await,
+                    false => inbox.handle(delivery).await,
+                }
+            }
+        }
+    };
+    let billing = program(&store, "billing", &Inbox::new()).await;
+    let shipping = Outbox::builder(store.clone()).on("shipping", handler).start().await.unwrap();
+    for event in 0..500 {
+        commit(&billing, &number("shipping", event)).await;
+    }
+    sleep(120 * MINUTE).await;
+    assert!(store.rows().iter().all(|row| row.status != Status::Dead), "after two hours");
+    away.store(false, Ordering::SeqCst);
+    within(MINUTE, "all are delivered", async || inbox.received().len() == 500).await;
+    assert!(store.rows().iter().all(|row| (row.status, row.attempts) == (Status::Done, 0)));
+    shipping.close().await;
+    billing.close().await;
+}
+
+/// Holds D6: a backlog of more than an hour is worked off beside a program that knows nothing of it.
+#[tokio::test(start_paused = true)]
+async fn a_long_backlog_loses_nothing_to_a_program_that_does_not_know_it() {
+    let (store, inbox) = (MemoryStore::new(), Inbox::new());
+    let slow = {
+        let inbox = inbox.clone();
+        move |delivery: Delivery| {
+            let inbox = inbox.clone();
+            async move {
+                sleep(4 * SECOND).await;
+                inbox.handle(delivery).await
+            }
+        }
+    };
+    let writer = Outbox::writer_only(store.clone());
+    let mut written = Vec::new();
+    for event in 0..1_500 {
+        written.push(commit(&writer, &number("shipping", event)).await);
+    }
+    let options = OutboxOptions { workers: 1, ..OutboxOptions::default() };
+    let shipping = Outbox::builder(store.clone()).options(options).on("shipping", slow);
+    let shipping = shipping.start().await.unwrap();
+    let billing = program(&store, "billing", &Inbox::new()).await;
+    sleep(50 * MINUTE).await;
+    let marked = store.rows().into_iter().filter(|row| row.waiting.for_handler.is_some());
+    assert_eq!(marked.count(), 0, "nobody else touches it");
+    sleep(52 * MINUTE).await;
+    written.sort_unstable();
+    assert_eq!(inbox.ids(), written, "each once");
+    assert!(store.rows().iter().all(|row| row.status == Status::Done));
     shipping.close().await;
     billing.close().await;
 }

@@ -18,4 +18,7 @@ insert into sendoff.outbox_tally_delta (part, event_type, status, count)
 select part, event_type, status, count from sendoff.outbox_tally_delta where false;
 select part from sendoff.outbox_tally_delta where false for update;
 delete from sendoff.outbox_tally_delta where false;
-select scope, name, since, actor, reason from sendoff.outbox_pause where false
+select scope, name, since, actor, reason from sendoff.outbox_pause where false;
+insert into sendoff.outbox_handled (aggregate_type, event_type, seen_at)
+select aggregate_type, event_type, seen_at from sendoff.outbox_handled h where false
+on duplicate key update sendoff.outbox_handled.seen_at = h.seen_at

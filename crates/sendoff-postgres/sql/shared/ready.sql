@@ -45,6 +45,7 @@ select kind, what, lacking, quote_ident(current_user) from lacks order by kind, 
  'event_id seq occurred_at due_at created_at done_at attempts status shard losses event_type '
  || 'aggregate_type aggregate_id tenant_id ordering_key content_type locked_by last_error headers '
  || 'payload', 'select update delete'),
+('table', 'sendoff.outbox_handled', 'aggregate_type event_type seen_at', 'select insert update'),
 ('table', 'sendoff.outbox_pause', 'scope name since actor reason', 'select'),
 ('table', 'sendoff.outbox_tally', 'event_type status count ended_at', 'select insert update delete'),
 ('table', 'sendoff.outbox_tally_delta', 'event_type status count', 'select insert update delete'),

@@ -45,7 +45,7 @@ use sendoff_engine::store::{Born, NewRow};
 use super::draft::Draft;
 use super::insert::is_key;
 use super::params::Params;
-use crate::encoded::{Encoded, encode};
+use crate::encoded::Encoded;
 use crate::options::Doorbell;
 use crate::sql::Sql;
 use crate::store::PostgresStore;
@@ -72,9 +72,9 @@ async fn insert_one(
     conn: &AsyncPgConnection,
     draft: &Draft<'_>,
 ) -> Result<Vec<Born>, WriteError> {
-    let statement = &store.sql().insert;
     let params = Params::new(store, draft);
-    let params = encode(&params.in_order(), statement.types).map_err(WriteError::Driver)?;
+    let statement = params.statement(store);
+    let params = params.encoded(statement)?;
     let insert = Ours { text: &statement.text, params, doorbell: store.doorbell() };
     let rows = insert.load_marked::<Times>(store.sql(), conn).await;
     let rows = rows.map_err(|error| refused(store, error))?;
@@ -143,16 +143,22 @@ fn push<'b>(out: &mut AstPass<'_, 'b, Pg>, param: &'b Encoded) -> QueryResult<()
     match *param.kind {
         Type::BOOL => out.push_bind_param::<Bool, _>(param),
         Type::BOOL_ARRAY => out.push_bind_param::<Array<Bool>, _>(param),
+        Type::BYTEA => out.push_bind_param::<Bytea, _>(param),
         Type::BYTEA_ARRAY => out.push_bind_param::<Array<Bytea>, _>(param),
+        Type::INT2 => out.push_bind_param::<SmallInt, _>(param),
         Type::INT2_ARRAY => out.push_bind_param::<Array<SmallInt>, _>(param),
         Type::INT4 => out.push_bind_param::<Integer, _>(param),
         Type::INT4_ARRAY => out.push_bind_param::<Array<Integer>, _>(param),
         Type::INT8 => out.push_bind_param::<BigInt, _>(param),
+        Type::INTERVAL => out.push_bind_param::<Interval, _>(param),
         Type::INTERVAL_ARRAY => out.push_bind_param::<Array<Interval>, _>(param),
+        Type::JSONB => out.push_bind_param::<Nullable<Jsonb>, _>(param),
         Type::JSONB_ARRAY => out.push_bind_param::<Array<Nullable<Jsonb>>, _>(param),
+        Type::TEXT => out.push_bind_param::<Nullable<Text>, _>(param),
         Type::TEXT_ARRAY => out.push_bind_param::<Array<Nullable<Text>>, _>(param),
         Type::TIMESTAMPTZ => out.push_bind_param::<Nullable<Timestamptz>, _>(param),
         Type::TIMESTAMPTZ_ARRAY => out.push_bind_param::<Array<Timestamptz>, _>(param),
+        Type::UUID => out.push_bind_param::<Uuid, _>(param),
         Type::UUID_ARRAY => out.push_bind_param::<Array<Nullable<Uuid>>, _>(param),
         _ => Err(wrong("a parameter of a type that no statement has")),
     }

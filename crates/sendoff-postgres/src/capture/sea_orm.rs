@@ -104,13 +104,33 @@ async fn send(
     tx: &DatabaseTransaction,
     draft: &Draft<'_>,
 ) -> Result<Vec<QueryResult>, WriteError> {
-    let text = &store.sql().insert.text;
-    let insert = Statement::from_sql_and_values(
-        DbBackend::Postgres,
-        text,
-        values(&Params::new(store, draft)),
-    );
+    let params = Params::new(store, draft);
+    let statement = params.statement(store);
+    let values = if draft.len() == 1 { of_one(draft) } else { values(&params).to_vec() };
+    let values = values.into_iter().take(statement.types.len());
+    let insert = Statement::from_sql_and_values(DbBackend::Postgres, &statement.text, values);
     tx.query_all_raw(insert).await.map_err(|error| refused(store, error))
+}
+
+/// In the order of `write_one`.
+fn of_one(draft: &Draft<'_>) -> Vec<Value> {
+    let maybe = |text: Option<&str>| Value::from(text);
+    let headers = draft.headers[0].as_ref().map(|json| &*json.0);
+    vec![
+        draft.ids[0].0.to_string().into(),
+        draft.event_types[0].into(),
+        draft.aggregate_types[0].into(),
+        maybe(draft.aggregate_ids[0]),
+        maybe(draft.tenant_ids[0]),
+        maybe(draft.ordering_keys[0]),
+        draft.shards[0].to_string().into(),
+        draft.content_types[0].into(),
+        time(draft.occurred_at[0]).into(),
+        maybe(headers),
+        draft.payloads[0].0.into(),
+        span(draft.after[0]).into(),
+        maybe(draft.locked_by[0]),
+    ]
 }
 
 /// In the order of the statement.

@@ -41,7 +41,7 @@ use sendoff_engine::store::{Born, NewRow};
 use super::draft::Draft;
 use super::insert::{Inserted, is_key};
 use super::params::Params;
-use crate::encoded::{Encoded, encode};
+use crate::encoded::Encoded;
 use crate::error::explained;
 use crate::options::Doorbell;
 use crate::sql::{Sql, Statement};
@@ -235,9 +235,9 @@ async fn send(
     conn: &mut PgConnection,
     draft: &Draft<'_>,
 ) -> Result<Inserted, WriteError> {
-    let statement = &store.sql().insert;
     let params = Params::new(store, draft);
-    let params = encode(&params.in_order(), statement.types).map_err(WriteError::Driver)?;
+    let statement = params.statement(store);
+    let params = params.encoded(statement)?;
     let rows = ask(conn, statement, params, store.doorbell()).await;
     let rows = rows.map_err(|error| refused(store, error))?;
     let held = draft.locked_by.iter().map(Option::is_some);

@@ -159,6 +159,7 @@ macro_rules! store_suite {
             every_change_of_a_pause_is_in_the_audit
             pauses_have_a_limit
             a_pause_is_heard_of_within_a_second
+            what_nodes_handle_is_known_for_a_while
             a_lock_leaves_out_the_kinds_it_is_told_to
             a_lock_that_is_not_awaited_to_its_end_keeps_nothing
             purge_deletes_only_old_done_rows

@@ -128,6 +128,7 @@ fn outbox_options(kind: Kind, bug: Option<Bug>) -> OutboxOptions {
                 _ => START_WITHIN,
             },
             unroutable: UNROUTABLE,
+            unavailable_at_most: UNAVAILABLE,
             ..HandlerOptions::default()
         },
         retry: RetryOptions { max_attempts: MAX_ATTEMPTS, ..RetryOptions::default() },
@@ -138,6 +139,10 @@ fn outbox_options(kind: Kind, bug: Option<Bug>) -> OutboxOptions {
 /// What nobody handles is put off for a while, and then dead.
 const UNROUTABLE: Unroutable =
     Unroutable::Defer { delay: Duration::from_secs(1), at_most: Duration::from_secs(10) };
+
+/// Where nothing but poison is left, a node takes it for an outage, and ends it when that has lasted so long:
+/// a few times what poison needs for its attempts.
+const UNAVAILABLE: Duration = Duration::from_secs(4 * 60);
 
 fn relay_options(mode: ClaimMode) -> RelayOptions {
     RelayOptions {
@@ -151,6 +156,7 @@ fn relay_options(mode: ClaimMode) -> RelayOptions {
             timeout: Some(HANDLER_TIMEOUT),
             start_within: START_WITHIN,
             unroutable: UNROUTABLE,
+            unavailable_at_most: UNAVAILABLE,
             ..HandlerOptions::default()
         },
         retry: RetryOptions { max_attempts: MAX_ATTEMPTS, ..RetryOptions::default() },

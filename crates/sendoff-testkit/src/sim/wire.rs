@@ -12,8 +12,8 @@ use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::{
     AuditEntry, AuditPage, ChangeLetters, Claim, ClaimStore, Claimed, Claims, Counts, EventKind,
     EventRecord, Except, Extended, Held, InspectStore, Lateness, LetterPage, LetterStore,
-    PauseStore, PayloadWanted, Purge, Purged, RetainStore, Row, SettleStore, Settled, Settlement,
-    StoreError, Suspects, TopicCounts, WakeStore,
+    PauseStore, PayloadWanted, Purge, Purged, RegisterStore, RetainStore, Row, SettleStore,
+    Settled, Settlement, StoreError, Suspects, TopicCounts, WakeStore,
 };
 use tokio::time::sleep;
 
@@ -372,6 +372,17 @@ impl InspectStore for Wire {
 }
 
 impl WakeStore for Wire {}
+
+#[async_trait]
+impl RegisterStore for Wire {
+    async fn register(
+        &self,
+        kinds: &[EventKind<'_>],
+        lately: Duration,
+    ) -> Result<Vec<(String, String)>, StoreError> {
+        self.table.register(kinds, lately).await
+    }
+}
 
 #[async_trait]
 impl PauseStore for Wire {

@@ -8,13 +8,14 @@ use sendoff_engine::NodeOptions;
 use sendoff_engine::journal::publish::{PublishOptions, Publishing};
 use sendoff_engine::sink::StatisticsSink;
 use sendoff_testkit::journal::Latch;
+use sendoff_testkit::logs::Lines;
 use sendoff_testkit::wait::within;
 use serde_json::Value;
 use tokio::time::sleep;
 
 use super::{MINUTE, append, everything, journal};
 use crate::SECOND;
-use crate::operate::{Lines, logging};
+use crate::operate::logging;
 
 const WAITS: &str = "a fact could not be published: the pair waits at it, and tries again";
 const GOES_ON: &str = "the pair goes on";
