@@ -162,7 +162,7 @@ impl Link {
                 // Not all at once, when a server comes back to many nodes.
                 state.not_before = Instant::now() + state.pause.mul_f64(0.5 + fastrand::f64());
                 state.pause = (state.pause * 2).min(LONGEST_PAUSE);
-                Err(error.into())
+                Err(error)
             }
         }
     }
