@@ -17,13 +17,14 @@ use crate::services::for_tests::Servers;
 /// Every soak: its name, the rounds it makes unless told otherwise, and what it is about.
 ///
 /// Its tests are those of the modules `soak::NAME`, with underscores, of all crates.
-const SOAKS: [(&str, u32, &str); 6] = [
+const SOAKS: [(&str, u32, &str); 7] = [
     ("locked-row", 1, "one row locked for a minute beside two busy nodes"),
     ("sigstop", 50, "a process of ours stopped at a random moment"),
     ("crash", 20, "the server crashes right after an event left"),
     ("dead-letters", 1, "100,000 dead letters requeued while every handler still fails"),
     ("journal-bytes", 1, "a journal of large facts, over a slow line as well"),
     ("journal-outages", 3, "a journal published through outages under load"),
+    ("wake-up", 1, "how soon sleeping nodes begin, and how quiet idle ones are: figures"),
 ];
 
 /// Run one of the tests that take minutes, on servers of its own.

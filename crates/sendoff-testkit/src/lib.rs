@@ -14,6 +14,7 @@
 //! - [`ordeal`]: what they go through: rows that others lock, processes that are stopped.
 //! - [`starting`]: what starting does where the database is not as it should be, or not there.
 //! - [`thorny`]: values that a driver's encoding could get wrong.
+//! - [`waking`]: how soon sleeping nodes begin, and how quiet idle ones are.
 //! - [`proxy`]: a server's door that can be slammed at a chosen moment.
 //! - [`clock`]: a clock that moves when told; [`faketime`]: one for a server. [`wait`]: for what has no signal.
 //!
@@ -45,3 +46,4 @@ pub mod starting;
 pub mod steps;
 pub mod thorny;
 pub mod wait;
+pub mod waking;
