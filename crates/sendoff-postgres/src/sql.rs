@@ -302,7 +302,7 @@ mod tests {
             let JournalSql { append_held, append_one, append_session, append_tagged, .. } =
                 JournalSql::load(&Names::new(None, None), writes);
             [append_held, append_one, append_session, append_tagged]
-                .map(|append| append.text.contains("journal_ring()"))
+                .map(|append| append.text.contains("journal_ring(true)"))
         };
         assert_eq!(rings(ALL), [true; 4]);
         assert_eq!(rings(NOTHING), [false; 4]);

@@ -62,7 +62,7 @@ begin
         if place is not null then
             insert into sendoff.journal_tag (tag, position)
             select t.tag, place from unnest(new_tags[1]::text[]) as t(tag);
-            perform sendoff.journal_ring();
+            perform sendoff.journal_ring(false);
             return next;
             return;
         end if;
@@ -87,7 +87,7 @@ begin
         select 0, new.position, at from new order by new.position;
         get diagnostics counted = row_count;
         if counted = cardinality(new_ids) then
-            perform sendoff.journal_ring();
+            perform sendoff.journal_ring(false);
             return;
         end if;
         if counted > 0 then

@@ -8,13 +8,18 @@ select setval('sendoff.journal_bell', 1);
 -- Whoever may append looks at it.
 grant select on sequence sendoff.journal_bell to public;
 
--- Rings, if a tail sleeps; not where `sendoff_journal.ring` is off, which a transaction needs that is to be
--- prepared. One expression, which the server puts in place of the call.
-create function sendoff.journal_ring() returns text
+-- Rings, if a tail sleeps. PostgreSQL prepares no transaction that rings: so one of which nobody knows
+-- whether it is to be prepared (not `ours`) rings where `sendoff_journal.ring` is on, or where it is not set
+-- and the server prepares none (max_prepared_transactions = 0, its default).
+-- One expression, which the server puts in place of the call.
+create function sendoff.journal_ring(ours boolean) returns text
 language sql volatile as $body$
     select case when pg_sequence_last_value('sendoff.journal_bell')
                      > extract(epoch from clock_timestamp())::bigint
-                 and coalesce(current_setting('sendoff_journal.ring', true), '') <> 'off'
+                 and (ours or case coalesce(current_setting('sendoff_journal.ring', true), '')
+                                   when 'on' then true
+                                   when 'off' then false
+                                   else current_setting('max_prepared_transactions') = '0' end)
                 then pg_notify('sendoff_journal_channel', '')::text end
 $body$;
 

@@ -25,7 +25,7 @@ with new as (
 )
 select 0 as outcome, new.position as place, new.recorded_at as at,
        1 / case when (select count(*) from new) = cardinality($2::uuid[]) then 1 else 0 end as whole
-       , sendoff.journal_ring()                                                                  -- [rings]
+       , sendoff.journal_ring(true)                                                              -- [rings]
        , case when current_setting('synchronous_commit') = 'off'                                  -- [durable]
                and coalesce(current_setting('sendoff_emit.durable_events', true), '') <> 'off'    -- [durable]
               then set_config('synchronous_commit', 'local', true) end                            -- [durable]

@@ -22,7 +22,7 @@ with new as (
     select t.tag, new.position from new cross join unnest($5::text[]) as t(tag)
 )
 select 0 as outcome, new.position as place, new.recorded_at as at
-       , sendoff.journal_ring()                                                                  -- [rings]
+       , sendoff.journal_ring(true)                                                              -- [rings]
        , case when current_setting('synchronous_commit') = 'off'                                  -- [durable]
                and coalesce(current_setting('sendoff_emit.durable_events', true), '') <> 'off'    -- [durable]
               then set_config('synchronous_commit', 'local', true) end                            -- [durable]
