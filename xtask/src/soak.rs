@@ -25,6 +25,7 @@ const SOAKS: [(&str, u32, &str); 7] = [
     ("outage", 1, "a target away for three minutes, on every face"),
     ("journal-bytes", 1, "a journal of large facts, over a slow line as well"),
     ("journal-outages", 3, "a journal published through outages under load"),
+    ("wake-up", 1, "how soon sleeping nodes begin, and how quiet idle ones are: figures"),
 ];
 
 /// Run one of the tests that take minutes, on servers of its own.

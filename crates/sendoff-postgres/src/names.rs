@@ -46,7 +46,16 @@ impl Names {
 
     /// What writers notify and relays listen to.
     pub(crate) fn channel(&self) -> String {
-        let mut channel = format!("{}.{}outbox", self.schema, self.prefix);
+        self.channel_of("outbox")
+    }
+
+    /// What appends notify and tails listen to.
+    pub(crate) fn journal_channel(&self) -> String {
+        self.channel_of("journal")
+    }
+
+    fn channel_of(&self, what: &str) -> String {
+        let mut channel = format!("{}.{}{what}", self.schema, self.prefix);
         channel.truncate(CHANNEL_BYTES);
         channel
     }
@@ -54,6 +63,7 @@ impl Names {
     /// A file's text with the names of this outbox.
     pub(crate) fn put_into(&self, text: &str) -> String {
         let text = text.replace("sendoff_channel", &self.channel());
+        let text = text.replace("sendoff_journal_channel", &self.journal_channel());
         put_names(&text, |name| self.qualified(name), |text| self.prefixed(text))
     }
 
@@ -85,7 +95,11 @@ mod tests {
             names("shop", None).put_into(text),
             "create index outbox_event_due on \"shop\".outbox_event (due_at)"
         );
-        assert_eq!(names("shop", Some("a_")).put_into("'sendoff_channel'"), "'shop.a_outbox'");
+        let channels = "'sendoff_channel', 'sendoff_journal_channel'";
+        assert_eq!(
+            names("shop", Some("a_")).put_into(channels),
+            "'shop.a_outbox', 'shop.a_journal'"
+        );
     }
 
     #[test]

@@ -199,10 +199,12 @@ statements!(
     append_tagged: [
         INT4, UUID, TEXT, TEXT, TEXT, TIMESTAMPTZ, JSONB, BYTEA, UUID, UUID
     ],
+    arm: [],
     beat: [TEXT],
     change: [TEXT, TEXT, TEXT, INT8],
     cursors: [],
     decide: [INT4_ARRAY, BOOL_ARRAY, INT4],
+    disarm: [],
     doing: [INT4],
     due: [TEXT, INT8],
     followers: [],
@@ -227,7 +229,7 @@ statements!(
     purge: [INT8, INT8, TIMESTAMPTZ, INT8],
     purgeable: [INT8, INT8, TIMESTAMPTZ, INT8],
     ranges in shared/partition_list: [BOOL],
-    ready in shared/ready: [],
+    ready in shared/ready: [BOOL],
     read: [INT2_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8],
     read_book: [TEXT, TEXT_ARRAY, INT8, INT8, INT8, INT8, TEXT_ARRAY],
     read_from_last in read: [INT2_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8, INT2_ARRAY, TEXT_ARRAY, TEXT_ARRAY],
@@ -245,28 +247,26 @@ statements!(
     who: [],
 );
 
-/// Whether a transaction that carries an event is made durable where its session is not (I13).
+/// What a transaction that carries an event or a fact does besides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Writes {
-    Durable,
-    AsTheSessionHasIt,
+pub(crate) struct Writes {
+    /// It is made durable where its session is not (I13).
+    pub(crate) durable: bool,
+    /// It rings for tails that sleep.
+    pub(crate) rings: bool,
 }
 
 impl Writes {
-    pub(crate) const fn durable(durable: bool) -> Self {
-        if durable { Self::Durable } else { Self::AsTheSessionHasIt }
+    /// The names by which a text is had with the lines for it.
+    fn lines<'n>(self) -> impl Iterator<Item = &'n str> {
+        let lines = [(self.durable, "durable"), (self.rings, "rings")];
+        lines.into_iter().filter_map(|(wanted, name)| wanted.then_some(name))
     }
 }
 
-/// The name by which a text is had with the lines that make a transaction durable.
-const DURABLE: &str = "durable";
-
 /// A statement of a file: the one of this name, as this folder has it.
 fn statement(file: &str, asked: &[&str], names: &Names, writes: Writes) -> String {
-    let mut asked = asked.to_vec();
-    if writes == Writes::Durable {
-        asked.push(DURABLE);
-    }
+    let asked: Vec<&str> = asked.iter().map(|name| &**name).chain(writes.lines()).collect();
     names.put_into(&text(file, &asked))
 }
 
@@ -274,11 +274,14 @@ fn statement(file: &str, asked: &[&str], names: &Names, writes: Writes) -> Strin
 mod tests {
     use super::*;
 
+    const ALL: Writes = Writes { durable: true, rings: true };
+    const NOTHING: Writes = Writes { durable: false, rings: false };
+
     /// Holds W6.
     #[test]
     fn every_statement_names_as_many_parameters_as_it_has_types() {
         let load = |writes| Sql::load(&Names::new(None, None), writes);
-        let (sql, relaxed) = (load(Writes::Durable), load(Writes::AsTheSessionHasIt));
+        let (sql, relaxed) = (load(ALL), load(NOTHING));
         assert_eq!(sql.all().len(), Sql::COUNT);
         for statement in sql.all().into_iter().chain(relaxed.all()) {
             assert!(!statement.text.is_empty() && !statement.text.contains("--"), "{statement:?}");
@@ -296,7 +299,26 @@ mod tests {
             [insert, insert_one, insert_one_due, write_one, write_one_due]
                 .map(|insert| insert.text.contains("synchronous_commit"))
         };
-        assert_eq!(touches(Writes::Durable), [true; 5]);
-        assert_eq!(touches(Writes::AsTheSessionHasIt), [false; 5]);
+        assert_eq!(touches(ALL), [true; 5]);
+        assert_eq!(touches(NOTHING), [false; 5]);
+    }
+
+    /// Behind a transaction pooler nobody rings, and what is prepared must not.
+    #[test]
+    fn without_the_doorbell_no_append_rings() {
+        let rings = |writes| {
+            let JournalSql { append_held, append_one, append_session, append_tagged, .. } =
+                JournalSql::load(&Names::new(None, None), writes);
+            [append_held, append_one, append_session, append_tagged]
+                .map(|append| append.text.contains("journal_ring(true)"))
+        };
+        assert_eq!(rings(ALL), [true; 4]);
+        assert_eq!(rings(NOTHING), [false; 4]);
+        let silent = |writes| {
+            let JournalSql { append, append_in, .. } =
+                JournalSql::load(&Names::new(None, None), writes);
+            [append, append_in].map(|append| append.text.contains("'sendoff_journal.ring', 'off'"))
+        };
+        assert_eq!((silent(ALL), silent(NOTHING)), ([false; 2], [true; 2]));
     }
 }

@@ -91,8 +91,10 @@ impl PostgresStore {
             Kept::from(options.doorbell),
             options.locked_connections,
         );
+        let rings = options.doorbell == Doorbell::On;
+        let writes = Writes { durable: options.durable_events, rings };
         Ok(Self(Arc::new(Shared {
-            sql: Sql::load(&names, Writes::durable(options.durable_events)),
+            sql: Sql::load(&names, writes),
             bell: Bell::new(names.channel()),
             connector,
             options,

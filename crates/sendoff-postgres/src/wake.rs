@@ -8,11 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::FutureExt;
 use sendoff_core::report;
 use sendoff_engine::store::{StoreError, WakeStore};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
+use tokio_postgres::{Client, Error};
 use tracing::warn;
 
 use crate::connect::Connector;
@@ -85,10 +87,25 @@ impl Rings {
         }
     }
 
+    /// Waits until somebody rings. Cancel-safe: a ring is kept until it is heard.
+    pub(crate) async fn rung(&self) {
+        self.rung.notified().await;
+    }
+
+    /// Whoever rang so far was heard.
+    pub(crate) fn hear(&self) {
+        let _ = self.rung().now_or_never();
+    }
+
     fn ring_for_all(&self) {
         self.ring("");
         self.ring("pauses");
     }
+}
+
+/// From now on the connection that the client is of hears of the channel.
+pub(crate) async fn listen_to(client: &Client, channel: &str) -> Result<(), Error> {
+    client.batch_execute(&format!("listen \"{channel}\"")).await
 }
 
 /// Listens until it is aborted. Rings once whenever it begins to: nobody knows who rang meanwhile.
@@ -97,7 +114,7 @@ async fn listen(connector: Arc<Connector>, channel: String, rings: Arc<Rings>) {
     loop {
         match connector.open(Some(Arc::clone(&rings))).await {
             Ok(mut opened) => {
-                match opened.client.batch_execute(&format!("listen \"{channel}\"")).await {
+                match listen_to(&opened.client, &channel).await {
                     Ok(()) => {
                         rings.ring_for_all();
                         pause = FIRST_PAUSE;
@@ -136,6 +153,6 @@ impl WakeStore for PostgresStore {
     }
 
     async fn rung(&self) {
-        self.bell().rings.rung.notified().await;
+        self.bell().rings.rung().await;
     }
 }

@@ -15,6 +15,7 @@
 //! - [`ordeal`]: what they go through: rows that others lock, processes that are stopped.
 //! - [`starting`]: what starting does where the database is not as it should be, or not there.
 //! - [`thorny`]: values that a driver's encoding could get wrong.
+//! - [`waking`]: how soon sleeping nodes begin, and how quiet idle ones are.
 //! - [`proxy`]: a server's door that can be slammed at a chosen moment.
 //! - [`logs`]: what the code under test writes to its log.
 //! - [`clock`]: a clock that moves when told; [`faketime`]: one for a server. [`wait`]: for what has no signal.
@@ -49,3 +50,4 @@ pub mod starting;
 pub mod steps;
 pub mod thorny;
 pub mod wait;
+pub mod waking;

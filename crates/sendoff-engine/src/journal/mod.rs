@@ -23,6 +23,7 @@ pub mod retain;
 mod store;
 mod tail;
 mod times;
+mod vigil;
 
 pub use books::{Books, MemoryKey, Remembered};
 pub use error::{AppendError, Conflict, DecideError, ExecuteError, TailError};
@@ -32,7 +33,7 @@ pub use lending::{Lending, Lent, Patience, Purpose};
 pub use memory::MemoryJournal;
 pub use model::{Decided, Fold, Model, fold};
 pub use store::{
-    AppendIn, AppendInBlocking, Basis, Found, JournalStore, LOCK_TRIES, Locked, LockedDecision,
+    AppendIn, AppendInBlocking, Armed, Basis, Found, JournalStore, LOCK_TRIES, Locked, LockedDecision,
     Mark, Page, Receipt, TailLook, TailRow, TailSource, Undecided,
 };
 pub use tail::{Batch, TailOptions, TailReader};

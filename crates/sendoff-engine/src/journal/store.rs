@@ -263,6 +263,37 @@ pub struct Found {
 pub trait TailSource: Send + 'static {
     /// One look: the holders, if they are asked for, and then the rows of the page.
     async fn look(&mut self, ask: Ask, page: Page) -> Result<TailLook, StoreError>;
+
+    /// The last look found nothing, and the tail is about to wait: from now on whoever appends, in
+    /// whichever process, shall ring.
+    ///
+    /// Affects latency only (I7): a ring that is lost, or never made, is covered by the tail's interval. A
+    /// store without a bell takes the defaults.
+    async fn arm(&mut self) -> Result<Armed, StoreError> {
+        Ok(Armed::NoBell)
+    }
+
+    /// The tail is awake: nobody need ring for it.
+    async fn disarm(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Waits until somebody has rung since the last look began. Cancel-safe: a ring is kept until it is
+    /// heard.
+    async fn rung(&mut self) {
+        std::future::pending().await
+    }
+}
+
+/// Whether appends ring for a tail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Armed {
+    /// There is no bell.
+    NoBell,
+    /// From now on. Somebody may have appended since the last look: it is made once more.
+    FromNow,
+    /// They did before the last look: whatever came later has rung.
+    Already,
 }
 
 /// What was seen at the end of a journal.

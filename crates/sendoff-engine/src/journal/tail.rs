@@ -1,15 +1,19 @@
 //! Carries out what the pure `Tail` asks for, over one connection, and waits in between.
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use sendoff_core::journal::{HolderId, Look, Position, Tail};
 use sendoff_core::limits;
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::error::TailError;
-use super::store::{Page, TailRow, TailSource, Undecided};
+use super::store::{Armed, Page, TailRow, TailSource, Undecided};
+use super::vigil::{AWAKE_PAUSE, Vigil};
 use crate::appetite::Portion;
 use crate::store::within;
 
@@ -22,7 +26,8 @@ pub struct TailOptions {
     pub batch: usize,
     /// How many bytes of payloads and headers; a row that is larger by itself comes alone.
     pub batch_bytes: usize,
-    /// How long after a look in vain the next one is made, if nobody in this process appends.
+    /// How long after a look in vain the next one is made, if nobody in this process appends and nobody
+    /// rings.
     #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
     pub interval: Duration,
     /// The same while it waits for somebody to finish.
@@ -31,12 +36,12 @@ pub struct TailOptions {
 }
 
 impl Default for TailOptions {
-    /// Batches of 100 rows or 8 MiB, a look every second, and every 10 ms at a gap.
+    /// Batches of 100 rows or 8 MiB, a look every half second, and every 10 ms at a gap.
     fn default() -> Self {
         Self {
             batch: 100,
             batch_bytes: limits::READ_BYTES,
-            interval: Duration::from_secs(1),
+            interval: Duration::from_millis(500),
             gap_interval: Duration::from_millis(10),
         }
     }
@@ -53,7 +58,12 @@ pub struct TailReader {
     /// For one look.
     wait: Duration,
     appended: Arc<Notify>,
+    vigil: Vigil,
 }
+
+/// At a gap the next look is made after so small a part of the interval, however often somebody in this
+/// process appends meanwhile.
+const GAP_PART: u32 = 10;
 
 /// What a reader waits for before it looks again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +106,7 @@ impl TailReader {
         wait: Duration,
         appended: Arc<Notify>,
     ) -> Self {
-        Self { source, tail, options, wait, appended }
+        Self { source, tail, options, wait, appended, vigil: Vigil::default() }
     }
 
     /// The next rows, as soon as there are some.
@@ -109,21 +119,70 @@ impl TailReader {
             let mut appended = std::pin::pin!(appended);
             // Before the look, so that whatever it comes too early for is heard of.
             appended.as_mut().enable();
+            let looked = Instant::now();
             let batch = self.look().await?;
             if !batch.rows.is_empty() {
                 return Ok(batch);
             }
-            let pause = match self.rest_after(&batch) {
-                Rest::None => continue,
-                Rest::AtGap => self.options.gap_interval,
-                Rest::Idle => self.options.interval,
-            };
-            tokio::select! {
+            let (rest, interval) = (self.rest_after(&batch), sleep(self.options.interval));
+            self.rest(rest, looked, appended, interval).await?;
+        }
+    }
+
+    /// Waits as it is said, until `interval` is over at the latest. `appended` hears of appends in this
+    /// process, and of those that came after the look that was made at `looked`.
+    ///
+    /// Cancel-safe, as a look is.
+    pub(super) async fn rest(
+        &mut self,
+        rest: Rest,
+        looked: Instant,
+        appended: Pin<&mut Notified<'_>>,
+        interval: impl Future<Output = ()>,
+    ) -> Result<(), TailError> {
+        match rest {
+            Rest::None => {}
+            // Nobody is rung for: it looks often enough by itself.
+            Rest::AtGap => {
+                let pause = self.options.gap_interval;
+                tokio::select! {
+                    biased;
+                    () = async { appended.await; sleep_until(looked + pause / GAP_PART).await } => {}
+                    () = sleep(pause) => {}
+                }
+            }
+            Rest::Idle if self.vigil.is_awake(Instant::now()) => tokio::select! {
                 biased;
                 () = appended => {}
-                () = tokio::time::sleep(pause) => {}
-            }
+                () = sleep(AWAKE_PAUSE) => {}
+            },
+            Rest::Idle => self.sleep(appended, interval).await?,
         }
+        Ok(())
+    }
+
+    /// Waits until somebody appends, here or elsewhere, but not longer than the interval.
+    async fn sleep(
+        &mut self,
+        appended: Pin<&mut Notified<'_>>,
+        interval: impl Future<Output = ()>,
+    ) -> Result<(), TailError> {
+        let armed = within(self.wait, self.source.arm()).await?;
+        if armed == Armed::FromNow {
+            return Ok(());
+        }
+        let asleep = Instant::now();
+        tokio::select! {
+            biased;
+            () = appended => {}
+            () = self.source.rung() => {}
+            () = interval => return Ok(()),
+        }
+        let now = Instant::now();
+        if armed == Armed::Already && self.vigil.woken(now - asleep, now) {
+            within(self.wait, self.source.disarm()).await?;
+        }
+        Ok(())
     }
 
     /// What to wait for after a look that brought this.
@@ -160,6 +219,9 @@ impl TailReader {
             complete: look.complete,
         })?;
         look.rows.truncate(seen.deliver);
+        if seen.deliver > 0 {
+            self.vigil.brought(Instant::now());
+        }
         let (gap, waits_for) = match look.undecided {
             Some(Undecided { gap, waits_for }) => (Some(gap), waits_for),
             None => (seen.gap, seen.waits_for),

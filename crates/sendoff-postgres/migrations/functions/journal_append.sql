@@ -13,6 +13,7 @@
 -- said `sendoff_emit.durable_events = off` as well: a fact that was published must not be gone after a
 -- crash, and its position another's (I13). Every other value stays: no commit waits for a standby
 -- because of it.
+-- Tails that sleep are rung for when it commits; see journal_ring.
 -- Index: as journal_search; unique (event_id), or in partitions the primary key of journal_id.
 create or replace function sendoff.journal_append(
     keys integer[], alone boolean[], patience integer,
@@ -61,6 +62,7 @@ begin
         if place is not null then
             insert into sendoff.journal_tag (tag, position)
             select t.tag, place from unnest(new_tags[1]::text[]) as t(tag);
+            perform sendoff.journal_ring(false);
             return next;
             return;
         end if;
@@ -85,6 +87,7 @@ begin
         select 0, new.position, at from new order by new.position;
         get diagnostics counted = row_count;
         if counted = cardinality(new_ids) then
+            perform sendoff.journal_ring(false);
             return;
         end if;
         if counted > 0 then

@@ -3,7 +3,9 @@
 -- Index: those of the function.
 select outcome, place, at
   from sendoff.journal_append(
-       $1::integer[], $2::boolean[], $3::integer,
+       $1::integer[], $2::boolean[],
+       case when set_config('sendoff_journal.ring', 'on', true) = 'on' then $3::integer end,   -- [rings]
+       case when set_config('sendoff_journal.ring', 'off', true) = 'off' then $3::integer end, -- [not rings]
        $4::uuid[], $5::text[], $6::text[], $7::text[], $8::timestamptz[], $9::jsonb[], $10::bytea[],
        $11::uuid[], $12::uuid[],
        $13::smallint[], $14::text[], $15::text[],

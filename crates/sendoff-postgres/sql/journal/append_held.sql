@@ -4,7 +4,7 @@
 -- order. Answers as journal_append does. If an id is there already: by an error (unique_violation), or
 -- in partitions by nothing if all of them are, and otherwise by an error (division_by_zero), for the
 -- COMMIT that is sent after it must not make half of them durable.
--- It commits durably, as with the function.
+-- It commits durably, and rings for tails that sleep, as with the function.
 -- Index: unique (event_id).
 with new as (
     insert into sendoff.journal_event
@@ -25,6 +25,7 @@ with new as (
 )
 select 0 as outcome, new.position as place, new.recorded_at as at,
        1 / case when (select count(*) from new) = cardinality($2::uuid[]) then 1 else 0 end as whole
+       , sendoff.journal_ring(true)                                                              -- [rings]
        , case when current_setting('synchronous_commit') = 'off'                                  -- [durable]
                and coalesce(current_setting('sendoff_emit.durable_events', true), '') <> 'off'    -- [durable]
               then set_config('synchronous_commit', 'local', true) end                            -- [durable]

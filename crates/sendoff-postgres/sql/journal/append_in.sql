@@ -1,10 +1,14 @@
 -- append_in: appends facts in a transaction of the caller's; see the function.
 -- Guarantee: where none is open, nothing is appended and no row answers, because the mark of
 -- `in_transaction`, sent just before, is gone by then. The function depends on the row of the mark, or
--- it would be carried out first. Conditions of other runs of the server are as in journal_append.
+-- it would be carried out first. Where it does not ring, nothing of the transaction that comes later
+-- does, so that it can be prepared. Conditions of other runs of the server are as in journal_append.
 -- Index: those of the function.
 with asked as materialized (
-    select $3::integer as patience
+    select
+           $3::integer                                                                            -- [rings]
+           case when set_config('sendoff_journal.ring', 'off', true) = 'off' then $3::integer end -- [not rings]
+           as patience
      where current_setting('sendoff_capture.in_transaction', true) = 'yes'
 )
 select answer.outcome, answer.place, answer.at

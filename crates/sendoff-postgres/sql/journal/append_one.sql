@@ -3,7 +3,7 @@
 -- as journal_append does, or nothing if the id is there already, and then nothing was changed.
 -- One statement costs the server much less than a function of several, and without a condition no
 -- snapshot has to be younger than a lock.
--- It commits durably, as with the function.
+-- It commits durably, and rings for tails that sleep, as with the function.
 -- Index: unique (event_id).
 with new as (
     insert into sendoff.journal_event
@@ -22,6 +22,7 @@ with new as (
     select t.tag, new.position from new cross join unnest($5::text[]) as t(tag)
 )
 select 0 as outcome, new.position as place, new.recorded_at as at
+       , sendoff.journal_ring(true)                                                              -- [rings]
        , case when current_setting('synchronous_commit') = 'off'                                  -- [durable]
                and coalesce(current_setting('sendoff_emit.durable_events', true), '') <> 'off'    -- [durable]
               then set_config('synchronous_commit', 'local', true) end                            -- [durable]

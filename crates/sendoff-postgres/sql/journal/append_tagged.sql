@@ -2,7 +2,7 @@
 -- Index: unique (event_id).
 
 -- append_tagged: as journal_append_held.
--- Guarantee: as there, at three quarters of the cost: there is no array to take apart.
+-- Guarantee: as there, at three quarters of the cost: there is no array to take apart. Rings, as there.
 --
 -- append_session: the same as a transaction of its own, in a session that has a decision's two
 -- locks: `$11` shared, and `$12` alone.
@@ -27,6 +27,7 @@ with new as (
 select 0 as outcome, new.position as place, new.recorded_at as at
        , set_config('lock_timeout', '0', false)                      -- [append_session]
        , set_config('idle_session_timeout', $13::text, false)        -- [append_session]
+       , sendoff.journal_ring(true)                                                              -- [rings]
        , case when current_setting('synchronous_commit') = 'off'                                  -- [durable]
                and coalesce(current_setting('sendoff_emit.durable_events', true), '') <> 'off'    -- [durable]
               then set_config('synchronous_commit', 'local', true) end                            -- [durable]

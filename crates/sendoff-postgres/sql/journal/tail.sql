@@ -1,5 +1,6 @@
 -- The state of server and sequence, and then the rows above a position up to another, in order.
--- Guarantee: one statement, so that the rows are of the server that the first row is about.
+-- Guarantee: one statement, so that the rows are of the server that the first row is about. The last of its
+-- numbers is for how many seconds appends still ring.
 -- Index: primary key.
 
 -- tail: of a row that has more than $3 bytes there is no payload.
@@ -42,7 +43,9 @@ union all
 (select array[(extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint,
               pg_is_in_recovery()::integer, q.seqcache, q.seqincrement, q.seqcycle::integer,
               (select case when is_called then last_value else 0 end
-                 from sendoff.journal_position)] as state,
+                 from sendoff.journal_position),
+              pg_sequence_last_value('sendoff.journal_bell')
+              - extract(epoch from clock_timestamp())::bigint] as state,
        null::bigint as position, null::timestamptz as recorded_at, null::uuid as event_id,
        null::text as event_type, null::text[] as tags, null::text as content_type,
        null::timestamptz as occurred_at, null::jsonb as headers, null::bytea as payload,

@@ -4,8 +4,8 @@
 -- Guarantee: reads the catalogue only; no row means that all is there. What a role may do to some columns
 -- counts as a right. Index: the catalogue's own.
 
--- ready, of an outbox: for delivering, from tables that others write to; with the bell where there is
--- one ($1). Of a journal: for publishing.
+-- ready, of an outbox: for delivering, from tables that others write to. Of a journal: for publishing. With
+-- the bell where there is one ($1).
 -- text ready
 with wanted (kind, name, columns, rights) as (values
     {delivering}  -- [outbox]
@@ -65,6 +65,7 @@ select kind, what, lacking, quote_ident(current_user) from lacks order by kind, 
 ('table', 'sendoff.journal_node', 'owner lock_key started_at heartbeat_at renew lease knows',
  'select insert update delete'),
 ('sequence', 'sendoff.journal_position', '', 'select'),
+('sequence', case when $1::boolean then 'sendoff.journal_bell' end, '', 'select,usage update'),
 ('function', 'sendoff.journal_alive(text)', '', 'execute'),
 ('function', 'sendoff.journal_search(smallint[], text[], text[], bigint, bigint, bigint)', '',
  'execute')

@@ -21,12 +21,13 @@ use crate::options::Doorbell;
 use crate::sql::Statement;
 
 /// Every migration, the oldest first. What a published one does never changes.
-const MIGRATIONS: [&str; 5] = [
+const MIGRATIONS: [&str; 6] = [
     include_str!("../../migrations/journal/0001_journal.sql"),
     include_str!("../../migrations/journal/0002_publish.sql"),
     include_str!("../../migrations/journal/0003_durable.sql"),
     include_str!("../../migrations/journal/0004_restarted.sql"),
     include_str!("../../migrations/journal/0005_waits.sql"),
+    include_str!("../../migrations/journal/0006_bell.sql"),
 ];
 
 /// What the first of them has besides, in partitions.
@@ -67,7 +68,8 @@ impl Ask for Connections {
 pub(super) async fn check_ready(journal: &PostgresJournal) -> Result<(), StoreError> {
     journal.check_open()?;
     let (migrations, ready) = (migrations(journal.names()), &journal.sql().journal.ready);
-    migrations.check_ready(journal.connections(), versions(journal), ready, &[]).await
+    let bell = journal.options().server.doorbell == Doorbell::On;
+    migrations.check_ready(journal.connections(), versions(journal), ready, &[&bell]).await
 }
 
 /// Whether this version can work with what is there. Tables that are not there yet are no error.

@@ -28,6 +28,7 @@ use crate::bounds::SessionBounds;
 use crate::connect::{Commits, Connector};
 use crate::link::Kept;
 use crate::names::Names;
+use crate::options::Doorbell;
 use crate::rows::{get, time};
 use crate::sql::{Sql, Writes};
 use crate::wire::At;
@@ -82,8 +83,10 @@ impl PostgresJournal {
         let connector = Arc::new(Connector::new(url, server, Commits::Durable, bounds)?);
         let names = Names::new(server.schema.as_ref(), server.prefix.as_ref());
         let kept = Kept::from(server.doorbell);
+        let rings = server.doorbell == Doorbell::On;
+        let writes = Writes { durable: server.durable_events, rings };
         Ok(Self(Arc::new(Shared {
-            sql: Sql::load(&names, Writes::durable(server.durable_events)),
+            sql: Sql::load(&names, writes),
             connections: Connections::new(&connector, kept, options.connections, options.patience),
             books: Books::default(),
             connector,

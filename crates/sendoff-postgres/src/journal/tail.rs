@@ -1,10 +1,12 @@
 //! Looking at the journal's end, on a connection of one's own.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use futures_util::future::join;
 use sendoff_core::Timestamp;
 use sendoff_core::journal::{Ask, HolderId, Position, Sequence, Server};
-use sendoff_engine::journal::{Page, TailLook, TailRow, TailSource};
+use sendoff_engine::journal::{Armed, Page, TailLook, TailRow, TailSource};
 use sendoff_engine::store::StoreError;
 use tokio_postgres::{Error, Row, Statement as Prepared};
 
@@ -13,17 +15,34 @@ use super::store::PostgresJournal;
 use crate::connect::Opened;
 use crate::error::failed;
 use crate::link::{Kept, Params, query_unnamed};
+use crate::options::Doorbell;
 use crate::rows::get;
 use crate::sql::Statement;
+use crate::wake::{Rings, listen_to};
 
-/// One connection, until it is lost: whoever has a tail must not be given another server unawares.
+/// One connection, until it is lost: whoever has a tail must not be given another server unawares. The
+/// doorbell is heard on the same one, so that no ring is lost but with the tail.
 pub(super) struct PostgresTail {
     journal: PostgresJournal,
     opened: Opened,
     prepared: Option<Statements>,
     /// Whether rows were large lately.
     large: bool,
+    bell: TailBell,
 }
+
+/// A tail's part of the doorbell.
+#[derive(Default)]
+struct TailBell {
+    rings: Arc<Rings>,
+    listens: bool,
+    /// Whether appends ring, and for long enough, by what the last look saw.
+    armed: bool,
+}
+
+/// What appends ring for is said again when less than so many seconds of it are left: tails look at least
+/// every minute.
+const RINGS_LEFT: i64 = 120;
 
 struct Statements {
     holders: Prepared,
@@ -33,7 +52,8 @@ struct Statements {
 
 impl PostgresTail {
     pub(super) async fn open(journal: PostgresJournal) -> Result<Self, StoreError> {
-        let opened = journal.connector().open(None).await;
+        let bell = TailBell::default();
+        let opened = journal.connector().open(Some(Arc::clone(&bell.rings))).await;
         let opened = opened.map_err(|error| StoreError::Unavailable(error.into()))?;
         let prepare = async |statement: &Statement| {
             opened.client.prepare_typed(&statement.text, statement.types).await.map_err(failed)
@@ -47,7 +67,7 @@ impl PostgresTail {
                 large_rows: prepare(&sql.journal.tail_large).await?,
             }),
         };
-        Ok(Self { journal, opened, prepared, large: false })
+        Ok(Self { journal, opened, prepared, large: false, bell })
     }
 
     /// Either statement leaves with the first poll of its future, so that the order in which they are
@@ -90,6 +110,8 @@ impl PostgresTail {
 impl TailSource for PostgresTail {
     async fn look(&mut self, ask: Ask, page: Page) -> Result<TailLook, StoreError> {
         self.journal.check_open()?;
+        // This look sees what they rang for.
+        self.bell.rings.hear();
         let rows = self.rows(page, self.large);
         let (holders, rows) = match ask {
             Ask::Rows => (None, rows.await.map_err(failed)?),
@@ -109,6 +131,7 @@ impl TailSource for PostgresTail {
         let mut rows = rows.into_iter();
         let state = rows.next().ok_or_else(|| StoreError::Refused(Gone.into()))?;
         let state = State::of(&state)?;
+        self.bell.armed = state.rings_left > RINGS_LEFT;
         let (mut facts, mut complete) = (Vec::new(), true);
         // Each row is let go when its fact is taken from it: not everything is in memory twice.
         for row in rows {
@@ -129,6 +152,38 @@ impl TailSource for PostgresTail {
             complete: complete && facts.len() < page.limit,
             rows: facts,
         })
+    }
+
+    async fn arm(&mut self) -> Result<Armed, StoreError> {
+        self.journal.check_open()?;
+        if self.journal.options().server.doorbell == Doorbell::Off {
+            return Ok(Armed::NoBell);
+        }
+        if self.bell.listens && self.bell.armed {
+            return Ok(Armed::Already);
+        }
+        let mut is_new = !self.bell.listens;
+        if is_new {
+            let channel = self.journal.names().journal_channel();
+            listen_to(&self.opened.client, &channel).await.map_err(failed)?;
+            self.bell.listens = true;
+        }
+        if !self.bell.armed {
+            let arm = &self.journal.sql().journal.arm;
+            let said = query_unnamed(&self.opened.client, arm, &[]).await.map_err(failed)?;
+            // A role that may not say so hears what others are rung for.
+            is_new |= !said.is_empty();
+        }
+        Ok(if is_new { Armed::FromNow } else { Armed::Already })
+    }
+
+    async fn disarm(&mut self) -> Result<(), StoreError> {
+        let disarm = &self.journal.sql().journal.disarm;
+        query_unnamed(&self.opened.client, disarm, &[]).await.map(drop).map_err(failed)
+    }
+
+    async fn rung(&mut self) {
+        self.bell.rings.rung().await;
     }
 }
 
@@ -166,12 +221,14 @@ struct State {
     server: Server,
     sequence: Sequence,
     head: Position,
+    /// For how many seconds appends ring.
+    rings_left: i64,
 }
 
 impl State {
     fn of(row: &Row) -> Result<Self, StoreError> {
         let state: Vec<i64> = get(row, 0)?;
-        let &[started_at, in_recovery, cache, increment, cycles, head] = &*state else {
+        let &[started_at, in_recovery, cache, increment, cycles, head, rings_left] = &*state else {
             return Err(StoreError::Refused(Gone.into()));
         };
         let started_at = Timestamp::from_micros(started_at);
@@ -179,6 +236,7 @@ impl State {
             server: Server { started_at, in_recovery: in_recovery != 0 },
             sequence: Sequence { cache, increment, cycles: cycles != 0 },
             head: Position::try_from(head).map_err(|error| StoreError::Refused(error.into()))?,
+            rings_left,
         })
     }
 }

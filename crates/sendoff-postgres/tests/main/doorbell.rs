@@ -78,11 +78,16 @@ async fn a_lost_listener_comes_back_and_misses_nothing() {
     .await;
 }
 
-/// Every notification on the channel of this place.
+/// Every notification on the outbox's channel of this place.
 async fn rings(place: &Place) -> mpsc::UnboundedReceiver<()> {
+    rings_of(place, "outbox").await
+}
+
+/// Every notification on one of the channels of this place.
+pub(crate) async fn rings_of(place: &Place, what: &str) -> mpsc::UnboundedReceiver<()> {
     let (client, mut connection) = tokio_postgres::connect(&place.url, NoTls).await.unwrap();
     let (rung, rings) = mpsc::unbounded_channel();
-    let listen = format!("listen \"{}.outbox\"", place.schema);
+    let listen = format!("listen \"{}.{what}\"", place.schema);
     let driving = tokio::spawn(async move {
         while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
             if let AsyncMessage::Notification(_) = message {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sendoff_core::journal::Position;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
 use super::options::PublishOptions;
 use super::store::PublishStore;
@@ -13,7 +13,7 @@ use crate::appetite::Appetite;
 use crate::journal::error::TailError;
 use crate::journal::handle::Journal;
 use crate::journal::store::TailRow;
-use crate::journal::tail::{Batch, Rest, TailOptions, TailReader};
+use crate::journal::tail::{Batch, TailOptions, TailReader};
 use crate::lock::lock;
 use crate::store::{StoreError, within};
 use crate::until::until;
@@ -85,19 +85,8 @@ impl<S: PublishStore> Feed<S> {
                 // Somebody waits to be told where it begins.
                 continue;
             }
-            match rest {
-                Rest::None => {}
-                Rest::AtGap => tokio::select! {
-                    biased;
-                    () = appended => {}
-                    () = sleep(self.options.gap_interval) => {}
-                },
-                Rest::Idle => tokio::select! {
-                    biased;
-                    () = appended => {}
-                    () = wanted(&mut self.look_at, looked + self.interval) => {}
-                },
-            }
+            let interval = wanted(&mut self.look_at, looked + self.interval);
+            reader.rest(rest, looked, appended, interval).await?;
         }
     }
 

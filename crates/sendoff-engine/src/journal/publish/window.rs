@@ -76,6 +76,11 @@ impl Window {
         self.floor
     }
 
+    /// How far it was read.
+    pub(super) fn end(&self) -> Position {
+        self.head
+    }
+
     /// Adds what a look passed on.
     pub(super) fn extend(&mut self, rows: Vec<TailRow>, up_to: Position) {
         for row in rows.into_iter().map(Row::from) {

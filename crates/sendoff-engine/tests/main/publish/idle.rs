@@ -20,6 +20,11 @@ async fn found_after(elsewhere: &Log, latch: &Latch) -> Duration {
     before.elapsed()
 }
 
+/// A pair that waits for its own looks.
+fn patient() -> PairOptions {
+    PairOptions { eager: false, ..PairOptions::default() }
+}
+
 async fn started(options: PairOptions) -> (Log, Latch, Publishing) {
     let (journal, latch) = (journal(), Latch::new("p"));
     let elsewhere = Journal::new(journal.store().clone());
@@ -31,7 +36,7 @@ async fn started(options: PairOptions) -> (Log, Latch, Publishing) {
 /// every second again when something was published.
 #[tokio::test(start_paused = true)]
 async fn a_pair_that_finds_nothing_looks_once_a_minute_at_last() {
-    let (elsewhere, latch, node) = started(PairOptions::default()).await;
+    let (elsewhere, latch, node) = started(patient()).await;
     sleep(2 * SECOND + SECOND / 2).await;
     assert!(found_after(&elsewhere, &latch).await <= SECOND, "nothing has slowed down yet");
     sleep(10 * MINUTE + SECOND / 2).await;
@@ -45,11 +50,23 @@ async fn a_pair_that_finds_nothing_looks_once_a_minute_at_last() {
     node.close().await;
 }
 
+/// Holds J7: however rarely it looks by itself, the next round sees that the journal is longer.
+#[tokio::test(start_paused = true)]
+async fn a_pair_that_is_eager_finds_it_with_the_next_round() {
+    let (elsewhere, latch, node) = started(PairOptions::default()).await;
+    for seconds in [1, 7, 13] {
+        sleep(10 * MINUTE + seconds * SECOND + SECOND / 4).await;
+        let waited = found_after(&elsewhere, &latch).await;
+        assert!(waited <= SECOND / 2, "{waited:?}");
+    }
+    node.close().await;
+}
+
 /// Holds J7: it can be off, and an interval can be longer.
 #[tokio::test(start_paused = true)]
 async fn without_back_off_the_interval_stays() {
     let interval = 10 * SECOND;
-    let options = PairOptions { idle: IdleBackoff::OFF, interval, ..PairOptions::default() };
+    let options = PairOptions { idle: IdleBackoff::OFF, interval, ..patient() };
     let (elsewhere, latch, node) = started(options).await;
     sleep(10 * MINUTE + 3 * SECOND).await;
     for _ in 0..5 {

@@ -3,6 +3,7 @@
 mod append;
 mod busy;
 mod decide;
+mod doorbell;
 mod drivers;
 mod frozen;
 mod gap_alone;

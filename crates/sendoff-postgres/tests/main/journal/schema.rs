@@ -15,7 +15,7 @@ async fn migrating_is_done_once_and_needs_no_outbox() {
     let (a, b, c) = tokio::join!(store.migrate(), store.migrate(), store.migrate());
     a.and(b).and(c).unwrap();
     store.migrate().await.unwrap();
-    assert_eq!(place.number("select count(*) from journal_schema").await, 5);
+    assert_eq!(place.number("select count(*) from journal_schema").await, 6);
     let tables = format!(
         "select count(*) from pg_tables where schemaname = '{}' and tablename like 'outbox%'",
         place.schema

@@ -7,6 +7,7 @@ mod journal_outages;
 mod locked_row;
 mod outage;
 mod sigstop;
+mod wake_up;
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,3 +1,4 @@
 //! Tests with a form of minutes: `cargo xtask soak NAME`.
 
 mod dead_letters;
+mod wake_up;

@@ -20,6 +20,9 @@ use crate::store::StoreError;
 
 /// The longest pause before the journal's end is read again; some errors need somebody to mend them.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// So many rounds in a row the same end of the journal is a reason to look. It may be a number whose
+/// transaction is open, or was undone: nobody will ever read that one.
+const LOOKS_FOR_AN_END: u32 = 20;
 /// When to look for something new where no pair waits for it.
 pub(super) const NOBODY_WAITS: Duration = Duration::from_secs(60);
 
@@ -51,7 +54,34 @@ pub(super) async fn fed(feed: &mut Option<Feeding>) -> Option<Fed> {
     }
 }
 
+/// The journal's end, as rounds see it.
+#[derive(Debug, Default)]
+pub(super) struct SeenEnd {
+    at: Position,
+    looks: u32,
+}
+
+impl SeenEnd {
+    /// Whether to look for what a round saw after what was read.
+    fn asks_for_a_look(&mut self, head: Position, read_to: Position) -> bool {
+        if head != self.at {
+            *self = Self { at: head, looks: 0 };
+        }
+        let asks = head > read_to && self.looks < LOOKS_FOR_AN_END;
+        self.looks += u32::from(asks);
+        asks
+    }
+}
+
 impl<S: PublishStore> Node<S> {
+    /// A round saw the journal's end. Where nobody rings, that is how appends of other processes are
+    /// heard of, whatever the pairs' intervals are by then.
+    pub(super) fn saw_end(&mut self, head: Position) {
+        if self.is_fed() && self.seen_end.asks_for_a_look(head, self.window.end()) {
+            self.journal.wake();
+        }
+    }
+
     /// Keeps a feed while there is a pair to feed.
     pub(super) fn keep_fed(&mut self, now: Instant) {
         let leads = self.pairs.iter().any(|pair| pair.held.is_some());
@@ -199,5 +229,22 @@ impl<S: PublishStore> Node<S> {
             }
             changed
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_that_cannot_be_read_is_looked_for_a_few_times_only() {
+        let at = |number: u64| Position::new(number).unwrap();
+        let mut seen = SeenEnd::default();
+        assert!(!seen.asks_for_a_look(at(7), at(7)), "everything is read");
+        for _ in 0..LOOKS_FOR_AN_END {
+            assert!(seen.asks_for_a_look(at(9), at(7)));
+        }
+        assert!(!seen.asks_for_a_look(at(9), at(7)));
+        assert!(seen.asks_for_a_look(at(10), at(7)), "somebody took another number");
     }
 }

@@ -44,6 +44,7 @@ impl<S: PublishStore> Node<S> {
             self.counts.lag(&pair.id, lag);
         }
         self.count_leading();
+        self.saw_end(*head);
     }
 
     fn count_leading(&self) {

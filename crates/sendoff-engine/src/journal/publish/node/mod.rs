@@ -25,7 +25,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use self::feeding::{Feeding, NOBODY_WAITS, fed};
+use self::feeding::{Feeding, NOBODY_WAITS, SeenEnd, fed};
 use super::look::LookAtPairs;
 use super::options::PublishOptions;
 use super::pair::{Doing, Held, Pair};
@@ -92,6 +92,7 @@ pub(super) struct Node<S> {
     feed_appetite: Arc<Mutex<Appetite>>,
     /// How far it has read; 0 where that is worth nothing.
     read_to: Arc<AtomicU64>,
+    seen_end: SeenEnd,
     look_at: watch::Sender<Instant>,
     roster: Roster,
     /// Stores cursors.
@@ -161,6 +162,7 @@ impl<S: PublishStore> Node<S> {
             feed_pause: FAILED_PAUSE,
             feed_appetite: Arc::new(Mutex::new(appetite)),
             read_to: Arc::default(),
+            seen_end: SeenEnd::default(),
             look_at: watch::Sender::new(now),
             roster,
             writing: Statement::Free { from: now },
