@@ -51,6 +51,7 @@ mod partitions;
 mod pause;
 mod resolve;
 mod retain;
+mod routine;
 mod rows;
 mod run;
 mod schema;

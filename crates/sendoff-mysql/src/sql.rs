@@ -150,6 +150,7 @@ statements!(
     record,
     rescue,
     resume in pause,
+    routines in shared/routines,
     schema_known in shared/schema_known,
     schema_version,
     set_aside,

@@ -112,13 +112,4 @@ select seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id, order
             then sendoff.outbox_text(payload) else encode(payload, 'hex') end as payload
   from sendoff.outbox_event;
 
--- A time-ordered id, UUIDv7, for servers that have no function for it.
-create function sendoff.outbox_uuid_v7() returns uuid
-language sql volatile as $body$
-    select encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid())
-               placing substring(int8send(floor(extract(epoch from clock_timestamp()) * 1000)::bigint)
-                                 from 3)
-               from 1 for 6), 52, 1), 53, 1), 'hex')::uuid
-$body$;
-
 -- include sendoff_emit

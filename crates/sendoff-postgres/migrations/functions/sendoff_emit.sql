@@ -6,23 +6,6 @@
 -- One function for each kind of payload: a literal, or a parameter without a type, is text, because that is
 -- the type that PostgreSQL prefers. Index: primary key.
 
-create or replace function sendoff.outbox_check(field text, value text, most integer) returns void
-language plpgsql immutable as $body$
-begin
-    if value is null then
-        return;
-    end if;
-    if char_length(value) > most then
-        raise exception '% has % characters; the limit is %', field, char_length(value), most
-            using errcode = 'string_data_right_truncation';
-    end if;
-    if value ~ '[\r\n]' then
-        raise exception '% must not contain a line break', field
-            using errcode = 'invalid_parameter_value';
-    end if;
-end
-$body$;
-
 -- Bytes, kept as they are.
 create or replace function sendoff.sendoff_emit(
     event_type     text,
@@ -39,9 +22,8 @@ create or replace function sendoff.sendoff_emit(
 language plpgsql volatile as $body$
 #variable_conflict use_variable
 declare
-    new_id uuid := coalesce(event_id, sendoff.outbox_uuid_v7());
+    new_id uuid := coalesce(event_id, sendoff.writing_uuid_v7());
     shard  smallint;
-    size   bigint;
     -- Read once, so that the row is due exactly `delay` after it was created.
     at     timestamptz := clock_timestamp();
 begin
@@ -51,52 +33,13 @@ begin
     if coalesce(aggregate_type, '') = '' then
         raise exception 'aggregate_type must not be empty' using errcode = 'invalid_parameter_value';
     end if;
-    -- What the table would refuse, it would show.
-    if payload is null then
-        raise exception 'payload is missing' using errcode = 'null_value_not_allowed';
-    end if;
-    if content_type is null then
-        raise exception 'content_type is missing' using errcode = 'null_value_not_allowed';
-    end if;
-    if octet_length(payload) > 1048576 then
-        raise exception 'payload is % bytes; the limit is 1048576', octet_length(payload)
-            using errcode = 'string_data_right_truncation';
-    end if;
-    perform sendoff.outbox_check('event_type', event_type, 128);
-    perform sendoff.outbox_check('aggregate_type', aggregate_type, 64);
-    perform sendoff.outbox_check('aggregate_id', aggregate_id, 128);
-    perform sendoff.outbox_check('tenant_id', tenant_id, 64);
-    perform sendoff.outbox_check('ordering_key', ordering_key, 128);
-    perform sendoff.outbox_check('content_type', content_type, 128);
-    if headers = '{}' or headers = 'null' then
-        headers := null;
-    end if;
-    if headers is not null then
-        if jsonb_typeof(headers) <> 'object'
-           or exists (select from jsonb_each(headers) h where jsonb_typeof(h.value) <> 'string') then
-            raise exception 'headers must be a JSON object whose values are strings'
-                using errcode = 'invalid_parameter_value';
-        end if;
-        size := (select count(*) from jsonb_object_keys(headers));
-        if size > 64 then
-            raise exception 'headers: % given; the limit is 64', size
-                using errcode = 'invalid_parameter_value';
-        end if;
-        size := (select sum(octet_length(convert_to(h.key, 'UTF8'))
-                            + octet_length(convert_to(h.value, 'UTF8')))
-                   from jsonb_each_text(headers) h);
-        if size > 32768 then
-            raise exception 'headers are % bytes together; the limit is 32768', size
-                using errcode = 'string_data_right_truncation';
-        end if;
-        perform sendoff.outbox_check('header name', h.key, 128),
-                sendoff.outbox_check('header value', h.value, 32768)
-           from jsonb_each_text(headers) h;
-        if headers ? '' then
-            raise exception 'header name must not be empty'
-                using errcode = 'invalid_parameter_value';
-        end if;
-    end if;
+    perform sendoff.writing_check_payload(payload, content_type);
+    perform sendoff.writing_check('event_type', event_type, 128);
+    perform sendoff.writing_check('aggregate_type', aggregate_type, 64);
+    perform sendoff.writing_check('aggregate_id', aggregate_id, 128);
+    perform sendoff.writing_check('tenant_id', tenant_id, 64);
+    perform sendoff.writing_check('ordering_key', ordering_key, 128);
+    headers := sendoff.writing_headers(headers);
     if delay is null or delay < interval '0' or delay > interval '3650 days' then
         raise exception 'delay is %; it must lie between 0 and 3650 days', coalesce(delay::text, 'null')
             using errcode = 'invalid_parameter_value';
@@ -137,29 +80,9 @@ create or replace function sendoff.sendoff_emit(
     event_id       uuid     default null,
     delay          interval default '0'
 ) returns uuid
-language plpgsql volatile as $body$
-declare
-    bytes bytea;
-begin
-    -- The server's own errors quote what they do not understand, and would show the payload.
-    begin
-        bytes := convert_to(payload, 'UTF8');
-        -- What is too large is refused as that, by what follows.
-        if content_type = 'application/json' and octet_length(bytes) <= 1048576 then
-            perform payload::json;
-        end if;
-    exception
-        when data_exception then
-            raise exception 'payload is not valid JSON: % bytes', octet_length(payload)
-                using errcode = 'invalid_text_representation',
-                      hint = 'Give another content_type with text that is no JSON.';
-        when statement_too_complex then
-            raise exception 'payload is nested too deeply to be read as JSON: % bytes',
-                octet_length(payload) using errcode = 'statement_too_complex';
-    end;
-    return sendoff.sendoff_emit(event_type, bytes, aggregate_type, aggregate_id, tenant_id,
-        ordering_key, headers, content_type, event_id, delay);
-end
+language sql volatile as $body$
+    select sendoff.sendoff_emit(event_type, sendoff.writing_bytes(payload, content_type), aggregate_type,
+        aggregate_id, tenant_id, ordering_key, headers, content_type, event_id, delay)
 $body$;
 
 -- JSON, whose text is kept to the byte.
