@@ -10,6 +10,7 @@ pub(crate) mod code {
     pub(crate) const LOCK_TIMEOUT: u16 = 1205;
     pub(crate) const DEADLOCK: u16 = 1213;
     pub(crate) const MORE_THAN_ONE_ROW: u16 = 1242;
+    pub(crate) const ROUTINE_EXISTS: u16 = 1304;
     /// Of a savepoint too.
     pub(crate) const DOES_NOT_EXIST: u16 = 1305;
     /// A number that its type cannot keep.
@@ -85,8 +86,8 @@ pub(crate) fn fix(code: u16) -> Option<&'static str> {
     Some(match code {
         code if is_of_rights(code) => {
             "grant SELECT, INSERT, UPDATE and DELETE on the tables to the user who delivers or publishes, \
-             INSERT and SELECT to the one who writes, CREATE, ALTER, DROP, INDEX and CREATE VIEW to \
-             the one who migrates, and ALTER, CREATE, DROP, INSERT, SELECT and LOCK TABLES to the one \
+             INSERT and SELECT to the one who writes, CREATE, ALTER, DROP, INDEX, CREATE VIEW, \
+             CREATE ROUTINE and ALTER ROUTINE to the one who migrates, and ALTER, CREATE, DROP, INSERT, SELECT and LOCK TABLES to the one \
              who keeps partitions"
         }
         1045 | 1698 => "check user and password in the database's URL",

@@ -52,6 +52,7 @@ mod pause;
 mod register;
 mod resolve;
 mod retain;
+mod routine;
 mod rows;
 mod run;
 mod schema;

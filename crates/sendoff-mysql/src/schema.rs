@@ -3,12 +3,12 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use mysql_async::Conn;
+use mysql_async::{Conn, Error};
 use sendoff_core::Timestamp;
 use sendoff_engine::store::StoreError;
 use sendoff_engine::store::frame::{Migrated, after, check_complete, missing};
 use tokio::time::{Instant, sleep};
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::connect::Connector;
 use crate::error::{code, failed, misconfigured, number};
@@ -16,6 +16,7 @@ use crate::link::{Link, last_rows};
 use crate::names::Names;
 use crate::options::{Layout, MysqlOptions, Payloads};
 use crate::partitions;
+use crate::routine::{self, Routine};
 use crate::rows;
 use crate::sql::{Sql, Statement};
 use crate::store::MysqlStore;
@@ -29,6 +30,12 @@ const MIGRATIONS: [&str; 5] = [
     include_str!("../migrations/0004_bad_nights.sql"),
     include_str!("../migrations/0005_who_handles.sql"),
 ];
+
+/// What programs in other languages write with.
+const ROUTINES: [Routine; 1] = [Routine {
+    name: "sendoff_emit",
+    text: include_str!("../migrations/routines/sendoff_emit.sql"),
+}];
 
 /// What may be wrong about where tables were looked for.
 const PLACE: &str = "database or prefix";
@@ -59,7 +66,7 @@ pub(crate) async fn check_ready(store: &MysqlStore) -> Result<(), StoreError> {
 
 fn installation(store: &MysqlStore) -> Installation<'_> {
     let (names, sql) = (store.names(), store.sql());
-    Installation::new(names, sql, store.connector(), "outbox_schema", MIGRATIONS.len())
+    Installation::new(names, sql, store.connector(), "outbox_schema", MIGRATIONS.len(), &ROUTINES)
 }
 
 impl MysqlStore {
@@ -70,6 +77,9 @@ impl MysqlStore {
 
     /// Installs the tables, or brings them up to date. Safe from several nodes at once: one migrates,
     /// and the others find it done. One that was interrupted is finished by the next.
+    ///
+    /// The procedure `sendoff_emit` for other languages needs the right to make procedures. Without it the
+    /// tables are made all the same, and [`Migrated::without`] says what is missing.
     ///
     /// # Errors
     ///
@@ -110,6 +120,10 @@ pub(crate) struct Installation<'a> {
     command: &'static str,
     /// How many migrations this version knows.
     migrations: usize,
+    /// What comes after them, without which all but other languages can do.
+    routines: &'static [Routine],
+    /// Asks which of those are there.
+    routines_known: String,
 }
 
 impl<'a> Installation<'a> {
@@ -119,11 +133,14 @@ impl<'a> Installation<'a> {
         connector: &'a Connector,
         versions: &'static str,
         migrations: usize,
+        routines: &'static [Routine],
     ) -> Self {
         let known = sql.schema_known.with(&[
             ("database", &Literal::text(connector.database())),
             ("table", &Literal::text(&names.plain(versions))),
         ]);
+        let database = Literal::text(connector.database());
+        let routines_known = sql.routines.with(&[("database", &database)]);
         let (version, table, command) = match versions {
             "journal_schema" => {
                 (&sql.journal.schema_version, "journal_event", "sendoff journal migrate")
@@ -131,7 +148,18 @@ impl<'a> Installation<'a> {
             _ => (&sql.schema_version, "outbox_event", "sendoff migrate"),
         };
         let version = version.text();
-        Self { names, connector, versions, known, version, table, command, migrations }
+        Self {
+            names,
+            connector,
+            versions,
+            known,
+            version,
+            table,
+            command,
+            migrations,
+            routines,
+            routines_known,
+        }
     }
 
     /// How many migrations are missing; `None` where none ever ran.
@@ -209,23 +237,60 @@ impl<'a> Installation<'a> {
             let versions = self.names.qualified(self.versions);
             info!(table = versions, version = self.migrations, "migrated");
         }
-        Ok(Migrated::ran(missing, self.migrations))
+        let without = (!self.install_routines(conn).await?).then_some(routine::REFUSED);
+        if let Some(without) = without {
+            warn!(database = self.connector.database(), "{without}");
+        }
+        Ok(Migrated { without, ..Migrated::ran(missing, self.migrations) })
+    }
+
+    /// False where the user may not.
+    async fn install_routines(&self, conn: &mut Conn) -> Result<bool, StoreError> {
+        let patience = Patience::begins();
+        last_rows(conn, &Patience::each()).await.map_err(failed)?;
+        loop {
+            match routine::install(conn, self.names, &self.routines_known, self.routines).await {
+                Ok(installed) => return Ok(installed),
+                Err(error) if patience.again(&error).await => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
     }
 }
 
-/// Runs the steps, and again where a lock was not to be had: every step may run again. Each waits for a
-/// short while only, because whoever uses the table waits behind it.
+/// Runs the steps, and again where a lock was not to be had: every step may run again.
 async fn patiently(conn: &mut Conn, steps: &str) -> Result<(), StoreError> {
-    let text = format!("set session lock_wait_timeout = {LOCK_SECONDS};\n{steps}");
-    let deadline = Instant::now() + Duration::from_secs(PATIENCE_SECONDS.into());
+    let (text, patience) = (format!("{};\n{steps}", Patience::each()), Patience::begins());
     loop {
         match last_rows(conn, &text).await {
             Ok(_) => return Ok(()),
-            Err(error) => match number(&error) {
-                Some(code::LOCK_TIMEOUT) if Instant::now() < deadline => sleep(PAUSE).await,
-                _ => return Err(failed(error)),
-            },
+            Err(error) if patience.again(&error).await => {}
+            Err(error) => return Err(failed(error)),
         }
+    }
+}
+
+/// With whoever has something locked that a migration needs. Each step waits for a short while only, because
+/// whoever uses the table waits behind it.
+struct Patience(Instant);
+
+impl Patience {
+    fn begins() -> Self {
+        Self(Instant::now() + Duration::from_secs(PATIENCE_SECONDS.into()))
+    }
+
+    /// How long each step waits.
+    fn each() -> String {
+        format!("set session lock_wait_timeout = {LOCK_SECONDS}")
+    }
+
+    /// Whether what failed is to be tried once more, now that others went first.
+    async fn again(&self, error: &Error) -> bool {
+        let again = number(error) == Some(code::LOCK_TIMEOUT) && Instant::now() < self.0;
+        if again {
+            sleep(PAUSE).await;
+        }
+        again
     }
 }
 
@@ -255,7 +320,8 @@ fn check_server(version: &str) -> Result<(), StoreError> {
 }
 
 /// Everything that [`MysqlStore::migrate`] would run on an empty database, as a script for MySQL and
-/// MariaDB alike. Run it in the outbox's database.
+/// MariaDB alike: for the client `mysql` or `mariadb`, because it has lines `delimiter`. Run it in the
+/// outbox's database.
 ///
 /// Running it a second time changes nothing.
 pub fn migration_sql(options: &MysqlOptions) -> Result<String, StoreError> {
@@ -272,7 +338,8 @@ pub fn upgrade_sql(options: &MysqlOptions, from: usize) -> Result<String, StoreE
     let missing = after(from, MIGRATIONS.len())?;
     let names = Names::new(None, options.prefix.as_ref());
     let steps = steps(&names, options, Timestamp::now(), missing);
-    Ok(format!("{};\n{steps}", lock(&names, "outbox_schema")))
+    let routines = routine::script(&names, &ROUTINES);
+    Ok(format!("{};\n{steps}{routines}", lock(&names, "outbox_schema")))
 }
 
 /// One migration at a time, in this database. A lock's name has 64 characters at most.

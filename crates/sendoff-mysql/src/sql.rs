@@ -152,6 +152,7 @@ statements!(
     register,
     registered in register,
     resume in pause,
+    routines in shared/routines,
     schema_known in shared/schema_known,
     schema_version,
     set_aside,

@@ -4,11 +4,41 @@ use crate::options::Layout;
 
 /// Functions that several migrations make. Each stands here as the last of them makes it: the ones before
 /// may as well, because a function is only called when all of them ran.
-const FUNCTIONS: [(&str, &str); 3] = [
-    ("journal_append", include_str!("../migrations/functions/journal_append.sql")),
-    ("journal_clash", include_str!("../migrations/functions/journal_clash.sql")),
-    ("sendoff_emit", include_str!("../migrations/functions/sendoff_emit.sql")),
+const FUNCTIONS: [Function; 3] = [
+    Function {
+        name: "journal_append",
+        whose: "journal_",
+        texts: &[
+            include_str!("../migrations/functions/journal_append.sql"),
+            include_str!("../migrations/functions/writing.sql"),
+            include_str!("../migrations/functions/journal_append_sql.sql"),
+        ],
+    },
+    Function {
+        name: "journal_clash",
+        whose: "journal_",
+        texts: &[include_str!("../migrations/functions/journal_clash.sql")],
+    },
+    Function {
+        name: "sendoff_emit",
+        whose: "outbox_",
+        texts: &[
+            include_str!("../migrations/functions/writing.sql"),
+            include_str!("../migrations/functions/sendoff_emit.sql"),
+        ],
+    },
 ];
+
+/// A function with all that only it and its kind need.
+struct Function {
+    name: &'static str,
+    /// What the names of its helpers begin with, in the place of [`HELPER`].
+    whose: &'static str,
+    texts: &'static [&'static str],
+}
+
+/// What the names of helpers begin with that outbox and journal both have.
+const HELPER: &str = "sendoff.writing_";
 
 /// What a line begins with in whose place a function stands.
 const INCLUDE: &str = "-- include ";
@@ -33,13 +63,23 @@ impl From<Layout> for Lines {
     }
 }
 
-/// The lines of a migration, with those of the functions that it includes.
-fn lines_of(migration: &str) -> impl Iterator<Item = &str> {
-    migration.lines().flat_map(|line| {
+/// A migration with the functions that it includes.
+fn with_functions(migration: &str) -> String {
+    let mut text = String::with_capacity(migration.len());
+    for line in migration.lines() {
         let name = line.strip_prefix(INCLUDE);
-        let function = FUNCTIONS.iter().find(|(known, _)| Some(*known) == name);
-        function.map_or_else(|| vec![line], |(_, function)| function.lines().collect())
-    })
+        match FUNCTIONS.iter().find(|function| Some(function.name) == name) {
+            Some(Function { whose, texts, .. }) => {
+                let whose = format!("sendoff.{whose}");
+                texts.iter().for_each(|part| text.push_str(&part.replace(HELPER, &whose)));
+            }
+            None => {
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
+    }
+    text
 }
 
 /// A migration without the lines of the other layout.
@@ -49,7 +89,7 @@ pub(crate) fn for_layout(migration: &str, lines: Lines) -> String {
         Lines::Partitioned => (PARTITIONED, FLAT),
     };
     let mut text = String::with_capacity(migration.len());
-    for line in lines_of(migration).filter(|line| !line.ends_with(theirs)) {
+    for line in with_functions(migration).lines().filter(|line| !line.ends_with(theirs)) {
         text.push_str(line.strip_suffix(ours).map_or(line, str::trim_end));
         text.push('\n');
     }

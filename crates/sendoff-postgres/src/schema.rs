@@ -16,11 +16,12 @@ use crate::options::{Doorbell, Layout, PostgresOptions};
 use crate::store::PostgresStore;
 
 /// Every migration, the oldest first. What a published one does never changes.
-const MIGRATIONS: [&str; 5] = [
+const MIGRATIONS: [&str; 6] = [
     include_str!("../migrations/0001_outbox.sql"),
     include_str!("../migrations/0002_tally_and_ends.sql"),
     include_str!("../migrations/0003_nothing_waits.sql"),
     include_str!("../migrations/0004_bad_nights.sql"),
+    include_str!("../migrations/0005_other_languages.sql"),
     include_str!("../migrations/0006_who_handles.sql"),
 ];
 

@@ -122,7 +122,7 @@ pub(crate) fn migrate(conn: &mut Connection, schema: &impl Schema) -> Result<Mig
         schema.remember(&tx, version).map_err(failed)?;
     }
     tx.commit().map_err(failed)?;
-    Ok(Migrated { from: done, to: migrations.len() })
+    Ok(Migrated::ran(migrations.len() - done, migrations.len()))
 }
 
 /// Everything that opening a file would run in one whose tables have this version (the newest in

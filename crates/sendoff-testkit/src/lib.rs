@@ -16,6 +16,7 @@
 //! - [`starting`]: what starting does where the database is not as it should be, or not there.
 //! - [`thorny`]: values that a driver's encoding could get wrong.
 //! - [`waking`]: how soon sleeping nodes begin, and how quiet idle ones are.
+//! - [`guide`]: what the guide tells people to run; [`clients`]: programs that are not ours and do.
 //! - [`proxy`]: a server's door that can be slammed at a chosen moment.
 //! - [`logs`]: what the code under test writes to its log.
 //! - [`clock`]: a clock that moves when told; [`faketime`]: one for a server. [`wait`]: for what has no signal.
@@ -27,10 +28,12 @@
 
 pub mod acceptance;
 pub mod capture;
+pub mod clients;
 pub mod clock;
 pub mod conformance;
 pub mod durability;
 pub mod faketime;
+pub mod guide;
 pub mod history;
 pub mod hostile;
 pub mod journal;

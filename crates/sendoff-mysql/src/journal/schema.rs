@@ -2,10 +2,12 @@
 //! other way round.
 
 use sendoff_engine::store::StoreError;
+use sendoff_engine::store::frame::Migrated;
 
 use super::options::JournalOptions;
 use super::store::MysqlJournal;
 use crate::names::Names;
+use crate::routine::{self, Routine};
 use crate::schema::{Installation, lock, script};
 
 /// Every migration, the oldest first. A published one never changes.
@@ -15,6 +17,22 @@ const MIGRATIONS: [&str; 5] = [
     include_str!("../../migrations/journal/0003_retain.sql"),
     include_str!("../../migrations/journal/0004_hole.sql"),
     include_str!("../../migrations/journal/0005_waits.sql"),
+];
+
+/// What programs in other languages append with.
+const ROUTINES: [Routine; 3] = [
+    Routine {
+        name: "journal_tags",
+        text: include_str!("../../migrations/routines/journal_tags.sql"),
+    },
+    Routine {
+        name: "journal_keys",
+        text: include_str!("../../migrations/routines/journal_keys.sql"),
+    },
+    Routine {
+        name: "journal_append",
+        text: include_str!("../../migrations/routines/journal_append.sql"),
+    },
 ];
 
 const VERSIONS: &str = "journal_schema";
@@ -27,7 +45,7 @@ fn migrations(names: &Names) -> Vec<String> {
 
 fn installation(journal: &MysqlJournal) -> Installation<'_> {
     let (names, sql) = (journal.names(), journal.sql());
-    Installation::new(names, sql, journal.connector(), VERSIONS, MIGRATIONS.len())
+    Installation::new(names, sql, journal.connector(), VERSIONS, MIGRATIONS.len(), &ROUTINES)
 }
 
 /// Whether everything is there that publishing needs, and may be used.
@@ -50,16 +68,19 @@ impl MysqlJournal {
     /// Installs the tables, or brings them up to date. Safe from several nodes at once: one migrates,
     /// and the others find it done. One that was interrupted is finished by the next.
     ///
+    /// The procedure `journal_append` for other languages needs the right to make procedures. Without it the
+    /// tables are made all the same, and [`Migrated::without`] says what is missing.
+    ///
     /// # Errors
     ///
     /// [`NewerSchema`](StoreError::NewerSchema) if a newer version made the tables;
     /// [`Rights`](StoreError::Rights) if the user may not make them: then print
     /// [`journal_migration_sql`](crate::journal_migration_sql) for somebody who may.
-    pub async fn migrate(&self) -> Result<(), StoreError> {
+    pub async fn migrate(&self) -> Result<Migrated, StoreError> {
         self.check_open()?;
         let migrations = migrations(self.names());
         let steps = |missing, _| script(self.names(), VERSIONS, &migrations, missing);
-        installation(self).migrate(steps).await.map(drop)
+        installation(self).migrate(steps).await
     }
 
     /// Whether the tables are there and up to date, for tools that look after a journal and make
@@ -75,12 +96,14 @@ impl MysqlJournal {
 }
 
 /// Everything that [`MysqlJournal::migrate`] would run on an empty database, as a script for MySQL and
-/// MariaDB alike. Run it in the journal's database.
+/// MariaDB alike: for the client `mysql` or `mariadb`, because it has lines `delimiter`. Run it in the
+/// journal's database.
 ///
 /// Running it a second time changes nothing.
 pub fn journal_migration_sql(options: &JournalOptions) -> Result<String, StoreError> {
     options.check()?;
     let names = Names::new(None, options.server.prefix.as_ref());
     let steps = script(&names, VERSIONS, &migrations(&names), MIGRATIONS.len());
-    Ok(format!("{};\n{steps}", lock(&names, VERSIONS)))
+    let routines = routine::script(&names, &ROUTINES);
+    Ok(format!("{};\n{steps}{routines}", lock(&names, VERSIONS)))
 }

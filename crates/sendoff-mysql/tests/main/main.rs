@@ -8,6 +8,7 @@ mod commit;
 mod deadlock;
 mod durability;
 mod durable;
+mod emit;
 mod hostile;
 mod journal;
 mod link;

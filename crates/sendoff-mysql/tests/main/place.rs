@@ -94,6 +94,15 @@ impl Place {
         self.conn().await.query_drop(sql).await.unwrap();
     }
 
+    /// Runs a script as the client `mysql` does.
+    pub(crate) async fn run_script(&self, script: &str) {
+        let mut conn = self.conn().await;
+        for statement in statements(script) {
+            conn.query_drop(statement).await.unwrap();
+        }
+        conn.disconnect().await.unwrap();
+    }
+
     /// One number.
     pub(crate) async fn number(&self, sql: &str) -> i64 {
         self.conn().await.query_first(sql).await.unwrap().unwrap()
@@ -121,6 +130,24 @@ impl Drop for Place {
         });
         let _ = clean.join();
     }
+}
+
+/// The statements of a script as the client `mysql` sends them.
+pub(crate) fn statements(script: &str) -> Vec<String> {
+    let (mut statements, mut statement, mut end) = (Vec::new(), String::new(), ";");
+    for line in script.lines() {
+        if let Some(other) = line.strip_prefix("delimiter ") {
+            end = other;
+            continue;
+        }
+        statement.push_str(line);
+        statement.push('\n');
+        if line.ends_with(end) && !line.trim_start().starts_with("--") {
+            statements.push(statement.trim().trim_end_matches(end).to_owned());
+            statement.clear();
+        }
+    }
+    statements
 }
 
 /// Where the server of a URL is.

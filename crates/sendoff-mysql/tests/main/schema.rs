@@ -7,7 +7,7 @@ use sendoff_mysql::{Layout, MysqlOptions, MysqlStore, Payloads, Period, migratio
 
 use sendoff_testkit::readable;
 
-use crate::place::{MARIADB, MYSQL, Place, claim, due, event, write};
+use crate::place::{MARIADB, MYSQL, Place, claim, due, event, statements, write};
 
 fn prefixed(prefix: &str) -> MysqlOptions {
     MysqlOptions { prefix: Some(Ident::new(prefix).unwrap()), ..MysqlOptions::default() }
@@ -40,11 +40,12 @@ async fn a_migration_that_stopped_half_way_is_finished_by_the_next() {
     for server in [MARIADB, MYSQL] {
         let place = Place::on(server).await;
         let script = migration_sql(&MysqlOptions::default()).unwrap();
-        let statements: Vec<_> = script.split(";\n").collect();
+        let statements = statements(&script);
         for end in 1..statements.len() {
             let mut conn = place.conn().await;
-            let half = statements[..end].join(";\n");
-            conn.query_drop(half).await.unwrap();
+            for statement in &statements[..end] {
+                conn.query_drop(statement).await.unwrap();
+            }
             conn.disconnect().await.unwrap();
             let store = place.store().await;
             write(&store, &mut place.conn().await, &[due(event())]).await;
@@ -71,12 +72,12 @@ async fn the_printed_migration_is_what_migrate_runs() {
     for server in [MARIADB, MYSQL] {
         let place = Place::on(server).await;
         let script = migration_sql(&prefixed("Printed_")).unwrap();
-        place.run(&script).await;
+        place.run_script(&script).await;
         let store = MysqlStore::connect_with(&place.url, prefixed("Printed_")).await.unwrap();
         store.migrate().await.unwrap();
         write(&store, &mut place.conn().await, &[due(event())]).await;
         assert_eq!(claim(&store, "a").await.len(), 1);
-        place.run(&script).await;
+        place.run_script(&script).await;
         assert_eq!(store.counts().await.unwrap().new, 1, "a second time changes nothing");
     }
 }
@@ -141,5 +142,51 @@ async fn people_can_read_the_table() {
         let own =
             [("occurred_at", "1969-12-31 23:59:59.999999"), ("headers", r#"{"source":"shop"}"#)];
         readable::people_can_read_the_table(&order, &own, shown).await;
+    }
+}
+
+/// Whoever may make tables and no procedures gets the tables, and is told; who may, makes the rest.
+#[tokio::test]
+async fn without_the_right_to_make_procedures_the_tables_are_made() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let (database, user) = (&place.database, &place.database[..20]);
+        place
+            .run(&format!(
+                "create user {user}; grant select, insert, update, delete, create, alter, drop, index, \
+                 create view on {database}.* to {user}"
+            ))
+            .await;
+        let url = place.url.replace("root@", &format!("{user}@"));
+        let store = MysqlStore::connect(&url).await.unwrap();
+        let migrated = store.migrate().await.unwrap();
+        assert!(migrated.without.is_some_and(|why| why.contains("CREATE ROUTINE")), "{migrated}");
+        assert!(migrated.to_string().contains("procedures"), "{migrated}");
+        assert_eq!(store.counts().await.unwrap().new, 0);
+        // By somebody who may; then again by somebody who cannot see that it was done.
+        let root = MysqlStore::connect(&place.url).await.unwrap();
+        assert_eq!(root.migrate().await.unwrap().without, None);
+        place.run("call sendoff_emit('t', '1', null, @id)").await;
+        assert!(store.migrate().await.unwrap().without.is_some());
+        place.run(&format!("grant create routine on {database}.* to {user}")).await;
+        place.run("drop procedure sendoff_emit").await;
+        assert_eq!(store.migrate().await.unwrap().without, None);
+        place.run("call sendoff_emit('t', '1', null, @id)").await;
+        assert_eq!(store.counts().await.unwrap().new, 2);
+        // One of an older version is replaced, one of a newer one stays.
+        for (comment, stays) in [("sendoff 0", false), ("sendoff 99", true)] {
+            place.run("drop procedure sendoff_emit").await;
+            place.run(&format!("create procedure sendoff_emit() comment '{comment}' do 0")).await;
+            root.migrate().await.unwrap();
+            let left = format!(
+                "select count(*) from information_schema.routines
+                  where routine_schema = '{database}' and routine_comment = '{comment}'"
+            );
+            assert_eq!(place.number(&left).await == 1, stays, "{comment}");
+        }
+        for store in [store, root] {
+            store.close().await;
+        }
+        place.run(&format!("drop user {user}")).await;
     }
 }

@@ -11,9 +11,9 @@ use crate::partitions::as_role;
 use crate::place::{Place, by, claim, due, event, write};
 
 /// The newest version.
-const NEWEST: i64 = 4;
+const NEWEST: i64 = 5;
 
-/// Takes the last migration back.
+/// Takes the last migrations back, as far as there is anything to take back.
 const UNDO: &str = "
     drop view outbox_event_json;
     alter table outbox_event drop column unavailable_since, drop column unroutable_since,

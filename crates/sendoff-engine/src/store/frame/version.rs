@@ -11,23 +11,26 @@ pub struct Migrated {
     pub from: usize,
     /// The version now.
     pub to: usize,
+    /// What the tables can do without and could not be made, and what to do about it.
+    pub without: Option<&'static str>,
 }
 
 impl Migrated {
     /// Where so many of `migrations` were missing and ran.
     pub fn ran(missing: usize, migrations: usize) -> Self {
-        Self { from: migrations.saturating_sub(missing), to: migrations }
+        Self { from: migrations.saturating_sub(missing), to: migrations, without: None }
     }
 }
 
 impl fmt::Display for Migrated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { from, to } = self;
+        let Self { from, to, without } = self;
         match from {
             0 => write!(f, "made, version {to}"),
             same if same == to => write!(f, "up to date already, version {to}"),
             _ => write!(f, "brought from version {from} to version {to}"),
-        }
+        }?;
+        without.map_or(Ok(()), |without| write!(f, "; {without}"))
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod append;
 mod books;
+mod by_sql;
 mod charset;
 mod decide;
 mod drivers;

@@ -47,10 +47,10 @@ async fn the_script_does_what_migrating_does_and_may_run_again() {
     for server in [MARIADB, MYSQL] {
         let place = Place::on(server).await;
         let script = journal_migration_sql(&JournalOptions::default()).unwrap();
-        place.run(&script).await;
+        place.run_script(&script).await;
         let journal = journal(&place).await;
         journal.append([fact("a", &["w=1"])]).await.unwrap();
-        place.run(&script).await;
+        place.run_script(&script).await;
         assert_eq!(settled(&mut tail(&journal).await).await.0, [1]);
     }
 }

@@ -1,17 +1,14 @@
 //! Appends in an application's transaction on PostgreSQL.
 
 use futures_util::TryStreamExt;
-use sendoff_core::journal::{Fact, Position, Query, Recorded};
+use sendoff_core::journal::{Fact, Position, Query};
 use sendoff_core::{BoxError, limits};
 use sendoff_engine::journal::{AppendError, Fold, fold};
 use sendoff_postgres::{Doorbell, JournalOptions, PostgresOptions};
 
+use super::facts as all;
 use super::{Log, fact, journal, journal_with, options, settled, tag, tagged, tail};
 use crate::place::Place;
-
-async fn all(journal: &Log) -> Vec<Recorded> {
-    journal.read(Query::all(), Position::START).try_collect().await.unwrap()
-}
 
 async fn types(journal: &Log, query: Query) -> Vec<String> {
     let found: Vec<_> = journal.read(query, Position::START).try_collect().await.unwrap();

@@ -2,6 +2,7 @@
 
 mod append;
 mod busy;
+mod by_sql;
 mod decide;
 mod doorbell;
 mod drivers;
@@ -21,8 +22,10 @@ mod torture;
 
 use std::num::NonZeroU64;
 
+use futures_util::TryStreamExt;
 use sendoff_core::EventId;
 use sendoff_core::journal::retain::Ranges;
+use sendoff_core::journal::{Position, Query, Recorded};
 use sendoff_engine::journal::{Batch, Journal, TailReader};
 use sendoff_postgres::{JournalLayout, JournalOptions, PostgresJournal};
 use tokio_postgres::Client;
@@ -125,4 +128,9 @@ impl Drop for Gid {
         });
         let _ = clean.join();
     }
+}
+
+/// Every fact there is.
+pub(crate) async fn facts(journal: &Log) -> Vec<Recorded> {
+    journal.read(Query::all(), Position::START).try_collect().await.unwrap()
 }

@@ -1,0 +1,59 @@
+//! Programs that are not ours, and write as the guide says: `psql`, `mariadb`, Python.
+
+#![allow(clippy::missing_panics_doc, reason = "a client that fails is a test that failed")]
+
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// Runs a program with this text as its input. `package` is what to install where it is missing: a test must
+/// not pass because of that.
+pub fn run(program: &str, package: &str, arguments: &[&str], input: &str) -> Output {
+    let child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = match child {
+        Ok(child) => child,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            panic!(
+                "{program} is missing: install it (Debian: {package}), or run `cargo xtask services up`"
+            )
+        }
+        Err(error) => panic!("{program}: {error}"),
+    };
+    let mut to = child.stdin.take().expect("it can be written to");
+    // One that ended at once has said why.
+    let _ = to.write_all(input.as_bytes());
+    drop(to);
+    child.wait_with_output().expect("it ends")
+}
+
+/// The same, of one that must succeed; answers what it wrote.
+pub fn succeed(program: &str, package: &str, arguments: &[&str], input: &str) -> String {
+    let output = run(program, package, arguments, input);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program}: {said}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Runs a program in Python, in this folder, with the first interpreter that has this module.
+pub fn python(module: &str, package: &str, folder: &Path, program: &str) {
+    let has = |python: &&str| {
+        let import = format!("import {module}");
+        let asked = Command::new(python).args(["-c", &import]).stderr(Stdio::null()).status();
+        asked.is_ok_and(|status| status.success())
+    };
+    let python = ["python3", "/usr/bin/python3"].into_iter().find(has).unwrap_or_else(|| {
+        panic!(
+            "no python3 has the module {module}: install it (Debian: {package}), or run \
+             `cargo xtask services up`"
+        )
+    });
+    let file = folder.join("program.py");
+    std::fs::write(&file, program).expect("the folder can be written to");
+    let ran = Command::new(python).arg(&file).current_dir(folder).output().expect("it starts");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+}
