@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
 use mysql_async::Row;
-use sendoff_core::{Death, EventId, Letter, LetterAct, LetterFate, LetterOrder, Status, Timestamp};
+use sendoff_core::{Death, EventId, Letter, LetterAct, LetterFate, Status, Timestamp};
 use sendoff_engine::store::frame::letter;
 use sendoff_engine::store::{
     AuditEntry, AuditPage, ChangeLetters, EventRecord, LetterPage, LetterStore, PayloadWanted,
@@ -28,19 +28,13 @@ impl LetterStore for MysqlStore {
     }
 
     async fn letters(&self, page: &LetterPage<'_>) -> Result<Vec<Letter>, StoreError> {
-        let statement = match page.order {
-            LetterOrder::OldestFirst => &self.sql().letters,
-            LetterOrder::NewestFirst => &self.sql().letters_newest,
-        };
-        let mut found = self.look(statement, page).await?;
-        let letters = found.iter_mut().map(|row| letter::letter(&mut Taken(row)));
-        Ok(letters.collect::<Result<_, _>>()?)
+        let (oldest, newest) = (&self.sql().letters, &self.sql().letters_newest);
+        let mut found = self.look(page.order.choose(oldest, newest), page).await?;
+        letter::letters(found.iter_mut().map(Taken))
     }
 
     async fn count_letters(&self, page: &LetterPage<'_>) -> Result<u64, StoreError> {
-        // In whichever order, there are as many.
-        let page = LetterPage { order: LetterOrder::OldestFirst, ..*page };
-        let found = self.look(&self.sql().letters_count, &page).await?;
+        let found = self.look(&self.sql().letters_count, &page.to_count()).await?;
         let count = found.first().map_or(Ok(0), |row| rows::integer(row, 0))?;
         Ok(u64::try_from(count).unwrap_or(0))
     }
@@ -82,8 +76,7 @@ impl LetterStore for MysqlStore {
             if page.event.is_some() { &self.sql().audit_event } else { &self.sql().audit };
         let text = statement.with(&[("before", &before), ("limit", &limit), ("id", &id)]);
         let mut found = self.links().upkeep.query(&text).await?;
-        let entries = found.iter_mut().map(|row| letter::entry(&mut Taken(row)));
-        Ok(entries.collect::<Result<_, _>>()?)
+        letter::entries(found.iter_mut().map(Taken))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use sendoff_core::{Death, EventId, Letter, LetterAct, LetterFate, LetterOrder, Status, Timestamp};
+use sendoff_core::{Death, EventId, Letter, LetterAct, LetterFate, Status, Timestamp};
 use sendoff_engine::store::frame::letter;
 use sendoff_engine::store::{
     AuditEntry, AuditPage, ChangeLetters, EventRecord, LetterPage, LetterStore, PayloadWanted,
@@ -27,18 +27,13 @@ impl LetterStore for PostgresStore {
     }
 
     async fn letters(&self, page: &LetterPage<'_>) -> Result<Vec<Letter>, StoreError> {
-        let statement = match page.order {
-            LetterOrder::OldestFirst => &self.sql().letters,
-            LetterOrder::NewestFirst => &self.sql().letters_newest,
-        };
-        let found = self.look(statement, page).await?;
-        Ok(found.iter().map(|row| letter::letter(&mut rows::all(row))).collect::<Result<_, _>>()?)
+        let (oldest, newest) = (&self.sql().letters, &self.sql().letters_newest);
+        let found = self.look(page.order.choose(oldest, newest), page).await?;
+        letter::letters(found.iter().map(rows::all))
     }
 
     async fn count_letters(&self, page: &LetterPage<'_>) -> Result<u64, StoreError> {
-        // In whichever order, there are as many.
-        let page = LetterPage { order: LetterOrder::OldestFirst, ..*page };
-        let found = self.look(&self.sql().letters_count, &page).await?;
+        let found = self.look(&self.sql().letters_count, &page.to_count()).await?;
         let count = found.first().map_or(Ok(0), |row| rows::get::<i64>(row, 0))?;
         Ok(u64::try_from(count).unwrap_or(0))
     }
@@ -84,7 +79,7 @@ impl LetterStore for PostgresStore {
             Some(id) => link.query(&sql.audit_event, &[&before, &limit, &Id(id)]).await?,
             None => link.query(&sql.audit, &[&before, &limit]).await?,
         };
-        Ok(found.iter().map(|row| letter::entry(&mut rows::all(row))).collect::<Result<_, _>>()?)
+        letter::entries(found.iter().map(rows::all))
     }
 }
 

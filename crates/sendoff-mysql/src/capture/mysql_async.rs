@@ -6,8 +6,8 @@ use ::mysql_async::consts::StatusFlags;
 use ::mysql_async::prelude::Queryable;
 use ::mysql_async::{Conn, Error, Pool, Transaction, TxOpts};
 use sendoff_engine::capture::{
-    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, Nest, Release, TornSavepoint,
-    WriteError,
+    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, InsertResult, Nest, Release,
+    TornSavepoint, WriteError,
 };
 use sendoff_engine::store::{Born, NewRow};
 
@@ -108,11 +108,7 @@ dereferences!(
 );
 
 impl<'c> Capture<Transaction<'c>> for MysqlStore {
-    async fn insert(
-        &self,
-        tx: &mut Transaction<'c>,
-        rows: &[NewRow],
-    ) -> Result<Vec<Born>, WriteError> {
+    async fn insert(&self, tx: &mut Transaction<'c>, rows: &[NewRow]) -> InsertResult {
         insert_all(self, tx, rows).await
     }
 }
@@ -120,7 +116,7 @@ impl<'c> Capture<Transaction<'c>> for MysqlStore {
 /// The type proves nothing here; outside a transaction the server inserts nothing, and the answer is
 /// [`WriteError::NoTransaction`]. With autocommit off there is always a transaction.
 impl Capture<Conn> for MysqlStore {
-    async fn insert(&self, conn: &mut Conn, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
+    async fn insert(&self, conn: &mut Conn, rows: &[NewRow]) -> InsertResult {
         insert_all(self, conn, rows).await
     }
 }
@@ -379,16 +375,9 @@ async fn insert_all<C: Queryable>(
     store: &MysqlStore,
     conn: &mut C,
     rows: &[NewRow],
-) -> Result<Vec<Born>, WriteError> {
-    store.check_open().map_err(|_| WriteError::Closed)?;
-    let drafts = Draft::whole(rows)?;
-    if drafts.is_empty() {
-        return Ok(Vec::new());
-    }
-    match send(store, conn, Proof::Open, &drafts).await {
-        Ok(inserted) => Ok(inserted.born),
-        Err(error) => Err(write_error(store, error)),
-    }
+) -> InsertResult {
+    let sent = send(store, conn, Proof::Open, &Draft::written(store, rows)?).await;
+    sent.map(|inserted| inserted.born).map_err(|error| write_error(store, error))
 }
 
 /// Sends the texts one after the other; where one fails, those before it are undone.

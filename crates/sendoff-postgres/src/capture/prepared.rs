@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 
 use ::tokio_postgres::{Client, Error, Transaction};
 use sendoff_engine::capture::{
-    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, Nest, WriteError,
+    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, InsertResult, Nest,
 };
 use sendoff_engine::store::{Born, NewRow, StoreError};
 
@@ -128,11 +128,7 @@ impl<'c> Begin<&'c mut PreparedClient> for PostgresStore {
 }
 
 impl<'c> Capture<PreparedTransaction<'c>> for PostgresStore {
-    async fn insert(
-        &self,
-        tx: &mut PreparedTransaction<'c>,
-        rows: &[NewRow],
-    ) -> Result<Vec<Born>, WriteError> {
+    async fn insert(&self, tx: &mut PreparedTransaction<'c>, rows: &[NewRow]) -> InsertResult {
         insert_all(self, tx.tx.client(), &tx.insert, rows).await
     }
 }

@@ -6,7 +6,8 @@ use ::sqlx::sqlite::{SqliteArguments, SqliteConnection, SqlitePool};
 use ::sqlx::{AssertSqlSafe, Connection, Error, Executor, Sqlite, Transaction};
 use sendoff_core::Timestamp;
 use sendoff_engine::capture::{
-    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, Nest, Release, WriteError,
+    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, InsertResult, Nest, Release,
+    WriteError,
 };
 use sendoff_engine::store::{Born, NewRow};
 
@@ -20,11 +21,7 @@ use crate::store::SqliteStore;
 const BEGIN: &str = "begin immediate";
 
 impl<'c> Capture<Transaction<'c, Sqlite>> for SqliteStore {
-    async fn insert(
-        &self,
-        tx: &mut Transaction<'c, Sqlite>,
-        rows: &[NewRow],
-    ) -> Result<Vec<Born>, WriteError> {
+    async fn insert(&self, tx: &mut Transaction<'c, Sqlite>, rows: &[NewRow]) -> InsertResult {
         self.check_open().map_err(unwritable)?;
         check_transaction(tx).await?;
         warn_of(self, tx).await.map_err(refused)?;
