@@ -15,7 +15,7 @@ pub use outbox_tx::{
 pub use staged::Staged;
 pub use tx::{
     Begin, BeginBlocking, BoxFuture, Capture, CaptureBlocking, Commit, CommitBlocking,
-    InsertResult, Nest, NestBlocking, Release, ReleaseBlocking, Resolve,
+    InsertResult, Nest, NestBlocking, Nesting, Release, ReleaseBlocking, Resolve,
 };
 
 pub(crate) use staging::{Writer, ring_for_delayed};

@@ -56,13 +56,16 @@ pub trait Resolve {
 /// of a trait with a lifetime is `Send`, and then nothing that sets a savepoint could be spawned.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
+/// Setting a savepoint, which answers with the transaction within.
+pub type Nesting<'a, Nested> = BoxFuture<'a, Result<Nested, BeginError>>;
+
 /// Savepoints inside a transaction of ours. A dropped `Nested` must roll back to it.
 pub trait Nest<'t, Tx> {
     /// The transaction within.
     type Nested;
 
     /// Sets a savepoint.
-    fn savepoint(&'t self, tx: &'t mut Tx) -> BoxFuture<'t, Result<Self::Nested, BeginError>>;
+    fn savepoint(&'t self, tx: &'t mut Tx) -> Nesting<'t, Self::Nested>;
 }
 
 /// Ending a savepoint we set.

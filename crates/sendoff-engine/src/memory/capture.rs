@@ -10,7 +10,7 @@ use super::store::MemoryStore;
 use super::tx::MemoryTx;
 use crate::capture::{
     Begin, BeginBlocking, BeginError, BoxFuture, Capture, CaptureBlocking, Commit, CommitBlocking,
-    CommitError, CommitMark, InsertResult, Nest, NestBlocking, Release, ReleaseBlocking,
+    CommitError, CommitMark, InsertResult, Nest, NestBlocking, Nesting, Release, ReleaseBlocking,
     Resolution, Resolve,
 };
 use crate::store::{Born, NewRow, StoreError};
@@ -112,10 +112,7 @@ impl Commit<MemoryTx> for MemoryStore {
 impl<'t> Nest<'t, MemoryTx> for MemoryStore {
     type Nested = MemorySavepoint<'t>;
 
-    fn savepoint(
-        &'t self,
-        tx: &'t mut MemoryTx,
-    ) -> BoxFuture<'t, Result<MemorySavepoint<'t>, BeginError>> {
+    fn savepoint(&'t self, tx: &'t mut MemoryTx) -> Nesting<'t, Self::Nested> {
         Box::pin(ready(Ok(tx.savepoint())))
     }
 }
@@ -123,10 +120,7 @@ impl<'t> Nest<'t, MemoryTx> for MemoryStore {
 impl<'t, 'outer: 't> Nest<'t, MemorySavepoint<'outer>> for MemoryStore {
     type Nested = MemorySavepoint<'t>;
 
-    fn savepoint(
-        &'t self,
-        tx: &'t mut MemorySavepoint<'outer>,
-    ) -> BoxFuture<'t, Result<MemorySavepoint<'t>, BeginError>> {
+    fn savepoint(&'t self, tx: &'t mut MemorySavepoint<'outer>) -> Nesting<'t, Self::Nested> {
         Box::pin(ready(Ok(tx.savepoint())))
     }
 }

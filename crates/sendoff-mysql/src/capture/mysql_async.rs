@@ -6,8 +6,8 @@ use ::mysql_async::consts::StatusFlags;
 use ::mysql_async::prelude::Queryable;
 use ::mysql_async::{Conn, Error, Pool, Transaction, TxOpts};
 use sendoff_engine::capture::{
-    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, InsertResult, Nest, Release,
-    TornSavepoint, WriteError,
+    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, InsertResult, Nest, Nesting,
+    Release, TornSavepoint, WriteError,
 };
 use sendoff_engine::store::{Born, NewRow};
 
@@ -221,10 +221,7 @@ async fn roll_back(begun: Begun<'_>) -> Result<(), CommitError> {
 impl<'t> Nest<'t, MysqlTransaction> for MysqlStore {
     type Nested = MysqlSavepoint<'t>;
 
-    fn savepoint(
-        &'t self,
-        tx: &'t mut MysqlTransaction,
-    ) -> BoxFuture<'t, Result<Self::Nested, BeginError>> {
+    fn savepoint(&'t self, tx: &'t mut MysqlTransaction) -> Nesting<'t, Self::Nested> {
         Box::pin(async move { set_savepoint(self, &mut tx.0, 1).await.map(MysqlSavepoint) })
     }
 }
@@ -232,10 +229,7 @@ impl<'t> Nest<'t, MysqlTransaction> for MysqlStore {
 impl<'t, 'o> Nest<'t, MysqlSavepoint<'o>> for MysqlStore {
     type Nested = MysqlSavepoint<'t>;
 
-    fn savepoint(
-        &'t self,
-        outer: &'t mut MysqlSavepoint<'o>,
-    ) -> BoxFuture<'t, Result<Self::Nested, BeginError>> {
+    fn savepoint(&'t self, outer: &'t mut MysqlSavepoint<'o>) -> Nesting<'t, Self::Nested> {
         let depth = outer.0.depth + 1;
         Box::pin(async move { set_savepoint(self, outer.0.begun, depth).await.map(MysqlSavepoint) })
     }
@@ -244,10 +238,7 @@ impl<'t, 'o> Nest<'t, MysqlSavepoint<'o>> for MysqlStore {
 impl<'t, 'c: 't> Nest<'t, MysqlConnTransaction<'c>> for MysqlStore {
     type Nested = MysqlConnSavepoint<'t, 'c>;
 
-    fn savepoint(
-        &'t self,
-        tx: &'t mut MysqlConnTransaction<'c>,
-    ) -> BoxFuture<'t, Result<Self::Nested, BeginError>> {
+    fn savepoint(&'t self, tx: &'t mut MysqlConnTransaction<'c>) -> Nesting<'t, Self::Nested> {
         Box::pin(async move { set_savepoint(self, &mut tx.0, 1).await.map(MysqlConnSavepoint) })
     }
 }
@@ -255,10 +246,7 @@ impl<'t, 'c: 't> Nest<'t, MysqlConnTransaction<'c>> for MysqlStore {
 impl<'t, 'o: 't, 'c: 'o> Nest<'t, MysqlConnSavepoint<'o, 'c>> for MysqlStore {
     type Nested = MysqlConnSavepoint<'t, 'c>;
 
-    fn savepoint(
-        &'t self,
-        outer: &'t mut MysqlConnSavepoint<'o, 'c>,
-    ) -> BoxFuture<'t, Result<Self::Nested, BeginError>> {
+    fn savepoint(&'t self, outer: &'t mut MysqlConnSavepoint<'o, 'c>) -> Nesting<'t, Self::Nested> {
         let depth = outer.0.depth + 1;
         Box::pin(
             async move { set_savepoint(self, outer.0.begun, depth).await.map(MysqlConnSavepoint) },

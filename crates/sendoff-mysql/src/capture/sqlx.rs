@@ -23,8 +23,8 @@ use ::sqlx::mysql::{MySql, MySqlConnection, MySqlDatabaseError, MySqlPool};
 use ::sqlx::{AssertSqlSafe, Connection, Error, Executor, Row, Transaction};
 use sendoff_core::BoxError;
 use sendoff_engine::capture::{
-    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, InsertResult, Nest, Release,
-    WriteError,
+    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, InsertResult, Nest, Nesting,
+    Release, WriteError,
 };
 use sendoff_engine::store::{Born, NewRow};
 
@@ -110,10 +110,7 @@ impl<'c> Commit<Transaction<'c, MySql>> for MysqlStore {
 impl<'t, 'c> Nest<'t, Transaction<'c, MySql>> for MysqlStore {
     type Nested = Transaction<'t, MySql>;
 
-    fn savepoint(
-        &'t self,
-        tx: &'t mut Transaction<'c, MySql>,
-    ) -> BoxFuture<'t, Result<Self::Nested, BeginError>> {
+    fn savepoint(&'t self, tx: &'t mut Transaction<'c, MySql>) -> Nesting<'t, Self::Nested> {
         Box::pin(async move {
             // A savepoint whose future was dropped took the transaction with it. The next would be a
             // transaction of its own, and its release a commit.

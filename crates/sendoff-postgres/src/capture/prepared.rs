@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 
 use ::tokio_postgres::{Client, Error, Transaction};
 use sendoff_engine::capture::{
-    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, InsertResult, Nest,
+    Begin, BeginError, Capture, Commit, CommitError, InsertResult, Nest, Nesting,
 };
 use sendoff_engine::store::{Born, NewRow, StoreError};
 
@@ -151,10 +151,7 @@ impl<'c> Commit<PreparedTransaction<'c>> for PostgresStore {
 impl<'t, 'c> Nest<'t, PreparedTransaction<'c>> for PostgresStore {
     type Nested = Transaction<'t>;
 
-    fn savepoint(
-        &'t self,
-        tx: &'t mut PreparedTransaction<'c>,
-    ) -> BoxFuture<'t, Result<Self::Nested, BeginError>> {
+    fn savepoint(&'t self, tx: &'t mut PreparedTransaction<'c>) -> Nesting<'t, Self::Nested> {
         self.savepoint(&mut tx.tx)
     }
 }

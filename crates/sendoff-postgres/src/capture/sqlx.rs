@@ -34,7 +34,7 @@ use ::tokio_postgres::types::{FromSql, Type as Kind};
 use sendoff_core::{BoxError, Token};
 use sendoff_engine::capture::{
     Begin, BeginError, BoxFuture, Capture, Commit, CommitError, CommitMark, InsertResult, Nest,
-    Release, WriteError,
+    Nesting, Release, WriteError,
 };
 use sendoff_engine::store::{Born, NewRow};
 
@@ -120,10 +120,7 @@ impl<'c> Commit<Transaction<'c, Postgres>> for PostgresStore {
 impl<'t, 'c> Nest<'t, Transaction<'c, Postgres>> for PostgresStore {
     type Nested = Transaction<'t, Postgres>;
 
-    fn savepoint(
-        &'t self,
-        tx: &'t mut Transaction<'c, Postgres>,
-    ) -> BoxFuture<'t, Result<Self::Nested, BeginError>> {
+    fn savepoint(&'t self, tx: &'t mut Transaction<'c, Postgres>) -> Nesting<'t, Self::Nested> {
         Box::pin(async move {
             // A savepoint whose future was dropped took the transaction with it. The next would be a
             // transaction of its own, and its release a commit.

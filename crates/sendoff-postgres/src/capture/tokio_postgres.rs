@@ -2,7 +2,8 @@
 
 use ::tokio_postgres::{Client, Transaction};
 use sendoff_engine::capture::{
-    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, InsertResult, Nest, Release,
+    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, InsertResult, Nest, Nesting,
+    Release,
 };
 use sendoff_engine::store::{Born, NewRow};
 
@@ -49,10 +50,7 @@ impl<'c> Commit<Transaction<'c>> for PostgresStore {
 impl<'t, 'c> Nest<'t, Transaction<'c>> for PostgresStore {
     type Nested = Transaction<'t>;
 
-    fn savepoint(
-        &'t self,
-        tx: &'t mut Transaction<'c>,
-    ) -> BoxFuture<'t, Result<Self::Nested, BeginError>> {
+    fn savepoint(&'t self, tx: &'t mut Transaction<'c>) -> Nesting<'t, Self::Nested> {
         Box::pin(async move { tx.transaction().await.map_err(|error| BeginError(error.into())) })
     }
 }

@@ -15,8 +15,7 @@ async fn db(place: &Place) -> DatabaseConnection {
 async fn a_commit_that_only_released_a_savepoint_delivers_nothing() {
     let shop = Shop::new().await;
     commit_beside_a_nested_transaction(&shop.place.url, &shop.outbox, event()).await;
-    assert_eq!(shop.place.rows().await, 0);
-    assert!(shop.delivered().await.is_empty());
+    assert_eq!((shop.place.rows().await, shop.delivered().await), (0, Vec::new()));
 }
 
 /// What an application does in a spawned task must be `Send`, in a closure too.

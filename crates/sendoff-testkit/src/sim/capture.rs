@@ -2,7 +2,7 @@
 
 use sendoff_engine::capture::{
     Begin, BeginError, BoxFuture, Capture, Commit, CommitError, CommitMark, InsertResult, Nest,
-    Release,
+    Nesting, Release,
 };
 use sendoff_engine::memory::{MemorySavepoint, MemoryTx};
 use sendoff_engine::store::{Born, NewRow};
@@ -66,10 +66,7 @@ impl Commit<MemoryTx> for Wire {
 impl<'t> Nest<'t, MemoryTx> for Wire {
     type Nested = MemorySavepoint<'t>;
 
-    fn savepoint(
-        &'t self,
-        tx: &'t mut MemoryTx,
-    ) -> BoxFuture<'t, Result<MemorySavepoint<'t>, BeginError>> {
+    fn savepoint(&'t self, tx: &'t mut MemoryTx) -> Nesting<'t, Self::Nested> {
         self.table.savepoint(tx)
     }
 }

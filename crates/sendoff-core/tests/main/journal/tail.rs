@@ -178,31 +178,25 @@ fn a_prepared_append_that_came_later_is_not_waited_for() {
     assert_eq!(reader.look(&mut world).deliver, 1);
 }
 
+/// A look at no rows, which are all there are.
+const NO_ROWS: Look<'_> = Look {
+    server: SERVER,
+    sequence: Sequence::ONE_BY_ONE,
+    head: Position::END,
+    holders: None,
+    proved: Position::START,
+    rows: &[],
+    complete: true,
+};
+
 #[test]
 fn what_it_cannot_be_sure_on_is_refused() {
-    let look = Look {
-        server: SERVER,
-        sequence: Sequence::ONE_BY_ONE,
-        head: position(9),
-        holders: None,
-        proved: Position::START,
-        rows: &[],
-        complete: true,
-    };
+    let look = Look { head: position(9), ..NO_ROWS };
     let take = |look: Look<'_>| {
         let mut tail = Tail::after(position(5));
-        let first = tail.take(&Look { rows: &[position(6)], complete: false, ..LOOK });
+        let first = tail.take(&Look { rows: &[position(6)], complete: false, ..NO_ROWS });
         assert_eq!(first.map(|seen| seen.deliver), Ok(1));
         tail.take(&look).map(|seen| seen.deliver)
-    };
-    const LOOK: Look<'_> = Look {
-        server: SERVER,
-        sequence: Sequence::ONE_BY_ONE,
-        head: Position::END,
-        holders: None,
-        proved: Position::START,
-        rows: &[],
-        complete: true,
     };
     assert_eq!(take(look), Ok(0));
     let standby = Server { in_recovery: true, ..SERVER };
@@ -226,15 +220,7 @@ fn what_it_cannot_be_sure_on_is_refused() {
 /// Holds J6: what a store has decided by itself needs no proof, and what it has not is not passed.
 #[test]
 fn a_store_that_decides_gaps_itself_is_believed() {
-    const LOOK: Look<'_> = Look {
-        server: SERVER,
-        sequence: Sequence::ONE_BY_ONE,
-        head: Position::END,
-        holders: None,
-        proved: Position::START,
-        rows: &[],
-        complete: false,
-    };
+    const LOOK: Look<'_> = Look { complete: false, ..NO_ROWS };
     let mut tail = Tail::after(Position::START);
     let rows = [position(2), position(5), position(9)];
     let seen = tail.take(&Look { proved: position(6), rows: &rows, ..LOOK }).unwrap();

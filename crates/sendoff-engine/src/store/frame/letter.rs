@@ -58,6 +58,13 @@ pub fn letters<R: Cells>(rows: impl IntoIterator<Item = R>) -> Result<Vec<Letter
     Ok(letters.collect::<Result<_, _>>()?)
 }
 
+/// How many letters there are, of the row that says it.
+pub fn counted<R: Cells>(row: Option<R>) -> Result<u64, StoreError> {
+    const COUNT: Column = Column::new(0, "count");
+    let count = row.map_or(Ok(None), |mut row| row.integer(COUNT))?;
+    Ok(count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0))
+}
+
 /// The event of a row, as it stands.
 pub fn record(row: &mut impl Cells) -> Result<EventRecord, Undecodable> {
     let code = row.integer(STATUS)?.ok_or(STATUS.absent())?;

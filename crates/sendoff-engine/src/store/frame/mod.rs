@@ -13,6 +13,7 @@ mod names;
 mod open;
 mod row;
 mod text;
+mod tls;
 mod version;
 
 pub use limits::check_within;
@@ -21,4 +22,5 @@ pub use names::put_names;
 pub use open::Open;
 pub use row::{Cells, Column};
 pub use text::text;
+pub use tls::Tls;
 pub use version::{Migrated, after, check_complete, missing};

@@ -3,10 +3,7 @@
 use std::env;
 
 use sendoff_mysql::{JournalOptions, MysqlJournal};
-use sendoff_testkit::journal::large::{
-    FACTS, append_large, is_published_in_little_memory, is_published_over_a_slow_line,
-    publish_and_say_the_peak,
-};
+use sendoff_testkit::journal::large;
 use sendoff_testkit::proxy::Proxy;
 use sendoff_testkit::soak;
 
@@ -16,12 +13,12 @@ use crate::place::{MARIADB, Place, by_way_of, port};
 /// Not a test of its own: this program again, in a process whose memory is its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn publisher() {
-    let Ok(count) = env::var(FACTS) else { return };
+    let Ok(count) = env::var(large::FACTS) else { return };
     let store = {
         let url = env::var("SENDOFF_TEST_URL").unwrap();
         MysqlJournal::connect_with(&url, JournalOptions::default()).await.unwrap()
     };
-    publish_and_say_the_peak(store, &count).await;
+    large::publish_and_say_the_peak(store, &count).await;
 }
 
 /// G7: the window is bounded in bytes, and so is whatever is on its way into it.
@@ -30,7 +27,7 @@ async fn large_facts_are_published_in_order_in_little_memory() {
     let place = Place::on(MARIADB).await;
     let journal = journal(&place).await;
     let told = [("SENDOFF_TEST_URL", &*place.url)];
-    is_published_in_little_memory(&journal, "soak::journal_bytes::publisher", &told).await;
+    large::is_published_in_little_memory(&journal, "soak::journal_bytes::publisher", &told).await;
 }
 
 /// I11: what cannot be carried in the time of one statement is asked for by halves.
@@ -39,9 +36,9 @@ async fn large_facts_are_published_in_order_over_a_slow_line() {
     let place = Place::on(MARIADB).await;
     let writer = journal(&place).await;
     let count = soak::amount(24, 1_000);
-    append_large(&writer, count, 500_000).await;
+    large::append_large(&writer, count, 500_000).await;
     let proxy = Proxy::start(port(&place.url)).await.unwrap();
     let url = by_way_of(&place.url, &proxy);
     let store = MysqlJournal::connect_with(&url, JournalOptions::default()).await.unwrap();
-    is_published_over_a_slow_line(store, &proxy, count).await;
+    large::is_published_over_a_slow_line(store, &proxy, count).await;
 }

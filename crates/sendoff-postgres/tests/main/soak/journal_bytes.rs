@@ -3,10 +3,7 @@
 use std::env;
 
 use sendoff_postgres::PostgresJournal;
-use sendoff_testkit::journal::large::{
-    FACTS, append_large, is_published_in_little_memory, is_published_over_a_slow_line,
-    publish_and_say_the_peak,
-};
+use sendoff_testkit::journal::large;
 use sendoff_testkit::proxy::Proxy;
 use sendoff_testkit::soak;
 
@@ -16,7 +13,7 @@ use crate::place::{Place, by_way_of, port};
 /// Not a test of its own: this program again, in a process whose memory is its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn publisher() {
-    let Ok(count) = env::var(FACTS) else { return };
+    let Ok(count) = env::var(large::FACTS) else { return };
     let store = {
         let url = env::var("SENDOFF_TEST_URL").unwrap();
         let place = Place::in_schema(url, env::var("SENDOFF_TEST_SCHEMA").unwrap());
@@ -25,7 +22,7 @@ async fn publisher() {
         std::mem::forget(place);
         store
     };
-    publish_and_say_the_peak(store, &count).await;
+    large::publish_and_say_the_peak(store, &count).await;
 }
 
 /// G7: the window is bounded in bytes, and so is whatever is on its way into it.
@@ -34,7 +31,7 @@ async fn large_facts_are_published_in_order_in_little_memory() {
     let place = Place::new();
     let journal = journal(&place).await;
     let told = [("SENDOFF_TEST_URL", &*place.url), ("SENDOFF_TEST_SCHEMA", &place.schema)];
-    is_published_in_little_memory(&journal, "soak::journal_bytes::publisher", &told).await;
+    large::is_published_in_little_memory(&journal, "soak::journal_bytes::publisher", &told).await;
 }
 
 /// I11: what cannot be carried in the time of one statement is asked for by halves.
@@ -43,9 +40,9 @@ async fn large_facts_are_published_in_order_over_a_slow_line() {
     let place = Place::new();
     let writer = journal(&place).await;
     let count = soak::amount(24, 1_000);
-    append_large(&writer, count, 500_000).await;
+    large::append_large(&writer, count, 500_000).await;
     let proxy = Proxy::start(port(&place.url)).await.unwrap();
     let url = by_way_of(&place.url, &proxy);
     let store = PostgresJournal::connect_with(&url, options(&place)).await.unwrap();
-    is_published_over_a_slow_line(store, &proxy, count).await;
+    large::is_published_over_a_slow_line(store, &proxy, count).await;
 }
