@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::database::{self, Database, Named};
 use crate::duration::duration;
 use crate::output;
+use crate::passes::Passes;
 use crate::signals::{INTERRUPTED, cancelled_by_signal};
 
 /// What a dry run counts at most: beyond that the exact number is worth less than the time.
@@ -26,6 +27,10 @@ const COUNTED: usize = 1_000_000;
 /// every now and then; with --once it ends instead. Events that are still to be delivered are never
 /// touched, dead ones only when asked. Safe to run in several places and beside everything else.
 #[derive(Debug, Args)]
+#[command(
+    mut_arg("once", |arg| arg.help("End when nothing is left")),
+    mut_arg("dry_run", |arg| arg.help("Only count what would be deleted, up to a million"))
+)]
 #[command(after_help = "Examples:\n  \
     SENDOFF_DATABASE_URL=postgres://app@db/shop sendoff cleanup --once\n  \
     sendoff cleanup --once --dry-run --include-dead --retention 30d\n  \
@@ -45,18 +50,11 @@ pub(crate) struct Options {
     /// Delete dead events too
     #[arg(long)]
     include_dead: bool,
-    /// End when nothing is left
-    #[arg(long)]
-    once: bool,
-    /// Only count what would be deleted, up to a million
-    #[arg(long)]
-    dry_run: bool,
     /// How often to look again
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1h")]
     every: Duration,
-    /// Report as one line of JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    passes: Passes,
 }
 
 pub(crate) async fn run(options: Options, screen: MultiProgress) -> anyhow::Result<ExitCode> {
@@ -65,15 +63,16 @@ pub(crate) async fn run(options: Options, screen: MultiProgress) -> anyhow::Resu
         Named::Mysql { url, options } => Arc::new(database::connect_mysql(&url, options).await?),
         Named::Sqlite { url, options } => Arc::new(database::open(&url, options).await?),
     };
-    let Options { retention, limit, include_dead, every, json, .. } = options;
+    let Options { retention, limit, include_dead, every, passes, .. } = options;
     let cleanup =
         CleanupOptions { retention, check_every: every, limit, include_dead, ..Default::default() };
     let maintainer = CleanupMaintainer::new(store, cleanup)?;
-    if options.dry_run {
+    if options.passes.dry_run {
         let found = maintainer.dry_run(COUNTED).await.context(HINT)?;
         let more = found.total() >= COUNTED as u64;
         output::data(
-            &Found { dry_run: true, done: found.done, dead: found.dead, more }.shown(json)?,
+            &Found { dry_run: true, done: found.done, dead: found.dead, more }
+                .shown(passes.json)?,
         )?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -84,13 +83,13 @@ pub(crate) async fn run(options: Options, screen: MultiProgress) -> anyhow::Resu
         move |cleaned| bar.set_message(format!("{} rows deleted", cleaned.purged.total()))
     });
     let (cancel, began) = (cancelled_by_signal()?, Instant::now());
-    let (cleaned, failure) = work(&maintainer, options.once, &cancel).await;
+    let (cleaned, failure) = work(&maintainer, options.passes.once, &cancel).await;
     bar.finish_and_clear();
     // Whatever happened, what was deleted is deleted, and said.
-    output::data(&Summary::of(cleaned, began.elapsed()).shown(json)?)?;
+    output::data(&Summary::of(cleaned, began.elapsed()).shown(passes.json)?)?;
     match failure {
         Some(error) => Err(error.context(HINT)),
-        None if options.once && !cleaned.finished => Ok(ExitCode::from(INTERRUPTED)),
+        None if options.passes.once && !cleaned.finished => Ok(ExitCode::from(INTERRUPTED)),
         None => Ok(ExitCode::SUCCESS),
     }
 }

@@ -18,6 +18,7 @@ mod logging;
 mod migrate;
 mod output;
 mod partitions;
+mod passes;
 mod pause;
 mod payload;
 mod peek;

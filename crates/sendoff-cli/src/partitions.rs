@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::database::{self, Database, Named};
 use crate::duration::duration;
 use crate::output;
+use crate::passes::Passes;
 use crate::signals::{INTERRUPTED, cancelled_by_signal};
 
 /// Keep the partitions of an outbox
@@ -51,18 +52,11 @@ pub(crate) struct Options {
     /// How long a change waits for its lock; writers wait for as long
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "500ms")]
     lock_wait: Duration,
-    /// End after one pass
-    #[arg(long)]
-    once: bool,
-    /// Only say what would be done
-    #[arg(long)]
-    dry_run: bool,
     /// How often to look again
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1h")]
     every: Duration,
-    /// Report as one line of JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    passes: Passes,
 }
 
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
@@ -109,17 +103,18 @@ pub(crate) async fn run(options: Options, screen: MultiProgress) -> anyhow::Resu
     bar.enable_steady_tick(Duration::from_millis(100));
     bar.set_message("keeping partitions");
     let cancel = cancelled_by_signal()?;
-    let mut total = Summary { dry_run: options.dry_run, finished: true, ..Summary::default() };
+    let mut total =
+        Summary { dry_run: options.passes.dry_run, finished: true, ..Summary::default() };
     let failure = loop {
         // Dropped in mid-pass, it undoes the change under way and frees its lock.
         let pass = tokio::select! {
             biased;
-            () = cancel.cancelled() => { total.finished = !options.once; break None }
-            pass = one(&maintainer, options.dry_run) => pass,
+            () = cancel.cancelled() => { total.finished = !options.passes.once; break None }
+            pass = one(&maintainer, options.passes.dry_run) => pass,
         };
         match pass {
             Ok(maintained) => total.add(maintained),
-            Err(error) if options.once || options.dry_run => {
+            Err(error) if options.passes.once || options.passes.dry_run => {
                 total.finished = false;
                 total.report(error.so_far.clone());
                 break Some(error);
@@ -129,7 +124,7 @@ pub(crate) async fn run(options: Options, screen: MultiProgress) -> anyhow::Resu
                 output::complain(&anyhow::Error::from(error).context(HINT));
             }
         }
-        if options.once || options.dry_run {
+        if options.passes.once || options.passes.dry_run {
             break None;
         }
         tokio::select! {
@@ -139,7 +134,7 @@ pub(crate) async fn run(options: Options, screen: MultiProgress) -> anyhow::Resu
         }
     };
     bar.finish_and_clear();
-    output::data(&total.shown(options.json)?)?;
+    output::data(&total.shown(options.passes.json)?)?;
     match failure {
         Some(error) => Err(error).context(HINT),
         None if !total.finished => Ok(ExitCode::from(INTERRUPTED)),

@@ -28,14 +28,7 @@ use crate::output;
     Exit status: 0 done, or it was paused already; 2 failed.")]
 pub(crate) struct PauseOptions {
     #[command(flatten)]
-    database: Database,
-    #[command(flatten)]
-    choice: Choice,
-    #[command(flatten)]
-    note: Note,
-    /// Report as one line of JSON
-    #[arg(long)]
-    json: bool,
+    order: Order,
 }
 
 /// Deliver again what was paused
@@ -47,6 +40,13 @@ pub(crate) struct PauseOptions {
     sendoff resume --all --reason 'done' --json\n\n\
     Exit status: 0 done, 1 that was not paused, 2 failed.")]
 pub(crate) struct ResumeOptions {
+    #[command(flatten)]
+    order: Order,
+}
+
+/// What is to be paused or resumed, where, by whom and why.
+#[derive(Debug, Args)]
+struct Order {
     #[command(flatten)]
     database: Database,
     #[command(flatten)]
@@ -108,7 +108,7 @@ impl Note {
 const NOT_PAUSED: u8 = 1;
 
 pub(crate) async fn pause(options: PauseOptions) -> anyhow::Result<ExitCode> {
-    let PauseOptions { database, choice, note, json } = options;
+    let Order { database, choice, note, json } = options.order;
     let Some(scope) = choice.scope()? else {
         if note.reason.is_some() {
             bail!("what is to be paused? Give --all, --type or --handler");
@@ -128,7 +128,7 @@ pub(crate) async fn pause(options: PauseOptions) -> anyhow::Result<ExitCode> {
 }
 
 pub(crate) async fn resume(options: ResumeOptions) -> anyhow::Result<ExitCode> {
-    let ResumeOptions { database, choice, note, json } = options;
+    let Order { database, choice, note, json } = options.order;
     let scope = choice.scope()?;
     let scope = scope.context("what is to be resumed? Give --all, --type or --handler")?;
     let note = note.checked()?;

@@ -1,6 +1,7 @@
-//! Work that is told to end, and ends in order.
+//! Work that is told to end, ends in order, and says how far it is.
 
 use std::pin::pin;
+use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
@@ -27,6 +28,33 @@ pub(crate) async fn told<W: Future>(
 pub(crate) async fn is_told(told: &CancellationToken) -> bool {
     tokio::task::yield_now().await;
     told.is_cancelled()
+}
+
+/// Who is told after every transaction, if anybody is.
+pub(crate) struct Progress<T>(Option<Arc<Tell<T>>>);
+
+type Tell<T> = dyn Fn(&T) + Send + Sync;
+
+impl<T> Progress<T> {
+    /// Nobody is told.
+    pub(crate) const NOBODY: Self = Self(None);
+
+    pub(crate) fn to(tell: impl Fn(&T) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(tell)))
+    }
+
+    pub(crate) fn tell(&self, so_far: &T) {
+        if let Some(tell) = &self.0 {
+            tell(so_far);
+        }
+    }
+}
+
+// Not derived, which would ask the same of what is told.
+impl<T> Clone for Progress<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
 }
 
 #[cfg(test)]

@@ -166,6 +166,8 @@ fn secure(opts: &Opts, tls: &Tls) -> Result<Option<mysql_async::SslOpts>, StoreE
         _ if opts.ssl_opts().is_some() => Ok(opts.ssl_opts().cloned()),
         #[cfg(feature = "tls-rustls")]
         Tls::Rustls(configured) => Ok(Some((**configured).clone())),
+        #[cfg(not(feature = "tls-rustls"))]
+        Tls::Rustls(never) => match *never {},
         Tls::Off => Ok(None),
         Tls::Auto if is_this_host(opts) => Ok(None),
         #[cfg(feature = "tls-rustls")]

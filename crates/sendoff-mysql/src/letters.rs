@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
 use mysql_async::Row;
-use sendoff_core::{Death, EventId, Letter, LetterAct, LetterFate, LetterOrder, Status, Timestamp};
+use sendoff_core::{Death, EventId, Letter, LetterAct, LetterFate, Status, Timestamp};
 use sendoff_engine::store::frame::letter;
 use sendoff_engine::store::{
     AuditEntry, AuditPage, ChangeLetters, EventRecord, LetterPage, LetterStore, PayloadWanted,
@@ -21,28 +21,20 @@ use crate::wire::{DeadRows, Literal};
 #[async_trait]
 impl LetterStore for MysqlStore {
     async fn clock(&self) -> Result<Timestamp, StoreError> {
-        self.check_open()?;
-        let answer = self.links().upkeep.query(self.sql().clock.text()).await?;
+        let answer = self.ask(self.sql().clock.text()).await?;
         let row = answer.first().ok_or_else(|| StoreError::Refused("no time was given".into()))?;
         rows::time(row, 0)
     }
 
     async fn letters(&self, page: &LetterPage<'_>) -> Result<Vec<Letter>, StoreError> {
-        let statement = match page.order {
-            LetterOrder::OldestFirst => &self.sql().letters,
-            LetterOrder::NewestFirst => &self.sql().letters_newest,
-        };
-        let mut found = self.look(statement, page).await?;
-        let letters = found.iter_mut().map(|row| letter::letter(&mut Taken(row)));
-        Ok(letters.collect::<Result<_, _>>()?)
+        let (oldest, newest) = (&self.sql().letters, &self.sql().letters_newest);
+        let mut found = self.look(page.order.choose(oldest, newest), page).await?;
+        letter::letters(found.iter_mut().map(Taken))
     }
 
     async fn count_letters(&self, page: &LetterPage<'_>) -> Result<u64, StoreError> {
-        // In whichever order, there are as many.
-        let page = LetterPage { order: LetterOrder::OldestFirst, ..*page };
-        let found = self.look(&self.sql().letters_count, &page).await?;
-        let count = found.first().map_or(Ok(0), |row| rows::integer(row, 0))?;
-        Ok(u64::try_from(count).unwrap_or(0))
+        let mut found = self.look(&self.sql().letters_count, &page.to_count()).await?;
+        letter::counted(found.first_mut().map(Taken))
     }
 
     async fn record(
@@ -50,10 +42,9 @@ impl LetterStore for MysqlStore {
         id: EventId,
         payload: PayloadWanted,
     ) -> Result<Option<EventRecord>, StoreError> {
-        self.check_open()?;
         let wanted = Literal::number(payload == PayloadWanted::Yes);
         let text = self.sql().record.with(&[("id", &Literal::id(id)), ("wanted", &wanted)]);
-        let mut found = self.links().upkeep.query(&text).await?;
+        let mut found = self.ask(&text).await?;
         let record = found.first_mut().map(|row| letter::record(&mut Taken(row)));
         Ok(record.transpose()?)
     }
@@ -75,25 +66,25 @@ impl LetterStore for MysqlStore {
     }
 
     async fn audit(&self, page: &AuditPage) -> Result<Vec<AuditEntry>, StoreError> {
-        self.check_open()?;
         let before = Literal::number(page.before.unwrap_or(i64::MAX));
         let (limit, id) = (Literal::count(page.limit), Literal::maybe_id(page.event));
         let statement =
             if page.event.is_some() { &self.sql().audit_event } else { &self.sql().audit };
         let text = statement.with(&[("before", &before), ("limit", &limit), ("id", &id)]);
-        let mut found = self.links().upkeep.query(&text).await?;
-        let entries = found.iter_mut().map(|row| letter::entry(&mut Taken(row)));
-        Ok(entries.collect::<Result<_, _>>()?)
+        let mut found = self.ask(&text).await?;
+        letter::entries(found.iter_mut().map(Taken))
     }
 }
 
+type Answer = Result<Vec<Row>, StoreError>;
+
 impl MysqlStore {
-    async fn look(
-        &self,
-        statement: &Statement,
-        page: &LetterPage<'_>,
-    ) -> Result<Vec<Row>, StoreError> {
+    async fn ask(&self, text: &str) -> Answer {
         self.check_open()?;
+        self.links().upkeep.query(text).await
+    }
+
+    async fn look(&self, statement: &Statement, page: &LetterPage<'_>) -> Answer {
         let ((first, last), after) = (page.died_between(), page.begins_after());
         let filter = page.filter;
         let text = |text: &Option<String>| Literal::maybe_text(text.as_deref());
@@ -112,7 +103,7 @@ impl MysqlStore {
             ("attempts_most", &count(filter.attempts_most)),
             ("limit", &Literal::count(page.limit)),
         ]);
-        self.links().upkeep.query(&text).await
+        self.ask(&text).await
     }
 
     /// Changes the letters among these that nobody has locked, and answers which.

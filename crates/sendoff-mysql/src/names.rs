@@ -3,6 +3,9 @@
 use sendoff_core::Ident;
 use sendoff_engine::store::frame::put_names;
 
+/// How names begin that stand without a database: of indexes and constraints.
+const PLAIN: [&str; 3] = ["outbox_event_", "outbox_audit_", "outbox_pause_"];
+
 /// The files are written for a database called `sendoff`. Only checked or quoted names ever take its
 /// place.
 #[derive(Debug, Clone)]
@@ -33,14 +36,7 @@ impl Names {
 
     /// A file's text with the names of this outbox.
     pub(crate) fn put_into(&self, text: &str) -> String {
-        put_names(text, |name| self.qualified(name), |text| self.prefixed(text))
-    }
-
-    /// Names that stand without a database: of indexes and constraints.
-    fn prefixed(&self, text: &str) -> String {
-        ["outbox_event_", "outbox_audit_", "outbox_pause_"]
-            .iter()
-            .fold(text.to_owned(), |text, name| text.replace(name, &self.plain(name)))
+        put_names(text, |name| self.qualified(name), &PLAIN, |name| self.plain(name))
     }
 }
 

@@ -1,11 +1,10 @@
 //! Options of an outbox on MySQL and MariaDB.
 
-use std::fmt;
 use std::time::Duration;
 
 use sendoff_core::Ident;
 use sendoff_engine::store::StoreError;
-use sendoff_engine::store::frame::check_within;
+use sendoff_engine::store::frame::{self, check_within};
 pub use sendoff_engine::store::{Layout, Retention};
 
 /// How a store works. `Default` suits one outbox in the database that the URL names.
@@ -94,29 +93,9 @@ pub enum Payloads {
     Json,
 }
 
-/// How connections are secured.
-#[derive(Clone, Default)]
-#[non_exhaustive]
-pub enum Tls {
-    /// Plain text on a Unix socket or to this host itself. To anywhere else TLS, with certificate and
-    /// host name verified, which needs the feature `tls-rustls`. What the URL says of TLS
-    /// (`require_ssl=true`, …) goes before this.
-    #[default]
-    Auto,
-    /// Plain text, wherever the server is.
-    Off,
-    /// TLS with this configuration: roots of one's own, or a client's certificate.
-    #[cfg(feature = "tls-rustls")]
-    Rustls(Box<mysql_async::SslOpts>),
-}
-
-impl fmt::Debug for Tls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "Auto",
-            Self::Off => "Off",
-            #[cfg(feature = "tls-rustls")]
-            Self::Rustls(_) => "Rustls",
-        })
-    }
-}
+/// How connections are secured. What the URL says of TLS (`require_ssl=true`, …) goes before it.
+#[cfg(feature = "tls-rustls")]
+pub type Tls = frame::Tls<Box<mysql_async::SslOpts>>;
+/// How connections are secured. What the URL says of TLS (`require_ssl=true`, …) goes before it.
+#[cfg(not(feature = "tls-rustls"))]
+pub type Tls = frame::Tls<std::convert::Infallible>;

@@ -1,7 +1,7 @@
 //! Finding the row that makes a claim or a lock fail.
 
 use mysql_async::Error;
-use sendoff_core::{BoxError, EventId};
+use sendoff_core::BoxError;
 use sendoff_engine::store::{Look, Outcome, PassedOver, Sieve, StoreError, Visible};
 
 use crate::error::is_of_a_row;
@@ -14,11 +14,7 @@ impl Sieve for MysqlStore {
         self.passed()
     }
 
-    async fn first(
-        &self,
-        look: &Look<'_>,
-        passed: &[EventId],
-    ) -> Result<Option<Visible>, StoreError> {
+    async fn first(&self, look: &Look<'_>) -> Result<Option<Visible>, StoreError> {
         let statement = match look.except.is_empty() {
             true => &self.sql().first_visible,
             false => &self.sql().first_visible_except,
@@ -29,7 +25,7 @@ impl Sieve for MysqlStore {
             ("since", &Literal::since(look.window)),
             ("from", &Literal::from(look.from)),
             ("which", &Literal::number(look.which as i64)),
-            ("passed", &Literal::other_ids(passed)),
+            ("passed", &Literal::other_ids(look.passed)),
             ("kinds", &Literal::other_kinds(look.except.kinds)),
             ("types", &Literal::other_types(look.except.types)),
         ]);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use sendoff_core::{Death, EventId, Letter, LetterAct, LetterFate, LetterOrder, Status, Timestamp};
+use sendoff_core::{Death, EventId, Letter, LetterAct, LetterFate, Status, Timestamp};
 use sendoff_engine::store::frame::letter;
 use sendoff_engine::store::{
     AuditEntry, AuditPage, ChangeLetters, EventRecord, LetterPage, LetterStore, PayloadWanted,
@@ -20,27 +20,20 @@ use crate::wire::{At, Id};
 #[async_trait]
 impl LetterStore for PostgresStore {
     async fn clock(&self) -> Result<Timestamp, StoreError> {
-        self.check_open()?;
-        let answer = self.links().upkeep.query(&self.sql().clock, &[]).await?;
+        let answer = self.ask(&self.sql().clock, &[]).await?;
         let row = answer.first().ok_or_else(|| StoreError::Refused("no time was given".into()))?;
         rows::time(row, 0)
     }
 
     async fn letters(&self, page: &LetterPage<'_>) -> Result<Vec<Letter>, StoreError> {
-        let statement = match page.order {
-            LetterOrder::OldestFirst => &self.sql().letters,
-            LetterOrder::NewestFirst => &self.sql().letters_newest,
-        };
-        let found = self.look(statement, page).await?;
-        Ok(found.iter().map(|row| letter::letter(&mut rows::all(row))).collect::<Result<_, _>>()?)
+        let (oldest, newest) = (&self.sql().letters, &self.sql().letters_newest);
+        let found = self.look(page.order.choose(oldest, newest), page).await?;
+        letter::letters(found.iter().map(rows::all))
     }
 
     async fn count_letters(&self, page: &LetterPage<'_>) -> Result<u64, StoreError> {
-        // In whichever order, there are as many.
-        let page = LetterPage { order: LetterOrder::OldestFirst, ..*page };
-        let found = self.look(&self.sql().letters_count, &page).await?;
-        let count = found.first().map_or(Ok(0), |row| rows::get::<i64>(row, 0))?;
-        Ok(u64::try_from(count).unwrap_or(0))
+        let found = self.look(&self.sql().letters_count, &page.to_count()).await?;
+        letter::counted(found.first().map(rows::all))
     }
 
     async fn record(
@@ -48,10 +41,8 @@ impl LetterStore for PostgresStore {
         id: EventId,
         payload: PayloadWanted,
     ) -> Result<Option<EventRecord>, StoreError> {
-        self.check_open()?;
-        let wanted = payload == PayloadWanted::Yes;
-        let params: Params<'_> = &[&Id(id), &wanted];
-        let found = self.links().upkeep.query(&self.sql().record, params).await?;
+        let params: Params<'_> = &[&Id(id), &(payload == PayloadWanted::Yes)];
+        let found = self.ask(&self.sql().record, params).await?;
         let record = found.first().map(|row| letter::record(&mut rows::all(row)));
         Ok(record.transpose()?)
     }
@@ -60,7 +51,6 @@ impl LetterStore for PostgresStore {
         &self,
         change: &ChangeLetters<'_>,
     ) -> Result<Vec<LetterFate>, StoreError> {
-        self.check_open()?;
         let statement = match change.act {
             LetterAct::Requeue => &self.sql().letters_requeue,
             LetterAct::Discard => &self.sql().letters_discard,
@@ -69,7 +59,7 @@ impl LetterStore for PostgresStore {
             change.deaths.iter().map(|death| (Id(death.id), death.died_at.map(At))).unzip();
         let (actor, reason) = (change.note.actor(), change.note.reason());
         let params: Params<'_> = &[&ids, &died_at, &actor, &reason];
-        let answer = self.links().upkeep.query(statement, params).await?;
+        let answer = self.ask(statement, params).await?;
         let fates: HashMap<EventId, LetterFate> =
             answer.iter().map(fate).collect::<Result<_, _>>()?;
         let fate = |death: &Death| fates.get(&death.id).copied().unwrap_or(LetterFate::NotFound);
@@ -77,24 +67,25 @@ impl LetterStore for PostgresStore {
     }
 
     async fn audit(&self, page: &AuditPage) -> Result<Vec<AuditEntry>, StoreError> {
-        self.check_open()?;
         let (before, limit) = (page.before.unwrap_or(i64::MAX), whole(page.limit));
-        let (sql, link) = (self.sql(), &self.links().upkeep);
+        let sql = self.sql();
         let found = match page.event {
-            Some(id) => link.query(&sql.audit_event, &[&before, &limit, &Id(id)]).await?,
-            None => link.query(&sql.audit, &[&before, &limit]).await?,
+            Some(id) => self.ask(&sql.audit_event, &[&before, &limit, &Id(id)]).await?,
+            None => self.ask(&sql.audit, &[&before, &limit]).await?,
         };
-        Ok(found.iter().map(|row| letter::entry(&mut rows::all(row))).collect::<Result<_, _>>()?)
+        letter::entries(found.iter().map(rows::all))
     }
 }
 
+type Answer = Result<Vec<Row>, StoreError>;
+
 impl PostgresStore {
-    async fn look(
-        &self,
-        statement: &Statement,
-        page: &LetterPage<'_>,
-    ) -> Result<Vec<Row>, StoreError> {
+    async fn ask(&self, statement: &Statement, params: Params<'_>) -> Answer {
         self.check_open()?;
+        self.links().upkeep.query(statement, params).await
+    }
+
+    async fn look(&self, statement: &Statement, page: &LetterPage<'_>) -> Answer {
         let ((first, last), after) = (page.died_between(), page.begins_after());
         let filter = page.filter;
         let (least, most) =
@@ -113,7 +104,7 @@ impl PostgresStore {
             &most,
             &whole(page.limit),
         ];
-        self.links().upkeep.query(statement, params).await
+        self.ask(statement, params).await
     }
 }
 

@@ -1,5 +1,6 @@
 //! One connection of ours, opened when it is needed and again when it is lost.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -337,20 +338,6 @@ impl Taken {
         Ok(())
     }
 
-    pub(crate) async fn query(
-        &self,
-        statement: &Statement,
-        params: Params<'_>,
-        kept: Kept,
-    ) -> Rows {
-        self.session.query(statement, params, kept).await
-    }
-
-    /// Runs a command that answers nothing.
-    pub(crate) async fn execute(&self, command: &str) -> Result<(), Error> {
-        self.session.execute(command).await
-    }
-
     /// What a statement says about the session, which is asked for once: so let it always be the same one.
     pub(crate) async fn told_once(&self, asking: &Statement) -> Result<Option<&str>, Error> {
         let ask = async || {
@@ -363,6 +350,14 @@ impl Taken {
     fn kept(mut self) -> Arc<Session> {
         self.kept = true;
         Arc::clone(&self.session)
+    }
+}
+
+impl Deref for Taken {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.session
     }
 }
 

@@ -8,6 +8,10 @@ const PUBLIC: &str = "public";
 /// Bytes of a channel's name. One that is cut may be shared, and then rings once too often.
 const CHANNEL_BYTES: usize = 63;
 
+/// How names begin that stand without a schema: of indexes and constraints.
+const PLAIN: [&str; 5] =
+    ["outbox_event_", "outbox_tally_", "outbox_audit_", "outbox_pause_", "outbox_handled_"];
+
 /// The files are written for a schema called `sendoff`. Only checked names ever take its place.
 #[derive(Debug, Clone)]
 pub(crate) struct Names {
@@ -64,14 +68,7 @@ impl Names {
     pub(crate) fn put_into(&self, text: &str) -> String {
         let text = text.replace("sendoff_channel", &self.channel());
         let text = text.replace("sendoff_journal_channel", &self.journal_channel());
-        put_names(&text, |name| self.qualified(name), |text| self.prefixed(text))
-    }
-
-    /// Names that stand without a schema: of indexes and constraints.
-    fn prefixed(&self, text: &str) -> String {
-        ["outbox_event_", "outbox_tally_", "outbox_audit_", "outbox_pause_", "outbox_handled_"]
-            .iter()
-            .fold(text.to_owned(), |text, name| text.replace(name, &self.plain(name)))
+        put_names(&text, |name| self.qualified(name), &PLAIN, |name| self.plain(name))
     }
 }
 

@@ -1,12 +1,11 @@
 //! Options of an outbox on PostgreSQL.
 
-use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use sendoff_core::Ident;
 use sendoff_engine::store::StoreError;
-use sendoff_engine::store::frame::check_within;
+use sendoff_engine::store::frame::{self, check_within};
 pub use sendoff_engine::store::{Layout, Retention};
 
 use crate::error::misconfigured;
@@ -129,29 +128,11 @@ pub enum Doorbell {
     Off,
 }
 
-/// How connections are secured.
-#[derive(Clone, Default)]
-#[non_exhaustive]
-pub enum Tls {
-    /// Plain text on a Unix socket, to this host itself, or where the URL says `sslmode=disable`.
-    /// To anywhere else TLS, with certificate and host name verified against the system's roots,
-    /// which needs the feature `tls-rustls`.
-    #[default]
-    Auto,
-    /// Plain text, wherever the server is.
-    Off,
-    /// TLS with this configuration: roots of one's own, or a client's certificate.
-    #[cfg(feature = "tls-rustls")]
-    Rustls(std::sync::Arc<rustls::ClientConfig>),
-}
-
-impl fmt::Debug for Tls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "Auto",
-            Self::Off => "Off",
-            #[cfg(feature = "tls-rustls")]
-            Self::Rustls(_) => "Rustls",
-        })
-    }
-}
+/// How connections are secured. `Auto` is plain text also where the URL says `sslmode=disable`, and verifies
+/// against the system's roots.
+#[cfg(feature = "tls-rustls")]
+pub type Tls = frame::Tls<std::sync::Arc<rustls::ClientConfig>>;
+/// How connections are secured. `Auto` is plain text also where the URL says `sslmode=disable`, and verifies
+/// against the system's roots.
+#[cfg(not(feature = "tls-rustls"))]
+pub type Tls = frame::Tls<std::convert::Infallible>;

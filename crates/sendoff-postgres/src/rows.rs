@@ -16,24 +16,14 @@ use crate::wire::{At, Id, Integer, Json, Payload};
 /// is looked up for every row.
 mod column {
     use sendoff_engine::store::frame::event::COLUMNS;
+    pub(super) use sendoff_engine::store::frame::event::after::*;
 
-    pub(super) const ATTEMPTS: usize = COLUMNS;
-    pub(super) const DUE_AT: usize = COLUMNS + 1;
-    pub(super) const CREATED_AT: usize = COLUMNS + 2;
     /// Of a claim or a lock.
     pub(super) const SEQ: usize = COLUMNS + 3;
     pub(super) const WAS_DUE: usize = COLUMNS + 4;
     pub(super) const LOST: usize = COLUMNS + 5;
     pub(super) const CLAIMED_AT: usize = COLUMNS + 6;
     pub(super) const CLAIMED_WAITING: usize = COLUMNS + 7;
-    /// Of a row that was found.
-    pub(super) const STATUS: usize = COLUMNS + 3;
-    pub(super) const DONE_AT: usize = COLUMNS + 4;
-    pub(super) const LAST_ERROR: usize = COLUMNS + 5;
-    pub(super) const LOCKED_BY: usize = COLUMNS + 6;
-    pub(super) const LOSSES: usize = COLUMNS + 7;
-    pub(super) const WAITING: usize = COLUMNS + 8;
-    pub(super) const DELAYED_UNTIL: usize = COLUMNS + 10;
 }
 
 /// A claimed row, and its place among the others.

@@ -16,12 +16,8 @@ impl Sieve for PostgresStore {
         self.passed()
     }
 
-    async fn first(
-        &self,
-        look: &Look<'_>,
-        passed: &[EventId],
-    ) -> Result<Option<Visible>, StoreError> {
-        let passed = wired(passed);
+    async fn first(&self, look: &Look<'_>) -> Result<Option<Visible>, StoreError> {
+        let passed = wired(look.passed);
         let (skip_recent, window) = (Span(look.skip_recent), look.window.map(Span));
         let (from, which) = (look.from.map(At), look.which as i16);
         let (aggregates, kinds) = kinds(look.except.kinds);

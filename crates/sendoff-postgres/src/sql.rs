@@ -57,10 +57,7 @@ macro_rules! statements {
 
             #[cfg(test)]
             fn all(&self) -> Vec<&Statement> {
-                #[allow(unused_mut, reason = "only one of them has another in it")]
-                let mut all = vec![$(&self.$name),*];
-                $(all.extend(self.$inner.all());)?
-                all
+                [$(&self.$name),*].into_iter()$(.chain(self.$inner.all()))?.collect()
             }
         }
     };

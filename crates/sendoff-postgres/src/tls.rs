@@ -23,7 +23,6 @@ pub(crate) fn secure(config: &mut Config, tls: &Tls) -> Result<Security, StoreEr
     let plain = match tls {
         Tls::Off => true,
         Tls::Auto => asked == SslMode::Disable || asked != SslMode::Require && is_here(config),
-        #[cfg(feature = "tls-rustls")]
         Tls::Rustls(_) => false,
     };
     config.ssl_mode(if plain { SslMode::Disable } else { SslMode::Require });

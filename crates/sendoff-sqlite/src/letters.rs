@@ -45,8 +45,7 @@ impl LetterStore for SqliteStore {
     async fn count_letters(&self, page: &LetterPage<'_>) -> Result<u64, StoreError> {
         let most = u64::try_from(page.limit).unwrap_or(u64::MAX);
         let mut count = 0;
-        // In whichever order, there are as many.
-        let mut walk = Walk::new(&LetterPage { order: LetterOrder::OldestFirst, ..*page });
+        let mut walk = Walk::new(&page.to_count());
         while let Some(step) = self.step(&mut walk).await? {
             let left = usize::try_from(most - count).unwrap_or(usize::MAX);
             count += self.read(move |conn, sql, _| step.count(conn, sql, left)).await?;
@@ -140,10 +139,7 @@ impl SqliteStore {
         let (order, (first, last)) = (walk.order, walk.between);
         let end = self
             .read(move |conn, sql, _| {
-                let text = match order {
-                    LetterOrder::OldestFirst => &sql.letters_step,
-                    LetterOrder::NewestFirst => &sql.letters_step_newest,
-                };
+                let text = order.choose(&sql.letters_step, &sql.letters_step_newest);
                 let place = |row: &rusqlite::Row<'_>| {
                     let died_at = Timestamp::from_micros(row.get(0)?);
                     Ok(LetterPosition { died_at, seq: row.get(1)? })
@@ -156,15 +152,9 @@ impl SqliteStore {
             })
             .await?;
         walk.reached = end;
-        let beyond_all = match order {
-            LetterOrder::OldestFirst => {
-                LetterPosition { died_at: Timestamp::from_micros(i64::MAX), seq: i64::MAX }
-            }
-            LetterOrder::NewestFirst => {
-                LetterPosition { died_at: Timestamp::from_micros(i64::MIN), seq: i64::MIN }
-            }
-        };
-        let to = end.unwrap_or(beyond_all);
+        let beyond_all = order.choose(i64::MAX, i64::MIN);
+        let died_at = Timestamp::from_micros(beyond_all);
+        let to = end.unwrap_or(LetterPosition { died_at, seq: beyond_all });
         Ok(Some(Step { filter: walk.filter.clone(), order, between: walk.between, after, to }))
     }
 }
@@ -185,10 +175,7 @@ impl Step {
         sql: &Sql,
         limit: usize,
     ) -> rusqlite::Result<Vec<Result<Letter, StoreError>>> {
-        let text = match self.order {
-            LetterOrder::OldestFirst => &sql.letters,
-            LetterOrder::NewestFirst => &sql.letters_newest,
-        };
+        let text = self.order.choose(&sql.letters, &sql.letters_newest);
         let read = |row: &rusqlite::Row<'_>| Ok(letter::letter(&mut all(row)).map_err(Into::into));
         self.with_values(limit, |values| {
             conn.prepare_cached(text)?.query_map(values, read)?.collect()

@@ -41,12 +41,11 @@ where
 /// One of twenty rows refuses to be claimed: whoever claims takes the others. When it has been refused
 /// for minutes, it is dead with the reason.
 ///
-/// `write_one` writes another row, and `later` lets time pass.
+/// `write_one` writes another row.
 pub async fn a_refused_row_dies_named<S>(
     store: &S,
     refused: EventId,
     mut write_one: impl AsyncFnMut() -> EventId,
-    later: impl AsyncFn(Duration),
 ) where
     S: OutboxStore + InspectStore,
 {
@@ -69,6 +68,13 @@ pub async fn a_refused_row_dies_named<S>(
     let reason = found.last_error.unwrap();
     assert!(reason.contains("this row") && reason.contains("not this one"), "{reason}");
     assert_eq!(store.counts().await.unwrap().dead, 1);
+}
+
+/// So much later, by our own clock.
+pub async fn later(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
 }
 
 /// What a row that refuses cuts short is gone on with at once, not an interval later: so many others

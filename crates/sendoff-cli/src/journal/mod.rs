@@ -39,7 +39,8 @@ enum Command {
     Migrate(migrate::Options),
     Tail(tail::Options),
     Publishers(publishers::Options),
-    Parked(parked::Options),
+    #[command(subcommand)]
+    Parked(parked::Command),
     Retain(retain::Options),
 }
 
@@ -48,7 +49,7 @@ pub(crate) async fn run(options: Options, screen: MultiProgress) -> anyhow::Resu
         Command::Migrate(options) => migrate::run(options).await,
         Command::Tail(options) => tail::run(options).await,
         Command::Publishers(options) => publishers::run(options).await,
-        Command::Parked(options) => parked::run(options).await,
+        Command::Parked(command) => parked::run(command).await,
         Command::Retain(options) => retain::run(options, screen).await,
     }
 }

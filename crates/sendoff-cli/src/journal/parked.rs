@@ -9,25 +9,19 @@ use sendoff::journal::publish::{Parked, PublishStore, Publishers, Which};
 use serde_json::{Value, json};
 
 use super::opened::Opened;
-use super::which::{Chosen, Filter};
+use super::which::{Filter, Order};
 use crate::database::Database;
 use crate::output;
 
 /// Show facts that publishers parked, retry or discard them
-#[derive(Debug, Args)]
+#[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:\n  \
     sendoff journal parked list --publisher kafka\n  \
     sendoff journal parked retry --topic wallets --publisher kafka\n  \
     sendoff journal parked discard --topic wallets --publisher kafka --position 4711\n  \
     sendoff journal parked discard --topic wallets --publisher kafka --all-positions --dry-run\n\n\
     Exit status: 0 done, 2 failed, 3 nothing is parked there.")]
-pub(super) struct Options {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
+pub(super) enum Command {
     /// Show what is parked, in the order of pairs and positions
     List(List),
     /// Make it due now; whoever leads the pair tries it again
@@ -37,7 +31,7 @@ enum Command {
 }
 
 #[derive(Debug, Args)]
-struct List {
+pub(super) struct List {
     #[command(flatten)]
     database: Database,
     #[command(flatten)]
@@ -51,21 +45,16 @@ struct List {
 }
 
 #[derive(Debug, Args)]
-struct Change {
+pub(super) struct Change {
     #[command(flatten)]
-    database: Database,
-    #[command(flatten)]
-    pairs: Chosen,
+    order: Order,
     /// Only the fact at this position
     #[arg(long)]
     position: Option<Position>,
-    /// Report as one line of JSON
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Debug, Args)]
-struct Discard {
+pub(super) struct Discard {
     #[command(flatten)]
     change: Change,
     /// Everything that these pairs parked, not one position
@@ -78,8 +67,8 @@ struct Discard {
 
 const NOTHING: u8 = 3;
 
-pub(super) async fn run(options: Options) -> anyhow::Result<ExitCode> {
-    match options.command {
+pub(super) async fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
         Command::List(list) => list.run().await,
         Command::Retry(change) => change.run(Act::Retry).await,
         Command::Discard(Discard { change, dry_run: true, .. }) => change.run(Act::Count).await,
@@ -158,9 +147,10 @@ enum Act {
 
 impl Change {
     async fn run(self, act: Act) -> anyhow::Result<ExitCode> {
-        let which = self.pairs.which()?;
-        let opened = Opened::of(self.database).await?;
-        let (publishers, position) = (&opened.publishers, self.position);
+        let Order { database, pairs, json } = self.order;
+        let (which, position) = (pairs.which()?, self.position);
+        let opened = Opened::of(database).await?;
+        let publishers = &opened.publishers;
         let (count, did) = match act {
             Act::Retry => (publishers.retry_parked(&which, position).await?, "due now"),
             Act::Discard => (publishers.discard_parked(&which, position).await?, "discarded"),
@@ -174,7 +164,7 @@ impl Change {
                 (count, "to be discarded")
             }
         };
-        if self.json {
+        if json {
             let dry_run = matches!(act, Act::Count);
             output::data(&json!({ "facts": count, "dry_run": dry_run }).to_string())?;
         } else {

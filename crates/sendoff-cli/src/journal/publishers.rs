@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::opened::Opened;
 use super::pairs::Pairs;
-use super::which::{Chosen, Filter};
+use super::which::{Filter, Order};
 use crate::database::Database;
 use crate::output;
 
@@ -41,11 +41,11 @@ enum Command {
     /// Say where each pair is, how far it lags, and who leads it
     List(List),
     /// Stop pairs after the batch they are at
-    Pause(Operate),
+    Pause(Order),
     /// Let paused pairs go on where they were. One that failed has to be reset
-    Resume(Operate),
+    Resume(Order),
     /// Let pairs go on that were paused or had failed, and forget their errors
-    Reset(Operate),
+    Reset(Order),
     /// Put cursors somewhere else, back or ahead: what is after the new place is published (again)
     Rewind(Rewind),
 }
@@ -62,20 +62,9 @@ struct List {
 }
 
 #[derive(Debug, Args)]
-struct Operate {
-    #[command(flatten)]
-    database: Database,
-    #[command(flatten)]
-    pairs: Chosen,
-    /// Report as one line of JSON
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Debug, Args)]
 struct Rewind {
     #[command(flatten)]
-    operate: Operate,
+    order: Order,
     #[command(flatten)]
     to: Place,
     /// Only say which pairs are meant and where they are
@@ -111,13 +100,13 @@ pub(super) async fn run(options: Options) -> anyhow::Result<ExitCode> {
             report.show(json)?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Pause(operate) => operate.run(Change::Pause).await,
-        Command::Resume(operate) => operate.run(Change::Resume).await,
-        Command::Reset(operate) => operate.run(Change::Reset).await,
-        Command::Rewind(Rewind { operate, to, dry_run: false }) => {
-            operate.run(Change::Rewind(to.to()?)).await
+        Command::Pause(order) => Change::Pause.run(order).await,
+        Command::Resume(order) => Change::Resume.run(order).await,
+        Command::Reset(order) => Change::Reset.run(order).await,
+        Command::Rewind(Rewind { order, to, dry_run: false }) => {
+            Change::Rewind(to.to()?).run(order).await
         }
-        Command::Rewind(Rewind { operate, dry_run: true, .. }) => operate.run(Change::None).await,
+        Command::Rewind(Rewind { order, dry_run: true, .. }) => Change::None.run(order).await,
     }
 }
 
@@ -130,26 +119,26 @@ enum Change {
     Rewind(To),
 }
 
-impl Operate {
-    async fn run(self, change: Change) -> anyhow::Result<ExitCode> {
-        let which = self.pairs.which()?;
-        let opened = Opened::of(self.database).await?;
+impl Change {
+    async fn run(self, order: Order) -> anyhow::Result<ExitCode> {
+        let which = order.pairs.which()?;
+        let opened = Opened::of(order.database).await?;
         let publishers = &opened.publishers;
         if publishers.cursors(&which).await?.is_empty() {
             bail!("there is no such pair; `sendoff journal publishers list` shows those there are");
         }
-        match change {
-            Change::None => {}
-            Change::Pause => drop(publishers.pause(&which).await?),
-            Change::Resume => drop(publishers.resume(&which).await?),
-            Change::Reset => drop(publishers.reset(&which).await?),
-            Change::Rewind(to) => drop(publishers.rewind(&which, to).await?),
+        match self {
+            Self::None => {}
+            Self::Pause => drop(publishers.pause(&which).await?),
+            Self::Resume => drop(publishers.resume(&which).await?),
+            Self::Reset => drop(publishers.reset(&which).await?),
+            Self::Rewind(to) => drop(publishers.rewind(&which, to).await?),
         }
         let report = Report::of(publishers, &which).await?;
-        report.show(self.json)?;
+        report.show(order.json)?;
         let failed = |pair: &&PairCheckup| pair.status == CursorStatus::Failed;
         let mut failed = report.pairs.iter().filter(failed).peekable();
-        if !matches!(change, Change::Resume) || failed.peek().is_none() {
+        if !matches!(self, Self::Resume) || failed.peek().is_none() {
             return Ok(ExitCode::SUCCESS);
         }
         for PairCheckup { pair, .. } in failed {

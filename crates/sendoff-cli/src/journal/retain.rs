@@ -18,6 +18,7 @@ use crate::database::Database;
 use crate::duration::duration;
 use crate::output;
 use crate::partitions::listed;
+use crate::passes::Passes;
 use crate::signals::{INTERRUPTED, cancelled_by_signal};
 
 /// What a dry run counts at most: beyond that the exact number is worth less than the time.
@@ -33,6 +34,7 @@ const NAMED: usize = 10;
 /// Looks again every now and then; with --once it ends instead. Appends go on meanwhile.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("bound").required(true).multiple(true)))]
+#[command(mut_arg("dry_run", |arg| arg.help("Only say what would be done, and who holds facts back")))]
 #[command(after_help = "Examples:\n  \
     SENDOFF_DATABASE_URL=postgres://owner@db/shop sendoff journal retain --once --keep 30d\n  \
     sendoff journal retain --once --dry-run --keep 30d --keep-last 1000000\n  \
@@ -63,18 +65,11 @@ pub(super) struct Options {
     /// How long a change of partitions waits for its locks; appends wait for as long
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "500ms")]
     lock_wait: Duration,
-    /// End after one pass
-    #[arg(long)]
-    once: bool,
-    /// Only say what would be done, and who holds facts back
-    #[arg(long)]
-    dry_run: bool,
     /// How often to look again
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1m")]
     every: Duration,
-    /// Report as one line of JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    passes: Passes,
 }
 
 const HINT: &str = "retention needs the rights to select and delete facts, tags and, in partitions, \
@@ -97,10 +92,10 @@ pub(super) async fn run(options: Options, screen: MultiProgress) -> anyhow::Resu
         let bar = bar.clone();
         move |report| bar.set_message(told(report))
     });
-    let (cancel, single) = (cancelled_by_signal()?, options.once || options.dry_run);
-    let mut total = Summary { dry_run: options.dry_run, ..Summary::default() };
+    let (cancel, single) = (cancelled_by_signal()?, options.passes.once || options.passes.dry_run);
+    let mut total = Summary { dry_run: options.passes.dry_run, ..Summary::default() };
     let failure = loop {
-        match one(&maintainer, options.dry_run, &cancel).await {
+        match one(&maintainer, options.passes.dry_run, &cancel).await {
             Ok(retained) => total.add(retained),
             Err(error) => {
                 total.report(&error.so_far);
@@ -121,7 +116,7 @@ pub(super) async fn run(options: Options, screen: MultiProgress) -> anyhow::Resu
     };
     bar.finish_and_clear();
     // Whatever happened, what is gone is gone, and said.
-    output::data(&total.shown(options.json)?)?;
+    output::data(&total.shown(options.passes.json)?)?;
     match failure {
         Some(error) => Err(error).context(HINT),
         None if single && !total.finished => Ok(ExitCode::from(INTERRUPTED)),

@@ -2,6 +2,8 @@ use anyhow::bail;
 use clap::Args;
 use sendoff::journal::publish::Which;
 
+use crate::database::Database;
+
 /// Pairs by their names, as filters.
 #[derive(Debug, Args)]
 pub(super) struct Filter {
@@ -17,6 +19,18 @@ impl From<Filter> for Which {
     fn from(filter: Filter) -> Self {
         Self { topic: filter.topic, publisher: filter.publisher }
     }
+}
+
+/// What every change of pairs is told.
+#[derive(Debug, Args)]
+pub(super) struct Order {
+    #[command(flatten)]
+    pub(super) database: Database,
+    #[command(flatten)]
+    pub(super) pairs: Chosen,
+    /// Report as one line of JSON
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 /// Pairs to be changed: all of them only where that is said.

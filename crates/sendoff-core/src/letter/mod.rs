@@ -79,6 +79,16 @@ pub enum LetterOrder {
     NewestFirst,
 }
 
+impl LetterOrder {
+    /// What is for this order, of what there is for either.
+    pub fn choose<T>(self, oldest_first: T, newest_first: T) -> T {
+        match self {
+            Self::OldestFirst => oldest_first,
+            Self::NewestFirst => newest_first,
+        }
+    }
+}
+
 /// How many letters there are, as far as they were counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LetterCount {

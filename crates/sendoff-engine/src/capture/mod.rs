@@ -14,8 +14,8 @@ pub use outbox_tx::{
 };
 pub use staged::Staged;
 pub use tx::{
-    Begin, BeginBlocking, BoxFuture, Capture, CaptureBlocking, Commit, CommitBlocking, Nest,
-    NestBlocking, Release, ReleaseBlocking, Resolve,
+    Begin, BeginBlocking, BoxFuture, Capture, CaptureBlocking, Commit, CommitBlocking,
+    InsertResult, Nest, NestBlocking, Nesting, Release, ReleaseBlocking, Resolve,
 };
 
 pub(crate) use staging::{Writer, ring_for_delayed};

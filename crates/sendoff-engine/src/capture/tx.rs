@@ -10,16 +10,15 @@ use std::pin::Pin;
 use super::{BeginError, CommitError, CommitMark, Resolution, WriteError};
 use crate::store::{Born, NewRow, StoreError};
 
+/// What the database made of each row that was inserted, in order.
+pub type InsertResult = Result<Vec<Born>, WriteError>;
+
 /// Inserting into a transaction the caller holds.
 pub trait Capture<Tx: ?Sized> {
     /// Inserts `rows` on `tx`, all or none, also where the future is dropped on its way: in one
     /// statement, since nobody is left then who could undo a first one. Returns what the database made
     /// of each, in order. Never commits, rolls back or closes what it does not own.
-    fn insert(
-        &self,
-        tx: &mut Tx,
-        rows: &[NewRow],
-    ) -> impl Future<Output = Result<Vec<Born>, WriteError>> + Send;
+    fn insert(&self, tx: &mut Tx, rows: &[NewRow]) -> impl Future<Output = InsertResult> + Send;
 }
 
 /// Opening a transaction on what the caller has: a connection or a pool.
@@ -57,13 +56,16 @@ pub trait Resolve {
 /// of a trait with a lifetime is `Send`, and then nothing that sets a savepoint could be spawned.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
+/// Setting a savepoint, which answers with the transaction within.
+pub type Nesting<'a, Nested> = BoxFuture<'a, Result<Nested, BeginError>>;
+
 /// Savepoints inside a transaction of ours. A dropped `Nested` must roll back to it.
 pub trait Nest<'t, Tx> {
     /// The transaction within.
     type Nested;
 
     /// Sets a savepoint.
-    fn savepoint(&'t self, tx: &'t mut Tx) -> BoxFuture<'t, Result<Self::Nested, BeginError>>;
+    fn savepoint(&'t self, tx: &'t mut Tx) -> Nesting<'t, Self::Nested>;
 }
 
 /// Ending a savepoint we set.
@@ -78,7 +80,7 @@ pub trait Release<'t, Nested> {
 /// [`Capture`] for a driver that blocks.
 pub trait CaptureBlocking<Tx: ?Sized> {
     /// Like [`Capture::insert`].
-    fn insert_blocking(&self, tx: &Tx, rows: &[NewRow]) -> Result<Vec<Born>, WriteError>;
+    fn insert_blocking(&self, tx: &Tx, rows: &[NewRow]) -> InsertResult;
 }
 
 /// [`Begin`] for a driver that blocks.

@@ -10,23 +10,19 @@ use super::store::MemoryStore;
 use super::tx::MemoryTx;
 use crate::capture::{
     Begin, BeginBlocking, BeginError, BoxFuture, Capture, CaptureBlocking, Commit, CommitBlocking,
-    CommitError, CommitMark, Nest, NestBlocking, Release, ReleaseBlocking, Resolution, Resolve,
-    WriteError,
+    CommitError, CommitMark, InsertResult, Nest, NestBlocking, Nesting, Release, ReleaseBlocking,
+    Resolution, Resolve,
 };
 use crate::store::{Born, NewRow, StoreError};
 
 impl CaptureBlocking<MemoryTx> for MemoryStore {
-    fn insert_blocking(&self, tx: &MemoryTx, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
+    fn insert_blocking(&self, tx: &MemoryTx, rows: &[NewRow]) -> InsertResult {
         tx.stage(rows)
     }
 }
 
 impl CaptureBlocking<MemorySavepoint<'_>> for MemoryStore {
-    fn insert_blocking(
-        &self,
-        tx: &MemorySavepoint<'_>,
-        rows: &[NewRow],
-    ) -> Result<Vec<Born>, WriteError> {
+    fn insert_blocking(&self, tx: &MemorySavepoint<'_>, rows: &[NewRow]) -> InsertResult {
         tx.tx().stage(rows)
     }
 }
@@ -84,17 +80,13 @@ impl ReleaseBlocking<MemorySavepoint<'_>> for MemoryStore {
 }
 
 impl Capture<MemoryTx> for MemoryStore {
-    async fn insert(&self, tx: &mut MemoryTx, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
+    async fn insert(&self, tx: &mut MemoryTx, rows: &[NewRow]) -> InsertResult {
         tx.stage(rows)
     }
 }
 
 impl Capture<MemorySavepoint<'_>> for MemoryStore {
-    async fn insert(
-        &self,
-        tx: &mut MemorySavepoint<'_>,
-        rows: &[NewRow],
-    ) -> Result<Vec<Born>, WriteError> {
+    async fn insert(&self, tx: &mut MemorySavepoint<'_>, rows: &[NewRow]) -> InsertResult {
         tx.tx().stage(rows)
     }
 }
@@ -120,10 +112,7 @@ impl Commit<MemoryTx> for MemoryStore {
 impl<'t> Nest<'t, MemoryTx> for MemoryStore {
     type Nested = MemorySavepoint<'t>;
 
-    fn savepoint(
-        &'t self,
-        tx: &'t mut MemoryTx,
-    ) -> BoxFuture<'t, Result<MemorySavepoint<'t>, BeginError>> {
+    fn savepoint(&'t self, tx: &'t mut MemoryTx) -> Nesting<'t, Self::Nested> {
         Box::pin(ready(Ok(tx.savepoint())))
     }
 }
@@ -131,10 +120,7 @@ impl<'t> Nest<'t, MemoryTx> for MemoryStore {
 impl<'t, 'outer: 't> Nest<'t, MemorySavepoint<'outer>> for MemoryStore {
     type Nested = MemorySavepoint<'t>;
 
-    fn savepoint(
-        &'t self,
-        tx: &'t mut MemorySavepoint<'outer>,
-    ) -> BoxFuture<'t, Result<MemorySavepoint<'t>, BeginError>> {
+    fn savepoint(&'t self, tx: &'t mut MemorySavepoint<'outer>) -> Nesting<'t, Self::Nested> {
         Box::pin(ready(Ok(tx.savepoint())))
     }
 }

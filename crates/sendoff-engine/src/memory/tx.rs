@@ -9,8 +9,8 @@ use sendoff_core::EventId;
 use super::entry::Entry;
 use super::savepoint::MemorySavepoint;
 use super::store::{Closed, MemoryStore};
-use crate::capture::{CommitError, WriteError};
-use crate::store::{Born, NewRow};
+use crate::capture::{CommitError, InsertResult, WriteError};
+use crate::store::NewRow;
 
 /// A transaction of a [`MemoryStore`]. Dropping it rolls it back.
 ///
@@ -59,7 +59,7 @@ impl MemoryTx {
     }
 
     /// Writes all rows or none.
-    pub(super) fn stage(&self, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
+    pub(super) fn stage(&self, rows: &[NewRow]) -> InsertResult {
         self.store.with(|table, now| {
             let mut staged = self.lock();
             let mut ids = BTreeSet::new();

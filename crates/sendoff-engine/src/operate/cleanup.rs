@@ -11,7 +11,7 @@ use tracing::{debug, info, warn};
 
 use crate::options::{LONGEST, OptionsError, SHORTEST, check_counts, check_times};
 use crate::store::{Purge, Purged, RetainStore, StoreError, within};
-use crate::told::{is_told, told};
+use crate::told::{Progress, is_told, told};
 
 /// How rows past their retention are deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,11 +88,8 @@ impl CleanupOptions {
 pub struct CleanupMaintainer {
     store: Arc<dyn RetainStore>,
     options: CleanupOptions,
-    progress: Option<Progress>,
+    progress: Progress<Cleaned>,
 }
-
-/// Who is told after every transaction.
-type Progress = Arc<dyn Fn(&Cleaned) + Send + Sync>;
 
 /// What a cleanup did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -121,18 +118,18 @@ impl CleanupMaintainer {
     /// Checks the options.
     pub fn new(store: Arc<dyn RetainStore>, options: CleanupOptions) -> Result<Self, OptionsError> {
         options.validate()?;
-        Ok(Self { store, options, progress: None })
+        Ok(Self { store, options, progress: Progress::NOBODY })
     }
 
     /// The engine's own upkeep keeps to the limits without a user's options.
     pub(crate) fn unchecked(store: Arc<dyn RetainStore>, options: CleanupOptions) -> Self {
-        Self { store, options, progress: None }
+        Self { store, options, progress: Progress::NOBODY }
     }
 
     /// Tells `progress` after every transaction.
     #[must_use]
     pub fn on_progress(mut self, progress: impl Fn(&Cleaned) + Send + Sync + 'static) -> Self {
-        self.progress = Some(Arc::new(progress));
+        self.progress = Progress::to(progress);
         self
     }
 
@@ -196,7 +193,7 @@ impl CleanupMaintainer {
             if count > 0 {
                 cleaned.purged += purged;
                 cleaned.batches += 1;
-                self.tell(cleaned);
+                self.progress.tell(cleaned);
             }
             if count < limit {
                 cleaned.finished = true;
@@ -248,12 +245,6 @@ impl CleanupMaintainer {
                 () = cancel.cancelled() => return total,
                 () = sleep(self.options.check_every) => {}
             }
-        }
-    }
-
-    fn tell(&self, cleaned: &Cleaned) {
-        if let Some(progress) = &self.progress {
-            progress(cleaned);
         }
     }
 }

@@ -115,6 +115,8 @@ impl PrometheusMetrics {
     /// are there twice: for several nodes in one process take a clone, or a registry with a label.
     pub fn register(registry: &mut Registry) -> Self {
         let mut to = To(registry.sub_registry_with_prefix("sendoff"));
+        let (batches, runs) = (DURATIONS.new_metric(), Family::new_with_constructor(DURATIONS));
+        let attempts = Family::new_with_constructor(ATTEMPTS);
         Self(Arc::new(Families {
             hot_enqueued: to.add("hot_enqueued", "Events that entered the hot lane"),
             hot_dropped: to.add("hot_dropped", "Events left to the poller: the hot lane was full"),
@@ -134,11 +136,7 @@ impl PrometheusMetrics {
             oldest_in_flight: to
                 .seconds("oldest_in_flight", "How long the oldest event has been in work"),
 
-            batch_duration: to.timed(
-                "batch_duration",
-                "How long batches of a relay took",
-                DURATIONS.new_metric(),
-            ),
+            batch_duration: to.timed("batch_duration", "How long batches of a relay took", batches),
             processed: to.add("processed", "Events a relay delivered"),
             errors: to.add("errors", "Attempts, fetches and commits of a relay that failed"),
             retries: to.add("retries", "Events a relay will try again"),
@@ -159,13 +157,9 @@ impl PrometheusMetrics {
             handler_duration: to.timed(
                 "handler_duration",
                 "How long handlers took for an event",
-                Family::new_with_constructor(DURATIONS),
+                runs,
             ),
-            handler_attempts: to.registered(
-                "handler_attempts",
-                "Which attempt it was",
-                Family::new_with_constructor(ATTEMPTS),
-            ),
+            handler_attempts: to.registered("handler_attempts", "Which attempt it was", attempts),
 
             event_types: EventTypes::default(),
             pairs: Labels::default(),

@@ -68,6 +68,12 @@ pub struct LetterPage<'a> {
 }
 
 impl LetterPage<'_> {
+    /// The same letters where they are only counted: in whichever order, there are as many.
+    #[must_use]
+    pub fn to_count(&self) -> Self {
+        Self { order: LetterOrder::OldestFirst, ..*self }
+    }
+
     /// The first and the last time at which a letter of this page can have died: what an index is walked
     /// between.
     pub fn died_between(&self) -> (Timestamp, Timestamp) {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use sendoff_core::{Event, InvalidEvent, Validation, limits};
 use sendoff_engine::capture::{
-    Begin, BeginError, BoxFuture, Commit, CommitError, Nest, Release, WriteError,
+    Begin, BeginError, BoxFuture, Commit, CommitError, Nest, Nesting, Release, WriteError,
 };
 use sendoff_engine::memory::{MemorySavepoint, MemoryStore, MemoryTx};
 use sendoff_engine::store::{Born, NewRow};
@@ -226,10 +226,7 @@ impl Commit<MemoryTx> for Flaky {
 impl<'t> Nest<'t, MemoryTx> for Flaky {
     type Nested = MemorySavepoint<'t>;
 
-    fn savepoint(
-        &'t self,
-        tx: &'t mut MemoryTx,
-    ) -> BoxFuture<'t, Result<MemorySavepoint<'t>, BeginError>> {
+    fn savepoint(&'t self, tx: &'t mut MemoryTx) -> Nesting<'t, Self::Nested> {
         self.table.savepoint(tx)
     }
 }

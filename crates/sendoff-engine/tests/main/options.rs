@@ -69,6 +69,17 @@ fn binds<O: Serialize + DeserializeOwned + Default + Debug>(file: &Value) -> O {
     bound
 }
 
+/// Every parameter of a handler.
+fn handler(timeout: &str) -> Value {
+    json!({
+        "timeout": timeout,
+        "start_within": "1m",
+        "unroutable": { "defer": { "delay": "10s", "at_most": "1h" } },
+        "unavailable_at_most": "24h",
+        "circuit": { "opens_after": 6, "first_pause": "2s", "longest_pause": "30s" },
+    })
+}
+
 /// Holds C1.
 #[test]
 fn every_parameter_of_an_outbox_can_be_bound() {
@@ -83,13 +94,7 @@ fn every_parameter_of_an_outbox_can_be_bound() {
         "poll_batch": 10,
         "skip_recent": "2s",
         "retry": { "base": "250ms", "max": "5m", "max_attempts": 11 },
-        "handler": {
-            "timeout": "none",
-            "start_within": "1m",
-            "unroutable": { "defer": { "delay": "10s", "at_most": "1h" } },
-            "unavailable_at_most": "24h",
-            "circuit": { "opens_after": 6, "first_pause": "2s", "longest_pause": "30s" },
-        },
+        "handler": handler("none"),
         "in_flight_ttl": "20m",
         "hot_grace": "3s",
         "hold": "4s",
@@ -111,13 +116,7 @@ fn every_parameter_of_a_relay_can_be_bound() {
         "window": "1h",
         "skip_recent": "2s",
         "hold": "4s",
-        "handler": {
-            "timeout": "1s",
-            "start_within": "1m",
-            "unroutable": { "defer": { "delay": "10s", "at_most": "1h" } },
-            "unavailable_at_most": "24h",
-            "circuit": { "opens_after": 6, "first_pause": "2s", "longest_pause": "30s" },
-        },
+        "handler": handler("1s"),
         "retry": { "base": "250ms", "max": "5m", "max_attempts": 11 },
         "poll_interval": "100ms",
         "pending_interval": "1m",

@@ -63,7 +63,7 @@ impl<'a> Draft<'a> {
 
     /// One statement for all rows, for a transaction that somebody else ends: a future dropped between
     /// two would leave the first of them in it. Nothing where there are no rows.
-    pub(super) fn whole(rows: &'a [NewRow]) -> Result<Vec<Self>, WriteError> {
+    fn whole(rows: &'a [NewRow]) -> Result<Vec<Self>, WriteError> {
         if rows.len() > limits::WRITE_EVENTS {
             return Err(WriteError::TooMany { events: rows.len(), limit: limits::WRITE_EVENTS });
         }
@@ -77,6 +77,12 @@ impl<'a> Draft<'a> {
             return Err(WriteError::TooLarge { bytes: draft.bytes, limit: BYTES_PER_WRITE });
         }
         Ok(Some(draft).filter(|draft| !draft.rows.is_empty()).into_iter().collect())
+    }
+
+    /// The same for a store, which is not closed.
+    pub(super) fn written(store: &MysqlStore, rows: &'a [NewRow]) -> Result<Vec<Self>, WriteError> {
+        store.check_open().map_err(|_| WriteError::Closed)?;
+        Self::whole(rows)
     }
 
     fn has_room_for(&self, bytes: usize) -> bool {

@@ -6,8 +6,8 @@ use ::mysql_async::consts::StatusFlags;
 use ::mysql_async::prelude::Queryable;
 use ::mysql_async::{Conn, Error, Pool, Transaction, TxOpts};
 use sendoff_engine::capture::{
-    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, Nest, Release, TornSavepoint,
-    WriteError,
+    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, InsertResult, Nest, Nesting,
+    Release, TornSavepoint, WriteError,
 };
 use sendoff_engine::store::{Born, NewRow};
 
@@ -108,11 +108,7 @@ dereferences!(
 );
 
 impl<'c> Capture<Transaction<'c>> for MysqlStore {
-    async fn insert(
-        &self,
-        tx: &mut Transaction<'c>,
-        rows: &[NewRow],
-    ) -> Result<Vec<Born>, WriteError> {
+    async fn insert(&self, tx: &mut Transaction<'c>, rows: &[NewRow]) -> InsertResult {
         insert_all(self, tx, rows).await
     }
 }
@@ -120,7 +116,7 @@ impl<'c> Capture<Transaction<'c>> for MysqlStore {
 /// The type proves nothing here; outside a transaction the server inserts nothing, and the answer is
 /// [`WriteError::NoTransaction`]. With autocommit off there is always a transaction.
 impl Capture<Conn> for MysqlStore {
-    async fn insert(&self, conn: &mut Conn, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
+    async fn insert(&self, conn: &mut Conn, rows: &[NewRow]) -> InsertResult {
         insert_all(self, conn, rows).await
     }
 }
@@ -225,10 +221,7 @@ async fn roll_back(begun: Begun<'_>) -> Result<(), CommitError> {
 impl<'t> Nest<'t, MysqlTransaction> for MysqlStore {
     type Nested = MysqlSavepoint<'t>;
 
-    fn savepoint(
-        &'t self,
-        tx: &'t mut MysqlTransaction,
-    ) -> BoxFuture<'t, Result<Self::Nested, BeginError>> {
+    fn savepoint(&'t self, tx: &'t mut MysqlTransaction) -> Nesting<'t, Self::Nested> {
         Box::pin(async move { set_savepoint(self, &mut tx.0, 1).await.map(MysqlSavepoint) })
     }
 }
@@ -236,10 +229,7 @@ impl<'t> Nest<'t, MysqlTransaction> for MysqlStore {
 impl<'t, 'o> Nest<'t, MysqlSavepoint<'o>> for MysqlStore {
     type Nested = MysqlSavepoint<'t>;
 
-    fn savepoint(
-        &'t self,
-        outer: &'t mut MysqlSavepoint<'o>,
-    ) -> BoxFuture<'t, Result<Self::Nested, BeginError>> {
+    fn savepoint(&'t self, outer: &'t mut MysqlSavepoint<'o>) -> Nesting<'t, Self::Nested> {
         let depth = outer.0.depth + 1;
         Box::pin(async move { set_savepoint(self, outer.0.begun, depth).await.map(MysqlSavepoint) })
     }
@@ -248,10 +238,7 @@ impl<'t, 'o> Nest<'t, MysqlSavepoint<'o>> for MysqlStore {
 impl<'t, 'c: 't> Nest<'t, MysqlConnTransaction<'c>> for MysqlStore {
     type Nested = MysqlConnSavepoint<'t, 'c>;
 
-    fn savepoint(
-        &'t self,
-        tx: &'t mut MysqlConnTransaction<'c>,
-    ) -> BoxFuture<'t, Result<Self::Nested, BeginError>> {
+    fn savepoint(&'t self, tx: &'t mut MysqlConnTransaction<'c>) -> Nesting<'t, Self::Nested> {
         Box::pin(async move { set_savepoint(self, &mut tx.0, 1).await.map(MysqlConnSavepoint) })
     }
 }
@@ -259,10 +246,7 @@ impl<'t, 'c: 't> Nest<'t, MysqlConnTransaction<'c>> for MysqlStore {
 impl<'t, 'o: 't, 'c: 'o> Nest<'t, MysqlConnSavepoint<'o, 'c>> for MysqlStore {
     type Nested = MysqlConnSavepoint<'t, 'c>;
 
-    fn savepoint(
-        &'t self,
-        outer: &'t mut MysqlConnSavepoint<'o, 'c>,
-    ) -> BoxFuture<'t, Result<Self::Nested, BeginError>> {
+    fn savepoint(&'t self, outer: &'t mut MysqlConnSavepoint<'o, 'c>) -> Nesting<'t, Self::Nested> {
         let depth = outer.0.depth + 1;
         Box::pin(
             async move { set_savepoint(self, outer.0.begun, depth).await.map(MysqlConnSavepoint) },
@@ -379,16 +363,9 @@ async fn insert_all<C: Queryable>(
     store: &MysqlStore,
     conn: &mut C,
     rows: &[NewRow],
-) -> Result<Vec<Born>, WriteError> {
-    store.check_open().map_err(|_| WriteError::Closed)?;
-    let drafts = Draft::whole(rows)?;
-    if drafts.is_empty() {
-        return Ok(Vec::new());
-    }
-    match send(store, conn, Proof::Open, &drafts).await {
-        Ok(inserted) => Ok(inserted.born),
-        Err(error) => Err(write_error(store, error)),
-    }
+) -> InsertResult {
+    let sent = send(store, conn, Proof::Open, &Draft::written(store, rows)?).await;
+    sent.map(|inserted| inserted.born).map_err(|error| write_error(store, error))
 }
 
 /// Sends the texts one after the other; where one fails, those before it are undone.

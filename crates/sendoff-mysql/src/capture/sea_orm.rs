@@ -24,8 +24,8 @@ use ::sea_orm::sqlx::mysql::MySqlDatabaseError;
 use ::sea_orm::{
     ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, RuntimeErr, Statement, Value,
 };
-use sendoff_engine::capture::{Capture, WriteError};
-use sendoff_engine::store::{Born, NewRow};
+use sendoff_engine::capture::{Capture, InsertResult, WriteError};
+use sendoff_engine::store::NewRow;
 
 use super::draft::{Draft, DraftRow, Proof, names_our_key, preamble, refused};
 use super::unfinished::Unfinished;
@@ -33,37 +33,24 @@ use crate::store::MysqlStore;
 use crate::wire::{micros, time_text};
 
 impl Capture<DatabaseTransaction> for MysqlStore {
-    async fn insert(
-        &self,
-        tx: &mut DatabaseTransaction,
-        rows: &[NewRow],
-    ) -> Result<Vec<Born>, WriteError> {
+    async fn insert(&self, tx: &mut DatabaseTransaction, rows: &[NewRow]) -> InsertResult {
         insert_all(self, tx, rows).await
     }
 }
 
 /// What a closure of sea-orm's `transaction` is given.
 impl<'c> Capture<&'c DatabaseTransaction> for MysqlStore {
-    async fn insert(
-        &self,
-        tx: &mut &'c DatabaseTransaction,
-        rows: &[NewRow],
-    ) -> Result<Vec<Born>, WriteError> {
+    async fn insert(&self, tx: &mut &'c DatabaseTransaction, rows: &[NewRow]) -> InsertResult {
         insert_all(self, tx, rows).await
     }
 }
 
 /// Inserts all rows in one statement.
-async fn insert_all(
-    store: &MysqlStore,
-    tx: &DatabaseTransaction,
-    rows: &[NewRow],
-) -> Result<Vec<Born>, WriteError> {
-    store.check_open().map_err(|_| WriteError::Closed)?;
+async fn insert_all(store: &MysqlStore, tx: &DatabaseTransaction, rows: &[NewRow]) -> InsertResult {
     if tx.get_database_backend() != DbBackend::MySql {
         return Err(WriteError::Driver("the transaction is not one of MySQL or MariaDB".into()));
     }
-    let drafts = Draft::whole(rows)?;
+    let drafts = Draft::written(store, rows)?;
     let Some(draft) = drafts.first() else { return Ok(Vec::new()) };
     let preamble = preamble(store, Proof::Open, &drafts, 0);
     match insert_one(store, tx, &preamble, draft).await {

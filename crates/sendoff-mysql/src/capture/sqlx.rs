@@ -23,7 +23,8 @@ use ::sqlx::mysql::{MySql, MySqlConnection, MySqlDatabaseError, MySqlPool};
 use ::sqlx::{AssertSqlSafe, Connection, Error, Executor, Row, Transaction};
 use sendoff_core::BoxError;
 use sendoff_engine::capture::{
-    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, Nest, Release, WriteError,
+    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, InsertResult, Nest, Nesting,
+    Release, WriteError,
 };
 use sendoff_engine::store::{Born, NewRow};
 
@@ -35,11 +36,7 @@ use crate::store::MysqlStore;
 use crate::wire::{micros, time_text};
 
 impl<'c> Capture<Transaction<'c, MySql>> for MysqlStore {
-    async fn insert(
-        &self,
-        tx: &mut Transaction<'c, MySql>,
-        rows: &[NewRow],
-    ) -> Result<Vec<Born>, WriteError> {
+    async fn insert(&self, tx: &mut Transaction<'c, MySql>, rows: &[NewRow]) -> InsertResult {
         insert_all(self, tx, rows).await
     }
 }
@@ -47,11 +44,7 @@ impl<'c> Capture<Transaction<'c, MySql>> for MysqlStore {
 /// The type proves nothing here, and sqlx counts only the transactions it began itself. Outside a
 /// transaction nothing is inserted, and the answer is [`WriteError::NoTransaction`].
 impl Capture<MySqlConnection> for MysqlStore {
-    async fn insert(
-        &self,
-        conn: &mut MySqlConnection,
-        rows: &[NewRow],
-    ) -> Result<Vec<Born>, WriteError> {
+    async fn insert(&self, conn: &mut MySqlConnection, rows: &[NewRow]) -> InsertResult {
         insert_all(self, conn, rows).await
     }
 }
@@ -117,10 +110,7 @@ impl<'c> Commit<Transaction<'c, MySql>> for MysqlStore {
 impl<'t, 'c> Nest<'t, Transaction<'c, MySql>> for MysqlStore {
     type Nested = Transaction<'t, MySql>;
 
-    fn savepoint(
-        &'t self,
-        tx: &'t mut Transaction<'c, MySql>,
-    ) -> BoxFuture<'t, Result<Self::Nested, BeginError>> {
+    fn savepoint(&'t self, tx: &'t mut Transaction<'c, MySql>) -> Nesting<'t, Self::Nested> {
         Box::pin(async move {
             // A savepoint whose future was dropped took the transaction with it. The next would be a
             // transaction of its own, and its release a commit.
@@ -184,16 +174,9 @@ async fn insert_all(
     store: &MysqlStore,
     conn: &mut MySqlConnection,
     rows: &[NewRow],
-) -> Result<Vec<Born>, WriteError> {
-    store.check_open().map_err(|_| WriteError::Closed)?;
-    let drafts = Draft::whole(rows)?;
-    if drafts.is_empty() {
-        return Ok(Vec::new());
-    }
-    match send(store, conn, Proof::Open, &drafts).await {
-        Ok(inserted) => Ok(inserted.born),
-        Err(error) => Err(write_error(store, error)),
-    }
+) -> InsertResult {
+    let sent = send(store, conn, Proof::Open, &Draft::written(store, rows)?).await;
+    sent.map(|inserted| inserted.born).map_err(|error| write_error(store, error))
 }
 
 /// Inserts the drafts one after the other; where one fails, those before it are undone.

@@ -76,13 +76,24 @@ impl Insert<'_> {
         if self.appending.whose == Whose::Callers { text } else { block(self.sql(), text) }
     }
 
+    /// Runs what stands before the insert, for a driver to which the values of facts are parameters. Answers
+    /// what stands after it.
+    pub(super) async fn lead_in(&self, driver: &mut impl Carrier) -> Result<String, Failure> {
+        let inside = &mut Values::inside();
+        let (before, after) = (self.before(inside), self.after(inside));
+        if !before.is_empty() {
+            driver.run(before).await?;
+        }
+        Ok(after)
+    }
+
     /// Everything that must be so before the first insert.
-    pub(super) fn before(&self, values: &mut Values) -> String {
+    fn before(&self, values: &mut Values) -> String {
         if self.is_first { self.appending.opening(values) } else { String::new() }
     }
 
     /// What stands between the insert itself and the answer.
-    pub(super) fn after(&self, values: &mut Values) -> String {
+    fn after(&self, values: &mut Values) -> String {
         let (appending, sql) = (self.appending, self.sql());
         let mut text = format!("{};\n", appending.first(self.draft));
         if let Some(tags) = self.draft.tags(sql, values) {

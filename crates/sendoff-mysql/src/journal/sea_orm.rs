@@ -13,7 +13,6 @@ use super::draft::DraftRow;
 use super::store::MysqlJournal;
 use crate::capture::sea_orm_number;
 use crate::error::foreign;
-use crate::values::Values;
 use crate::wire::time_text;
 
 impl AppendIn<DatabaseTransaction> for MysqlJournal {
@@ -69,12 +68,8 @@ impl Carrier for Driver<'_> {
     }
 
     async fn insert(&mut self, insert: Insert<'_>) -> Result<Numbers, Failure> {
-        let inside = &mut Values::inside();
-        let (before, after) = (insert.before(inside), insert.after(inside));
+        let after = insert.lead_in(self).await?;
         let (sql, draft, answer) = (insert.sql(), insert.draft, insert.answer);
-        if !before.is_empty() {
-            self.run(before).await?;
-        }
         let insert = Statement::from_sql_and_values(
             DbBackend::MySql,
             draft.text_with_marks(sql),

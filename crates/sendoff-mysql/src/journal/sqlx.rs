@@ -12,7 +12,6 @@ use super::append::{Carrier, Failure, Insert, Numbers, Whose, append};
 use super::store::MysqlJournal;
 use crate::capture::sqlx_number;
 use crate::error::foreign;
-use crate::values::Values;
 use crate::wire::time_text;
 
 impl<'c> AppendIn<Transaction<'c, MySql>> for MysqlJournal {
@@ -56,12 +55,8 @@ impl Carrier for Driver<'_> {
     }
 
     async fn insert(&mut self, insert: Insert<'_>) -> Result<Numbers, Failure> {
-        let inside = &mut Values::inside();
-        let (before, after) = (insert.before(inside), insert.after(inside));
+        let after = insert.lead_in(self).await?;
         let (sql, draft, answer) = (insert.sql(), insert.draft, insert.answer);
-        if !before.is_empty() {
-            self.run(before).await?;
-        }
         // Safe: our own file, with checked names and question marks in it. Kept prepared only for one
         // row, or every number of rows would be a statement to keep.
         let mut query = ::sqlx::query(AssertSqlSafe(draft.text_with_marks(sql)))

@@ -8,12 +8,9 @@ use sendoff_core::{Event, EventId};
 use sendoff_engine::capture::{Begin, Capture, Commit, CommitError, WriteError};
 use sendoff_engine::{Outbox, OutboxOptions};
 use sendoff_mysql::MysqlStore;
-use sendoff_testkit::acceptance::Inbox;
-use sendoff_testkit::wait::eventually;
+use sendoff_testkit::acceptance::{Inbox, SHORT_GRACE, last_order};
 
 use crate::place::{MARIADB, Place, due, event};
-
-const GRACE: Duration = Duration::from_millis(200);
 
 pub(crate) struct Shop {
     pub(crate) place: Place,
@@ -32,34 +29,25 @@ impl Shop {
     }
 
     pub(crate) async fn on(server: &str) -> Self {
-        Self::with_grace(server, GRACE).await
+        Self::with_grace(server, SHORT_GRACE).await
     }
 
     async fn with_grace(server: &str, hot_grace: Duration) -> Self {
         let place = Place::on(server).await;
-        let (store, inbox) = (place.store().await, Inbox::new());
+        let store = place.store().await;
         place.run("create table orders (id int primary key, total int not null default 0)").await;
-        let options = OutboxOptions {
-            hot_grace,
-            poll_interval: Duration::from_millis(50),
-            ..OutboxOptions::default()
-        };
-        let builder = Outbox::builder(store).options(options).on("order.placed", inbox.clone());
-        let outbox = builder.start().await.unwrap();
+        let (outbox, inbox) = Inbox::of_orders(store, hot_grace).await;
         Self { place, outbox, inbox }
     }
 
     /// Waits until everything that could leave has left, and says what did.
     pub(crate) async fn delivered(self) -> Vec<EventId> {
-        // Due after the grace of anything before it, so a phantom would come first.
-        let last = Event::builder("order.placed").delay(GRACE * 2).json(&1).build().unwrap();
+        let last = last_order();
         let mut conn = self.place.conn().await;
         let mut tx = self.outbox.begin(&mut conn).await.unwrap();
         tx.emit(&last).unwrap();
         tx.commit().await.unwrap();
-        eventually("the last event", async || self.inbox.ids().contains(&last.id())).await;
-        self.outbox.close().await;
-        self.inbox.ids().into_iter().filter(|id| *id != last.id()).collect()
+        self.inbox.until(last.id(), &self.outbox).await
     }
 }
 

@@ -1,5 +1,6 @@
 //! Rows that refuse to be updated: none stops a claim.
 
+use std::slice::SliceIndex;
 use std::time::Duration;
 
 use sendoff_core::EventId;
@@ -24,11 +25,9 @@ async fn written(place: &Place, store: &MysqlStore, rows: usize) -> Vec<EventId>
 async fn a_row_that_makes_claims_fail_for_minutes_is_named_and_dead() {
     for server in [MARIADB, MYSQL] {
         let place = Place::on(server).await;
-        let store = place.store().await;
-        let ids = written(&place, &store, 20).await;
-        refuse_updates(&place, &ids[13..14], "new.status <> 3").await;
+        let (store, ids) = refusing(&place, 20, 13..14, "new.status <> 3").await;
         let write_one = async || written(&place, &store, 1).await[0];
-        hostile::a_refused_row_dies_named(&store, ids[13], write_one, later).await;
+        hostile::a_refused_row_dies_named(&store, ids[13], write_one).await;
     }
 }
 
@@ -37,12 +36,10 @@ async fn a_row_that_makes_claims_fail_for_minutes_is_named_and_dead() {
 async fn rows_that_were_refused_for_a_moment_are_claimed_again() {
     for server in [MARIADB, MYSQL] {
         let place = Place::on(server).await;
-        let store = place.store().await;
-        let ids = written(&place, &store, 8).await;
-        refuse_updates(&place, &ids[..5], "true").await;
+        let (store, _) = refusing(&place, 8, ..5, "true").await;
         assert_eq!(claim(&store, "a").await.len(), 3);
         place.run("drop trigger no").await;
-        later(Duration::from_secs(15)).await;
+        hostile::later(Duration::from_secs(15)).await;
         assert_eq!(claim(&store, "a").await.len(), 5);
     }
 }
@@ -52,9 +49,7 @@ async fn rows_that_were_refused_for_a_moment_are_claimed_again() {
 async fn however_many_rows_refuse_the_others_are_claimed() {
     for server in [MARIADB, MYSQL] {
         let place = Place::on(server).await;
-        let store = place.store().await;
-        let ids = written(&place, &store, 70).await;
-        refuse_updates(&place, &ids[..50], "true").await;
+        let (store, _) = refusing(&place, 70, ..50, "true").await;
         let claimed =
             async || store.claim(&by("a")).await.is_ok_and(|claims| claims.rows.len() == 20);
         eventually("the others to be claimed", claimed).await;
@@ -66,9 +61,7 @@ async fn however_many_rows_refuse_the_others_are_claimed() {
 async fn a_refusal_of_every_row_ends_no_row() {
     for server in [MARIADB, MYSQL] {
         let place = Place::on(server).await;
-        let store = place.store().await;
-        let ids = written(&place, &store, 5).await;
-        refuse_updates(&place, &ids, "new.status <> 3").await;
+        let (store, _) = refusing(&place, 5, .., "new.status <> 3").await;
         assert!(store.claim(&by("a")).await.is_err());
         assert_eq!(place.number("select count(*) from outbox_event where status = 0").await, 5);
     }
@@ -79,9 +72,7 @@ async fn a_refusal_of_every_row_ends_no_row() {
 async fn whoever_is_after_a_row_that_refuses_does_not_wait_for_the_next_poll() {
     for server in [MARIADB, MYSQL] {
         let place = Place::on(server).await;
-        let store = place.store().await;
-        let ids = written(&place, &store, 20).await;
-        refuse_updates(&place, &ids[13..14], "true").await;
+        let (store, _) = refusing(&place, 20, 13..14, "true").await;
         hostile::whoever_is_after_a_row_that_refuses_does_not_wait(store, 19).await;
     }
 }
@@ -105,6 +96,19 @@ async fn suspects_run_although_every_other_row_refuses() {
     }
 }
 
+/// A store with so many rows, of which these refuse.
+async fn refusing(
+    place: &Place,
+    rows: usize,
+    refuse: impl SliceIndex<[EventId], Output = [EventId]>,
+    when: &str,
+) -> (MysqlStore, Vec<EventId>) {
+    let store = place.store().await;
+    let ids = written(place, &store, rows).await;
+    refuse_updates(place, &ids[refuse], when).await;
+    (store, ids)
+}
+
 /// A trigger that refuses every update of these rows.
 async fn refuse_updates(place: &Place, ids: &[EventId], when: &str) {
     let ids: Vec<_> = ids.iter().map(|id| hex(*id)).collect();
@@ -123,11 +127,4 @@ async fn refuse_updates(place: &Place, ids: &[EventId], when: &str) {
 
 fn hex(id: EventId) -> String {
     format!("x'{}'", id.to_string().replace('-', ""))
-}
-
-/// So much later, by our own clock.
-async fn later(time: Duration) {
-    tokio::time::pause();
-    tokio::time::advance(time).await;
-    tokio::time::resume();
 }

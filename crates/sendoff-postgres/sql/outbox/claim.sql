@@ -69,9 +69,7 @@ with enough as materialized (
               from (select due_at, seq, {size} as size
                       from sendoff.outbox_event
                      where {visible}
-                       and (aggregate_type, event_type)                            -- [lock_except]
-                           not in (select * from unnest($7::text[], $8::text[]))   -- [lock_except]
-                       and event_type <> all ($9::text[])                          -- [lock_except]
+                       {lock_others}
                      order by due_at, seq
                      limit $5::bigint) ahead) read
      where total <= $6::bigint
@@ -87,9 +85,7 @@ select event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_k
           from (select *, {size} as size
                   from sendoff.outbox_event
                  where {visible}
-                   and (aggregate_type, event_type)                            -- [lock_except]
-                       not in (select * from unnest($7::text[], $8::text[]))   -- [lock_except]
-                   and event_type <> all ($9::text[])                          -- [lock_except]
+                   {lock_others}
                  order by due_at, seq
                  limit (select greatest(rows, 1) from enough)
                    for update skip locked) locked
@@ -117,6 +113,11 @@ select event_id, due_at
  order by due_at, seq
  limit 1
    for no key update skip locked
+
+-- part lock_others
+and (aggregate_type, event_type)                            -- [lock_except]
+    not in (select * from unnest($7::text[], $8::text[]))   -- [lock_except]
+and event_type <> all ($9::text[])                          -- [lock_except]
 
 -- part visible
 status in (0, 2)

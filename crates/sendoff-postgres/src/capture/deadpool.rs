@@ -3,8 +3,8 @@
 
 use ::tokio_postgres::{Client, Error};
 use deadpool_postgres::{Client as Pooled, GenericClient, Transaction as DeadpoolTransaction};
-use sendoff_engine::capture::{Begin, BeginError, Capture, WriteError};
-use sendoff_engine::store::{Born, NewRow};
+use sendoff_engine::capture::{Begin, BeginError, Capture, InsertResult, WriteError};
+use sendoff_engine::store::NewRow;
 
 use super::insert::{Insert, Statements, insert_all, refused};
 use super::prepared::PreparedTransaction;
@@ -12,11 +12,7 @@ use crate::options::Doorbell;
 use crate::store::PostgresStore;
 
 impl<'c> Capture<DeadpoolTransaction<'c>> for PostgresStore {
-    async fn insert(
-        &self,
-        tx: &mut DeadpoolTransaction<'c>,
-        rows: &[NewRow],
-    ) -> Result<Vec<Born>, WriteError> {
+    async fn insert(&self, tx: &mut DeadpoolTransaction<'c>, rows: &[NewRow]) -> InsertResult {
         self.check_open().map_err(|_| WriteError::Closed)?;
         let insert = remembered(self, tx).await.map_err(|error| refused(self, error))?;
         insert_all(self, tx.client(), &insert, rows).await

@@ -39,7 +39,7 @@ use ::diesel_async::{AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
 use ::tokio_postgres::types::Type;
 use futures_util::future::join;
 use sendoff_core::Token;
-use sendoff_engine::capture::{Capture, WriteError};
+use sendoff_engine::capture::{Capture, InsertResult, WriteError};
 use sendoff_engine::store::{Born, NewRow};
 
 use super::draft::Draft;
@@ -54,11 +54,7 @@ use crate::wire::At;
 /// The type proves nothing here; outside a transaction the server inserts nothing, and the answer is
 /// [`WriteError::NoTransaction`].
 impl Capture<AsyncPgConnection> for PostgresStore {
-    async fn insert(
-        &self,
-        conn: &mut AsyncPgConnection,
-        rows: &[NewRow],
-    ) -> Result<Vec<Born>, WriteError> {
+    async fn insert(&self, conn: &mut AsyncPgConnection, rows: &[NewRow]) -> InsertResult {
         self.check_open().map_err(|_| WriteError::Closed)?;
         match Draft::whole(rows)? {
             Some(draft) => insert_one(self, conn, &draft).await,
@@ -71,7 +67,7 @@ async fn insert_one(
     store: &PostgresStore,
     conn: &AsyncPgConnection,
     draft: &Draft<'_>,
-) -> Result<Vec<Born>, WriteError> {
+) -> InsertResult {
     let params = Params::new(store, draft);
     let statement = params.statement(store);
     let params = params.encoded(statement)?;

@@ -5,7 +5,7 @@ use ::tokio_postgres::types::ToSql;
 use ::tokio_postgres::{Client, Row, Statement as Prepared};
 use futures_util::future::join;
 use sendoff_core::Token;
-use sendoff_engine::capture::WriteError;
+use sendoff_engine::capture::{InsertResult, WriteError};
 use sendoff_engine::store::{Born, NewRow};
 
 use super::draft::{Draft, Line};
@@ -47,7 +47,7 @@ pub(super) async fn insert_all(
     client: &Client,
     insert: &Insert,
     rows: &[NewRow],
-) -> Result<Vec<Born>, WriteError> {
+) -> InsertResult {
     store.check_open().map_err(|_| WriteError::Closed)?;
     match Draft::whole(rows)? {
         Some(draft) => insert_one(store, client, insert, &draft).await,
@@ -61,7 +61,7 @@ pub(super) async fn insert_one(
     client: &Client,
     insert: &Insert,
     draft: &Draft<'_>,
-) -> Result<Vec<Born>, WriteError> {
+) -> InsertResult {
     let (marked, inserted) = join(mark(store, client), send(store, client, insert, draft)).await;
     marked.map_err(|error| refused(store, error))?;
     let inserted = inserted.map_err(|error| refused(store, error))?;

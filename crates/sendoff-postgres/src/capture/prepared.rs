@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 
 use ::tokio_postgres::{Client, Error, Transaction};
 use sendoff_engine::capture::{
-    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, Nest, WriteError,
+    Begin, BeginError, Capture, Commit, CommitError, InsertResult, Nest, Nesting,
 };
 use sendoff_engine::store::{Born, NewRow, StoreError};
 
@@ -128,11 +128,7 @@ impl<'c> Begin<&'c mut PreparedClient> for PostgresStore {
 }
 
 impl<'c> Capture<PreparedTransaction<'c>> for PostgresStore {
-    async fn insert(
-        &self,
-        tx: &mut PreparedTransaction<'c>,
-        rows: &[NewRow],
-    ) -> Result<Vec<Born>, WriteError> {
+    async fn insert(&self, tx: &mut PreparedTransaction<'c>, rows: &[NewRow]) -> InsertResult {
         insert_all(self, tx.tx.client(), &tx.insert, rows).await
     }
 }
@@ -155,10 +151,7 @@ impl<'c> Commit<PreparedTransaction<'c>> for PostgresStore {
 impl<'t, 'c> Nest<'t, PreparedTransaction<'c>> for PostgresStore {
     type Nested = Transaction<'t>;
 
-    fn savepoint(
-        &'t self,
-        tx: &'t mut PreparedTransaction<'c>,
-    ) -> BoxFuture<'t, Result<Self::Nested, BeginError>> {
+    fn savepoint(&'t self, tx: &'t mut PreparedTransaction<'c>) -> Nesting<'t, Self::Nested> {
         self.savepoint(&mut tx.tx)
     }
 }

@@ -31,7 +31,7 @@ use ::sea_orm::{
 };
 use ::tokio_postgres::types::{FromSql, Type};
 use sendoff_core::{BoxError, Token};
-use sendoff_engine::capture::{Capture, WriteError};
+use sendoff_engine::capture::{Capture, InsertResult, WriteError};
 use sendoff_engine::store::{Born, NewRow};
 
 use super::draft::Draft;
@@ -42,22 +42,14 @@ use crate::store::PostgresStore;
 use crate::wire::{At, Payload};
 
 impl Capture<DatabaseTransaction> for PostgresStore {
-    async fn insert(
-        &self,
-        tx: &mut DatabaseTransaction,
-        rows: &[NewRow],
-    ) -> Result<Vec<Born>, WriteError> {
+    async fn insert(&self, tx: &mut DatabaseTransaction, rows: &[NewRow]) -> InsertResult {
         insert_all(self, tx, rows).await
     }
 }
 
 /// What a closure of sea-orm's `transaction` is given.
 impl<'c> Capture<&'c DatabaseTransaction> for PostgresStore {
-    async fn insert(
-        &self,
-        tx: &mut &'c DatabaseTransaction,
-        rows: &[NewRow],
-    ) -> Result<Vec<Born>, WriteError> {
+    async fn insert(&self, tx: &mut &'c DatabaseTransaction, rows: &[NewRow]) -> InsertResult {
         insert_all(self, tx, rows).await
     }
 }
@@ -67,7 +59,7 @@ async fn insert_all(
     store: &PostgresStore,
     tx: &DatabaseTransaction,
     rows: &[NewRow],
-) -> Result<Vec<Born>, WriteError> {
+) -> InsertResult {
     store.check_open().map_err(|_| WriteError::Closed)?;
     if tx.get_database_backend() != DbBackend::Postgres {
         return Err(WriteError::Driver("the transaction is not one of PostgreSQL".into()));
@@ -82,7 +74,7 @@ async fn insert_one(
     store: &PostgresStore,
     tx: &DatabaseTransaction,
     draft: &Draft<'_>,
-) -> Result<Vec<Born>, WriteError> {
+) -> InsertResult {
     let mut rows = send(store, tx, draft).await?;
     // All or none: without any, the statement knew of no transaction. One that wrote nothing yet has
     // to be marked first, in a round trip of its own: sea-orm does not pipeline.

@@ -33,8 +33,8 @@ use ::tokio_postgres::error::SqlState;
 use ::tokio_postgres::types::{FromSql, Type as Kind};
 use sendoff_core::{BoxError, Token};
 use sendoff_engine::capture::{
-    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, CommitMark, Nest, Release,
-    WriteError,
+    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, CommitMark, InsertResult, Nest,
+    Nesting, Release, WriteError,
 };
 use sendoff_engine::store::{Born, NewRow};
 
@@ -49,11 +49,7 @@ use crate::store::PostgresStore;
 use crate::wire::{At, Xid};
 
 impl<'c> Capture<Transaction<'c, Postgres>> for PostgresStore {
-    async fn insert(
-        &self,
-        tx: &mut Transaction<'c, Postgres>,
-        rows: &[NewRow],
-    ) -> Result<Vec<Born>, WriteError> {
+    async fn insert(&self, tx: &mut Transaction<'c, Postgres>, rows: &[NewRow]) -> InsertResult {
         Ok(insert_all(self, tx, Draft::whole(rows)?).await?.born)
     }
 }
@@ -61,11 +57,7 @@ impl<'c> Capture<Transaction<'c, Postgres>> for PostgresStore {
 /// The type proves nothing here, and sqlx counts only the transactions it began itself. Outside a
 /// transaction the server inserts nothing, and the answer is [`WriteError::NoTransaction`].
 impl Capture<PgConnection> for PostgresStore {
-    async fn insert(
-        &self,
-        conn: &mut PgConnection,
-        rows: &[NewRow],
-    ) -> Result<Vec<Born>, WriteError> {
+    async fn insert(&self, conn: &mut PgConnection, rows: &[NewRow]) -> InsertResult {
         Ok(insert_all(self, conn, Draft::whole(rows)?).await?.born)
     }
 }
@@ -128,10 +120,7 @@ impl<'c> Commit<Transaction<'c, Postgres>> for PostgresStore {
 impl<'t, 'c> Nest<'t, Transaction<'c, Postgres>> for PostgresStore {
     type Nested = Transaction<'t, Postgres>;
 
-    fn savepoint(
-        &'t self,
-        tx: &'t mut Transaction<'c, Postgres>,
-    ) -> BoxFuture<'t, Result<Self::Nested, BeginError>> {
+    fn savepoint(&'t self, tx: &'t mut Transaction<'c, Postgres>) -> Nesting<'t, Self::Nested> {
         Box::pin(async move {
             // A savepoint whose future was dropped took the transaction with it. The next would be a
             // transaction of its own, and its release a commit.

@@ -2,7 +2,8 @@
 
 use ::tokio_postgres::{Client, Transaction};
 use sendoff_engine::capture::{
-    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, Nest, Release, WriteError,
+    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, InsertResult, Nest, Nesting,
+    Release,
 };
 use sendoff_engine::store::{Born, NewRow};
 
@@ -11,11 +12,7 @@ use super::insert::{Insert, insert_all};
 use crate::store::PostgresStore;
 
 impl<'c> Capture<Transaction<'c>> for PostgresStore {
-    async fn insert(
-        &self,
-        tx: &mut Transaction<'c>,
-        rows: &[NewRow],
-    ) -> Result<Vec<Born>, WriteError> {
+    async fn insert(&self, tx: &mut Transaction<'c>, rows: &[NewRow]) -> InsertResult {
         insert_all(self, tx.client(), &Insert::Unnamed, rows).await
     }
 }
@@ -23,7 +20,7 @@ impl<'c> Capture<Transaction<'c>> for PostgresStore {
 /// The type proves nothing here; outside a transaction the server inserts nothing, and the answer is
 /// [`WriteError::NoTransaction`].
 impl Capture<Client> for PostgresStore {
-    async fn insert(&self, client: &mut Client, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
+    async fn insert(&self, client: &mut Client, rows: &[NewRow]) -> InsertResult {
         insert_all(self, client, &Insert::Unnamed, rows).await
     }
 }
@@ -53,10 +50,7 @@ impl<'c> Commit<Transaction<'c>> for PostgresStore {
 impl<'t, 'c> Nest<'t, Transaction<'c>> for PostgresStore {
     type Nested = Transaction<'t>;
 
-    fn savepoint(
-        &'t self,
-        tx: &'t mut Transaction<'c>,
-    ) -> BoxFuture<'t, Result<Self::Nested, BeginError>> {
+    fn savepoint(&'t self, tx: &'t mut Transaction<'c>) -> Nesting<'t, Self::Nested> {
         Box::pin(async move { tx.transaction().await.map_err(|error| BeginError(error.into())) })
     }
 }

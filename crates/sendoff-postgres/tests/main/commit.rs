@@ -2,16 +2,13 @@
 
 use std::time::Duration;
 
-use sendoff_core::{Event, EventId};
+use sendoff_core::EventId;
 use sendoff_engine::capture::{Commit, CommitError, WriteError};
 use sendoff_engine::{Outbox, OutboxOptions};
 use sendoff_postgres::PostgresStore;
-use sendoff_testkit::acceptance::Inbox;
-use sendoff_testkit::wait::eventually;
+use sendoff_testkit::acceptance::{Inbox, SHORT_GRACE, last_order};
 
 use crate::place::{Place, due, event};
-
-const GRACE: Duration = Duration::from_millis(200);
 
 pub(crate) struct Shop {
     pub(crate) place: Place,
@@ -21,7 +18,7 @@ pub(crate) struct Shop {
 
 impl Shop {
     pub(crate) async fn new() -> Self {
-        Self::with_grace(GRACE).await
+        Self::with_grace(SHORT_GRACE).await
     }
 
     /// One whose hot lane is in no hurry, for tests of what goes through it.
@@ -31,28 +28,18 @@ impl Shop {
 
     async fn with_grace(hot_grace: Duration) -> Self {
         let place = Place::new();
-        let (store, inbox) = (place.store().await, Inbox::new());
-        let options = OutboxOptions {
-            hot_grace,
-            poll_interval: Duration::from_millis(50),
-            ..OutboxOptions::default()
-        };
-        let builder = Outbox::builder(store).options(options).on("order.placed", inbox.clone());
-        let outbox = builder.start().await.unwrap();
+        let (outbox, inbox) = Inbox::of_orders(place.store().await, hot_grace).await;
         Self { place, outbox, inbox }
     }
 
     /// Waits until everything that could leave has left, and says what did.
     pub(crate) async fn delivered(self) -> Vec<EventId> {
-        // Due after the grace of anything before it, so a phantom would come first.
-        let last = Event::builder("order.placed").delay(GRACE * 2).json(&1).build().unwrap();
+        let last = last_order();
         let mut client = self.place.client().await;
         let mut tx = self.outbox.begin(&mut client).await.unwrap();
         tx.emit(&last).unwrap();
         tx.commit().await.unwrap();
-        eventually("the last event", async || self.inbox.ids().contains(&last.id())).await;
-        self.outbox.close().await;
-        self.inbox.ids().into_iter().filter(|id| *id != last.id()).collect()
+        self.inbox.until(last.id(), &self.outbox).await
     }
 }
 

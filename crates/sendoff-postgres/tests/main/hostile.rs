@@ -1,5 +1,6 @@
 //! Rows that no writer of ours would leave behind: none stops a claim.
 
+use std::slice::SliceIndex;
 use std::time::Duration;
 
 use sendoff_core::{EventId, Status, Unroutable};
@@ -73,11 +74,9 @@ async fn no_stored_value_stops_a_claim() {
 #[tokio::test]
 async fn a_row_that_makes_claims_fail_for_minutes_is_named_and_dead() {
     let place = Place::new();
-    let store = place.store().await;
-    let ids = written(&place, &store, 20).await;
-    refuse_updates(&place, &ids[13..14], "new.status <> 3").await;
+    let (store, ids) = refusing(&place, 20, 13..14, "new.status <> 3").await;
     let write_one = async || written(&place, &store, 1).await[0];
-    hostile::a_refused_row_dies_named(&store, ids[13], write_one, later).await;
+    hostile::a_refused_row_dies_named(&store, ids[13], write_one).await;
 }
 
 /// What refuses for a moment only is delivered soon after, and dead by no means.
@@ -85,12 +84,10 @@ async fn a_row_that_makes_claims_fail_for_minutes_is_named_and_dead() {
 async fn rows_that_were_refused_for_a_moment_are_claimed_again() {
     for when in ["true", "new.status <> 3"] {
         let place = Place::new();
-        let store = place.store().await;
-        let ids = written(&place, &store, 8).await;
-        refuse_updates(&place, &ids[..5], when).await;
+        let (store, _) = refusing(&place, 8, ..5, when).await;
         assert_eq!(claim(&store, "a").await.len(), 3);
         place.run("drop trigger no on outbox_event").await;
-        later(Duration::from_secs(15)).await;
+        hostile::later(Duration::from_secs(15)).await;
         assert_eq!(claim(&store, "a").await.len(), 5, "{when}");
     }
 }
@@ -99,9 +96,7 @@ async fn rows_that_were_refused_for_a_moment_are_claimed_again() {
 #[tokio::test]
 async fn however_many_rows_refuse_the_others_are_claimed() {
     let place = Place::new();
-    let store = place.store().await;
-    let ids = written(&place, &store, 120).await;
-    refuse_updates(&place, &ids[..100], "true").await;
+    let (store, _) = refusing(&place, 120, ..100, "true").await;
     let claimed = async || store.claim(&by("a")).await.is_ok_and(|claims| claims.rows.len() == 20);
     eventually("the others to be claimed", claimed).await;
 }
@@ -138,9 +133,7 @@ async fn suspects_run_although_every_other_row_refuses() {
 #[tokio::test]
 async fn a_row_that_can_neither_be_claimed_nor_ended_keeps_no_other_waiting() {
     let place = Place::new();
-    let store = place.store().await;
-    let ids = written(&place, &store, 5).await;
-    refuse_updates(&place, &ids[..1], "true").await;
+    let (store, _) = refusing(&place, 5, ..1, "true").await;
     let mut taken = 0;
     while taken < 4 {
         taken += claim(&store, "a").await.len();
@@ -154,11 +147,22 @@ async fn a_row_that_can_neither_be_claimed_nor_ended_keeps_no_other_waiting() {
 #[tokio::test]
 async fn a_refusal_of_every_row_ends_no_row() {
     let place = Place::new();
-    let store = place.store().await;
-    let ids = written(&place, &store, 5).await;
-    refuse_updates(&place, &ids, "new.status <> 3").await;
+    let (store, _) = refusing(&place, 5, .., "new.status <> 3").await;
     assert!(store.claim(&by("a")).await.is_err());
     assert_eq!(place.number("select count(*) from outbox_event where status = 0").await, 5);
+}
+
+/// A store with so many rows, of which these refuse.
+async fn refusing(
+    place: &Place,
+    rows: usize,
+    refuse: impl SliceIndex<[EventId], Output = [EventId]>,
+    when: &str,
+) -> (PostgresStore, Vec<EventId>) {
+    let store = place.store().await;
+    let ids = written(place, &store, rows).await;
+    refuse_updates(place, &ids[refuse], when).await;
+    (store, ids)
 }
 
 /// A trigger that refuses every update of these rows.
@@ -173,11 +177,4 @@ async fn refuse_updates(place: &Place, ids: &[EventId], when: &str) {
             ids.join(", ")
         ))
         .await;
-}
-
-/// So much later, by our own clock.
-async fn later(time: Duration) {
-    tokio::time::pause();
-    tokio::time::advance(time).await;
-    tokio::time::resume();
 }

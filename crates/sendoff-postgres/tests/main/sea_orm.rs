@@ -1,6 +1,7 @@
 //! What is particular to sea-orm.
 
 use ::sea_orm::{Database, DatabaseConnection, DatabaseTransaction, DbErr, TransactionTrait};
+use sendoff_testkit::capture::commit_beside_a_nested_transaction;
 
 use crate::commit::Shop;
 use crate::place::{Place, event};
@@ -13,15 +14,8 @@ async fn db(place: &Place) -> DatabaseConnection {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_that_only_released_a_savepoint_delivers_nothing() {
     let shop = Shop::new().await;
-    let db = db(&shop.place).await;
-    let mut tx = db.begin().await.unwrap();
-    let nested = tx.begin().await.unwrap();
-    let staged = shop.outbox.write(&mut tx, event()).await.unwrap();
-    tx.commit().await.expect("sea-orm says that it committed");
-    staged.release();
-    drop(nested);
-    assert_eq!(shop.place.rows().await, 0);
-    assert!(shop.delivered().await.is_empty());
+    commit_beside_a_nested_transaction(&shop.place.url, &shop.outbox, event()).await;
+    assert_eq!((shop.place.rows().await, shop.delivered().await), (0, Vec::new()));
 }
 
 /// What an application does in a spawned task must be `Send`, in a closure too.

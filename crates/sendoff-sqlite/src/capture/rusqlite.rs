@@ -4,8 +4,8 @@ use ::rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE;
 use ::rusqlite::{Connection, Error, Savepoint, Statement, Transaction, TransactionBehavior};
 use sendoff_core::Timestamp;
 use sendoff_engine::capture::{
-    BeginBlocking, BeginError, CaptureBlocking, CommitBlocking, CommitError, NestBlocking,
-    ReleaseBlocking, WriteError,
+    BeginBlocking, BeginError, CaptureBlocking, CommitBlocking, CommitError, InsertResult,
+    NestBlocking, ReleaseBlocking, WriteError,
 };
 use sendoff_engine::store::{Born, NewRow};
 
@@ -16,27 +16,19 @@ use crate::rows::Draft;
 use crate::store::SqliteStore;
 
 impl CaptureBlocking<Connection> for SqliteStore {
-    fn insert_blocking(&self, conn: &Connection, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
+    fn insert_blocking(&self, conn: &Connection, rows: &[NewRow]) -> InsertResult {
         insert(self, conn, rows)
     }
 }
 
 impl CaptureBlocking<Transaction<'_>> for SqliteStore {
-    fn insert_blocking(
-        &self,
-        tx: &Transaction<'_>,
-        rows: &[NewRow],
-    ) -> Result<Vec<Born>, WriteError> {
+    fn insert_blocking(&self, tx: &Transaction<'_>, rows: &[NewRow]) -> InsertResult {
         insert(self, tx, rows)
     }
 }
 
 impl CaptureBlocking<Savepoint<'_>> for SqliteStore {
-    fn insert_blocking(
-        &self,
-        savepoint: &Savepoint<'_>,
-        rows: &[NewRow],
-    ) -> Result<Vec<Born>, WriteError> {
+    fn insert_blocking(&self, savepoint: &Savepoint<'_>, rows: &[NewRow]) -> InsertResult {
         insert(self, savepoint, rows)
     }
 }
@@ -142,11 +134,7 @@ fn warn_of(store: &SqliteStore, conn: &Connection) -> ::rusqlite::Result<()> {
     Ok(())
 }
 
-fn insert(
-    store: &SqliteStore,
-    conn: &Connection,
-    rows: &[NewRow],
-) -> Result<Vec<Born>, WriteError> {
+fn insert(store: &SqliteStore, conn: &Connection, rows: &[NewRow]) -> InsertResult {
     store.check_open().map_err(unwritable)?;
     check_transaction(conn)?;
     warn_of(store, conn).map_err(refused)?;

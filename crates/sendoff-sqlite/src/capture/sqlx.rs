@@ -6,7 +6,8 @@ use ::sqlx::sqlite::{SqliteArguments, SqliteConnection, SqlitePool};
 use ::sqlx::{AssertSqlSafe, Connection, Error, Executor, Sqlite, Transaction};
 use sendoff_core::Timestamp;
 use sendoff_engine::capture::{
-    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, Nest, Release, WriteError,
+    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, InsertResult, Nest, Nesting,
+    Release, WriteError,
 };
 use sendoff_engine::store::{Born, NewRow};
 
@@ -20,11 +21,7 @@ use crate::store::SqliteStore;
 const BEGIN: &str = "begin immediate";
 
 impl<'c> Capture<Transaction<'c, Sqlite>> for SqliteStore {
-    async fn insert(
-        &self,
-        tx: &mut Transaction<'c, Sqlite>,
-        rows: &[NewRow],
-    ) -> Result<Vec<Born>, WriteError> {
+    async fn insert(&self, tx: &mut Transaction<'c, Sqlite>, rows: &[NewRow]) -> InsertResult {
         self.check_open().map_err(unwritable)?;
         check_transaction(tx).await?;
         warn_of(self, tx).await.map_err(refused)?;
@@ -107,10 +104,7 @@ impl<'c> Commit<Transaction<'c, Sqlite>> for SqliteStore {
 impl<'t, 'c> Nest<'t, Transaction<'c, Sqlite>> for SqliteStore {
     type Nested = Transaction<'t, Sqlite>;
 
-    fn savepoint(
-        &'t self,
-        tx: &'t mut Transaction<'c, Sqlite>,
-    ) -> BoxFuture<'t, Result<Self::Nested, BeginError>> {
+    fn savepoint(&'t self, tx: &'t mut Transaction<'c, Sqlite>) -> Nesting<'t, Self::Nested> {
         Box::pin(async move {
             // Without a transaction around it a savepoint would be one, and its release a commit.
             check_transaction(tx).await.map_err(|error| BeginError(error.into()))?;

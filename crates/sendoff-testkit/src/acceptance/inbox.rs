@@ -1,9 +1,11 @@
 //! A handler that keeps what it receives, for tests to look at.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use sendoff_core::{Delivery, EventId, Failure, Lane};
-use sendoff_engine::{Handler, HandlerResult};
+use sendoff_core::{Delivery, Event, EventId, Failure, Lane};
+use sendoff_engine::store::OutboxStore;
+use sendoff_engine::{Handler, HandlerResult, Outbox, OutboxOptions};
 use tokio::sync::Semaphore;
 
 use crate::wait::eventually;
@@ -17,7 +19,37 @@ pub struct Inbox {
     fails: bool,
 }
 
+/// The grace of events in tests of what must not leave: short, so that what was left behind comes soon.
+pub const SHORT_GRACE: Duration = Duration::from_millis(200);
+
+/// An event that is due after the [`SHORT_GRACE`] of anything before it, so that a phantom comes first.
+///
+/// # Panics
+/// If it is refused, which it is not.
+pub fn last_order() -> Event {
+    let event = Event::builder("order.placed").delay(SHORT_GRACE * 2).json(&1);
+    event.build().expect("a small event")
+}
+
 impl Inbox {
+    /// An outbox that looks often, and gives every `order.placed` to an inbox.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub async fn of_orders<S>(store: S, hot_grace: Duration) -> (Outbox<S>, Self)
+    where
+        S: OutboxStore + 'static,
+    {
+        let inbox = Self::new();
+        let options = OutboxOptions {
+            hot_grace,
+            poll_interval: Duration::from_millis(50),
+            ..OutboxOptions::default()
+        };
+        let builder = Outbox::builder(store).options(options).on("order.placed", inbox.clone());
+        (builder.start().await.expect("it starts"), inbox)
+    }
+
     /// A handler that accepts everything.
     pub fn new() -> Self {
         let permits = Arc::new(Semaphore::new(Semaphore::MAX_PERMITS));
@@ -66,6 +98,13 @@ impl Inbox {
         ids.sort_unstable();
         assert_eq!(self.ids(), ids);
         assert!(self.lanes().iter().all(|lane| *lane == Lane::Hot), "{:?}", self.lanes());
+    }
+
+    /// Waits until this event was delivered, ends the outbox, and says what else was.
+    pub async fn until<S: OutboxStore>(&self, last: EventId, outbox: &Outbox<S>) -> Vec<EventId> {
+        eventually("the last event", async || self.ids().contains(&last)).await;
+        outbox.close().await;
+        self.ids().into_iter().filter(|id| *id != last).collect()
     }
 
     /// Waits for so many deliveries.

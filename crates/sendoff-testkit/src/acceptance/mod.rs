@@ -11,7 +11,7 @@ mod inbox;
 
 pub use async_trait::async_trait;
 pub use harness::{Application, End};
-pub use inbox::Inbox;
+pub use inbox::{Inbox, SHORT_GRACE, last_order};
 
 pub use crate::capture::Face;
 

@@ -32,7 +32,7 @@ pub use harness::{
 };
 pub use own::{Own, Owns, Within};
 #[cfg(feature = "sea-orm")]
-pub use sea_orm::{SeaOrm, SeaOrmDatabase};
+pub use sea_orm::{SeaOrm, SeaOrmDatabase, commit_beside_a_nested_transaction};
 #[cfg(feature = "sqlx")]
 pub use sqlx::{Pooled, Sqlx, SqlxDatabase};
 pub use suite::run;

@@ -5,7 +5,7 @@ use ::sea_orm::{
     ConnectOptions, ConnectionTrait, Database as Connect, DatabaseConnection, DatabaseTransaction,
     TransactionTrait,
 };
-use sendoff_core::BoxError;
+use sendoff_core::{BoxError, Event};
 use sendoff_engine::Outbox;
 use sendoff_engine::capture::Capture;
 
@@ -41,6 +41,24 @@ impl<D: SeaOrmDatabase> OutboxHarness for SeaOrm<D> {
     async fn own<'c>(db: &'c mut DatabaseConnection, outbox: &'c Outbox<D::Store>) -> Begun<'c> {
         Ok(Own::<Self, _>::open(outbox, db.begin().await?))
     }
+}
+
+/// Writes into a transaction whose `commit` only releases a savepoint, because a nested one is still open,
+/// and releases the event all the same.
+///
+/// # Panics
+/// If anything says that it failed.
+pub async fn commit_beside_a_nested_transaction<S>(url: &str, outbox: &Outbox<S>, event: Event)
+where
+    S: Capture<DatabaseTransaction>,
+{
+    let db = Connect::connect(url).await.expect("a connection");
+    let mut tx = db.begin().await.expect("a transaction");
+    let nested = tx.begin().await.expect("a nested one");
+    let staged = outbox.write(&mut tx, event).await.expect("it is written");
+    tx.commit().await.expect("sea-orm says that it committed");
+    staged.release();
+    drop(nested);
 }
 
 impl<D: SeaOrmDatabase> CaptureHarness for SeaOrm<D> {

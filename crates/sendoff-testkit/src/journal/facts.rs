@@ -9,9 +9,9 @@
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
-use sendoff_core::journal::{Fact, Position, Query, Tag};
-use sendoff_core::{Ident, limits};
-use sendoff_engine::journal::{Batch, Journal, JournalStore, TailOptions, TailReader};
+use sendoff_core::journal::{Fact, Position, Query, Recorded, Tag};
+use sendoff_core::{BoxError, Ident, limits};
+use sendoff_engine::journal::{Batch, Fold, Journal, JournalStore, TailOptions, TailReader, fold};
 use sendoff_engine::store::StoreError;
 
 /// A tag by its text.
@@ -27,6 +27,16 @@ pub fn tagged(text: &str) -> Query {
 /// A fact of this type with these tags.
 pub fn fact(event_type: &str, tags: &[&str]) -> Fact {
     Fact::builder((event_type, "{}")).tags(tags.iter().map(|text| tag(text))).build().unwrap()
+}
+
+/// How many facts a query means.
+pub fn count(
+    query: Query,
+) -> Fold<usize, impl FnMut(&mut usize, &Recorded) -> Result<(), BoxError> + Send> {
+    fold(query, 0, |count: &mut usize, _: &Recorded| {
+        *count += 1;
+        Ok(())
+    })
 }
 
 /// A position by its number.

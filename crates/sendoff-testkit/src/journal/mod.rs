@@ -31,6 +31,7 @@
 //! sendoff_testkit::journal_suite!(InMemory(Journal::new(MemoryJournal::new())));
 //! ```
 
+pub mod busy;
 pub mod by_sql;
 pub mod cases;
 pub mod facts;

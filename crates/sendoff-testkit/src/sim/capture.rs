@@ -1,8 +1,8 @@
 //! How an application writes in a simulated world.
 
 use sendoff_engine::capture::{
-    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, CommitMark, Nest, Release,
-    WriteError,
+    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, CommitMark, InsertResult, Nest,
+    Nesting, Release,
 };
 use sendoff_engine::memory::{MemorySavepoint, MemoryTx};
 use sendoff_engine::store::{Born, NewRow};
@@ -23,7 +23,7 @@ impl Begin<()> for Wire {
 }
 
 impl Capture<MemoryTx> for Wire {
-    async fn insert(&self, tx: &mut MemoryTx, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
+    async fn insert(&self, tx: &mut MemoryTx, rows: &[NewRow]) -> InsertResult {
         self.gate.pass().await;
         sleep(self.weather.latency()).await;
         let born = self.table.insert(tx, rows).await;
@@ -66,10 +66,7 @@ impl Commit<MemoryTx> for Wire {
 impl<'t> Nest<'t, MemoryTx> for Wire {
     type Nested = MemorySavepoint<'t>;
 
-    fn savepoint(
-        &'t self,
-        tx: &'t mut MemoryTx,
-    ) -> BoxFuture<'t, Result<MemorySavepoint<'t>, BeginError>> {
+    fn savepoint(&'t self, tx: &'t mut MemoryTx) -> Nesting<'t, Self::Nested> {
         self.table.savepoint(tx)
     }
 }

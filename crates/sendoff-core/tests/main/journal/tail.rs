@@ -82,16 +82,21 @@ fn a_number_that_was_rolled_back_is_passed_without_a_timer() {
     assert_eq!(reader.delivered, [2]);
 }
 
+/// A world where 1 is open and 2 is there, and a reader that has looked at it once.
+fn looked_at_a_gap() -> (World, Reader) {
+    let (mut world, mut reader) = (World::default(), Reader::new(Tail::after(Position::START)));
+    world.begin_numbered();
+    let there = world.begin_numbered();
+    world.commit(there);
+    world.release(0);
+    reader.look(&mut world);
+    (world, reader)
+}
+
 /// Holds J6: a commit between the list of holders and the read of the rows.
 #[test]
 fn who_let_go_before_the_list_is_visible_in_the_rows_after_it() {
-    let (mut world, mut reader) = (World::default(), Reader::new(Tail::after(Position::START)));
-    let (a, b) = (world.begin(), world.begin());
-    world.number(a);
-    world.number(b);
-    world.commit(1);
-    world.release(0);
-    reader.look(&mut world);
+    let (mut world, mut reader) = looked_at_a_gap();
     // The list still has it; the rows of the same look have its number.
     let seen = reader.look_while(&mut world, |world| world.commit(0)).unwrap();
     assert_eq!((seen.deliver, seen.gap), (2, None));
@@ -101,21 +106,13 @@ fn who_let_go_before_the_list_is_visible_in_the_rows_after_it() {
 /// for one of its own.
 #[test]
 fn what_is_committed_during_a_proof_waits_only_for_who_was_open_then() {
-    let (mut world, mut reader) = (World::default(), Reader::new(Tail::after(Position::START)));
     // 1 is open for long, and 2 is there.
-    let (slow, quick) = (world.begin(), world.begin());
-    world.number(slow);
-    world.number(quick);
-    world.commit(1);
-    world.release(0);
-    reader.look(&mut world);
+    let (mut world, mut reader) = looked_at_a_gap();
     reader.look(&mut world);
     // Meanwhile 3 is rolled back and 4 is there.
-    world.begin();
-    world.number(1);
+    world.begin_numbered();
     world.roll_back(1);
-    world.begin();
-    world.number(1);
+    world.begin_numbered();
     world.commit(1);
     while world.holders().len() > 1 {
         world.release(0);
@@ -123,8 +120,7 @@ fn what_is_committed_during_a_proof_waits_only_for_who_was_open_then() {
     reader.look(&mut world);
     reader.look(&mut world);
     // Somebody begins before the slow one ends; it has nothing to do with either.
-    world.begin();
-    world.number(1);
+    world.begin_numbered();
     world.commit(0);
     world.release(0);
     reader.look(&mut world);
@@ -155,13 +151,7 @@ fn a_history_full_of_gaps_costs_one_proof() {
 #[test]
 fn a_prepared_append_is_still_waited_for() {
     for renamed in [false, true] {
-        let (mut world, mut reader) = (World::default(), Reader::new(Tail::after(Position::START)));
-        let (a, b) = (world.begin(), world.begin());
-        world.number(a);
-        world.number(b);
-        world.commit(1);
-        world.release(0);
-        reader.look(&mut world);
+        let (mut world, mut reader) = looked_at_a_gap();
         assert_eq!(reader.look(&mut world).waits_for.len(), 1);
         world.prepare(0, renamed);
         for _ in 0..3 {
@@ -178,16 +168,9 @@ fn a_prepared_append_is_still_waited_for() {
 /// Somebody else's prepared transaction is not taken for one that vanished.
 #[test]
 fn a_prepared_append_that_came_later_is_not_waited_for() {
-    let (mut world, mut reader) = (World::default(), Reader::new(Tail::after(Position::START)));
-    let (a, b) = (world.begin(), world.begin());
-    world.number(a);
-    world.number(b);
-    world.commit(1);
-    world.release(0);
+    let (mut world, mut reader) = looked_at_a_gap();
     reader.look(&mut world);
-    reader.look(&mut world);
-    world.begin();
-    world.number(1);
+    world.begin_numbered();
     world.prepare(1, true);
     reader.look(&mut world);
     world.roll_back(0);
@@ -195,31 +178,25 @@ fn a_prepared_append_that_came_later_is_not_waited_for() {
     assert_eq!(reader.look(&mut world).deliver, 1);
 }
 
+/// A look at no rows, which are all there are.
+const NO_ROWS: Look<'_> = Look {
+    server: SERVER,
+    sequence: Sequence::ONE_BY_ONE,
+    head: Position::END,
+    holders: None,
+    proved: Position::START,
+    rows: &[],
+    complete: true,
+};
+
 #[test]
 fn what_it_cannot_be_sure_on_is_refused() {
-    let look = Look {
-        server: SERVER,
-        sequence: Sequence::ONE_BY_ONE,
-        head: position(9),
-        holders: None,
-        proved: Position::START,
-        rows: &[],
-        complete: true,
-    };
+    let look = Look { head: position(9), ..NO_ROWS };
     let take = |look: Look<'_>| {
         let mut tail = Tail::after(position(5));
-        let first = tail.take(&Look { rows: &[position(6)], complete: false, ..LOOK });
+        let first = tail.take(&Look { rows: &[position(6)], complete: false, ..NO_ROWS });
         assert_eq!(first.map(|seen| seen.deliver), Ok(1));
         tail.take(&look).map(|seen| seen.deliver)
-    };
-    const LOOK: Look<'_> = Look {
-        server: SERVER,
-        sequence: Sequence::ONE_BY_ONE,
-        head: Position::END,
-        holders: None,
-        proved: Position::START,
-        rows: &[],
-        complete: true,
     };
     assert_eq!(take(look), Ok(0));
     let standby = Server { in_recovery: true, ..SERVER };
@@ -243,15 +220,7 @@ fn what_it_cannot_be_sure_on_is_refused() {
 /// Holds J6: what a store has decided by itself needs no proof, and what it has not is not passed.
 #[test]
 fn a_store_that_decides_gaps_itself_is_believed() {
-    const LOOK: Look<'_> = Look {
-        server: SERVER,
-        sequence: Sequence::ONE_BY_ONE,
-        head: Position::END,
-        holders: None,
-        proved: Position::START,
-        rows: &[],
-        complete: false,
-    };
+    const LOOK: Look<'_> = Look { complete: false, ..NO_ROWS };
     let mut tail = Tail::after(Position::START);
     let rows = [position(2), position(5), position(9)];
     let seen = tail.take(&Look { proved: position(6), rows: &rows, ..LOOK }).unwrap();

@@ -46,6 +46,14 @@ impl World {
         }
     }
 
+    /// Begins one that takes the next number.
+    pub(crate) fn begin_numbered(&mut self) -> usize {
+        let tx = self.begin();
+        let open = self.transactions.iter().filter(|tx| !tx.ended).count();
+        self.number(open - 1);
+        tx
+    }
+
     /// Undoes the last number, to a savepoint. The lock stays.
     pub(crate) fn undo(&mut self, at: usize) {
         if let Some(tx) = self.open(at) {

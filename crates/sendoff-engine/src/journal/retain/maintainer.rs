@@ -22,7 +22,7 @@ use crate::journal::times::position_before;
 use crate::operate::WhySkipped;
 use crate::options::OptionsError;
 use crate::store::{Bounds, Created, Dropped, StoreError, within};
-use crate::told::{is_told, told};
+use crate::told::{Progress, is_told, told};
 
 /// A session that keeps partitions may not be silent for long.
 const LONGEST_REST: Duration = Duration::from_secs(5);
@@ -64,10 +64,8 @@ const NAMED: usize = 3;
 pub struct JournalMaintainer {
     store: Arc<dyn RetainJournalStore>,
     options: RetainOptions,
-    progress: Option<Progress>,
+    progress: Progress<RetainReport>,
 }
-
-type Progress = Arc<dyn Fn(&RetainReport) + Send + Sync>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Doing {
@@ -83,13 +81,13 @@ impl JournalMaintainer {
         options: RetainOptions,
     ) -> Result<Self, OptionsError> {
         options.validate()?;
-        Ok(Self { store, options, progress: None })
+        Ok(Self { store, options, progress: Progress::NOBODY })
     }
 
     /// Tells `progress` after every transaction.
     #[must_use]
     pub fn on_progress(mut self, progress: impl Fn(&RetainReport) + Send + Sync + 'static) -> Self {
-        self.progress = Some(Arc::new(progress));
+        self.progress = Progress::to(progress);
         self
     }
 
@@ -216,7 +214,7 @@ impl JournalMaintainer {
             if purged.facts > 0 {
                 report.facts += purged.facts;
                 report.batches += 1;
-                self.tell(report);
+                self.progress.tell(report);
             }
             if purged.facts < limit as u64 {
                 break;
@@ -326,7 +324,7 @@ impl JournalMaintainer {
                 info!(%table, partition = %name, %from, %to, moved, "partition made");
                 report.moved += moved;
                 report.made.push((table, name));
-                self.tell(report);
+                self.progress.tell(report);
             }
             Created::Busy => report.skip(table, name, WhySkipped::Busy),
             Created::TailTooFull => report.skip(table, name, WhySkipped::TailTooFull),
@@ -385,7 +383,7 @@ impl JournalMaintainer {
             Some(table) => report.archived.push(table),
             None => report.dropped.push(leaving.name),
         }
-        self.tell(report);
+        self.progress.tell(report);
         Ok(true)
     }
 
@@ -393,12 +391,6 @@ impl JournalMaintainer {
     async fn rest(&self, attempt: usize) {
         if attempt > 0 {
             sleep(self.options.lock_wait.min(LONGEST_REST)).await;
-        }
-    }
-
-    fn tell(&self, report: &RetainReport) {
-        if let Some(progress) = &self.progress {
-            progress(report);
         }
     }
 }

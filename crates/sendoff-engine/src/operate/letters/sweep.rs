@@ -1,7 +1,6 @@
 //! Requeues or discards whatever a filter means, in short transactions, and ends.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use sendoff_core::{
@@ -14,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::{COUNTED, DeadLetters, LettersError, told as say};
 use crate::options::{MOST, OptionsError, check_counts};
 use crate::store::{LetterPage, StoreError};
-use crate::told::{is_told, told};
+use crate::told::{Progress, is_told, told};
 
 /// How letters are swept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,11 +59,8 @@ pub struct LetterSweep {
     filter: LetterFilter,
     note: AuditNote,
     options: SweepOptions,
-    progress: Option<Progress>,
+    progress: Progress<Swept>,
 }
-
-/// Who is told after every transaction.
-type Progress = Arc<dyn Fn(&Swept) + Send + Sync>;
 
 /// What a sweep did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -104,12 +100,12 @@ impl LetterSweep {
     ) -> Result<Self, LettersError> {
         filter.check()?;
         options.validate()?;
-        Ok(Self { letters, act, filter, note, options, progress: None })
+        Ok(Self { letters, act, filter, note, options, progress: Progress::NOBODY })
     }
 
     /// Tells `progress` after every transaction.
     pub fn on_progress(mut self, progress: impl Fn(&Swept) + Send + Sync + 'static) -> Self {
-        self.progress = Some(Arc::new(progress));
+        self.progress = Progress::to(progress);
         self
     }
 
@@ -171,9 +167,7 @@ impl LetterSweep {
             if !found.is_empty() {
                 // Awaited to its end, which is near: what it changes must be counted.
                 self.change(&found, swept).await?;
-                if let Some(progress) = &self.progress {
-                    progress(swept);
-                }
+                self.progress.tell(swept);
             }
             if !more {
                 swept.finished = true;

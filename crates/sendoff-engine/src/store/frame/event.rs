@@ -24,6 +24,33 @@ pub const PAYLOAD: Column = Column::new(9, "payload");
 /// How many columns it has.
 pub const COLUMNS: usize = 10;
 
+/// Columns that stores put after those of the event, where a statement reads them. By number: a name is
+/// looked up for every row.
+pub mod after {
+    use super::COLUMNS;
+
+    /// Of every row: attempts counted so far.
+    pub const ATTEMPTS: usize = COLUMNS;
+    /// When it is due, or until when it is held.
+    pub const DUE_AT: usize = COLUMNS + 1;
+    /// When it was written.
+    pub const CREATED_AT: usize = COLUMNS + 2;
+    /// Of a row that was found: where it stands.
+    pub const STATUS: usize = COLUMNS + 3;
+    /// When it ended.
+    pub const DONE_AT: usize = COLUMNS + 4;
+    /// The last error.
+    pub const LAST_ERROR: usize = COLUMNS + 5;
+    /// Who holds it.
+    pub const LOCKED_BY: usize = COLUMNS + 6;
+    /// Holders in a row who vanished with it.
+    pub const LOSSES: usize = COLUMNS + 7;
+    /// Since when it waits, in this column and the next.
+    pub const WAITING: usize = COLUMNS + 8;
+    /// When it first became due, if it was delayed.
+    pub const DELAYED_UNTIL: usize = COLUMNS + 10;
+}
+
 /// The event of a row, or which column is none. One bad row must not keep its neighbours from being
 /// delivered.
 pub fn decoded(row: &mut impl Cells) -> Result<Event, Undecodable> {

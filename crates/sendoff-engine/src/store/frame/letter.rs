@@ -7,7 +7,7 @@
 use sendoff_core::{AuditAction, EventId, Letter, Status, Timestamp, Undecodable};
 
 use super::row::{Cells, Column};
-use crate::store::{AuditEntry, EventRecord};
+use crate::store::{AuditEntry, EventRecord, StoreError};
 
 /// Of a letter and of a record.
 const EVENT_ID: Column = Column::new(0, "event_id");
@@ -52,33 +52,48 @@ pub fn letter(row: &mut impl Cells) -> Result<Letter, Undecodable> {
     })
 }
 
+/// The dead letters of rows, in their order.
+pub fn letters<R: Cells>(rows: impl IntoIterator<Item = R>) -> Result<Vec<Letter>, StoreError> {
+    let letters = rows.into_iter().map(|mut row| letter(&mut row));
+    Ok(letters.collect::<Result<_, _>>()?)
+}
+
+/// How many letters there are, of the row that says it.
+pub fn counted<R: Cells>(row: Option<R>) -> Result<u64, StoreError> {
+    const COUNT: Column = Column::new(0, "count");
+    let count = row.map_or(Ok(None), |mut row| row.integer(COUNT))?;
+    Ok(count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0))
+}
+
 /// The event of a row, as it stands.
 pub fn record(row: &mut impl Cells) -> Result<EventRecord, Undecodable> {
     let code = row.integer(STATUS)?.ok_or(STATUS.absent())?;
     let bytes = row.integer(PAYLOAD_BYTES)?.ok_or(PAYLOAD_BYTES.absent())?;
+    // The first columns of a record are those of a letter.
+    let letter = letter(row)?;
     Ok(EventRecord {
-        id: id(row)?,
-        seq: row.integer(SEQ)?.ok_or(SEQ.absent())?,
-        event_type: shown(row, EVENT_TYPE).unwrap_or_default(),
-        aggregate_type: shown(row, AGGREGATE_TYPE).unwrap_or_default(),
-        aggregate_id: shown(row, AGGREGATE_ID),
-        tenant_id: shown(row, TENANT_ID),
+        id: letter.id,
+        seq: letter.seq,
+        event_type: letter.event_type,
+        aggregate_type: letter.aggregate_type,
+        aggregate_id: letter.aggregate_id,
+        tenant_id: letter.tenant_id,
         ordering_key: shown(row, ORDERING_KEY),
         shard: row.count(SHARD)?,
         content_type: shown(row, CONTENT_TYPE).unwrap_or_default(),
         headers: row.json(HEADERS).unwrap_or_else(|_| Some(UNREADABLE.to_owned())),
         status: Status::try_from(code).map_err(|unknown| STATUS.undecodable(unknown))?,
-        attempts: row.count(ATTEMPTS)?,
+        attempts: letter.attempts,
         losses: row.count(LOSSES)?,
         occurred_at: time(row, OCCURRED_AT).unwrap_or(UNREADABLE_TIME),
         due_at: time(row, DUE_AT),
-        created_at: time(row, CREATED_AT).unwrap_or(UNREADABLE_TIME),
+        created_at: letter.created_at,
         done_at: time(row, DONE_AT),
         unavailable_since: time(row, UNAVAILABLE_SINCE),
         unroutable_since: time(row, UNROUTABLE_SINCE),
         delayed_until: time(row, DELAYED_UNTIL),
         locked_by: shown(row, LOCKED_BY),
-        last_error: shown(row, LAST_ERROR),
+        last_error: letter.last_error,
         payload_bytes: u64::try_from(bytes).unwrap_or(0),
         payload: row.bytes(PAYLOAD)?,
     })
@@ -118,6 +133,12 @@ pub fn entry(row: &mut impl Cells) -> Result<AuditEntry, Undecodable> {
         last_error: shown(row, audit::LAST_ERROR),
         subject: shown(row, audit::SUBJECT),
     })
+}
+
+/// What operators did, of rows, in their order.
+pub fn entries<R: Cells>(rows: impl IntoIterator<Item = R>) -> Result<Vec<AuditEntry>, StoreError> {
+    let entries = rows.into_iter().map(|mut row| entry(&mut row));
+    Ok(entries.collect::<Result<_, _>>()?)
 }
 
 /// In the place of text that cannot be read.

@@ -14,6 +14,7 @@ mod open;
 mod reach;
 mod row;
 mod text;
+mod tls;
 mod version;
 
 pub use limits::check_within;
@@ -23,4 +24,5 @@ pub use open::Open;
 pub use reach::{NoConnection, place};
 pub use row::{Cells, Column};
 pub use text::text;
+pub use tls::Tls;
 pub use version::{Migrated, after, check_complete, missing};

@@ -43,7 +43,6 @@ pub trait Sieve: Sync {
     fn first(
         &self,
         look: &Look<'_>,
-        passed: &[EventId],
     ) -> impl Future<Output = Result<Option<Visible>, StoreError>> + Send;
 
     /// Makes a row dead, if it is pending and due when it was.
@@ -69,6 +68,8 @@ pub struct Look<'a> {
     pub except: Except<'a>,
     /// Which of the visible rows.
     pub which: Which,
+    /// None of these, which are passed over.
+    pub passed: &'a [EventId],
 }
 
 /// Which of the visible rows.
@@ -89,14 +90,15 @@ impl<'a> From<&Claim<'a>> for Look<'a> {
             Suspects::Skip => Which::Company,
             Suspects::Only => Which::Suspects,
         };
-        Self { owner, skip_recent, window, from, except, which }
+        Self { owner, skip_recent, window, from, except, which, passed: &[] }
     }
 }
 
 impl<'a> From<&Lock<'a>> for Look<'a> {
     fn from(lock: &Lock<'a>) -> Self {
         let Lock { skip_recent, window, from, except, .. } = *lock;
-        Self { owner: "", skip_recent, window, from, except, which: Which::Any }
+        let (owner, which) = ("", Which::Any);
+        Self { owner, skip_recent, window, from, except, which, passed: &[] }
     }
 }
 
@@ -165,7 +167,7 @@ pub async fn sift<S: Sieve, T: Take<S>>(
             limit /= 2;
             continue;
         }
-        let Some(row) = sieve.first(look, &passed).await? else {
+        let Some(row) = sieve.first(&Look { passed: &passed, ..*look }).await? else {
             return Err(StoreError::Refused(refusal));
         };
         // At once: whoever drops this claim has not looked in vain.

@@ -69,9 +69,9 @@ impl Sieve for Table {
         &self.passed_over
     }
 
-    async fn first(&self, _: &Look<'_>, passed: &[EventId]) -> Result<Option<Visible>, StoreError> {
+    async fn first(&self, look: &Look<'_>) -> Result<Option<Visible>, StoreError> {
         let due_at = Timestamp::now();
-        Ok(self.visible(passed).first().map(|id| Visible { id: *id, due_at }))
+        Ok(self.visible(look.passed).first().map(|id| Visible { id: *id, due_at }))
     }
 
     async fn end(&self, row: Visible, _: &str) -> Result<(), StoreError> {

@@ -12,27 +12,28 @@ use crate::place::{MARIADB, MYSQL, Place, by_way_of, port};
 
 const PATIENCE: Duration = Duration::from_secs(3);
 
-async fn behind(proxy: &Proxy, place: &Place) -> Log {
+/// A journal behind a line that can fall silent.
+async fn behind_a_line(place: &Place) -> (Log, Proxy) {
+    let proxy = Proxy::start(port(&place.url)).await.unwrap();
     let (patience, store_timeout) = (Duration::from_secs(1), Duration::from_secs(2));
     let options = JournalOptions { patience, store_timeout, ..JournalOptions::default() };
-    let url = by_way_of(&place.url, proxy);
-    Journal::new(MysqlJournal::connect_with(&url, options).await.unwrap())
+    let url = by_way_of(&place.url, &proxy);
+    (Journal::new(MysqlJournal::connect_with(&url, options).await.unwrap()), proxy)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_over_a_silent_line_end() {
     let place = Place::on(MARIADB).await;
     journal(&place).await;
-    let proxy = Proxy::start(port(&place.url)).await.unwrap();
-    limits::calls_over_a_silent_line_end(&behind(&proxy, &place).await, &proxy).await;
+    let (journal, proxy) = behind_a_line(&place).await;
+    limits::calls_over_a_silent_line_end(&journal, &proxy).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_decision_over_a_silent_line_is_in_doubt() {
     let place = Place::on(MARIADB).await;
     let healthy = journal(&place).await;
-    let proxy = Proxy::start(port(&place.url)).await.unwrap();
-    let silent = behind(&proxy, &place).await;
+    let (silent, proxy) = behind_a_line(&place).await;
     limits::a_decision_over_a_silent_line_is_in_doubt(&silent, &proxy, &healthy).await;
 }
 

@@ -25,7 +25,7 @@ use sendoff_engine::journal::{Batch, Journal, TailReader};
 use sendoff_mysql::{JournalOptions, MysqlJournal};
 
 pub(crate) use sendoff_testkit::journal::facts::{
-    QUICK, fact, position, positions, tag, tagged, tail,
+    QUICK, count, fact, position, positions, tag, tagged, tail,
 };
 
 use crate::place::Place;

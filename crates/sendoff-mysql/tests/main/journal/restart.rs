@@ -5,8 +5,7 @@ use sendoff_engine::journal::{AppendError, Conflict, ExecuteError, Journal, Rece
 use sendoff_mysql::MysqlJournal;
 use sendoff_testkit::wait::answer;
 
-use super::decide::count;
-use super::{Log, QUICK, fact, run, settled, tagged, tail};
+use super::{Log, QUICK, count, fact, run, settled, tagged, tail};
 use crate::durable::{NOT_BY_AND_BY, commits_are_seen_early};
 use crate::place::{connect, try_connect};
 use crate::server::Server;

@@ -12,9 +12,8 @@ use sendoff_testkit::proxy::Proxy;
 use sendoff_testkit::wait::{eventually, within};
 use tokio::time::timeout;
 
-use super::decide::count;
 use super::retain::keep_last;
-use super::{Log, fact, journal, journal_with, run, tag, tagged};
+use super::{Log, count, fact, journal, journal_with, run, tag, tagged};
 use crate::place::{MARIADB, Place, by_way_of, port};
 
 /// More than half of what one text of an append has room for.

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use sendoff_core::journal::{Position, Query};
-use sendoff_engine::journal::{AppendError, DecideError, fold};
 use sendoff_postgres::JournalOptions;
+use sendoff_testkit::journal::busy;
 
-use super::{fact, journal, journal_with, options, tagged};
+use super::{count, fact, journal, journal_with, options, tagged};
 use crate::place::Place;
 
 /// Whoever waits too long is told so, and what has nothing to do with it does not wait.
@@ -18,25 +17,7 @@ async fn an_open_append_keeps_away_only_what_it_excludes() {
     let mut client = place.client().await;
     let mut tx = client.transaction().await.unwrap();
     journal.append_in(&mut tx, [fact("a", &["w=1"])], None).await.unwrap();
-
-    let count = |query: Query| {
-        fold(query, 0, |count: &mut u32, _| {
-            *count += 1;
-            Ok(())
-        })
-    };
-    for query in [tagged("w=1"), Query::of_type("a"), Query::all()] {
-        let answer = journal.decide(count(query.clone())).await;
-        assert!(matches!(answer, Err(DecideError::Busy(_))), "{query:?}");
-        let condition = query.none_after(Position::END);
-        let answer = journal.append_if([fact("b", &["w=2"])], condition).await;
-        assert!(matches!(answer, Err(AppendError::Busy(_))), "{answer:?}");
-    }
-    journal.append([fact("a", &["w=1"])]).await.unwrap();
-    journal.decide(count(tagged("w=2"))).await.unwrap();
-    let condition = tagged("w=2").none_after(Position::START);
-    journal.append_if([fact("b", &["w=2"])], condition).await.unwrap();
-
+    busy::an_open_append_keeps_away_only_what_it_excludes(&journal).await;
     tx.commit().await.unwrap();
     let decided = journal.decide(count(tagged("w=1"))).await.unwrap();
     assert_eq!(decided.model.state, 2);
@@ -55,13 +36,9 @@ async fn appends_that_share_and_condition_the_same_tags_never_deadlock() {
                 // Not on a connection of the store's, which would try again after a deadlock.
                 let mut client = crate::place::connect(&url).await.unwrap();
                 for round in 0..ROUNDS {
-                    let mut tags = ["w=1", "w=2", "w=3"];
-                    tags.rotate_left((writer + round) % 3);
-                    let facts = [fact("a", &tags[..2]), fact("b", &tags[1..])];
-                    let query = tagged(tags[0]).or(tagged(tags[2])).or(Query::of_type("b"));
-                    let condition = Some(query.none_after(Position::END));
+                    let (facts, condition) = busy::crossing(writer, round);
                     let mut tx = client.transaction().await.unwrap();
-                    journal.append_in(&mut tx, facts, condition).await.unwrap();
+                    journal.append_in(&mut tx, facts, Some(condition)).await.unwrap();
                     tx.commit().await.unwrap();
                 }
             })

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use sendoff_core::journal::{Append, Fact, Item, Position, Query, Recorded};
+use sendoff_core::journal::{Fact, Item, Position, Query, Recorded};
 use sendoff_core::{BoxError, Event};
 use sendoff_engine::journal::{
     AppendError, Basis, DecideError, ExecuteError, JournalStore, Model, Page, fold,
 };
 use sendoff_postgres::{Doorbell, JournalLayout, JournalOptions, PostgresOptions};
+use sendoff_testkit::journal::busy;
 use sendoff_testkit::wait::eventually;
 
 use super::{Log, fact, journal, journal_in, journal_with, options, position, ranges, tag, tagged};
@@ -84,22 +85,7 @@ async fn a_decision_that_falls_silent_under_its_locks_is_ended_by_the_server() {
         let journal = journal_with(&place, JournalOptions { server, ..options(&place) }).await;
         let patience = Duration::from_millis(50);
         let impatient = journal_with(&place, JournalOptions { patience, ..options(&place) }).await;
-        journal.append([fact("a", &["w=1"])]).await.unwrap();
-        let page = Page::first(Position::START, Position::END);
-        let basis = Basis { query: &tagged("w=1"), closing: None, page };
-        let silent = journal.store().lock(basis).await.unwrap().unwrap();
-        assert_eq!((silent.mark.position, silent.found.facts.len()), (position(1), 1));
-        journal.append([fact("a", &["w=2"])]).await.unwrap();
-
-        let next = |_| Ok::<_, BoxError>(vec![fact("b", &["w=1"])]);
-        let busy = impatient.execute_locked(|| Count::of(tagged("w=1")), next).await;
-        assert!(matches!(busy, Err(ExecuteError::Decide(DecideError::Busy(_)))), "{busy:?}");
-        let done = journal.execute_locked(|| Count::of(tagged("w=1")), next).await.unwrap();
-        assert_eq!((done.tries, done.receipts[0].position), (1, position(3)));
-        let late = Append::new(vec![fact("late", &["w=1"])], None).unwrap();
-        let answer = silent.transaction.append(&late).await;
-        assert!(matches!(answer, Err(AppendError::Store(_))), "{answer:?}");
-        assert_eq!(journal.decide(Count::of(tagged("w=1"))).await.unwrap().model.facts.len(), 2);
+        busy::a_decision_that_falls_silent_under_its_locks_is_ended(&journal, &impatient).await;
     }
 }
 

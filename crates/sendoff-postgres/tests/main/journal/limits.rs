@@ -17,25 +17,26 @@ fn short(place: &Place) -> JournalOptions {
     JournalOptions { patience, store_timeout, ..options(place) }
 }
 
-async fn behind(proxy: &Proxy, place: &Place) -> Log {
-    let url = by_way_of(&place.url, proxy);
-    Journal::new(PostgresJournal::connect_with(&url, short(place)).await.unwrap())
+/// A journal behind a line that can fall silent.
+async fn behind_a_line(place: &Place) -> (Log, Proxy) {
+    let proxy = Proxy::start(port(&place.url)).await.unwrap();
+    let url = by_way_of(&place.url, &proxy);
+    (Journal::new(PostgresJournal::connect_with(&url, short(place)).await.unwrap()), proxy)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_over_a_silent_line_end() {
     let place = Place::new();
     journal(&place).await;
-    let proxy = Proxy::start(port(&place.url)).await.unwrap();
-    limits::calls_over_a_silent_line_end(&behind(&proxy, &place).await, &proxy).await;
+    let (journal, proxy) = behind_a_line(&place).await;
+    limits::calls_over_a_silent_line_end(&journal, &proxy).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_decision_over_a_silent_line_is_in_doubt() {
     let place = Place::new();
     let healthy = journal(&place).await;
-    let proxy = Proxy::start(port(&place.url)).await.unwrap();
-    let silent = behind(&proxy, &place).await;
+    let (silent, proxy) = behind_a_line(&place).await;
     limits::a_decision_over_a_silent_line_is_in_doubt(&silent, &proxy, &healthy).await;
 }
 

@@ -31,7 +31,7 @@ use sendoff_postgres::{JournalLayout, JournalOptions, PostgresJournal};
 use tokio_postgres::Client;
 
 pub(crate) use sendoff_testkit::journal::facts::{
-    QUICK, fact, position, positions, tag, tagged, tail,
+    QUICK, count, fact, position, positions, tag, tagged, tail,
 };
 
 use crate::place::{Place, connect};

@@ -1,16 +1,9 @@
 //! A journal of large facts: in little memory, and over a slow line.
 
 use std::env;
-use std::time::Duration;
 
-use sendoff_engine::NodeOptions;
-use sendoff_engine::journal::Journal;
-use sendoff_engine::journal::publish::PublishOptions;
 use sendoff_postgres::PostgresJournal;
-use sendoff_testkit::journal::large::{
-    PEAK, PLENTY, all_is_published_in_order, append_large, peak_kib,
-};
-use sendoff_testkit::process::{Node, say};
+use sendoff_testkit::journal::large;
 use sendoff_testkit::proxy::Proxy;
 use sendoff_testkit::soak;
 
@@ -20,7 +13,7 @@ use crate::place::{Place, by_way_of, port};
 /// Not a test of its own: this program again, in a process whose memory is its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn publisher() {
-    let Ok(count) = env::var("SENDOFF_TEST_FACTS") else { return };
+    let Ok(count) = env::var(large::FACTS) else { return };
     let store = {
         let url = env::var("SENDOFF_TEST_URL").unwrap();
         let place = Place::in_schema(url, env::var("SENDOFF_TEST_SCHEMA").unwrap());
@@ -29,9 +22,7 @@ async fn publisher() {
         std::mem::forget(place);
         store
     };
-    let (count, options) = (count.parse().unwrap(), PublishOptions::default());
-    all_is_published_in_order(&Journal::new(store), count, options).await;
-    say(&format!("peak {}", peak_kib()));
+    large::publish_and_say_the_peak(store, &count).await;
 }
 
 /// G7: the window is bounded in bytes, and so is whatever is on its way into it.
@@ -39,16 +30,8 @@ async fn publisher() {
 async fn large_facts_are_published_in_order_in_little_memory() {
     let place = Place::new();
     let journal = journal(&place).await;
-    let count = soak::amount(250, 1_000);
-    append_large(&journal, count, 1_000_000).await;
-    let told = [
-        ("SENDOFF_TEST_FACTS", &*count.to_string()),
-        ("SENDOFF_TEST_URL", &place.url),
-        ("SENDOFF_TEST_SCHEMA", &place.schema),
-    ];
-    let node = Node::start("soak::journal_bytes::publisher", &told);
-    let peak: u64 = node.says_within(PLENTY, "peak").parse().unwrap();
-    assert!(peak <= PEAK, "{peak} KiB for {count} facts of 1 MB");
+    let told = [("SENDOFF_TEST_URL", &*place.url), ("SENDOFF_TEST_SCHEMA", &place.schema)];
+    large::is_published_in_little_memory(&journal, "soak::journal_bytes::publisher", &told).await;
 }
 
 /// I11: what cannot be carried in the time of one statement is asked for by halves.
@@ -56,16 +39,10 @@ async fn large_facts_are_published_in_order_in_little_memory() {
 async fn large_facts_are_published_in_order_over_a_slow_line() {
     let place = Place::new();
     let writer = journal(&place).await;
-    let (count, rate) = (soak::amount(24, 1_000), soak::amount(6_000_000, 20_000_000));
-    append_large(&writer, count, 500_000).await;
+    let count = soak::amount(24, 1_000);
+    large::append_large(&writer, count, 500_000).await;
     let proxy = Proxy::start(port(&place.url)).await.unwrap();
     let url = by_way_of(&place.url, &proxy);
     let store = PostgresJournal::connect_with(&url, options(&place)).await.unwrap();
-    proxy.slow_down(rate);
-    let limit = soak::lasting(Duration::from_millis(700), Duration::from_secs(5));
-    let options = PublishOptions {
-        node: NodeOptions { store_timeout: Some(limit), ..NodeOptions::default() },
-        ..PublishOptions::default()
-    };
-    all_is_published_in_order(&Journal::new(store), count, options).await;
+    large::is_published_over_a_slow_line(store, &proxy, count).await;
 }
