@@ -17,7 +17,7 @@ use crate::services::for_tests::Servers;
 /// Every soak: its name, the rounds it makes unless told otherwise, and what it is about.
 ///
 /// Its tests are those of the modules `soak::NAME`, with underscores, of all crates.
-const SOAKS: [(&str, u32, &str); 7] = [
+const SOAKS: [(&str, u32, &str); 8] = [
     ("locked-row", 1, "one row locked for a minute beside two busy nodes"),
     ("sigstop", 50, "a process of ours stopped at a random moment"),
     ("crash", 20, "the server crashes right after an event left"),
