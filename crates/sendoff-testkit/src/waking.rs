@@ -46,7 +46,8 @@ impl Bounds {
     /// What holds on a machine that is busy with other tests as well: a ring that is not heard at all
     /// would take longer.
     fn eased(self) -> Self {
-        let eased = |bound: Duration, least| soak::lasting(bound.max(Duration::from_millis(least)), bound);
+        let eased =
+            |bound: Duration, least| soak::lasting(bound.max(Duration::from_millis(least)), bound);
         Self { median: eased(self.median, 200), p99: eased(self.p99, 1_500) }
     }
 }

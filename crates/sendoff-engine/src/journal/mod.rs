@@ -33,7 +33,7 @@ pub use lending::{Lending, Lent, Patience, Purpose};
 pub use memory::MemoryJournal;
 pub use model::{Decided, Fold, Model, fold};
 pub use store::{
-    AppendIn, AppendInBlocking, Armed, Basis, Found, JournalStore, LOCK_TRIES, Locked, LockedDecision,
-    Mark, Page, Receipt, TailLook, TailRow, TailSource, Undecided,
+    AppendIn, AppendInBlocking, Armed, Basis, Found, JournalStore, LOCK_TRIES, Locked,
+    LockedDecision, Mark, Page, Receipt, TailLook, TailRow, TailSource, Undecided,
 };
 pub use tail::{Batch, TailOptions, TailReader};

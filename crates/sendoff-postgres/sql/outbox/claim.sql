@@ -118,6 +118,16 @@ select event_id, due_at
  limit 1
    for no key update skip locked
 
+-- some_visible: whether a lock would find anything, asked where the last one did not: a transaction for it
+-- is eight statements.
+-- Guarantee: answers a row if a row is visible; locks nothing. Index: outbox_event_due, from $3 on.
+-- text some_visible
+select 1
+  from sendoff.outbox_event
+ where {visible}
+ order by due_at, seq
+ limit 1
+
 -- part visible
 status in (0, 2)
 and due_at <= now() and due_at >= coalesce($3::timestamptz, '-infinity')

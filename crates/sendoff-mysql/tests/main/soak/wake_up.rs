@@ -62,8 +62,13 @@ async fn idle_nodes_ask_little() {
     store.migrate().await.unwrap();
     let conn = Mutex::new(connect(&server.url()).await);
     let asked = async || {
-        let row: (String, u64) =
-            conn.lock().await.query_first("show global status like 'Questions'").await.unwrap().unwrap();
+        let row: (String, u64) = conn
+            .lock()
+            .await
+            .query_first("show global status like 'Questions'")
+            .await
+            .unwrap()
+            .unwrap();
         row.1
     };
     idle_nodes_are_quiet(&store, QUIET, asked).await;

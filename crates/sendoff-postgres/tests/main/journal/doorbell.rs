@@ -107,8 +107,7 @@ async fn without_the_doorbell_a_tail_looks_and_nobody_rings() {
     let writer = journal(&place).await;
     let mut rings = rings_of(&place, "journal").await;
     let silent = silent(&place).await;
-    let options =
-        TailOptions { interval: Duration::from_millis(20), ..TailOptions::default() };
+    let options = TailOptions { interval: Duration::from_millis(20), ..TailOptions::default() };
     let mut reader = silent.tail(Position::START, options).await.unwrap();
     assert!(timeout(Duration::from_millis(200), reader.next()).await.is_err());
     assert!(!is_armed(&place).await);
