@@ -1,5 +1,6 @@
 //! The `locked` claim mode: rows kept by a transaction on a connection of its own.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -29,12 +30,15 @@ pub(crate) struct LockSessions {
     statements: Kept,
     permits: Arc<Semaphore>,
     idle: Mutex<Vec<Session>>,
+    /// Whether the last look found nothing: then the next one asks first whether it would find anything.
+    found_nothing: AtomicBool,
 }
 
 impl LockSessions {
     pub(crate) fn new(connector: Arc<Connector>, statements: Kept, most: usize) -> Self {
         let permits = Arc::new(Semaphore::new(most));
-        Self { connector, statements, permits, idle: Mutex::default() }
+        let (idle, found_nothing) = (Mutex::default(), AtomicBool::new(false));
+        Self { connector, statements, permits, idle, found_nothing }
     }
 
     /// A connection outside any transaction; waits until there may be one more.
@@ -158,7 +162,6 @@ impl Take<PostgresStore> for Locking<'_> {
         passed: &[EventId],
     ) -> Result<Option<PostgresLocked>, StoreError> {
         let (limit, passed) = (limit as i64, wired(passed));
-        let transaction = store.locks().open().await?;
         let (window, from) = (self.0.window.map(Span), self.0.from.map(At));
         let bytes = i64::try_from(self.0.bytes).unwrap_or(i64::MAX);
         let (aggregates, kinds) = kinds(self.0.except.kinds);
@@ -174,11 +177,19 @@ impl Take<PostgresStore> for Locking<'_> {
             &kinds,
             &self.0.except.types,
         ];
+        let found_nothing = &store.locks().found_nothing;
+        if found_nothing.load(Ordering::Relaxed)
+            && store.links().claims.query(&sql.some_visible, &params[..4]).await?.is_empty()
+        {
+            return Ok(None);
+        }
         let (statement, params) = match self.0.except.is_empty() {
             true => (&sql.lock, &params[..6]),
             false => (&sql.lock_except, params),
         };
+        let transaction = store.locks().open().await?;
         let found = transaction.begin(&sql.lock_tables, statement, params).await?;
+        found_nothing.store(found.is_empty(), Ordering::Relaxed);
         if found.is_empty() {
             transaction.end("rollback").await?;
             return Ok(None);

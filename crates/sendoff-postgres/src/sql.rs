@@ -155,6 +155,7 @@ statements!(
     settle_locked_keep in settle: [
         UUID_ARRAY, INT2_ARRAY, INTERVAL_ARRAY, INT4_ARRAY, TEXT_ARRAY, TIMESTAMPTZ_ARRAY
     ],
+    some_visible in claim: [INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY],
     topics: [],
     transaction_status: [XID8],
     write_one in insert_one: [

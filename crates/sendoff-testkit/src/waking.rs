@@ -137,11 +137,14 @@ pub struct Quiet {
     pub publishing: f64,
 }
 
+/// By then what a node does at its start is over. A publishing node takes longer: its pairs look once a second at
+/// first, and then less and less often.
+const STARTED: Duration = Duration::from_secs(2);
+
 /// Counts what a server is asked while nothing happens. `asked` says how often it was asked up to now, by
 /// anybody: nobody else may use it.
-async fn idle(what: &str, most: f64, asked: &impl AsyncFn() -> u64) {
-    // What is done at the start is over, and what lies in buffers is counted.
-    sleep(Duration::from_secs(2)).await;
+async fn idle(what: &str, most: f64, settled: Duration, asked: &impl AsyncFn() -> u64) {
+    sleep(settled).await;
     let (before, began) = (asked().await, Instant::now());
     sleep(soak::lasting(Duration::from_secs(5), Duration::from_secs(30))).await;
     // The counting is one of them.
@@ -159,18 +162,18 @@ pub async fn idle_nodes_are_quiet<S: RelayStore + Clone>(
 ) {
     let handler = |_: Delivery| async { HandlerResult::Ok(()) };
     let outbox = Outbox::builder(store.clone()).on("waking", handler).start().await.unwrap();
-    idle("outbox", quiet.outbox, &asked).await;
+    idle("outbox", quiet.outbox, STARTED, &asked).await;
     outbox.close().await;
     for mode in [ClaimMode::Held, ClaimMode::Locked] {
         let options = RelayOptions { mode, workers: 32, ..RelayOptions::default() };
         let relay = Relay::builder(store.clone()).options(options).build(handler).unwrap();
         let relay = relay.start().await.unwrap();
-        idle(&format!("relay ({mode:?})"), quiet.outbox, &asked).await;
+        idle(&format!("relay ({mode:?})"), quiet.outbox, STARTED, &asked).await;
         relay.close().await;
     }
     let worker = TopicWorker::builder(store.clone()).on("waking", handler).build().unwrap();
     let worker = worker.start().await.unwrap();
-    idle("topic worker", quiet.outbox, &asked).await;
+    idle("topic worker", quiet.outbox, STARTED, &asked).await;
     worker.close().await;
 }
 
@@ -187,6 +190,6 @@ pub async fn an_idle_publisher_is_quiet<S: PublishStore>(
     }
     let node = builder.start().await.unwrap();
     journal.append([Fact::builder(("waking", "{}"))]).await.unwrap();
-    idle("publishing node", quiet.publishing, &asked).await;
+    idle("publishing node", quiet.publishing, 4 * STARTED, &asked).await;
     node.close().await;
 }

@@ -114,6 +114,16 @@ select event_id, due_at
  limit 1
    for no key update skip locked
 
+-- some_visible: whether a lock would find anything, asked where the last one did not: a transaction for it
+-- is eight statements.
+-- Guarantee: answers a row if a row is visible; locks nothing. Index: outbox_event_due, from $3 on.
+-- text some_visible
+select 1
+  from sendoff.outbox_event
+ where {visible}
+ order by due_at, seq
+ limit 1
+
 -- part lock_others
 and (aggregate_type, event_type)                            -- [lock_except]
     not in (select * from unnest($7::text[], $8::text[]))   -- [lock_except]
