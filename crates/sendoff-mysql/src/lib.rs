@@ -31,6 +31,9 @@
 //! [`MysqlJournal`] is the other shape: a log of facts that are appended under conditions and read in
 //! order. It needs no outbox; see its own documentation.
 //!
+//! Programs in other languages write with the procedures `sendoff_emit` and `journal_append`, which the
+//! migrations install, inside their own transactions.
+//!
 //! Not here: delivery, retries and waking (see `sendoff-engine`); a connection pool. Neither server can
 //! wake a relay in another process, so there events wait for its next poll.
 

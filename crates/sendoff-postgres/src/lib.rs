@@ -27,8 +27,8 @@
 //! # }
 //! ```
 //!
-//! Programs in other languages write with the SQL function `sendoff_emit`, which the migrations
-//! install, inside their own transactions.
+//! Programs in other languages write with the SQL functions `sendoff_emit` and `journal_append`, which the
+//! migrations install, inside their own transactions.
 //!
 //! Not here: delivery, retries and waking (see `sendoff-engine`); a connection pool.
 

@@ -6,6 +6,12 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use sendoff_engine::Outbox;
+use sendoff_engine::store::OutboxStore;
+
+use crate::acceptance::Inbox;
+use crate::wait::eventually;
+
 /// Runs a program with this text as its input. `package` is what to install where it is missing: a test must
 /// not pass because of that.
 pub fn run(program: &str, package: &str, arguments: &[&str], input: &str) -> Output {
@@ -19,7 +25,7 @@ pub fn run(program: &str, package: &str, arguments: &[&str], input: &str) -> Out
         Ok(child) => child,
         Err(error) if error.kind() == ErrorKind::NotFound => {
             panic!(
-                "{program} is missing: install it (Debian: {package}), or run `cargo xtask services up`"
+                "{program} is missing: install it (Debian: {package}), as `cargo xtask test` does"
             )
         }
         Err(error) => panic!("{program}: {error}"),
@@ -48,12 +54,37 @@ pub fn python(module: &str, package: &str, folder: &Path, program: &str) {
     };
     let python = ["python3", "/usr/bin/python3"].into_iter().find(has).unwrap_or_else(|| {
         panic!(
-            "no python3 has the module {module}: install it (Debian: {package}), or run \
-             `cargo xtask services up`"
+            "no python3 has the module {module}: install it (Debian: {package}), as \
+             `cargo xtask test` does"
         )
     });
     let file = folder.join("program.py");
     std::fs::write(&file, program).expect("the folder can be written to");
     let ran = Command::new(python).arg(&file).current_dir(folder).output().expect("it starts");
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+}
+
+/// What an engine delivers of what such programs write: types and payloads, sorted, once so many are settled and
+/// none is left.
+pub async fn delivered<S: OutboxStore + Clone>(store: S, many: usize) -> Vec<(String, Vec<u8>)> {
+    let inbox = Inbox::new();
+    let outbox = Outbox::builder(store.clone())
+        .on("order.placed", inbox.clone())
+        .on("scan.done", inbox.clone())
+        .start()
+        .await
+        .expect("it starts");
+    eventually("all to be delivered", async || {
+        let counts = store.counts().await.expect("it answers");
+        counts.pending() == 0 && usize::try_from(counts.done) == Ok(many)
+    })
+    .await;
+    outbox.close().await;
+    let received = inbox.received();
+    let mut received: Vec<_> = received
+        .iter()
+        .map(|one| (one.event.event_type().to_owned(), one.event.payload().to_vec()))
+        .collect();
+    received.sort();
+    received
 }

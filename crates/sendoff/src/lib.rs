@@ -157,6 +157,8 @@ mod documented {
     struct Journal;
     #[doc = include_str!("../../../docs/guide/operating.md")]
     struct Operating;
+    #[doc = include_str!("../../../docs/guide/other-languages.md")]
+    struct OtherLanguages;
     #[doc = include_str!("../../../docs/guide/relaying.md")]
     struct Relaying;
     #[doc = include_str!("../../../docs/guide/testing.md")]

@@ -1,7 +1,9 @@
-//! Programs that tests start by themselves: PgBouncer, in front of a server of theirs, and faketime,
-//! which moves the clock of one.
+//! Programs that tests start by themselves: PgBouncer, in front of a server of theirs, faketime, which moves
+//! the clock of one, and Python, which writes events as other languages do. `psql` and `mariadb` come with
+//! their servers.
 
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use super::error::Error;
 use super::install;
@@ -13,7 +15,22 @@ const PROGRAMS: [&str; 2] = ["pgbouncer", "faketime"];
 pub(super) fn install() -> Vec<Error> {
     let install =
         |program| find(program).map_or_else(|| install::apt(program, || find(program)), Ok);
-    PROGRAMS.into_iter().filter_map(|program| install(program).err()).collect()
+    let programs = PROGRAMS.into_iter().map(install);
+    let python = python().map_or_else(|| install::apt(PSYCOPG2, python), Ok);
+    programs.chain([python]).filter_map(Result::err).collect()
+}
+
+/// Python with its driver for PostgreSQL; the interpreter comes with it.
+const PSYCOPG2: &str = "python3-psycopg2";
+
+/// The first interpreter that has the driver: Debian's own may not be the first one.
+fn python() -> Option<PathBuf> {
+    let has = |python: &&str| {
+        let import =
+            Command::new(python).args(["-c", "import psycopg2"]).stderr(Stdio::null()).status();
+        import.is_ok_and(|status| status.success())
+    };
+    ["python3", "/usr/bin/python3"].iter().find(|python| has(python)).map(PathBuf::from)
 }
 
 /// Debian keeps some where only root looks.

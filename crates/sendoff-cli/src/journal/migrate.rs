@@ -3,12 +3,14 @@
 use std::num::NonZeroU64;
 use std::process::ExitCode;
 
+use anyhow::bail;
 use clap::Args;
 use sendoff::journal::retain::Ranges;
+use sendoff::mysql;
 use sendoff::postgres::{JournalLayout, JournalOptions, journal_migration_sql};
 
 use super::opened;
-use crate::database::Database;
+use crate::database::{Database, Named};
 use crate::output;
 
 /// Bring the tables of a journal up to date
@@ -35,7 +37,8 @@ pub(super) struct Options {
         default_missing_value = "1000000"
     )]
     partitioned: Option<NonZeroU64>,
-    /// Print the PostgreSQL script for an empty database instead of running anything
+    /// Print the script for an empty database instead of running anything: for the kind of database that the
+    /// URL names, which is not connected to, or for PostgreSQL without one
     #[arg(long)]
     print: bool,
 }
@@ -46,13 +49,31 @@ pub(super) async fn run(options: Options) -> anyhow::Result<ExitCode> {
         JournalLayout::Partitioned(Ranges { size, ..Ranges::DEFAULT })
     });
     if print {
-        let server = database.postgres_options();
-        let script =
-            journal_migration_sql(&JournalOptions { server, layout, ..Default::default() })?;
-        output::data(script.trim_end())?;
+        output::data(script(database, layout)?.trim_end())?;
     } else {
-        let table = opened::migrate(database, layout).await?;
+        let (table, without) = opened::migrate(database, layout).await?;
         output::note(&format!("{table} is up to date"));
+        if let Some(without) = without {
+            output::note(without);
+        }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// For the kind of database that the URL names, or for PostgreSQL without one.
+fn script(database: Database, layout: JournalLayout) -> anyhow::Result<String> {
+    let unnamed = database.postgres_options();
+    let named = database.is_named().then(|| database.named()).transpose()?;
+    let server = match named {
+        Some(Named::Mysql { options: server, .. }) => {
+            let options = mysql::JournalOptions { server, ..Default::default() };
+            return Ok(mysql::journal_migration_sql(&options)?);
+        }
+        Some(Named::Sqlite { .. }) => {
+            bail!("--print is not for SQLite: a file is brought up to date when it is opened")
+        }
+        Some(Named::Postgres { options, .. }) => options,
+        None => unnamed,
+    };
+    Ok(journal_migration_sql(&JournalOptions { server, layout, ..Default::default() })?)
 }

@@ -65,24 +65,27 @@ pub(super) async fn retaining(database: Database) -> anyhow::Result<Arc<dyn Reta
     })
 }
 
-/// Makes the tables, or brings them up to date. Answers their name.
-pub(super) async fn migrate(database: Database, layout: JournalLayout) -> anyhow::Result<String> {
+/// Makes the tables, or brings them up to date. Answers their name, with what could not be made.
+pub(super) async fn migrate(
+    database: Database,
+    layout: JournalLayout,
+) -> anyhow::Result<(String, Option<&'static str>)> {
     const WHAT: &str = "the tables could not be brought up to date";
     match database.named()? {
         Named::Postgres { url, options } => {
             let store = connect(&url, options, layout).await?;
             store.migrate().await.context(WHAT)?;
             store.close().await;
-            Ok(store.table())
+            Ok((store.table(), None))
         }
         Named::Mysql { .. } if layout != JournalLayout::Flat => {
             bail!("--partitioned is for PostgreSQL: on MySQL and MariaDB a journal is one table")
         }
         Named::Mysql { url, options } => {
             let store = connect_mysql(&url, options).await?;
-            store.migrate().await.context(WHAT)?;
+            let migrated = store.migrate().await.context(WHAT)?;
             store.close().await;
-            Ok(store.table())
+            Ok((store.table(), migrated.without))
         }
         Named::Sqlite { .. } if layout != JournalLayout::Flat => {
             bail!("--partitioned is not for SQLite, which has no partitions")
@@ -90,7 +93,7 @@ pub(super) async fn migrate(database: Database, layout: JournalLayout) -> anyhow
         Named::Sqlite { url, options } => {
             let store = SqliteJournal::open_url_with(&url, options).await.context(WHAT)?;
             store.close().await;
-            Ok(store.table().to_owned())
+            Ok((store.table().to_owned(), None))
         }
     }
 }

@@ -5,6 +5,7 @@
 
 mod busy;
 mod cleanup;
+mod clients;
 mod commit;
 mod deadpool;
 #[cfg(feature = "diesel-async")]

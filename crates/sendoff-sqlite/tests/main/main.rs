@@ -3,6 +3,7 @@
 
 mod capture;
 mod claim;
+mod clients;
 mod journal;
 mod letters;
 mod open;

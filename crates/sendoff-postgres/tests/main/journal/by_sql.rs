@@ -53,9 +53,10 @@ async fn the_locks_are_those_of_the_library() {
 async fn of_two_who_register_a_name_one_by_sql_exactly_one_does() {
     for in_partitions in [false, true] {
         let place = Place::new();
-        let journal = match in_partitions {
-            true => journal_with(&place, partitioned(&place, 1_000)).await,
-            false => journal(&place).await,
+        let journal = if in_partitions {
+            journal_with(&place, partitioned(&place, 1_000)).await
+        } else {
+            journal(&place).await
         };
         let client = client(&place).await;
         one_registers(&journal, async |name| {
