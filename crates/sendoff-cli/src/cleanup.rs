@@ -4,7 +4,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use clap::Args;
 use indicatif::{MultiProgress, ProgressBar};
 use sendoff::store::{Purged, RetainStore};
@@ -15,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::database::{self, Database, Named};
 use crate::duration::duration;
 use crate::output;
-use crate::passes::Passes;
+use crate::passes::{Passes, explained};
 use crate::signals::{INTERRUPTED, cancelled_by_signal};
 
 /// What a dry run counts at most: beyond that the exact number is worth less than the time.
@@ -68,7 +67,7 @@ pub(crate) async fn run(options: Options, screen: MultiProgress) -> anyhow::Resu
         CleanupOptions { retention, check_every: every, limit, include_dead, ..Default::default() };
     let maintainer = CleanupMaintainer::new(store, cleanup)?;
     if options.passes.dry_run {
-        let found = maintainer.dry_run(COUNTED).await.context(HINT)?;
+        let found = maintainer.dry_run(COUNTED).await.map_err(|error| explained(error, RIGHTS))?;
         let more = found.total() >= COUNTED as u64;
         output::data(
             &Found { dry_run: true, done: found.done, dead: found.dead, more }
@@ -88,13 +87,13 @@ pub(crate) async fn run(options: Options, screen: MultiProgress) -> anyhow::Resu
     // Whatever happened, what was deleted is deleted, and said.
     output::data(&Summary::of(cleaned, began.elapsed()).shown(passes.json)?)?;
     match failure {
-        Some(error) => Err(error.context(HINT)),
+        Some(error) => Err(explained(error, RIGHTS)),
         None if options.passes.once && !cleaned.finished => Ok(ExitCode::from(INTERRUPTED)),
         None => Ok(ExitCode::SUCCESS),
     }
 }
 
-const HINT: &str = "cleanup needs the rights to select, update and delete rows of the outbox";
+const RIGHTS: &str = "cleanup needs the rights to select, update and delete rows of the outbox";
 
 async fn work(
     maintainer: &CleanupMaintainer,

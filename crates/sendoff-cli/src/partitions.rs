@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::{Args, ValueEnum};
 use indicatif::{MultiProgress, ProgressBar};
 use sendoff::partition::{PartitionName, Period};
@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::database::{self, Database, Named};
 use crate::duration::duration;
 use crate::output;
-use crate::passes::Passes;
+use crate::passes::{Passes, explained};
 use crate::signals::{INTERRUPTED, cancelled_by_signal};
 
 /// Keep the partitions of an outbox
@@ -77,7 +77,7 @@ impl From<PeriodOption> for Period {
     }
 }
 
-const HINT: &str = "making and dropping partitions is for the owner of the table (MySQL: with ALTER, \
+const RIGHTS: &str = "making and dropping partitions is for the owner of the table (MySQL: with ALTER, \
                     CREATE, DROP, INSERT, SELECT and LOCK TABLES on it)";
 
 pub(crate) async fn run(options: Options, screen: MultiProgress) -> anyhow::Result<ExitCode> {
@@ -121,7 +121,7 @@ pub(crate) async fn run(options: Options, screen: MultiProgress) -> anyhow::Resu
             }
             Err(error) => {
                 total.report(error.so_far.clone());
-                output::complain(&anyhow::Error::from(error).context(HINT));
+                output::complain(&explained(error, RIGHTS));
             }
         }
         if options.passes.once || options.passes.dry_run {
@@ -136,7 +136,7 @@ pub(crate) async fn run(options: Options, screen: MultiProgress) -> anyhow::Resu
     bar.finish_and_clear();
     output::data(&total.shown(options.passes.json)?)?;
     match failure {
-        Some(error) => Err(error).context(HINT),
+        Some(error) => Err(explained(error, RIGHTS)),
         None if !total.finished => Ok(ExitCode::from(INTERRUPTED)),
         None => Ok(ExitCode::SUCCESS),
     }

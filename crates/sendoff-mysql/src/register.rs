@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_engine::store::{EventKind, REGISTERED, RegisterStore, StoreError};
+use sendoff_engine::store::{EventKind, REGISTERED, RegisterStore, Registered};
 
 use crate::rows;
 use crate::store::MysqlStore;
@@ -11,11 +11,7 @@ use crate::wire::Literal;
 
 #[async_trait]
 impl RegisterStore for MysqlStore {
-    async fn register(
-        &self,
-        kinds: &[EventKind<'_>],
-        lately: Duration,
-    ) -> Result<Vec<(String, String)>, StoreError> {
+    async fn register(&self, kinds: &[EventKind<'_>], lately: Duration) -> Registered {
         self.check_open()?;
         // In one order, so that two nodes never wait for each other in a circle.
         let mut kinds: Vec<_> =

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_engine::store::{EventKind, REGISTERED, RegisterStore, StoreError};
+use sendoff_engine::store::{EventKind, REGISTERED, RegisterStore, Registered};
 
 use crate::rows::get;
 use crate::store::PostgresStore;
@@ -11,11 +11,7 @@ use crate::wire::Span;
 
 #[async_trait]
 impl RegisterStore for PostgresStore {
-    async fn register(
-        &self,
-        kinds: &[EventKind<'_>],
-        lately: Duration,
-    ) -> Result<Vec<(String, String)>, StoreError> {
+    async fn register(&self, kinds: &[EventKind<'_>], lately: Duration) -> Registered {
         self.check_open()?;
         let about: Vec<_> = kinds.iter().map(|kind| kind.aggregate_type).collect();
         let types: Vec<_> = kinds.iter().map(|kind| kind.event_type).collect();

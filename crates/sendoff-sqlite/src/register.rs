@@ -3,17 +3,13 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_engine::store::{EventKind, REGISTERED, RegisterStore, StoreError};
+use sendoff_engine::store::{EventKind, REGISTERED, RegisterStore, Registered};
 
 use crate::store::{SqliteStore, in_transaction};
 
 #[async_trait]
 impl RegisterStore for SqliteStore {
-    async fn register(
-        &self,
-        kinds: &[EventKind<'_>],
-        lately: Duration,
-    ) -> Result<Vec<(String, String)>, StoreError> {
+    async fn register(&self, kinds: &[EventKind<'_>], lately: Duration) -> Registered {
         let kinds: Vec<_> = kinds
             .iter()
             .map(|kind| (kind.aggregate_type.to_owned(), kind.event_type.to_owned()))

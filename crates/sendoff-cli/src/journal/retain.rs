@@ -4,7 +4,6 @@ use std::num::NonZeroU64;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
 use clap::{ArgGroup, Args};
 use indicatif::{MultiProgress, ProgressBar};
 use sendoff::journal::retain::{
@@ -18,7 +17,7 @@ use crate::database::Database;
 use crate::duration::duration;
 use crate::output;
 use crate::partitions::listed;
-use crate::passes::Passes;
+use crate::passes::{Passes, explained};
 use crate::signals::{INTERRUPTED, cancelled_by_signal};
 
 /// What a dry run counts at most: beyond that the exact number is worth less than the time.
@@ -72,7 +71,7 @@ pub(super) struct Options {
     passes: Passes,
 }
 
-const HINT: &str = "retention needs the rights to select and delete facts, tags and, in partitions, \
+const RIGHTS: &str = "retention needs the rights to select and delete facts, tags and, in partitions, \
                     to own the tables";
 
 pub(super) async fn run(options: Options, screen: MultiProgress) -> anyhow::Result<ExitCode> {
@@ -102,7 +101,7 @@ pub(super) async fn run(options: Options, screen: MultiProgress) -> anyhow::Resu
                 if single {
                     break Some(error);
                 }
-                output::complain(&anyhow::Error::from(error).context(HINT));
+                output::complain(&explained(error, RIGHTS));
             }
         }
         if single {
@@ -118,7 +117,7 @@ pub(super) async fn run(options: Options, screen: MultiProgress) -> anyhow::Resu
     // Whatever happened, what is gone is gone, and said.
     output::data(&total.shown(options.passes.json)?)?;
     match failure {
-        Some(error) => Err(error).context(HINT),
+        Some(error) => Err(explained(error, RIGHTS)),
         None if single && !total.finished => Ok(ExitCode::from(INTERRUPTED)),
         None => Ok(ExitCode::SUCCESS),
     }

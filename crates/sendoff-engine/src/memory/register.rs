@@ -5,15 +5,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::store::MemoryStore;
-use crate::store::{EventKind, REGISTERED, RegisterStore, StoreError};
+use crate::store::{EventKind, REGISTERED, RegisterStore, Registered};
 
 #[async_trait]
 impl RegisterStore for MemoryStore {
-    async fn register(
-        &self,
-        kinds: &[EventKind<'_>],
-        lately: Duration,
-    ) -> Result<Vec<(String, String)>, StoreError> {
+    async fn register(&self, kinds: &[EventKind<'_>], lately: Duration) -> Registered {
         Ok(self.with(|table, now| {
             for kind in kinds {
                 let kind = (kind.aggregate_type.to_owned(), kind.event_type.to_owned());

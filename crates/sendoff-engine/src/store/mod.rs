@@ -41,7 +41,7 @@ pub use lock::{Lock, LockStore, LockedRows};
 pub use partition::{Bounds, Created, Dropped, PartitionSession, PartitionStore};
 pub(crate) use pause::paused;
 pub use pause::{PAUSE_LOOK, PAUSES_READ, PauseStore, read_pauses};
-pub use register::{ANY, REGISTERED, RegisterStore};
+pub use register::{ANY, REGISTERED, RegisterStore, Registered};
 pub use retain::{Purge, Purged, RetainStore};
 pub use retention::{Layout, Retention};
 pub use settle::{Extended, Held, Outcome, SettleStore, Settled, Settlement};

@@ -12,6 +12,9 @@ pub const ANY: &str = "";
 /// So many kinds are read at once. Whoever handles more kinds than this leaves some to the care of others.
 pub const REGISTERED: usize = 1_000;
 
+/// Kinds of events that somebody handles: aggregate type and event type.
+pub type Registered = Result<Vec<(String, String)>, StoreError>;
+
 /// Which kinds of events nodes have handlers for, as they said lately: kept in the database, so that a node
 /// knows of the others, and ends no event that one of them would deliver.
 #[async_trait]
@@ -21,11 +24,7 @@ pub trait RegisterStore: Send + Sync + 'static {
     /// be left as it is.
     ///
     /// A store that keeps none takes the default, by which every node is alone.
-    async fn register(
-        &self,
-        kinds: &[EventKind<'_>],
-        lately: Duration,
-    ) -> Result<Vec<(String, String)>, StoreError> {
+    async fn register(&self, kinds: &[EventKind<'_>], lately: Duration) -> Registered {
         let _ = (kinds, lately);
         Ok(Vec::new())
     }

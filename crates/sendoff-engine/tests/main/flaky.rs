@@ -13,8 +13,8 @@ use sendoff_engine::store::{
     AuditEntry, AuditPage, Born, ChangeLetters, Claim, ClaimStore, Claimed, Claims, Counts,
     EventKind, EventRecord, Extended, Held, InspectStore, Lateness, LetterPage, LetterStore, Lock,
     LockStore, LockedRows, NewRow, Outcome, PauseStore, PayloadWanted, Purge, Purged,
-    RegisterStore, RetainStore, Row, SettleStore, Settled, Settlement, StoreError, Suspects,
-    TopicCounts, WakeStore,
+    RegisterStore, Registered, RetainStore, Row, SettleStore, Settled, Settlement, StoreError,
+    Suspects, TopicCounts, WakeStore,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -355,11 +355,7 @@ impl InspectStore for Flaky {
 
 #[async_trait]
 impl RegisterStore for Flaky {
-    async fn register(
-        &self,
-        kinds: &[EventKind<'_>],
-        lately: Duration,
-    ) -> Result<Vec<(String, String)>, StoreError> {
+    async fn register(&self, kinds: &[EventKind<'_>], lately: Duration) -> Registered {
         self.check_up()?;
         self.table.register(kinds, lately).await
     }

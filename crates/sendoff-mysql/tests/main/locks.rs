@@ -454,6 +454,6 @@ async fn a_migration_beside_an_open_transaction_keeps_no_writer_waiting_for_long
         assert!(!migration.is_finished());
         open.query_drop("rollback").await.unwrap();
         migration.await.unwrap().unwrap();
-        assert_eq!(place.number("select max(version) from outbox_schema").await, 4);
+        assert_eq!(place.number("select max(version) from outbox_schema").await, 5);
     }
 }

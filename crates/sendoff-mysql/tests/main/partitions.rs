@@ -268,7 +268,7 @@ async fn refusals(server: &str) {
     let missing = MysqlStore::connect_with(&place.url, options()).await.unwrap();
     refused(&missing, "no table").await;
     let flat = place.store().await;
-    refused(&flat, "not partitioned").await;
+    refused(&flat, "is flat").await;
     let place = Place::on(server).await;
     let store = place.store_with(options()).await;
     place.run("alter table outbox_event drop partition pmax").await;

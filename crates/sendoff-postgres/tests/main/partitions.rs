@@ -404,7 +404,7 @@ async fn what_cannot_be_maintained_is_refused_with_the_reason() {
     let missing = PostgresStore::connect_with(&place.url, place.options()).await.unwrap();
     refused(&missing, "no table").await;
     let flat = place.store().await;
-    refused(&flat, "not partitioned").await;
+    refused(&flat, "is flat").await;
     let error = PostgresStore::connect_with(&place.url, options(&place)).await.unwrap();
     let error = error.migrate().await.unwrap_err();
     assert!(error.to_string().contains("not partitioned"), "{error}");

@@ -35,11 +35,11 @@ async fn an_outbox_is_refused_tables_that_it_cannot_work_with() {
     is_schema(&refused().await, &["tenant_id in", "outbox_event", "sendoff migrate"]);
     place.run("drop table outbox_tally_delta").await;
     is_schema(&refused().await, &["outbox_tally_delta", "tenant_id in", "sendoff migrate"]);
-    place.run("delete from outbox_schema where version = 4").await;
+    place.run("delete from outbox_schema where version >= 4").await;
     is_schema(&refused().await, &["older version", "run `sendoff migrate`"]);
     place.run("insert into outbox_schema (version) values (99)").await;
     let newer = refused().await;
-    assert!(matches!(newer, StoreError::NewerSchema { found: 99, known: 4 }), "{newer:?}");
+    assert!(matches!(newer, StoreError::NewerSchema { found: 99, known: 6 }), "{newer:?}");
 }
 
 #[tokio::test]

@@ -12,8 +12,8 @@ use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::{
     AuditEntry, AuditPage, ChangeLetters, Claim, ClaimStore, Claimed, Claims, Counts, EventKind,
     EventRecord, Except, Extended, Held, InspectStore, Lateness, LetterPage, LetterStore,
-    PauseStore, PayloadWanted, Purge, Purged, RegisterStore, RetainStore, Row, SettleStore,
-    Settled, Settlement, StoreError, Suspects, TopicCounts, WakeStore,
+    PauseStore, PayloadWanted, Purge, Purged, RegisterStore, Registered, RetainStore, Row,
+    SettleStore, Settled, Settlement, StoreError, Suspects, TopicCounts, WakeStore,
 };
 use tokio::time::sleep;
 
@@ -375,11 +375,7 @@ impl WakeStore for Wire {}
 
 #[async_trait]
 impl RegisterStore for Wire {
-    async fn register(
-        &self,
-        kinds: &[EventKind<'_>],
-        lately: Duration,
-    ) -> Result<Vec<(String, String)>, StoreError> {
+    async fn register(&self, kinds: &[EventKind<'_>], lately: Duration) -> Registered {
         self.table.register(kinds, lately).await
     }
 }
