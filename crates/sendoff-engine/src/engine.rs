@@ -113,6 +113,12 @@ impl Engine {
         let capacity = Capacity { workers: options.workers, hot, cold };
         let demands = handlers.demands();
         say_if_alone(options.workers, demands.len());
+        let follow_up = FollowUp::new(
+            shielded_policy(retry, options.retry.max),
+            options.retry.max_attempts,
+            &options.handler,
+            random,
+        );
         let handover = Arc::new(Handover {
             lanes: Lanes::new(capacity, &demands, options.handler.circuit),
             holds: Arc::new(Holds::new(shortest_hold / 2, options.in_flight_ttl)),
@@ -122,6 +128,7 @@ impl Engine {
             observer: observer.clone(),
             drops: Drops::default(),
             pauses: pauses.clone(),
+            unknown: follow_up.unknown().clone(),
             store: store.clone(),
         });
         let (completions, completed) = completions(options.hot_capacity + options.cold_capacity);
@@ -146,12 +153,6 @@ impl Engine {
         });
 
         let mut workers = JoinSet::new();
-        let follow_up = FollowUp::new(
-            shielded_policy(retry, options.retry.max),
-            options.retry.max_attempts,
-            &options.handler,
-            random,
-        );
         let limit = options.statement_limit();
         let register = Register::new(store.clone(), handlers.kinds(), &follow_up, limit);
         let worker = Worker {
@@ -181,7 +182,6 @@ impl Engine {
             slow_asking: Arc::new(Poller::asking(&options, store.clone())),
             suspecting: Arc::default(),
             busy_turns: Arc::new(Mutex::new(Poller::busy_turns(&options))),
-            unknown: follow_up.unknown().clone(),
             armed: Arc::default(),
             stop: stop.clone(),
         };

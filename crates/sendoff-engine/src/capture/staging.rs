@@ -36,11 +36,11 @@ impl Writer {
 
     pub(crate) fn rows(&self, events: Vec<Event>) -> Vec<NewRow> {
         let hot = self.handover.as_ref().is_some_and(|handover| handover.lanes.is_open());
-        let is_paused = |event: &Event| {
-            self.handover.as_ref().is_some_and(|handover| handover.is_paused(event))
+        let is_for_the_table = |event: &Event| {
+            self.handover.as_ref().is_some_and(|handover| handover.is_for_the_table(event))
         };
         let birth = |event: &Event| {
-            if hot && event.delay().is_zero() && !is_paused(event) {
+            if hot && event.delay().is_zero() && !is_for_the_table(event) {
                 Birth::Held { owner: self.owner.clone(), grace: self.hot_grace }
             } else {
                 Birth::Due
@@ -72,7 +72,8 @@ impl Writer {
 
 pub(crate) fn ring_for_delayed(handover: &Handover, rows: &[NewRow]) {
     // What is paused is claimed when it is resumed, and not looked for in vain before.
-    let is_looked_for = |row: &&NewRow| row.birth == Birth::Due && !handover.is_paused(&row.event);
+    let is_looked_for =
+        |row: &&NewRow| row.birth == Birth::Due && !handover.is_for_the_table(&row.event);
     for row in rows.iter().filter(is_looked_for) {
         handover.alarm.ring_after(row.event.delay());
     }

@@ -65,7 +65,7 @@ impl FollowUp {
             return failure.class();
         }
         // Whoever handles it may have a long night, and comes to it in the end.
-        let waited = match self.unknown.is_elsewhere(EventKind::of(&delivery.event)) {
+        let waited = match self.unknown.may_be_elsewhere(EventKind::of(&delivery.event)) {
             true => Duration::ZERO,
             false => waited.for_handler,
         };

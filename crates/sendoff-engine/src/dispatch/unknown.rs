@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::lock::lock;
-use crate::store::{ANY, EventKind};
+use crate::store::{ANY, EventKind, REGISTERED};
 
 /// So many kinds are left out of claims. Events of further ones are claimed and put off each time.
 const KINDS: usize = 1_000;
@@ -23,8 +23,8 @@ pub(crate) struct Unknown(Mutex<Known>);
 struct Known {
     /// As far as it was seen lately, and until when it is left out.
     seen: BTreeMap<Kind, Instant>,
-    /// What other nodes handle.
-    elsewhere: Elsewhere,
+    /// What other nodes handle; nothing before they were asked for the first time.
+    elsewhere: Option<Elsewhere>,
 }
 
 /// The kind of aggregate, and the type.
@@ -36,22 +36,24 @@ pub(crate) struct Elsewhere {
     kinds: BTreeSet<Kind>,
     /// Whatever they are about.
     types: BTreeSet<String>,
-    /// Whether somebody takes everything.
+    /// The same of types that this node handles some events of: a claim cannot leave them out.
+    partly: BTreeSet<String>,
+    /// Whether somebody takes everything, or more than could be read.
     all: bool,
 }
 
 /// What a claim leaves out because nobody here handles it.
 #[derive(Debug, Default)]
 pub(crate) struct Strange {
-    pub(crate) kinds: Vec<Kind>,
-    pub(crate) types: Vec<String>,
+    kinds: BTreeSet<Kind>,
+    types: BTreeSet<String>,
 }
 
 impl Elsewhere {
     /// What is registered, without what this node handles. Of a type that it handles some events of, others
     /// are told apart by their kind alone.
     pub(crate) fn of(registered: Vec<Kind>, mine: &[Kind]) -> Self {
-        let mut elsewhere = Self::default();
+        let mut elsewhere = Self { all: registered.len() >= REGISTERED, ..Self::default() };
         if mine
             .iter()
             .any(|(aggregate_type, event_type)| aggregate_type == ANY && event_type == ANY)
@@ -62,11 +64,14 @@ impl Elsewhere {
             let is_mine = |(aggregate, own): &Kind| {
                 *own == event_type && (*aggregate == aggregate_type || aggregate == ANY)
             };
-            let is_type = aggregate_type == ANY;
-            if mine.iter().any(|kind| is_mine(kind) || (is_type && kind.1 == event_type)) {
+            if mine.iter().any(is_mine) {
                 continue;
             }
+            let is_type = aggregate_type == ANY;
             match (is_type, event_type == ANY) {
+                (true, false) if mine.iter().any(|(_, own)| *own == event_type) => {
+                    elsewhere.partly.insert(event_type);
+                }
                 (true, true) => elsewhere.all = true,
                 (true, false) => {
                     elsewhere.types.insert(event_type);
@@ -83,6 +88,7 @@ impl Elsewhere {
         let EventKind { aggregate_type, event_type } = kind;
         self.all
             || self.types.contains(event_type)
+            || self.partly.contains(event_type)
             || self.kinds.contains(&(aggregate_type.to_owned(), event_type.to_owned()))
     }
 }
@@ -96,6 +102,10 @@ impl Unknown {
         }
         let kinds = &mut lock(&self.0).seen;
         let kind = (kind.aggregate_type.to_owned(), kind.event_type.to_owned());
+        if kinds.len() >= KINDS {
+            let now = Instant::now();
+            kinds.retain(|_, until| *until > now);
+        }
         if kinds.len() >= KINDS && !kinds.contains_key(&kind) {
             return true;
         }
@@ -105,23 +115,28 @@ impl Unknown {
     /// From now on others handle this, and nothing else. Answers whether that is news.
     pub(crate) fn know(&self, elsewhere: Elsewhere) -> bool {
         let known = &mut lock(&self.0).elsewhere;
-        let is_news = *known != elsewhere;
-        *known = elsewhere;
-        is_news
+        known.replace(elsewhere) != *known
     }
 
-    /// Whether another node handles events of this kind.
+    /// Whether another node handles events of this kind, as far as is known.
     pub(crate) fn is_elsewhere(&self, kind: EventKind<'_>) -> bool {
-        lock(&self.0).elsewhere.has(kind)
+        lock(&self.0).elsewhere.as_ref().is_some_and(|elsewhere| elsewhere.has(kind))
+    }
+
+    /// Whether it can be that another node does: who has heard of nobody yet does not know.
+    pub(crate) fn may_be_elsewhere(&self, kind: EventKind<'_>) -> bool {
+        lock(&self.0).elsewhere.as_ref().is_none_or(|elsewhere| elsewhere.has(kind))
     }
 
     /// What is left out now.
     pub(crate) fn strange(&self, now: Instant) -> Strange {
         let Known { seen, elsewhere } = &*lock(&self.0);
-        let seen = seen.iter().filter(|(_, until)| now < **until).map(|(kind, _)| kind);
-        let seen = seen.filter(|kind| !elsewhere.kinds.contains(kind));
-        let kinds = seen.chain(&elsewhere.kinds).cloned().collect();
-        Strange { kinds, types: elsewhere.types.iter().cloned().collect() }
+        let (kinds, types) = match elsewhere {
+            Some(Elsewhere { kinds, types, .. }) => (kinds.clone(), types.clone()),
+            None => Default::default(),
+        };
+        let seen = seen.iter().filter(|(_, until)| now < **until).map(|(kind, _)| kind.clone());
+        Strange { kinds: kinds.into_iter().chain(seen).collect(), types }
     }
 }
 
@@ -175,6 +190,7 @@ mod tests {
     #[test]
     fn what_others_handle_is_left_out_for_as_long_as_they_do() {
         let (unknown, now) = (Unknown::default(), Instant::now());
+        assert!(unknown.may_be_elsewhere(kind("a", "b")), "nobody was asked yet");
         let mine = kinds(&[("User", "Created"), ("User", "Renamed"), ("", "paid")]);
         let registered = kinds(&[
             ("User", "Created"),
@@ -185,6 +201,10 @@ mod tests {
         ]);
         assert!(unknown.know(Elsewhere::of(registered.clone(), &mine)));
         assert!(!unknown.know(Elsewhere::of(registered, &mine)), "as before");
+        assert!(
+            unknown.is_elsewhere(kind("Order", "Renamed")),
+            "of a type that is handled here too"
+        );
         let strange = unknown.strange(now);
         assert_eq!(strange.kinds().collect::<Vec<_>>(), [kind("Order", "Created")]);
         assert_eq!(strange.types().collect::<Vec<_>>(), ["sent"]);
@@ -195,6 +215,9 @@ mod tests {
         unknown.know(Elsewhere::of(kinds(&[("", "")]), &mine));
         assert!(unknown.is_elsewhere(kind("Cart", "Created")), "somebody takes everything");
         assert!(unknown.strange(now).types.is_empty(), "which a claim cannot leave out");
+        let many = vec![("a".to_owned(), "b".to_owned()); REGISTERED];
+        unknown.know(Elsewhere::of(many, &mine));
+        assert!(unknown.is_elsewhere(kind("x", "y")), "more than could be read");
         let everything = kinds(&[("", "")]);
         assert_eq!(Elsewhere::of(kinds(&[("a", "b")]), &everything), Elsewhere::default());
     }

@@ -9,10 +9,10 @@ use tracing::warn;
 
 use super::confirm::Doubtful;
 use super::{Admission, Alarm, Confirmer, Deadline, Drawn, Holds, Lanes, Parcel, Pauses};
-use crate::dispatch::Handlers;
+use crate::dispatch::{Handlers, Route, Unknown};
 use crate::lock::lock;
 use crate::operate::Observer;
-use crate::store::{Held, OutboxStore};
+use crate::store::{EventKind, Held, OutboxStore};
 
 /// Where events come in: the lanes, the holds, and the way from a commit into them.
 pub(crate) struct Handover {
@@ -24,6 +24,8 @@ pub(crate) struct Handover {
     pub(crate) observer: Observer,
     pub(crate) drops: Drops,
     pub(crate) pauses: Arc<Pauses>,
+    /// What nobody here handles.
+    pub(crate) unknown: Arc<Unknown>,
     /// Asked for its epoch only.
     pub(crate) store: Arc<dyn OutboxStore>,
 }
@@ -133,8 +135,17 @@ impl Handover {
         }
     }
 
-    /// Whether an event that is written now is paused, so that it waits in the table from the beginning.
-    pub(crate) fn is_paused(&self, event: &Event) -> bool {
+    /// Whether an event that is written now waits in the table from the beginning: it is paused, or others
+    /// handle it.
+    pub(crate) fn is_for_the_table(&self, event: &Event) -> bool {
+        let is_others = || {
+            self.handlers.route(event) == Route::NOBODY
+                && self.unknown.is_elsewhere(EventKind::of(event))
+        };
+        self.is_paused(event) || is_others()
+    }
+
+    fn is_paused(&self, event: &Event) -> bool {
         // Nearly always no, and then this is all.
         self.pauses.any() && {
             let paused = self.pauses.now();

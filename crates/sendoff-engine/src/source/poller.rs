@@ -11,7 +11,7 @@ use tracing::{error, info, warn};
 
 use super::{Admission, Ask, Asking, Deadline, Handover, Parcel, Speed, Ticket, Turns, Wanted};
 use crate::appetite::Portion;
-use crate::dispatch::{Due, Route, Unknown};
+use crate::dispatch::{Due, Route};
 use crate::lock::lock;
 use crate::operate::{Failed, Streak};
 use crate::options::{MIB, OutboxOptions};
@@ -40,8 +40,6 @@ pub(crate) struct Poller {
     /// Whether writers were told to ring.
     pub(crate) armed: Arc<AtomicBool>,
     pub(crate) stop: CancellationToken,
-    /// What nobody here handles, and is left to others.
-    pub(crate) unknown: Arc<Unknown>,
 }
 
 /// How a look at the table ended.
@@ -394,8 +392,8 @@ impl Poller {
         suspects: Suspects,
         left_out: &[Route],
     ) -> Result<Claims, StoreError> {
-        let Handover { handlers, pauses, .. } = &*self.handover;
-        let (paused, strange) = (pauses.now(), self.unknown.strange(Instant::now()));
+        let Handover { handlers, pauses, unknown, .. } = &*self.handover;
+        let (paused, strange) = (pauses.now(), unknown.strange(Instant::now()));
         if paused.is_all() {
             return Ok(Claims::default());
         }

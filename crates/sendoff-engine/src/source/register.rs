@@ -4,18 +4,21 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sendoff_core::{Unroutable, limits, report};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until};
 use tracing::{debug, warn};
 
 use crate::dispatch::{Elsewhere, FollowUp, Kind, Unknown};
 use crate::lock::lock;
 use crate::store::{Answer, EventKind, REGISTERED, RegisterStore, within};
 
-/// How often at most a node says so; and at least three times while it is believed.
+/// How often a node says so.
 const OFTEN: Duration = Duration::from_secs(60);
 
-/// For how long others believe it where they are told nothing of how long: as by default.
-const BELIEVED: Duration = Duration::from_secs(15 * 60);
+/// For how long others believe it at least: so often it may fail, or be late.
+const BELIEVED: Duration = OFTEN.saturating_mul(3);
+
+/// When it tries again where it failed.
+const FAILED_PAUSE: Duration = Duration::from_secs(5);
 
 /// A node among others. Cheap to clone; clones are the same.
 #[derive(Clone)]
@@ -27,8 +30,8 @@ pub(crate) struct Register {
     unroutable: Unroutable,
     /// How long a statement may take.
     limit: Duration,
-    /// When it was said last, or tried to.
-    said: Arc<Mutex<Option<Instant>>>,
+    /// When to say it again.
+    next: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Register {
@@ -39,52 +42,55 @@ impl Register {
         limit: Duration,
     ) -> Self {
         let (unknown, unroutable) = (follow_up.unknown().clone(), follow_up.unroutable());
-        // Under any other name there can be no event.
-        let can_be = |(about, of): &Kind| {
-            let names = about.chars().count() <= limits::AGGREGATE_TYPE_CHARS
-                && of.chars().count() <= limits::EVENT_TYPE_CHARS;
-            names && !about.contains('\0') && !of.contains('\0')
-        };
-        let mine = mine.into_iter().filter(can_be).take(REGISTERED).collect();
-        Self { store, mine, unknown, unroutable, limit, said: Arc::default() }
+        let (mine, next) = (mine.into(), Arc::default());
+        Self { store, mine, unknown, unroutable, limit, next }
     }
 
-    /// For how long a node is believed that says nothing more, and how often it says something.
-    fn pace(&self) -> (Duration, Duration) {
-        let believed = match self.unroutable {
-            Unroutable::Defer { at_most, .. } => at_most,
+    /// For how long a node is believed that says nothing more: as long as what nobody handles may wait.
+    fn believed(&self) -> Duration {
+        match self.unroutable {
+            Unroutable::Defer { at_most, .. } => at_most.max(BELIEVED),
             _ => BELIEVED,
-        };
-        (believed, (believed / 3).min(OFTEN))
+        }
     }
 
     /// Says and hears, unless that was lately. Where it fails the node goes on with what it knows: nothing
     /// depends on it but what becomes of events that it has no handler for.
     pub(crate) async fn look_if_old(&self) {
-        let (_, often) = self.pace();
-        let was_lately = lock(&self.said).is_some_and(|said| said.elapsed() < often.mul_f64(0.8));
-        if !was_lately {
+        if lock(&self.next).is_none_or(|next| Instant::now() >= next) {
             self.look().await;
         }
     }
 
     async fn look(&self) {
-        *lock(&self.said) = Some(Instant::now());
+        // Whoever asks meanwhile need not.
+        self.ask_again_in(FAILED_PAUSE);
         match within(self.limit, self.ask()).await {
-            Ok(true) => debug!("what other nodes handle has changed"),
-            Ok(false) => {}
+            Ok(is_news) => {
+                self.ask_again_in(OFTEN.mul_f64(0.9 + 0.1 * fastrand::f64()));
+                if is_news {
+                    debug!("what other nodes handle has changed");
+                }
+            }
             Err(error) => {
                 warn!(error = report(&error), "could not see what other nodes handle: as before")
             }
         }
     }
 
+    fn ask_again_in(&self, pause: Duration) {
+        *lock(&self.next) = Some(Instant::now() + pause);
+    }
+
     async fn ask(&self) -> Answer<bool> {
-        let mine = self.mine.iter();
-        let mine: Vec<_> = mine
+        let mine: Vec<_> = self
+            .mine
+            .iter()
+            .filter(|kind| can_be(kind))
+            .take(REGISTERED)
             .map(|(aggregate_type, event_type)| EventKind { aggregate_type, event_type })
             .collect();
-        let registered = self.store.register(&mine, self.pace().0).await?;
+        let registered = self.store.register(&mine, self.believed()).await?;
         Ok(self.unknown.know(Elsewhere::of(registered, &self.mine)))
     }
 
@@ -92,7 +98,15 @@ impl Register {
     pub(crate) async fn run(self) {
         loop {
             self.look_if_old().await;
-            sleep(self.pace().1.mul_f64(0.9 + 0.1 * fastrand::f64())).await;
+            let next = lock(&self.next).unwrap_or_else(Instant::now);
+            sleep_until(next).await;
         }
     }
+}
+
+/// Under any other name there can be no event.
+fn can_be((about, of): &Kind) -> bool {
+    let fits = about.chars().count() <= limits::AGGREGATE_TYPE_CHARS
+        && of.chars().count() <= limits::EVENT_TYPE_CHARS;
+    fits && !about.contains('\0') && !of.contains('\0')
 }

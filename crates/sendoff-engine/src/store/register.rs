@@ -10,7 +10,7 @@ use super::{EventKind, StoreError};
 pub const ANY: &str = "";
 
 /// So many kinds are read at once. Whoever handles more kinds than this leaves some to the care of others.
-pub const REGISTERED: usize = 1_000;
+pub const REGISTERED: usize = 5_000;
 
 /// Kinds of events that somebody handles: aggregate type and event type.
 pub type Registered = Result<Vec<(String, String)>, StoreError>;

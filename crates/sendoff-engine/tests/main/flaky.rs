@@ -50,6 +50,9 @@ struct Troubles {
     /// Rows a claim takes at most, if not zero.
     cut: AtomicUsize,
     epoch: AtomicU64,
+    /// Whether it cannot be said or heard who handles what.
+    deaf: AtomicBool,
+    registers: AtomicUsize,
     has_bell: AtomicBool,
     bell: Notify,
     gone: Mutex<Vec<EventId>>,
@@ -74,6 +77,16 @@ impl Flaky {
     /// Nothing is answered, or everything again.
     pub(crate) fn set_down(&self, down: bool) {
         self.troubles.down.store(down, Ordering::SeqCst);
+    }
+
+    /// Nobody can say or hear who handles what, or everybody again.
+    pub(crate) fn set_deaf(&self, deaf: bool) {
+        self.troubles.deaf.store(deaf, Ordering::SeqCst);
+    }
+
+    /// How often somebody said what it handles.
+    pub(crate) fn registers(&self) -> usize {
+        self.troubles.registers.load(Ordering::SeqCst)
     }
 
     /// The next statement of each of these kinds panics, as a mistake of ours would.
@@ -357,6 +370,10 @@ impl InspectStore for Flaky {
 impl RegisterStore for Flaky {
     async fn register(&self, kinds: &[EventKind<'_>], lately: Duration) -> Registered {
         self.check_up()?;
+        self.troubles.registers.fetch_add(1, Ordering::SeqCst);
+        if self.troubles.deaf.load(Ordering::SeqCst) {
+            return Err(StoreError::Timeout);
+        }
         self.table.register(kinds, lately).await
     }
 }

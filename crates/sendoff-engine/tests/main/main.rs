@@ -8,6 +8,7 @@ mod close;
 mod crowded;
 mod dispatch;
 mod flaky;
+mod handled;
 mod handover;
 mod hung;
 mod journal;
