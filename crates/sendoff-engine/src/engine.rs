@@ -164,7 +164,7 @@ impl Engine {
                 unhealthy_for: options.poll_interval,
                 observer: observer.clone(),
             },
-            follow_up: follow_up.clone(),
+            follow_up,
             completions: completions.clone(),
         };
         for _ in 0..options.workers {
