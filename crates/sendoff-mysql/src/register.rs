@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_engine::store::{EventKind, REGISTERED, RegisterStore, Registered};
+use sendoff_engine::store::{EventKind, REGISTERED, RegisterStore, Registered, StoreError};
 
 use crate::rows;
 use crate::store::MysqlStore;
@@ -20,14 +20,23 @@ impl RegisterStore for MysqlStore {
         let row =
             |(about, of): (&str, &str)| [Literal::text(about), Literal::text(of), Literal::now()];
         let rows: Vec<_> = kinds.into_iter().map(row).collect();
-        let sql = self.sql();
-        let statement = if rows.is_empty() { &sql.registered } else { &sql.register };
-        let text = statement.with(&[
-            ("kinds", &Literal::rows(rows.iter().map(|row| &row[..]))),
-            ("lately", &Literal::span(lately)),
-            ("most", &Literal::count(REGISTERED)),
-        ]);
-        let rows = self.links().upkeep.query(&text).await?;
+        let link = &self.links().upkeep;
+        if !rows.is_empty() {
+            let kinds = Literal::rows(rows.iter().map(|row| &row[..]));
+            let said = link.query(&self.sql().register.with(&[("kinds", &kinds)])).await;
+            match said {
+                // Somebody has locked one of them. It is said again before anybody stops believing it.
+                Ok(_) | Err(StoreError::Busy(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let registered = &self.sql().registered;
+        let rows =
+            link.query(&registered.with(&[
+                ("lately", &Literal::span(lately)),
+                ("most", &Literal::count(REGISTERED)),
+            ]))
+            .await?;
         rows.iter().map(|row| Ok((rows::name(row, 0)?, rows::name(row, 1)?))).collect()
     }
 }

@@ -425,6 +425,7 @@ impl Inner {
     }
 
     fn batch(&self, rows: Vec<Claimed>, full: bool, source: Source, place: Place) -> Batch {
+        self.pauses.found();
         let mut records = Vec::with_capacity(rows.len());
         let mut ends = BTreeMap::new();
         for row in rows {

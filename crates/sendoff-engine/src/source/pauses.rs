@@ -1,7 +1,7 @@
 //! What is paused, as far as this node knows, and how it hears of changes.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ pub(crate) struct Pauses {
     any: AtomicBool,
     /// Whether somebody looks again and again.
     watched: AtomicBool,
+    /// Rings in a row for which nothing was found.
+    in_vain: AtomicU32,
 }
 
 #[derive(Debug)]
@@ -35,13 +37,17 @@ impl Default for Pauses {
     fn default() -> Self {
         let seen = Seen { paused: Arc::new(Paused::ALL), at: None };
         let (any, watched) = (AtomicBool::new(true), AtomicBool::new(false));
-        Self { seen: Mutex::new(seen), any, watched }
+        Self { seen: Mutex::new(seen), any, watched, in_vain: AtomicU32::new(0) }
     }
 }
 
 /// While something is paused a ring is likely to be for an event of it, which nobody may take. So a node
 /// that was rung for sleeps on for so long, and is not rung for meanwhile.
 const RING_PAUSE: Duration = Duration::from_millis(300);
+
+/// So does one that was rung for so often in a row in vain: what is written is for other nodes. It stays armed,
+/// since they share the bell.
+const IN_VAIN: u32 = 8;
 
 impl Pauses {
     /// What is paused.
@@ -91,6 +97,11 @@ impl Pauses {
         self.look(store).await
     }
 
+    /// A look found something: rings are not in vain.
+    pub(crate) fn found(&self) {
+        self.in_vain.store(0, Ordering::Relaxed);
+    }
+
     /// Waits until somebody rings; while something is paused, for a while longer, with the bell disarmed.
     /// Cancel-safe: `armed` says what the bell was told.
     pub(crate) async fn rung<S: WakeStore + ?Sized>(
@@ -100,7 +111,11 @@ impl Pauses {
         limit: Duration,
     ) -> Answer<()> {
         store.rung().await;
+        let in_vain = self.in_vain.fetch_add(1, Ordering::Relaxed) >= IN_VAIN;
         if !self.any() {
+            if in_vain {
+                sleep(RING_PAUSE).await;
+            }
             return Ok(());
         }
         if armed.swap(false, Ordering::Relaxed) {

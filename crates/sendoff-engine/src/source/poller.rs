@@ -233,6 +233,9 @@ impl Poller {
             let claimed = self.claim(&ask, Suspects::Skip, &left_out).await;
             let claimed = claimed.inspect_err(|error| asking.failed(&ask, error))?;
             let full = asking.answered(&ask, &claimed.rows) || claimed.cut;
+            if !claimed.rows.is_empty() {
+                self.handover.pauses.found();
+            }
             for row in claimed.rows {
                 self.take_in(row, until, epoch).await;
             }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use sendoff_core::{Delivery, Event, Status, Unroutable};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::relay::TopicWorker;
+use sendoff_engine::store::OutboxStore;
 use sendoff_engine::{Handler, HandlerOptions, HandlerResult, Outbox, OutboxOptions};
 use sendoff_testkit::acceptance::Inbox;
 use tokio::time::sleep;
@@ -43,24 +44,32 @@ fn dead(store: &MemoryStore) -> usize {
     store.rows().iter().filter(|row| row.status == Status::Dead).count()
 }
 
+async fn billing<S: OutboxStore + Clone>(store: &S) -> Outbox<S> {
+    Outbox::builder(store.clone()).on("billing", Inbox::new()).start().await.unwrap()
+}
+
+/// A node whose target is away for an hour, beside another that wrote its events and does not know them.
+async fn an_hour_away(store: &MemoryStore) -> Outbox<MemoryStore> {
+    let (handler, _) = away(&Inbox::new());
+    let shipping = Outbox::builder(store.clone()).on("shipping", handler).start().await.unwrap();
+    let writes = billing(store).await;
+    for number in 0..2_000 {
+        commit(&writes, &Event::json("shipping", &number).unwrap()).await;
+    }
+    sleep(60 * MINUTE).await;
+    assert_eq!(dead(store), 0);
+    writes.close().await;
+    shipping
+}
+
 /// Holds D6: also where it could ask nobody when it started.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_starts_before_its_database_ends_nothing_of_others() {
-    let (store, inbox) = (MemoryStore::new(), Inbox::new());
-    let (handler, _) = away(&inbox);
-    let shipping = Outbox::builder(store.clone()).on("shipping", handler).start().await.unwrap();
-    let billing = Outbox::builder(store.clone()).on("billing", Inbox::new());
-    let billing = billing.start().await.unwrap();
-    for number in 0..2_000 {
-        commit(&billing, &Event::json("shipping", &number).unwrap()).await;
-    }
-    sleep(60 * MINUTE).await;
-    assert_eq!(dead(&store), 0);
-    billing.close().await;
+    let store = MemoryStore::new();
+    let shipping = an_hour_away(&store).await;
     let flaky = Flaky::over(store.clone());
     flaky.set_down(true);
-    let billing = Outbox::builder(flaky.clone()).on("billing", Inbox::new());
-    let billing = billing.start().await.unwrap();
+    let billing = billing(&flaky).await;
     sleep(Duration::from_secs(10)).await;
     flaky.set_down(false);
     sleep(2 * MINUTE).await;
@@ -72,21 +81,11 @@ async fn a_node_that_starts_before_its_database_ends_nothing_of_others() {
 /// Holds D6: who has not heard of the others does not know what they handle.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_has_not_heard_of_the_others_yet_ends_nothing_of_theirs() {
-    let (store, inbox) = (MemoryStore::new(), Inbox::new());
-    let (handler, _) = away(&inbox);
-    let shipping = Outbox::builder(store.clone()).on("shipping", handler).start().await.unwrap();
-    let billing = Outbox::builder(store.clone()).on("billing", Inbox::new());
-    let billing = billing.start().await.unwrap();
-    for number in 0..2_000 {
-        commit(&billing, &Event::json("shipping", &number).unwrap()).await;
-    }
-    sleep(60 * MINUTE).await;
-    assert_eq!(dead(&store), 0);
-    billing.close().await;
+    let store = MemoryStore::new();
+    let shipping = an_hour_away(&store).await;
     let flaky = Flaky::over(store.clone());
     flaky.set_deaf(true);
-    let billing = Outbox::builder(flaky.clone()).on("billing", Inbox::new());
-    let billing = billing.start().await.unwrap();
+    let billing = billing(&flaky).await;
     sleep(Duration::from_secs(5)).await;
     flaky.set_deaf(false);
     sleep(MINUTE).await;
@@ -170,8 +169,7 @@ async fn an_event_that_another_node_handles_is_not_touched_by_the_one_that_wrote
     let (store, inbox) = (MemoryStore::new(), Inbox::stepping());
     let shipping = Outbox::builder(store.clone()).on("shipping", inbox.clone());
     let shipping = shipping.start().await.unwrap();
-    let billing = Outbox::builder(store.clone()).on("billing", Inbox::new());
-    let billing = billing.start().await.unwrap();
+    let billing = billing(&store).await;
     sleep(5 * MINUTE).await;
     let id = commit(&billing, &Event::json("shipping", &1).unwrap()).await;
     sleep(Duration::from_millis(500)).await;
@@ -255,4 +253,27 @@ async fn a_short_deferral_makes_no_flood_of_what_is_handled() {
     let registers = store.registers();
     assert!(registers <= 100, "{registers} statements in ten seconds");
     node.close().await;
+}
+
+/// A node that is rung for in vain rests a little; others are rung for all the same.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_rung_for_what_others_handle_does_not_claim_for_each_ring() {
+    let (store, inbox) = (Flaky::default(), Inbox::new());
+    store.set_round_trip(Duration::from_millis(1));
+    let shipping = Outbox::builder(store.table.clone()).on("shipping", inbox.clone());
+    let shipping = shipping.start().await.unwrap();
+    let billing = billing(&store).await;
+    let writer = Outbox::writer_only(store.table.clone());
+    sleep(2 * MINUTE).await;
+    let (before, _) = store.claims();
+    for number in 0..1_000 {
+        commit(&writer, &Event::json("shipping", &number).unwrap()).await;
+        store.ring();
+        sleep(Duration::from_millis(10)).await;
+    }
+    let (after, claimed) = store.claims();
+    assert_eq!(claimed, 0, "they are left to the other");
+    assert!(after - before <= 10 * 20, "{} claims in vain in ten seconds", after - before);
+    shipping.close().await;
+    billing.close().await;
 }

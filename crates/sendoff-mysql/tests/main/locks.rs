@@ -7,7 +7,7 @@ use sendoff_core::partition::Period;
 use sendoff_core::{Event, EventId, GLOBAL_AGGREGATE, Status};
 use sendoff_engine::store::{
     Claim, ClaimStore, EventKind, Except, InspectStore, Lock, LockStore, LockedRows, Outcome,
-    RetainStore, SettleStore, Settlement, StoreError, frame::text,
+    RegisterStore, RetainStore, SettleStore, Settlement, StoreError, frame::text,
 };
 use sendoff_engine::{Outbox, OutboxOptions};
 use sendoff_mysql::{Layout, MysqlOptions, MysqlStore};
@@ -456,4 +456,24 @@ async fn a_migration_beside_an_open_transaction_keeps_no_writer_waiting_for_long
         migration.await.unwrap().unwrap();
         assert_eq!(place.number("select max(version) from outbox_schema").await, 5);
     }
+}
+
+/// Holds D6: one row that somebody has locked keeps no node from hearing what others handle.
+#[tokio::test]
+async fn a_locked_row_of_who_handles_what_keeps_nobody_from_saying_and_hearing() {
+    let place = Place::on(MARIADB).await;
+    let store = place.store().await;
+    let lately = Duration::from_secs(900);
+    let kind = |event_type| EventKind { aggregate_type: "a", event_type };
+    store.register(&[kind("mine"), kind("locked")], lately).await.unwrap();
+    store.register(&[kind("theirs")], lately).await.unwrap();
+    let mut conn = place.conn().await;
+    conn.query_drop("start transaction").await.unwrap();
+    let lock = "select * from outbox_handled where event_type = 'locked' for update";
+    conn.query_drop(lock).await.unwrap();
+    let heard = store.register(&[kind("mine"), kind("locked")], lately).await;
+    assert!(
+        heard.as_ref().is_ok_and(|heard| heard.contains(&("a".into(), "theirs".into()))),
+        "{heard:?}"
+    );
 }

@@ -1,16 +1,29 @@
 -- register: says that the kinds $1, $2 (aggregate type, event type) are handled, and answers what somebody
 -- said so of within $3, no more than $4.
--- Guarantee: who says the same at once writes it once; kinds are written in one order, so that two nodes never
--- wait for each other in a circle. What it says itself is not in its answer. Index: primary key; reads all
--- rows, of which there are as many as handlers.
-with said as (
-    insert into sendoff.outbox_handled as h (aggregate_type, event_type, seen_at)
-    select distinct i.aggregate_type, i.event_type, now()
+-- Guarantee: a row that somebody has locked is left as it is, and keeps no other from being written, nor
+-- anything from being read. What it says itself is not in its answer. Index: primary key; reads all rows, of
+-- which there are as many as handlers.
+with mine as (
+    select distinct aggregate_type, event_type
       from unnest($1::text[], $2::text[]) as i(aggregate_type, event_type)
+), free as materialized (
+    select h.aggregate_type, h.event_type
+      from sendoff.outbox_handled h join mine m using (aggregate_type, event_type)
      order by 1, 2
-    on conflict (aggregate_type, event_type)
-    do update set seen_at = excluded.seen_at
-     where h.seen_at <> excluded.seen_at
+       for update of h skip locked
+), again as (
+    update sendoff.outbox_handled h
+       set seen_at = now()
+      from free f
+     where (h.aggregate_type, h.event_type) = (f.aggregate_type, f.event_type)
+), said as (
+    insert into sendoff.outbox_handled (aggregate_type, event_type, seen_at)
+    select m.aggregate_type, m.event_type, now()
+      from mine m
+     where not exists (select from sendoff.outbox_handled h
+                        where (h.aggregate_type, h.event_type) = (m.aggregate_type, m.event_type))
+     order by 1, 2
+    on conflict do nothing
 )
 select aggregate_type, event_type
   from sendoff.outbox_handled

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use sendoff_core::partition::Period;
 use sendoff_engine::store::{
-    ClaimStore, Held, Lock, LockStore, Outcome, Retention, SettleStore, Settlement, StoreError,
+    ClaimStore, EventKind, Held, Lock, LockStore, Outcome, RegisterStore, Retention, SettleStore,
+    Settlement, StoreError,
 };
 use sendoff_postgres::{Doorbell, Layout, PostgresOptions, PostgresStore};
 use sendoff_testkit::wait::within;
@@ -260,4 +261,25 @@ async fn statements_that_are_given_up_do_not_pile_up_on_the_server() {
         );
         within(PLENTY, "their end", async || place.number(&waiting).await <= 1).await;
     }
+}
+
+/// Holds D6: one row that somebody has locked keeps a node neither from saying what it handles nor from hearing.
+#[tokio::test]
+async fn a_locked_row_of_who_handles_what_keeps_nobody_from_saying_and_hearing() {
+    let place = Place::new();
+    let store = place.store().await;
+    let lately = Duration::from_secs(900);
+    let kind = |aggregate_type, event_type| EventKind { aggregate_type, event_type };
+    let (mine, theirs) = ([kind("a", "mine"), kind("a", "locked")], [kind("b", "theirs")]);
+    store.register(&mine, lately).await.unwrap();
+    store.register(&theirs, lately).await.unwrap();
+    let client = place.client().await;
+    let lock = "select from outbox_handled where event_type = 'locked' for update";
+    let lock = format!("set search_path = {}; begin; {lock}", place.schema);
+    client.batch_execute(&lock).await.unwrap();
+    let said = "select count(*) from outbox_handled where seen_at > now() - interval '1 hour'";
+    place.run("update outbox_handled set seen_at = now() - interval '2 hours' where event_type = 'mine'").await;
+    let heard = store.register(&mine, lately).await.unwrap();
+    assert!(heard.contains(&("b".into(), "theirs".into())), "{heard:?}");
+    assert_eq!(place.number(said).await, 3, "what is not locked was said");
 }
