@@ -174,8 +174,9 @@ fn secure(opts: &Opts, tls: &Tls) -> Result<Option<mysql_async::SslOpts>, StoreE
         Tls::Auto => Ok(Some(mysql_async::SslOpts::default())),
         #[cfg(not(feature = "tls-rustls"))]
         Tls::Auto => Err(misconfigured(
-            "the server is on another host, and this program was built without TLS: build it with \
-             the feature `tls-rustls`, or set `tls` to `Off` where the network is trusted",
+            "the server is on another host, and this program was built without TLS: switch on \
+             the feature `mysql-tls-rustls` of `sendoff` (`tls-rustls` of `sendoff-mysql`), or set \
+             `tls` to `Off` where the network is trusted",
         )),
     }
 }
@@ -227,7 +228,9 @@ mod tests {
         assert!(!connector("mysql://app@db/shop", Tls::Off).unwrap());
         match connector("mysql://app@db/shop", Tls::Auto) {
             Ok(secured) => assert!(secured && cfg!(feature = "tls-rustls")),
-            Err(error) => assert!(error.to_string().contains("tls-rustls"), "{error}"),
+            Err(error) => {
+                assert!(error.to_string().contains("`mysql-tls-rustls` of `sendoff`"), "{error}")
+            }
         }
     }
 }

@@ -55,8 +55,9 @@ fn encrypted(tls: &Tls) -> Result<Security, StoreError> {
 fn encrypted(_: &Tls) -> Result<Security, StoreError> {
     Err(misconfigured(
         "the server is not on this host (or sslmode=require was asked for), and this build has no \
-         TLS: switch on the feature `tls-rustls`, or, in a network you trust, say sslmode=disable in \
-         the URL or Tls::Off in the options",
+         TLS: switch on the feature `postgres-tls-rustls` of `sendoff` (`tls-rustls` of \
+         `sendoff-postgres`), or, in a network you trust, say sslmode=disable in the URL or \
+         Tls::Off in the options",
     ))
 }
 
@@ -118,6 +119,10 @@ mod tests {
     fn without_tls_a_remote_host_is_refused_with_the_way_out() {
         let (decided, _) = decide("postgres://a@db.example/db", &Tls::Auto);
         let Err(StoreError::Misconfigured { reason }) = decided else { panic!("not refused") };
-        assert!(reason.contains("tls-rustls") && reason.contains("sslmode=disable"), "{reason}");
+        assert!(
+            reason.contains("`postgres-tls-rustls` of `sendoff`")
+                && reason.contains("sslmode=disable"),
+            "{reason}"
+        );
     }
 }

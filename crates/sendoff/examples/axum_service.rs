@@ -1,6 +1,6 @@
 //! An HTTP service whose orders and events are one transaction.
 //!
-//! `cargo run -p sendoff --example axum_service --features sqlx -- 3000`, then
+//! `cargo run -p sendoff --example axum_service --features sqlite-sqlx -- 3000`, then
 //!
 //! ```text
 //! curl -X POST localhost:3000/orders -H 'content-type: application/json' -d '{"item":"tea"}'

@@ -1,6 +1,6 @@
 //! Writes events in the transaction that changes data, and sees them delivered.
 //!
-//! `cargo run -p sendoff --example quick_start`
+//! `cargo run -p sendoff --example quick_start --features sqlite`
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 

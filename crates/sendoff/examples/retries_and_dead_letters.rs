@@ -1,6 +1,6 @@
 //! What follows when a handler fails: retries, waits it asks for, and dead letters.
 //!
-//! `cargo run -p sendoff --example retries_and_dead_letters`
+//! `cargo run -p sendoff --example retries_and_dead_letters --features sqlite`
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 

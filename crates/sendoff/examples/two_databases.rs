@@ -1,7 +1,7 @@
 //! Two databases, two outboxes, one process. The handler of the first writes into the second, in
 //! a transaction that remembers what it has seen: at least once becomes once.
 //!
-//! `cargo run -p sendoff --example two_databases`
+//! `cargo run -p sendoff --example two_databases --features sqlite`
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 

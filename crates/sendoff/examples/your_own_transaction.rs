@@ -1,7 +1,7 @@
 //! Writes events into transactions the application holds, with rusqlite and with sqlx; savepoints,
 //! and code that runs after a commit or a rollback.
 //!
-//! `cargo run -p sendoff --example your_own_transaction --features sqlx`
+//! `cargo run -p sendoff --example your_own_transaction --features sqlite-sqlx`
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 

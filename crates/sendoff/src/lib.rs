@@ -40,6 +40,10 @@
 //! # }
 //! ```
 //!
+//! A store and a driver are a feature each: `sqlite` (rusqlite), `sqlite-sqlx`; `postgres` (tokio-postgres,
+//! deadpool), `postgres-sqlx`, `postgres-sea-orm`, `postgres-diesel-async`; `mysql` (mysql_async),
+//! `mysql-sqlx`, `mysql-sea-orm`. None is on by default.
+//!
 //! Promise: what `sendoff-engine` and the stores promise; this crate only gathers them.
 //!
 //! Not here: a message broker. Handlers reach whatever they like.
@@ -142,7 +146,7 @@ pub use sendoff_postgres as postgres;
 pub use sendoff_mysql as mysql;
 
 /// Compiles and runs what the README and the guide show.
-#[cfg(all(doctest, feature = "macros", feature = "sqlite", feature = "sqlx"))]
+#[cfg(all(doctest, feature = "macros", feature = "sqlite-sqlx"))]
 mod documented {
     #[doc = include_str!("../../../README.md")]
     struct Readme;

@@ -2,7 +2,7 @@
 //! beside them, and the publishers can be operated over HTTP meanwhile.
 //!
 //! ```text
-//! cargo run -p sendoff --example wallets --features admin
+//! cargo run -p sendoff --example wallets --features admin,sqlite
 //! ```
 //!
 //! It prints four requests to try in another terminal. Ctrl-C ends it, and it shows what must be true:

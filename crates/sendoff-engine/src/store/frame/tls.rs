@@ -4,7 +4,8 @@ use std::fmt;
 #[derive(Clone, Default)]
 pub enum Tls<C> {
     /// Plain text on a Unix socket or to this host itself. To anywhere else TLS, with certificate and host
-    /// name verified, which needs the feature `tls-rustls`. What the URL says of TLS goes before this.
+    /// name verified, which needs a feature of `sendoff` (`postgres-tls-rustls`, `mysql-tls-rustls`). What the URL
+    /// says of TLS goes before this.
     #[default]
     Auto,
     /// Plain text, wherever the server is.
