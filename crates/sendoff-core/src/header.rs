@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::event::{UnreadableJson, json};
 use crate::invalid::InvalidEvent;
 use crate::limits;
 
@@ -17,6 +19,27 @@ impl Headers {
     /// The value under `name`.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
+    }
+
+    /// The value under `name`, read as JSON; nothing where there is none. Written by
+    /// [`header_json`](crate::EventBuilder::header_json), or by anybody as JSON text.
+    ///
+    /// ```
+    /// use sendoff_core::Event;
+    ///
+    /// let hops = Event::builder("e").header_json("hops", &["shop", "till"]).bytes("").build()?;
+    /// assert_eq!(hops.headers().get("hops"), Some(r#"["shop","till"]"#));
+    /// assert_eq!(hops.headers().read_json("hops")?, Some(vec!["shop".to_owned(), "till".to_owned()]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The header's name and where its text is not what was expected, without the text. In a handler, by
+    /// `?`, that is a dead letter, as with a payload.
+    pub fn read_json<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, UnreadableJson> {
+        let read = |text: &str| json::read(text.as_bytes());
+        self.get(name).map(read).transpose().map_err(|error| error.in_header(name))
     }
 
     /// Names and values, by name.

@@ -53,6 +53,14 @@ pub enum InvalidEvent {
     /// The value could not be turned into JSON.
     #[error("payload could not be serialised")]
     Unserialisable(#[source] serde_json::Error),
+    /// The value of a header could not be turned into JSON.
+    #[error("header {header:?} could not be serialised")]
+    UnserialisableHeader {
+        /// The header's name.
+        header: String,
+        /// Why.
+        source: serde_json::Error,
+    },
     /// There are too many headers.
     #[error("headers: {count} given; the limit is {limit}")]
     TooManyHeaders {

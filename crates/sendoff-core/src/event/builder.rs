@@ -26,7 +26,7 @@ pub struct EventBuilder {
     delay: Duration,
     payloads: usize,
     syntax: Syntax,
-    unserialisable: Option<serde_json::Error>,
+    unserialisable: Option<InvalidEvent>,
     occurred_at: Option<Timestamp>,
     id: Option<EventId>,
 }
@@ -96,6 +96,23 @@ impl EventBuilder {
         self
     }
 
+    /// Sets one header to this value as JSON text; [`Headers::read_json`] reads it.
+    pub fn header_json(
+        mut self,
+        name: impl Into<String>,
+        value: &(impl Serialize + ?Sized),
+    ) -> Self {
+        let name = name.into();
+        match serde_json::to_string(value) {
+            Ok(text) => self.header(name, text),
+            Err(source) => {
+                self.unserialisable =
+                    Some(InvalidEvent::UnserialisableHeader { header: name, source });
+                self
+            }
+        }
+    }
+
     /// Sets when it happened; the default is now.
     pub fn occurred_at(mut self, at: impl Into<Timestamp>) -> Self {
         self.occurred_at = Some(at.into());
@@ -114,7 +131,7 @@ impl EventBuilder {
             Ok(bytes) => self.payload(bytes.into(), JSON, Syntax::Settled),
             Err(error) => {
                 self.payloads += 1;
-                self.unserialisable = Some(error);
+                self.unserialisable = Some(InvalidEvent::Unserialisable(error));
                 self
             }
         }
@@ -148,7 +165,7 @@ impl EventBuilder {
     pub fn build(self) -> Result<Event, InvalidEvent> {
         let Self { mut stored, delay, payloads, syntax, unserialisable, occurred_at, id } = self;
         if let Some(error) = unserialisable {
-            return Err(InvalidEvent::Unserialisable(error));
+            return Err(error);
         }
         match payloads {
             0 => return Err(InvalidEvent::NoPayload),

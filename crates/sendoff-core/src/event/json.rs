@@ -1,4 +1,4 @@
-//! Reading a payload as JSON, and saying why it cannot be read.
+//! Reading a payload or a header as JSON, and saying why it cannot be read.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde_json::error::Category;
 
 use super::misfit::find_misfit;
 
-/// The payload is not the JSON that was expected. In a handler, by `?`, that is a dead letter: what
+/// A payload or a header is not the JSON that was expected. In a handler, by `?`, that is a dead letter: what
 /// cannot be read now can never be.
 ///
 /// Says where, which field, and what was expected there, and nothing more: the parser's own words may
@@ -15,6 +15,8 @@ use super::misfit::find_misfit;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnreadableJson {
+    /// The header that was read; none where it was the payload.
+    pub header: Option<String>,
     /// `syntax`, `data` (well formed, but not of the type asked for), or `end` (cut short).
     pub category: &'static str,
     /// From 1.
@@ -28,7 +30,7 @@ pub struct UnreadableJson {
     pub expected: Option<String>,
 }
 
-pub(super) fn read<T: DeserializeOwned>(payload: &[u8]) -> Result<T, UnreadableJson> {
+pub(crate) fn read<T: DeserializeOwned>(payload: &[u8]) -> Result<T, UnreadableJson> {
     serde_json::from_slice(payload).map_err(|error| {
         let (category, misfit) = match error.classify() {
             Category::Data => ("data", find_misfit::<T>(payload)),
@@ -37,14 +39,24 @@ pub(super) fn read<T: DeserializeOwned>(payload: &[u8]) -> Result<T, UnreadableJ
         };
         let (field, expected) = misfit.map(|misfit| misfit.told()).unwrap_or_default();
         let (line, column) = (error.line(), error.column());
-        UnreadableJson { category, line, column, field, expected }
+        UnreadableJson { header: None, category, line, column, field, expected }
     })
+}
+
+impl UnreadableJson {
+    /// Of a header.
+    pub(crate) fn in_header(self, name: &str) -> Self {
+        Self { header: Some(name.to_owned()), ..self }
+    }
 }
 
 impl fmt::Display for UnreadableJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { category, line, column, field, expected } = self;
-        f.write_str("payload is not the expected JSON")?;
+        let Self { header, category, line, column, field, expected } = self;
+        match header {
+            None => f.write_str("payload is not the expected JSON")?,
+            Some(header) => write!(f, "header {header:?} is not the expected JSON")?,
+        }
         let mut before = ": ";
         if let Some(field) = field {
             write!(f, "{before}field `{field}`")?;

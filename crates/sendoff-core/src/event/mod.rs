@@ -2,7 +2,7 @@
 
 mod builder;
 mod into;
-mod json;
+pub(crate) mod json;
 mod misfit;
 mod stored;
 

@@ -96,6 +96,41 @@ fn the_last_value_given_under_a_name_stays() {
     assert_eq!(event.headers().get("N"), None);
 }
 
+#[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+struct Trace {
+    hops: Vec<String>,
+    sampled: bool,
+}
+
+/// Holds E13.
+#[test]
+fn a_structured_value_goes_in_and_comes_out_by_one_call_each() {
+    let trace = Trace { hops: vec!["shop".into(), "till\n".into()], sampled: true };
+    let event = Event::builder("x").header_json("trace", &trace).bytes("p").build().unwrap();
+    assert_eq!(event.headers().get("trace"), Some(r#"{"hops":["shop","till\n"],"sampled":true}"#));
+    assert!(event.validate(Validation::default()).is_ok(), "a line break is escaped");
+    let stored = Headers::from_json(event.headers().to_json().as_deref()).unwrap();
+    assert_eq!(stored.read_json("trace").unwrap(), Some(trace));
+    assert_eq!(stored.read_json::<Trace>("other").unwrap(), None);
+}
+
+/// Holds E13.
+#[test]
+fn a_header_that_is_not_what_was_expected_is_named_and_not_shown() {
+    let event = with([("trace".into(), r#"{"hops":"secret"}"#.into())]).unwrap();
+    let error = event.headers().read_json::<Trace>("trace").unwrap_err().to_string();
+    assert!(error.starts_with("header \"trace\" is not the expected JSON"), "{error}");
+    assert!(error.contains("hops") && !error.contains("secret"), "{error}");
+}
+
+/// Holds E9, E13.
+#[test]
+fn a_header_that_cannot_be_serialised_is_refused_by_its_name() {
+    let no_json = std::collections::BTreeMap::from([((1, 2), 3)]);
+    let refused = Event::builder("x").header_json("map", &no_json).bytes("p").build().unwrap_err();
+    assert_eq!(refused.to_string(), "header \"map\" could not be serialised");
+}
+
 proptest! {
     /// Holds E6.
     #[test]
