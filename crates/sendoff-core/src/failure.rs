@@ -79,6 +79,11 @@ impl Failure {
         self.class
     }
 
+    /// Says that something else should follow.
+    pub fn set_class(&mut self, class: FailureClass) {
+        self.class = class;
+    }
+
     /// The error behind it.
     pub fn error(&self) -> &(dyn Error + Send + Sync + 'static) {
         &*self.error

@@ -15,7 +15,7 @@ use crate::lock::lock;
 use crate::operate::{Lag, Metrics, Observer, Upkeep};
 use crate::options::OutboxOptions;
 use crate::settle::{Pace, Refusals, SettleWriter, completions};
-use crate::sink::{Door, Interceptors, shielded_policy};
+use crate::sink::{Door, Interceptors, Reactions, shielded_policy};
 use crate::source::{
     Alarm, Bound, Capacity, Confirmer, Drops, Handover, Holds, LaneDepths, Lanes, PauseWatch,
     Pauses, Poller, Register,
@@ -32,6 +32,7 @@ pub(crate) struct Parts {
     pub(crate) options: Arc<OutboxOptions>,
     pub(crate) handlers: Arc<Handlers>,
     pub(crate) interceptors: Interceptors,
+    pub(crate) reactions: Reactions,
     pub(crate) metrics: Arc<dyn Metrics>,
     pub(crate) retry: Arc<dyn RetryPolicy>,
     pub(crate) random: Arc<Mutex<fastrand::Rng>>,
@@ -101,6 +102,7 @@ impl Engine {
             options,
             handlers,
             interceptors,
+            reactions,
             metrics,
             retry,
             random,
@@ -160,6 +162,7 @@ impl Engine {
             handlers,
             door: Door {
                 interceptors,
+                reactions,
                 limit: options.handler.timeout,
                 unhealthy_for: options.poll_interval,
                 observer: observer.clone(),

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use sendoff_core::{
-    AggregateType, EventId, EventType, GLOBAL_AGGREGATE, IntoEvent, RetryPolicy, Sink, TypedEvent,
-    limits,
+    AggregateType, Delivery, EventId, EventType, Failure, FailureClass, GLOBAL_AGGREGATE,
+    IntoEvent, RetryPolicy, Sink, TypedEvent, limits,
 };
 use serde::de::DeserializeOwned;
 
@@ -15,7 +15,7 @@ use crate::engine::{Closed, Engine, Parts};
 use crate::operate::{DeadLetters, Metrics, NoMetrics};
 use crate::options::{OptionsError, OutboxOptions};
 use crate::owner::owner;
-use crate::sink::{EventHandler, Handler, Interceptor, Interceptors, Typed};
+use crate::sink::{EventHandler, Handler, Interceptor, Interceptors, Reactions, Typed};
 use crate::source::{LaneDepths, Pauses, Stamp};
 use crate::store::{Born, NewRow, OutboxStore, StoreError, contact_at_start, within};
 
@@ -153,6 +153,7 @@ pub struct OutboxBuilder<S> {
     handlers: Handlers,
     duplicate: Option<DuplicateHandler>,
     interceptors: Vec<Box<dyn Interceptor>>,
+    reactions: Reactions,
     metrics: Arc<dyn Metrics>,
     retry: Option<Arc<dyn RetryPolicy>>,
     seed: Option<u64>,
@@ -166,6 +167,7 @@ impl<S: OutboxStore> OutboxBuilder<S> {
             handlers: Handlers::new(),
             duplicate: None,
             interceptors: Vec::new(),
+            reactions: Reactions::default(),
             metrics: Arc::new(NoMetrics),
             retry: None,
             seed: None,
@@ -184,7 +186,7 @@ impl<S: OutboxStore> OutboxBuilder<S> {
     }
 
     /// Registers the handler for a struct with `#[derive(Event)]`, whatever aggregate it names: an async
-    /// function of the struct and its [`Delivery`](sendoff_core::Delivery). What cannot be read as one is
+    /// function of the struct and its [`Delivery`]. What cannot be read as one is
     /// dead at once.
     pub fn on_event<E>(self, handler: impl EventHandler<E>) -> Self
     where
@@ -235,6 +237,25 @@ impl<S: OutboxStore> OutboxBuilder<S> {
     /// Adds an interceptor.
     pub fn intercept(mut self, interceptor: impl Interceptor) -> Self {
         self.interceptors.push(Box::new(interceptor));
+        self
+    }
+
+    /// Decides what follows a failed attempt, in place of the failure's own class. An event that no
+    /// handler is registered for is none.
+    pub fn classify(
+        mut self,
+        classify: impl Fn(&Delivery, &Failure) -> FailureClass + Send + Sync + 'static,
+    ) -> Self {
+        self.reactions.classify(classify);
+        self
+    }
+
+    /// Calls `hook` after every failed attempt, before it is stored.
+    pub fn on_failure(
+        mut self,
+        hook: impl Fn(&Delivery, &Failure) + Send + Sync + 'static,
+    ) -> Self {
+        self.reactions.on_failure(hook);
         self
     }
 
@@ -290,6 +311,7 @@ impl<S: OutboxStore> OutboxBuilder<S> {
                 options: Arc::new(self.options),
                 handlers: Arc::new(self.handlers),
                 interceptors: Interceptors::of(self.interceptors),
+                reactions: self.reactions,
                 metrics: self.metrics,
                 retry,
                 random: Arc::new(Mutex::new(random)),

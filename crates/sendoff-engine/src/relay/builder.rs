@@ -9,11 +9,11 @@ use sendoff_core::{Delivery, Failure, FailureClass, RetryPolicy, Sink};
 use super::consumer::{Consumer, RelayStore};
 use super::options::RelayOptions;
 use super::routing::Routing;
-use super::runner::{Classify, Hook, Inner, RUNG_INTERVAL, Relay};
+use super::runner::{Inner, RUNG_INTERVAL, Relay};
 use crate::dispatch::{Handlers, Restarts};
 use crate::operate::{Metrics, NoMetrics, Observer};
 use crate::options::OptionsError;
-use crate::sink::{Door, Handler, HandlerSink, Interceptor, Interceptors};
+use crate::sink::{Door, Handler, HandlerSink, Interceptor, Interceptors, Reactions};
 use crate::source::Alarm;
 
 /// Puts a relay together.
@@ -22,8 +22,7 @@ pub struct RelayBuilder {
     store: Arc<dyn RelayStore>,
     options: RelayOptions,
     retry: Option<Arc<dyn RetryPolicy>>,
-    classify: Option<Classify>,
-    hook: Option<Hook>,
+    reactions: Reactions,
     interceptors: Vec<Box<dyn Interceptor>>,
     metrics: Arc<dyn Metrics>,
 }
@@ -38,8 +37,7 @@ impl RelayBuilder {
             store,
             options: RelayOptions::default(),
             retry: None,
-            classify: None,
-            hook: None,
+            reactions: Reactions::default(),
             interceptors: Vec::new(),
             metrics: Arc::new(NoMetrics),
         }
@@ -62,12 +60,13 @@ impl RelayBuilder {
         self
     }
 
-    /// Decides what follows a failed attempt, in place of the failure's own class.
+    /// Decides what follows a failed attempt, in place of the failure's own class. An event that no
+    /// handler is registered for is none.
     pub fn classify(
         mut self,
-        classify: impl Fn(&Failure) -> FailureClass + Send + Sync + 'static,
+        classify: impl Fn(&Delivery, &Failure) -> FailureClass + Send + Sync + 'static,
     ) -> Self {
-        self.classify = Some(Arc::new(classify));
+        self.reactions.classify(classify);
         self
     }
 
@@ -76,7 +75,12 @@ impl RelayBuilder {
         mut self,
         hook: impl Fn(&Delivery, &Failure) + Send + Sync + 'static,
     ) -> Self {
-        self.hook = Some(Arc::new(hook));
+        self.reactions.on_failure(hook);
+        self
+    }
+
+    pub(super) fn reactions(mut self, reactions: Reactions) -> Self {
+        self.reactions = reactions;
         self
     }
 
@@ -119,13 +123,14 @@ impl RelayBuilder {
     }
 
     pub(super) fn build_by(self, routing: Arc<Routing>) -> Result<Relay, OptionsError> {
-        let Self { store, options, retry, classify, hook, interceptors, metrics } = self;
+        let Self { store, options, retry, reactions, interceptors, metrics } = self;
         let retry = retry.unwrap_or_else(|| Arc::new(options.retry));
         let alarm = Alarm::new(options.poll_interval.max(RUNG_INTERVAL));
         let patience = options.hold / 2;
         let observer = Observer::new(metrics);
         let door = Door {
             interceptors: Interceptors::of(interceptors),
+            reactions,
             limit: options.handler.timeout,
             unhealthy_for: options.poll_interval,
             observer: observer.clone(),
@@ -137,8 +142,6 @@ impl RelayBuilder {
             register,
             routing,
             door,
-            classify,
-            hook,
             observer,
             restarts: Restarts::default(),
             alarm,

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use sendoff_core::{EventId, Failure, FailureClass, WaitsFor};
+use sendoff_core::{EventId, WaitsFor};
 use tokio::time::{Instant, timeout};
 use tracing::{Instrument, debug, info_span, warn};
 
@@ -11,8 +11,8 @@ use super::batch::{Batch, BatchReport, Source};
 use super::progress::{Ended, Progress, Waiting};
 use super::runner::Inner;
 use super::running::Stop;
-use crate::dispatch::{Due, FollowUp, Route, Run, unroutable};
-use crate::sink::{Learned, discard, shielded};
+use crate::dispatch::{Due, FollowUp, Route, Run};
+use crate::sink::{Learned, discard};
 use crate::source::HeldRows;
 use crate::store::{Outcome, StoreError};
 
@@ -227,30 +227,13 @@ impl Inner {
             }
         };
         self.observer.tell(|metrics| metrics.errors(1));
-        let own = self.class_of(follow_up, due, &failure);
+        let own = follow_up.class(delivery, &failure, due.waited);
         let learned = run.learn(id, Some(own));
         learned.say(sink, Some(&failure));
         let class = learned.class(own);
-        if let Some(hook) = &self.hook
-            && let Err(panic) = shielded(|| hook(delivery, &failure))
-        {
-            warn!(error = panic.report(), "the failure hook failed");
-        }
         let outcome = follow_up.after(delivery, due.attempt, &failure, class, due.waited);
         discard(failure);
         outcome
-    }
-
-    fn class_of(&self, follow_up: &FollowUp, due: &Due, failure: &Failure) -> FailureClass {
-        let own = || follow_up.class(&due.delivery, failure, due.waited);
-        match &self.classify {
-            Some(classify) if !unroutable(failure) => shielded(|| classify(failure))
-                .unwrap_or_else(|panic| {
-                    warn!(error = panic.report(), "the failure classifier failed");
-                    own()
-                }),
-            _ => own(),
-        }
     }
 
     fn ring_for_retries(&self, answers: &[(EventId, Outcome)]) {

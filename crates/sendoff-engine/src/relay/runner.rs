@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sendoff_core::{Delivery, Failure, FailureClass, report};
+use sendoff_core::report;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
@@ -25,9 +25,6 @@ use crate::sink::Door;
 use crate::source::{Alarm, PauseWatch, Register};
 use crate::store::{Contact, StoreError, contact_at_start, first_contact};
 use crate::told::told;
-
-pub(super) type Classify = Arc<dyn Fn(&Failure) -> FailureClass + Send + Sync>;
-pub(super) type Hook = Arc<dyn Fn(&Delivery, &Failure) + Send + Sync>;
 
 /// Fetches batches and runs a handler for each event. Cheap to clone; clones are one relay.
 ///
@@ -62,8 +59,6 @@ pub(super) struct Inner {
     pub(super) register: Register,
     pub(super) routing: Arc<Routing>,
     pub(super) door: Door,
-    pub(super) classify: Option<Classify>,
-    pub(super) hook: Option<Hook>,
     pub(super) observer: Observer,
     pub(super) restarts: Restarts,
     pub(super) alarm: Alarm,

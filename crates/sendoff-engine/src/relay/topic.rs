@@ -4,7 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sendoff_core::{Event, EventType, InvalidEvent, Linear, RetryPolicy, TypedEvent, Unroutable};
+use sendoff_core::{
+    Delivery, Event, EventType, Failure, FailureClass, InvalidEvent, Linear, RetryPolicy,
+    TypedEvent, Unroutable,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -20,7 +23,7 @@ use crate::dispatch::{DuplicateHandler, Handlers};
 use crate::engine::Closed;
 use crate::operate::Metrics;
 use crate::outbox::{Outbox, StartError};
-use crate::sink::{EventHandler, Handler, Typed};
+use crate::sink::{EventHandler, Handler, Interceptor, Reactions, Typed};
 use crate::store::{StoreError, TopicCounts};
 
 impl<S> Outbox<S> {
@@ -145,6 +148,8 @@ pub struct TopicWorkerBuilder {
     options: RelayOptions,
     retry: Arc<dyn RetryPolicy>,
     metrics: Option<Arc<dyn Metrics>>,
+    reactions: Reactions,
+    interceptors: Vec<Arc<dyn Interceptor>>,
     handlers: Handlers,
     duplicate: Option<DuplicateHandler>,
 }
@@ -156,6 +161,8 @@ impl TopicWorkerBuilder {
             options: RelayOptions::for_topics(),
             retry: Arc::new(Linear::default()),
             metrics: None,
+            reactions: Reactions::default(),
+            interceptors: Vec::new(),
             handlers: Handlers::new(),
             duplicate: None,
         }
@@ -177,7 +184,7 @@ impl TopicWorkerBuilder {
     }
 
     /// Registers the handler of a struct with `#[derive(Event)]`, whose type is the topic: an async
-    /// function of the struct and its [`Delivery`](sendoff_core::Delivery). What cannot be read as one is
+    /// function of the struct and its [`Delivery`]. What cannot be read as one is
     /// dead at once.
     pub fn on_event<E>(self, handler: impl EventHandler<E>) -> Self
     where
@@ -204,6 +211,31 @@ impl TopicWorkerBuilder {
         self
     }
 
+    /// Decides what follows a failed attempt, in place of the failure's own class. An event that no
+    /// handler is registered for is none.
+    pub fn classify(
+        mut self,
+        classify: impl Fn(&Delivery, &Failure) -> FailureClass + Send + Sync + 'static,
+    ) -> Self {
+        self.reactions.classify(classify);
+        self
+    }
+
+    /// Calls `hook` after every failed attempt, before it is stored.
+    pub fn on_failure(
+        mut self,
+        hook: impl Fn(&Delivery, &Failure) + Send + Sync + 'static,
+    ) -> Self {
+        self.reactions.on_failure(hook);
+        self
+    }
+
+    /// Adds an interceptor.
+    pub fn intercept(mut self, interceptor: impl Interceptor) -> Self {
+        self.interceptors.push(Arc::new(interceptor));
+        self
+    }
+
     /// Counts into `metrics`.
     pub fn metrics(mut self, metrics: Arc<dyn Metrics>) -> Self {
         self.metrics = Some(metrics);
@@ -225,8 +257,11 @@ impl TopicWorkerBuilder {
             self.options.handler.circuit,
         ));
         let relay = |options: RelayOptions| {
-            let mut builder =
-                RelayBuilder::of(self.store.clone()).options(options).retry_by(self.retry.clone());
+            let mut builder = RelayBuilder::of(self.store.clone())
+                .options(options)
+                .retry_by(self.retry.clone())
+                .reactions(self.reactions.clone());
+            builder = self.interceptors.iter().cloned().fold(builder, RelayBuilder::intercept);
             if let Some(metrics) = &self.metrics {
                 builder = builder.metrics(metrics.clone());
             }

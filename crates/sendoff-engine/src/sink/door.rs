@@ -7,14 +7,16 @@ use sendoff_core::{Delivery, Failure, Sink, Verdict};
 use tokio::time::{Instant, timeout};
 
 use super::interceptor::Interceptors;
+use super::reaction::Reactions;
 use super::shield::{discard, shield, shielded};
 use crate::operate::{HandlerRun, Observer, RunOutcome};
 
-/// What is around every run: interceptors, a time limit, and how long to wait for a target that is
+/// What is around every run: interceptors, a time limit, what the application says of failures, and how long to wait for a target that is
 /// unavailable.
 #[derive(Clone)]
 pub(crate) struct Door {
     pub(crate) interceptors: Interceptors,
+    pub(crate) reactions: Reactions,
     pub(crate) limit: Option<Duration>,
     /// When to ask again whether a sink is healthy.
     pub(crate) unhealthy_for: Duration,
@@ -54,6 +56,7 @@ impl Door {
             // What comes after one that failed was not tried.
             refused => discard(refused),
         }
+        self.reactions.react(deliveries, &mut verdicts);
         self.interceptors.after(deliveries, &verdicts);
         if let Some(begun) = begun {
             self.measure(begun.elapsed(), deliveries, &verdicts);
@@ -140,6 +143,7 @@ mod tests {
         let second = Duration::from_secs(1);
         Door {
             interceptors,
+            reactions: Reactions::default(),
             limit: Some(second),
             unhealthy_for: second,
             observer: Observer::default(),

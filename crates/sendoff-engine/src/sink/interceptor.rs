@@ -26,6 +26,16 @@ pub trait Interceptor: Send + Sync + 'static {
     }
 }
 
+impl<I: Interceptor + ?Sized> Interceptor for Arc<I> {
+    fn before(&self, delivery: &Delivery) -> Result<(), Failure> {
+        (**self).before(delivery)
+    }
+
+    fn after(&self, delivery: &Delivery, failure: Option<&Failure>) -> Result<(), BoxError> {
+        (**self).after(delivery, failure)
+    }
+}
+
 /// An interceptor that only looks before: `Before(|delivery| …)`.
 #[derive(Debug)]
 pub struct Before<F>(pub F);

@@ -13,6 +13,7 @@ mod included;
 mod interceptor;
 mod outage;
 mod policy;
+mod reaction;
 mod shield;
 mod typed;
 
@@ -29,5 +30,6 @@ pub(crate) use door::Door;
 pub(crate) use interceptor::Interceptors;
 pub(crate) use outage::{Outage, Pauses};
 pub(crate) use policy::shielded_policy;
+pub(crate) use reaction::Reactions;
 pub(crate) use shield::{discard, error_text, last_words, shield, shielded};
 pub(crate) use typed::Typed;

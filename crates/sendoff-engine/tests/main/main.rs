@@ -20,6 +20,7 @@ mod options;
 mod outage;
 mod paused;
 mod publish;
+mod reactions;
 mod reclaimed;
 mod relay;
 mod relaying;

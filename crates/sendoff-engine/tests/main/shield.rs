@@ -149,7 +149,7 @@ async fn a_relay_outlives_whatever_its_handlers_and_their_errors_do() {
         };
         let relay = Relay::builder(store.clone())
             .options(limits)
-            .classify(|failure| failure.class())
+            .classify(|_, failure| failure.class())
             .on_failure(|_, failure| panic_any(failure.report()))
             .build(move |delivery: Delivery| {
                 let good = good.clone();

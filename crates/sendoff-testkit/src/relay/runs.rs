@@ -139,7 +139,7 @@ pub async fn a_slow_handler_a_panic_and_a_classified_failure_cost_one_attempt_ea
     };
     let relay = Relay::builder(probe.store().clone())
         .options(options)
-        .classify(|failure| {
+        .classify(|_, failure| {
             let text = failure.report();
             assert!(!text.contains("odd"), "a classifier may fail too");
             if text.contains("hopeless") { FailureClass::Dead } else { FailureClass::Retry }

@@ -5,9 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sendoff_core::Sink;
 use sendoff_core::journal::publish::PairId;
 use sendoff_core::journal::{Invalid, Position, Topic};
+use sendoff_core::{Delivery, Failure, FailureClass, Sink};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -23,7 +23,7 @@ use crate::journal::tail::TailOptions;
 use crate::operate::{Metrics, NoMetrics, Observer};
 use crate::options::OptionsError;
 use crate::owner::owner;
-use crate::sink::{Door, Interceptor, Interceptors, shielded_policy};
+use crate::sink::{Door, Interceptor, Interceptors, Reactions, shielded_policy};
 use crate::store::{Contact, StoreError, contact_at_start, first_contact, within};
 
 /// Pairs of one node. Each costs memory and a row of every survey.
@@ -65,6 +65,7 @@ pub struct PublishingBuilder<S> {
     options: PublishOptions,
     metrics: Arc<dyn Metrics>,
     interceptors: Vec<Box<dyn Interceptor>>,
+    reactions: Reactions,
     pairs: Vec<(Arc<Topic>, Arc<dyn Sink>, PairOptions)>,
 }
 
@@ -84,6 +85,25 @@ impl<S: PublishStore> PublishingBuilder<S> {
     /// Adds an interceptor around what all pairs publish.
     pub fn intercept(mut self, interceptor: impl Interceptor) -> Self {
         self.interceptors.push(Box::new(interceptor));
+        self
+    }
+
+    /// Decides what follows a failed attempt, in place of the failure's own class. Where a pair
+    /// waits, parks or fails is decided by it.
+    pub fn classify(
+        mut self,
+        classify: impl Fn(&Delivery, &Failure) -> FailureClass + Send + Sync + 'static,
+    ) -> Self {
+        self.reactions.classify(classify);
+        self
+    }
+
+    /// Calls `hook` after every failed attempt, before it is stored.
+    pub fn on_failure(
+        mut self,
+        hook: impl Fn(&Delivery, &Failure) + Send + Sync + 'static,
+    ) -> Self {
+        self.reactions.on_failure(hook);
         self
     }
 
@@ -135,6 +155,7 @@ impl<S: PublishStore> PublishingBuilder<S> {
                 sink,
                 door: Door {
                     interceptors: interceptors.clone(),
+                    reactions: self.reactions.clone(),
                     limit: Some(options.publish_timeout),
                     unhealthy_for: options.interval,
                     observer: observer.clone(),
@@ -267,6 +288,7 @@ impl Publishing {
             options: PublishOptions::default(),
             metrics: Arc::new(NoMetrics),
             interceptors: Vec::new(),
+            reactions: Reactions::default(),
             pairs: Vec::new(),
         }
     }
