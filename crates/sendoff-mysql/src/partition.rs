@@ -17,8 +17,9 @@ use crate::run::Known;
 use crate::store::MysqlStore;
 use crate::wire::Literal;
 
-/// After how long a silence the server ends a session of maintenance, with whatever it has locked.
-const SILENCE_SECONDS: usize = 5;
+/// After how long a silence the server ends a session that may have locked the table, which no writer
+/// may wait for longer than two seconds.
+const SILENCE_SECONDS: usize = 1;
 
 /// The tail, which is never dropped.
 const TAIL: &str = "pmax";

@@ -15,11 +15,12 @@ const MODE: &str = "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION";
 const COMMENT: &str = "sendoff ";
 
 /// What several procedures have in common, by the name that stands where it goes.
-const PARTS: [(&str, &str); 6] = [
+const PARTS: [(&str, &str); 7] = [
     ("headers", include_str!("../migrations/routines/parts/headers.sql")),
     ("id", include_str!("../migrations/routines/parts/id.sql")),
     ("json", include_str!("../migrations/routines/parts/json.sql")),
     ("name", include_str!("../migrations/routines/parts/name.sql")),
+    ("option", include_str!("../migrations/routines/parts/option.sql")),
     ("options", include_str!("../migrations/routines/parts/options.sql")),
     ("payload", include_str!("../migrations/routines/parts/payload.sql")),
 ];

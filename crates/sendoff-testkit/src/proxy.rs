@@ -61,10 +61,12 @@ pub struct Proxy {
     accepting: JoinHandle<()>,
 }
 
-/// The way from the server to its clients, which all links share.
+/// What all links share; above all the way from the server to its clients.
 #[derive(Debug, Default)]
 struct Line {
     carried: AtomicU64,
+    /// How often a client said something.
+    asked: AtomicU64,
     /// Bytes a second; 0 where nothing slows it down.
     rate: AtomicU64,
     /// When what is under way will have come through.
@@ -133,6 +135,11 @@ impl Proxy {
         self.line.carried.load(Ordering::SeqCst)
     }
 
+    /// How often clients have said something so far: round trips, where each request is short.
+    pub fn asked(&self) -> u64 {
+        self.line.asked.load(Ordering::SeqCst)
+    }
+
     /// Breaks one link, the next one that this fits.
     pub fn cut(&self, cut: Cut) {
         *self.cut.lock().unwrap_or_else(PoisonError::into_inner) = Some(cut);
@@ -173,7 +180,7 @@ async fn link(
     let (from_server, to_server) = server.into_split();
     let begun = AtomicBool::new(false);
     tokio::select! {
-        _ = requests(from_client, to_server, &armed, &begun, silence.clone()) => {}
+        _ = requests(from_client, to_server, &armed, &begun, &line, silence.clone()) => {}
         _ = replies(from_server, to_client, &armed, &begun, &line, silence) => {}
     }
 }
@@ -191,11 +198,13 @@ async fn requests(
     mut to: OwnedWriteHalf,
     armed: &Armed,
     begun: &AtomicBool,
+    line: &Line,
     mut silence: Silence,
 ) -> io::Result<()> {
     let mut seen = Window::default();
     loop {
         let chunk = read(&mut from).await?;
+        line.asked.fetch_add(1, Ordering::SeqCst);
         let _ = silence.wait_for(|silent| !silent).await;
         seen.push(&chunk);
         match armed_now(armed) {

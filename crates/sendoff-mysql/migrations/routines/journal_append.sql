@@ -18,7 +18,7 @@ create procedure sendoff.journal_append(
     in  options    longtext character set utf8mb4,
     out place      bigint
 )
-comment 'sendoff 1'
+comment 'sendoff 2'
 modifies sql data
 sql security invoker
 begin
@@ -69,7 +69,7 @@ begin
             set refusal = concat('options: ', left(name, 64), ' is not known');
             signal sqlstate '22023' set message_text = refusal;
         end if;
-        set value = json_extract(options, concat('$.', name)), kind = json_type(value);
+        -- include option
         if kind = 'NULL' then
             set kind = null;
         elseif name = 'headers' then

@@ -12,7 +12,7 @@ create procedure sendoff.sendoff_emit(
     in  options    longtext character set utf8mb4,
     out event_id   char(36) character set utf8mb4
 )
-comment 'sendoff 1'
+comment 'sendoff 2'
 modifies sql data
 sql security invoker
 begin
@@ -46,7 +46,7 @@ begin
             set refusal = concat('options: ', left(name, 64), ' is not known');
             signal sqlstate '22023' set message_text = refusal;
         end if;
-        set value = json_extract(options, concat('$.', name)), kind = json_type(value);
+        -- include option
         if kind = 'NULL' then
             set kind = null;
         elseif name = 'headers' then

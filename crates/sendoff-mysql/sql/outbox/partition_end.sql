@@ -5,6 +5,7 @@
 -- as the session may. The lock begins and ends within this text; where a statement of it fails, the
 -- session ends after :seconds of silence, and the lock with it.
 -- Index: outbox_event_due, outbox_event_aside.
+set @sendoff_silence = @@session.wait_timeout;
 set session wait_timeout = :seconds;
 lock tables sendoff.outbox_event write;
 set @sendoff_left =
@@ -16,4 +17,5 @@ prepare sendoff_drop from @sendoff_drop;
 execute sendoff_drop;
 deallocate prepare sendoff_drop;
 unlock tables;
+set session wait_timeout = @sendoff_silence;
 select @sendoff_left

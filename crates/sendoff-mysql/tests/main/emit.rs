@@ -87,7 +87,10 @@ async fn payloads_are_kept_to_the_byte() {
         let Err(Error::Server(refusal)) = conn.query_drop(foreign).await else {
             panic!("{foreign}")
         };
-        assert_eq!(refusal.message, "payload is not valid JSON in UTF-8: 3 bytes");
+        assert_eq!(
+            refusal.message,
+            "payload is not valid JSON in UTF-8, or nested deeper than this server reads: 3 bytes"
+        );
         conn.query_drop("set names latin1").await.unwrap();
         let id = emit(&mut conn, "'t', '{\"a\":1}', null").await;
         assert_eq!(&event(&store, id).await.payload()[..], b"{\"a\":1}");
@@ -197,9 +200,18 @@ async fn the_limits_are_those_of_every_writer() {
             "payload is 1048577 bytes; the limit is 1048576",
         ),
         ("'t', null, null".into(), "payload is missing"),
-        ("'t', 'S3CRET', null".into(), "payload is not valid JSON in UTF-8: 6 bytes"),
-        ("'t', '', null".into(), "payload is not valid JSON in UTF-8: 0 bytes"),
-        ("'t', x'22ff22', null".into(), "payload is not valid JSON in UTF-8: 3 bytes"),
+        (
+            "'t', 'S3CRET', null".into(),
+            "payload is not valid JSON in UTF-8, or nested deeper than this server reads: 6 bytes",
+        ),
+        (
+            "'t', '', null".into(),
+            "payload is not valid JSON in UTF-8, or nested deeper than this server reads: 0 bytes",
+        ),
+        (
+            "'t', x'22ff22', null".into(),
+            "payload is not valid JSON in UTF-8, or nested deeper than this server reads: 3 bytes",
+        ),
         ("'t', 'S', 'x'".into(), "options must be a JSON object, or null"),
         ("'t', 'S', '[]'".into(), "options must be a JSON object, or null"),
         ("'t', 'S', '{\"tenant\": \"a\"}'".into(), "options: tenant is not known"),
@@ -334,5 +346,25 @@ async fn an_emit_ends_with_its_transaction() {
             conn.query_drop(end).await.unwrap();
         }
         assert_eq!(place.rows().await, 1);
+    }
+}
+
+/// An option is never left out without a word, however its name is written.
+#[tokio::test]
+async fn an_option_whose_name_is_escaped_is_taken_or_refused() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let store = place.store().await;
+        let mut conn = place.conn().await;
+        conn.query_drop("set sql_mode = 'NO_BACKSLASH_ESCAPES'").await.unwrap();
+        let call = r#"call sendoff_emit('t', '1', '{"tenant\u005fid": "acme"}', @id)"#;
+        match conn.query_drop(call).await {
+            Ok(()) => {
+                let id: String = conn.query_first("select @id").await.unwrap().unwrap();
+                let event = event(&store, id.parse().unwrap()).await;
+                assert_eq!(event.tenant_id(), Some("acme"));
+            }
+            Err(error) => assert!(error.to_string().contains("without escapes"), "{error}"),
+        }
     }
 }

@@ -1,5 +1,7 @@
     if content_type = 'application/json' then
-        set refusal = concat('payload is not valid JSON in UTF-8: ', length(payload), ' bytes');
+        -- MariaDB reads 31 levels and calls what is deeper invalid.
+        set refusal = concat('payload is not valid JSON in UTF-8, or nested deeper than this server reads: ',
+                             length(payload), ' bytes');
         begin
             -- What the server would say of bytes that are no text shows some of them.
             declare exit handler for sqlexception, sqlwarning

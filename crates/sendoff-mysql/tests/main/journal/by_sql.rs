@@ -158,7 +158,10 @@ async fn what_cannot_be_appended_is_refused() {
         let many = (0..65).map(|n| format!("\"k={n}\"")).collect::<Vec<_>>().join(",");
         for (call, expected) in [
             ("null, '1', null, null".to_owned(), "event_type must not be empty"),
-            ("'t', 'S3CRET', null, null".into(), "payload is not valid JSON in UTF-8: 6 bytes"),
+            (
+                "'t', 'S3CRET', null, null".into(),
+                "payload is not valid JSON in UTF-8, or nested deeper than this server reads: 6 bytes",
+            ),
             (
                 "'t', '1', '[\"a\"]', null".into(),
                 "a tag is written key=value; neither may be empty",

@@ -3,8 +3,8 @@
 use sendoff_engine::journal::Journal;
 use sendoff_postgres::{PostgresJournal, PostgresStore};
 use sendoff_testkit::waking::{
-    Bounds, Quiet, a_publisher_is_woken, an_idle_publisher_is_quiet, an_outbox_is_woken,
-    idle_nodes_are_quiet,
+    Bounds, Quiet, a_publisher_is_woken, an_idle_publisher_is_quiet, idle_nodes_are_quiet,
+    nodes_are_woken,
 };
 use tokio_postgres::Client;
 
@@ -20,7 +20,7 @@ async fn an_outbox_hears_of_events_of_others() {
     let (store, writer) = (place.store().await, place.store().await);
     let mut client = place.client().await;
     let commit = async |event| drop(write(&writer, &mut client, &[due(event)]).await);
-    an_outbox_is_woken(store, Bounds::RINGS, commit).await;
+    nodes_are_woken(store, Bounds::RINGS, commit).await;
 }
 
 /// Holds I7.
@@ -40,7 +40,7 @@ async fn a_publisher_without_doorbell_looks() {
     let server = PostgresOptions { doorbell: Doorbell::Off, ..place.options() };
     let silent = JournalOptions { server, ..options(&place) };
     let node = PostgresJournal::connect_with(&place.url, silent).await.unwrap();
-    a_publisher_is_woken(&Journal::new(node), &other, Bounds::LOOKS).await;
+    a_publisher_is_woken(&Journal::new(node), &other, Bounds::ROUNDS).await;
 }
 
 /// Statements up to now.

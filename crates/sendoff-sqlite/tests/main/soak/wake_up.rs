@@ -4,7 +4,7 @@ use sendoff_engine::capture::CommitBlocking;
 use sendoff_engine::journal::Journal;
 use sendoff_sqlite::{SqliteJournal, SqliteStore};
 use sendoff_testkit::steps::due;
-use sendoff_testkit::waking::{Bounds, a_publisher_is_woken, an_outbox_is_woken};
+use sendoff_testkit::waking::{Bounds, a_publisher_is_woken, nodes_are_woken};
 use tempfile::TempDir;
 
 /// Holds I7.
@@ -19,7 +19,7 @@ async fn an_outbox_hears_of_events_of_others() {
         let tx = conn.transaction().unwrap();
         other.commit_blocking(tx, &[due(event)]).unwrap();
     };
-    an_outbox_is_woken(store, Bounds::LOOKS, commit).await;
+    nodes_are_woken(store, Bounds::LOOKS, commit).await;
 }
 
 /// Holds I7.
@@ -28,5 +28,5 @@ async fn a_publisher_hears_of_facts_of_others() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("a.db");
     let open = async || Journal::new(SqliteJournal::open(&file).await.unwrap());
-    a_publisher_is_woken(&open().await, &open().await, Bounds::LOOKS).await;
+    a_publisher_is_woken(&open().await, &open().await, Bounds::ROUNDS).await;
 }
