@@ -33,14 +33,19 @@ pub fn rounds(short: u32) -> u32 {
     number(ROUNDS).map_or(short, |rounds| u32::try_from(rounds).unwrap_or(u32::MAX))
 }
 
+/// Whether this is a soak.
+pub fn is_one() -> bool {
+    number(ROUNDS).is_some()
+}
+
 /// How long something lasts: `short`, and `long` in a soak.
 pub fn lasting(short: Duration, long: Duration) -> Duration {
-    if number(ROUNDS).is_some() { long } else { short }
+    if is_one() { long } else { short }
 }
 
 /// How much of something: `short`, and `long` in a soak.
 pub fn amount(short: u64, long: u64) -> u64 {
-    if number(ROUNDS).is_some() { long } else { short }
+    if is_one() { long } else { short }
 }
 
 /// What is drawn: the same every day, and something else in each soak, which prints its seed.

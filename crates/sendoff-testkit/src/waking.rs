@@ -180,27 +180,47 @@ async fn idle(what: &str, most: f64, settled: Duration, asked: &impl AsyncFn() -
     assert!(rate <= most, "an idle {what} asks {rate:.1} times a second");
 }
 
-/// What an idle outbox, relay and topic worker cost.
+/// What an idle outbox, relay and topic worker cost: each for itself in a soak, and all together every day.
 pub async fn idle_nodes_are_quiet<S: RelayStore + Clone>(
     store: &S,
     quiet: Quiet,
     asked: impl AsyncFn() -> u64,
 ) {
     let handler = |_: Delivery| async { HandlerResult::Ok(()) };
-    let outbox = Outbox::builder(store.clone()).on("waking", handler).start().await.unwrap();
-    idle("outbox", quiet.outbox, STARTED, &asked).await;
-    outbox.close().await;
-    for mode in [ClaimMode::Held, ClaimMode::Locked] {
+    let outbox = async || {
+        let outbox = Outbox::builder(store.clone()).on("waking", handler);
+        outbox.start().await.unwrap()
+    };
+    let relay = async |mode| {
         let options = RelayOptions { mode, workers: 32, ..RelayOptions::default() };
         let relay = Relay::builder(store.clone()).options(options).build(handler).unwrap();
-        let relay = relay.start().await.unwrap();
-        idle(&format!("relay ({mode:?})"), quiet.outbox, STARTED, &asked).await;
-        relay.close().await;
+        relay.start().await.unwrap()
+    };
+    let worker = async || {
+        let worker = TopicWorker::builder(store.clone()).on("waking", handler).build().unwrap();
+        worker.start().await.unwrap()
+    };
+    if !soak::is_one() {
+        let (outbox, worker) = (outbox().await, worker().await);
+        let relays = [relay(ClaimMode::Held).await, relay(ClaimMode::Locked).await];
+        idle("node of four", 4.0 * quiet.outbox, STARTED, &asked).await;
+        outbox.close().await;
+        for relay in relays.iter().chain([&worker]) {
+            relay.close().await;
+        }
+        return;
     }
-    let worker = TopicWorker::builder(store.clone()).on("waking", handler).build().unwrap();
-    let worker = worker.start().await.unwrap();
+    let node = outbox().await;
+    idle("outbox", quiet.outbox, STARTED, &asked).await;
+    node.close().await;
+    for mode in [ClaimMode::Held, ClaimMode::Locked] {
+        let node = relay(mode).await;
+        idle(&format!("relay ({mode:?})"), quiet.outbox, STARTED, &asked).await;
+        node.close().await;
+    }
+    let node = worker().await;
     idle("topic worker", quiet.outbox, STARTED, &asked).await;
-    worker.close().await;
+    node.close().await;
 }
 
 /// What an idle publishing node costs.

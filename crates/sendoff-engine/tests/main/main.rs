@@ -13,6 +13,8 @@ mod handover;
 mod hung;
 mod journal;
 mod letters;
+mod log_table;
+mod logged;
 mod metrics;
 mod operate;
 #[cfg(feature = "serde")]

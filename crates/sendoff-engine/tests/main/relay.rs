@@ -9,8 +9,9 @@ use sendoff_engine::capture::WriteError;
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::relay::{BatchReport, ClaimMode, Consumer, Relay, RelayOptions};
 use sendoff_engine::sink::StatisticsSink;
-use sendoff_engine::store::{Outcome, Row, StoreError};
+use sendoff_engine::store::{Claim, ClaimStore, Outcome, Row, StoreError};
 use sendoff_engine::{Before, Counters, HandlerOptions, Outbox, RetryOptions};
+use sendoff_testkit::clock::ManualClock;
 use sendoff_testkit::journal::Latch;
 use sendoff_testkit::wait::{eventually, within};
 
@@ -327,4 +328,26 @@ async fn the_end_of_a_locked_batch_is_not_waited_for_without_limit() {
         assert_eq!(began.elapsed(), Duration::from_secs(5));
     }
     assert!(consumer.fetch().await.unwrap().is_some(), "the rows are free again");
+}
+
+/// What ran here and was somebody else's by then is counted, as an outbox counts it.
+#[tokio::test(start_paused = true)]
+async fn what_a_relay_settles_too_late_is_counted_as_fenced() {
+    let (clock, counters) = (ManualClock::new(), Arc::new(Counters::default()));
+    let store = MemoryStore::with_clock(Arc::new(clock.clone()));
+    write(&store, 1).await;
+    let others = store.clone();
+    let relay = Relay::builder(store.clone()).metrics(counters.clone());
+    let relay = relay.build(move |_: Delivery| {
+        let (clock, others) = (clock.clone(), others.clone());
+        async move {
+            // By the database's clock the hold has run out, and somebody else has the row.
+            clock.advance(Duration::from_secs(120));
+            let claim = Claim::new("another", 1, Duration::from_secs(60));
+            assert_eq!(others.claim(&claim).await.unwrap().rows.len(), 1);
+            Ok(())
+        }
+    });
+    let report = relay.unwrap().process_once().await.unwrap().unwrap();
+    assert_eq!((report.done, report.fenced, counters.values().fenced), (0, 1, 1));
 }

@@ -12,8 +12,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sendoff_core::Event;
 use sendoff_core::journal::{Fact, Topic};
+use sendoff_core::{Event, Linear};
 use sendoff_engine::journal::Journal;
 use sendoff_engine::journal::publish::{PublishStore, Publishing};
 use sendoff_engine::relay::{ClaimMode, Relay, RelayOptions, RelayStore, TopicWorker};
@@ -210,7 +210,10 @@ async fn delivers<H: NodesHarness<Store: RelayStore>>(harness: &H, face: Face) {
             went
         }
         Face::TopicWorker => {
-            let mut builder = TopicWorker::builder(store);
+            // Those that failed before it was clear that it is an outage wait a minute by default.
+            let step = soak::lasting(Duration::from_secs(5), Linear::default().step);
+            let mut builder =
+                TopicWorker::builder(store).retry(Linear { step, ..Linear::default() });
             for ((name, _), caller) in TYPES.iter().zip(&callers) {
                 builder = builder.on(*name, caller.clone());
             }

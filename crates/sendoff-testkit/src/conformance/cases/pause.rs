@@ -193,4 +193,6 @@ pub async fn a_pause_is_heard_of_within_a_second<H: StoreHarness>(probe: &Probe<
     assert!(heard, "nothing was heard");
     let took = at.saturating_duration_since(began);
     assert!(took < Duration::from_secs(1), "heard of it after {took:?}");
+    let paused = store.pauses().await.expect("pauses");
+    assert!(paused.iter().any(|pause| pause.scope == scope), "it is there by then: {paused:?}");
 }
