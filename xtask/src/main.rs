@@ -6,6 +6,7 @@
 //!
 //! Not here: what the steps do. They are cargo commands, printed as they run, to be repeated by hand.
 
+mod example;
 mod plan;
 mod run;
 mod services;
@@ -34,6 +35,7 @@ use crate::services::for_tests::Servers;
   cargo xtask sim --seeds 200               200 simulated runs
   cargo xtask sim --seed 4711               the run of one seed again
   cargo xtask soak sigstop --rounds 200     one of the tests that take minutes
+  cargo xtask example axum_service          an example, with the server it needs
   cargo xtask ci                            what a change must pass"
 )]
 struct Cli {
@@ -62,6 +64,7 @@ enum Command {
     /// Run the engine on simulated time, with faults drawn from seeds.
     Sim(Sim),
     Soak(soak::Soak),
+    Example(example::Example),
     /// Check format and lints, then test.
     Ci,
 }
@@ -85,6 +88,7 @@ fn run(command: Command) -> Result<(), run::Error> {
         Command::Services(services) => Ok(services.run(&workspace.services_folder())?),
         Command::Sim(sim) => workspace.run(&plan::sim(&sim), &[]),
         Command::Soak(soak) => soak.run(&workspace, runner(&workspace), || servers(false)),
+        Command::Example(example) => example.run(&workspace),
         Command::Ci => workspace.run(&plan::ci(runner(&workspace)), servers(false)?.exports()),
     }
 }

@@ -1,3 +1,5 @@
+//! Being told to end.
+
 use std::io;
 
 use tokio_util::sync::CancellationToken;

@@ -1,13 +1,15 @@
-//! An HTTP service whose orders and events are one transaction.
+//! An HTTP service on PostgreSQL whose orders and events are one transaction.
 //!
-//! `cargo run -p sendoff --example axum_service --features sqlite-sqlx -- 3000`, then
+//! `cargo xtask example axum_service` starts it with a PostgreSQL of its own, on port 3000. With yours:
+//! `DATABASE_URL=postgres://app@localhost/shop cargo run -p sendoff --example axum_service --features postgres-sqlx`.
+//! Then
 //!
 //! ```text
 //! curl -X POST localhost:3000/orders -H 'content-type: application/json' -d '{"item":"tea"}'
 //! curl localhost:3000/orders/1
 //! ```
 //!
-//! Ctrl-C ends it in order. With `--self-test` it makes these requests to itself, and ends.
+//! Ctrl-C ends it in order. With `-- --self-test` it makes these requests to itself, and ends.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -21,18 +23,18 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use sendoff::sqlite::SqliteStore;
+use sendoff::postgres::PostgresStore;
 use sendoff::{Delivery, Event, EventHandler, HandlerResult, Outbox};
 use serde::{Deserialize, Serialize};
-use sqlx::sqlite::{SqliteConnectOptions, SqlitePool};
+use sqlx::PgPool;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
 #[derive(Clone)]
 struct Shop {
-    pool: SqlitePool,
-    outbox: Outbox<SqliteStore>,
+    pool: PgPool,
+    outbox: Outbox<PostgresStore>,
 }
 
 #[derive(Deserialize)]
@@ -59,7 +61,7 @@ async fn place(
     Json(new): Json<NewOrder>,
 ) -> Result<(StatusCode, Json<Order>), Failed> {
     let mut tx = shop.outbox.begin(&shop.pool).await?;
-    let id = sqlx::query_scalar("insert into orders (item) values (?1) returning id")
+    let id = sqlx::query_scalar("insert into orders (item) values ($1) returning id")
         .bind(&new.item)
         .fetch_one(&mut **tx)
         .await?;
@@ -71,7 +73,7 @@ async fn place(
 
 async fn show(State(shop): State<Shop>, Path(id): Path<i64>) -> Result<Response, Failed> {
     let order: Option<(i64, String, String)> =
-        sqlx::query_as("select id, item, state from orders where id = ?1")
+        sqlx::query_as("select id, item, state from orders where id = $1")
             .bind(id)
             .fetch_optional(&shop.pool)
             .await?;
@@ -99,11 +101,11 @@ impl IntoResponse for Failed {
 
 /// The handler: here it could call a carrier. To set a state twice is to set it once, so a second
 /// delivery does no harm.
-struct Ship(SqlitePool);
+struct Ship(PgPool);
 
 impl EventHandler<OrderPlaced> for Ship {
     async fn handle(&self, placed: OrderPlaced, _: Delivery) -> HandlerResult {
-        sqlx::query("update orders set state = 'shipped' where id = ?1")
+        sqlx::query("update orders set state = 'shipped' where id = $1")
             .bind(placed.order)
             .execute(&self.0)
             .await?;
@@ -114,22 +116,22 @@ impl EventHandler<OrderPlaced> for Ship {
 
 /// Serves until `stop`, then ends in order.
 async fn serve(
+    url: &str,
     listener: TcpListener,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let store = SqliteStore::open(folder.path().join("shop.db")).await?;
-    let options = SqliteConnectOptions::new().filename(store.path());
-    let pool = SqlitePool::connect_with(options).await?;
+    let pool = PgPool::connect(url).await?;
     sqlx::query(
-        "create table orders (
-             id    integer primary key,
+        "create table if not exists orders (
+             id    bigint generated always as identity primary key,
              item  text not null,
              state text not null default 'placed'
          )",
     )
     .execute(&pool)
     .await?;
+    let store = PostgresStore::connect(url).await?;
+    store.migrate().await?; // makes the tables where they are missing, and brings older ones up to date
     let outbox =
         Outbox::builder(store.clone()).on_event::<OrderPlaced>(Ship(pool.clone())).start().await?;
 
@@ -150,20 +152,26 @@ async fn serve(
 }
 
 /// Starts the service on a free port, places an order, waits until it is shipped, and stops.
-pub(crate) async fn run() -> Result<()> {
+pub(crate) async fn run(url: &str) -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     let (stop, stopped) = oneshot::channel::<()>();
-    let service = tokio::spawn(serve(listener, async move {
-        let _ = stopped.await;
-    }));
+    let url = url.to_owned();
+    let service = tokio::spawn(async move {
+        let stop = async move {
+            let _ = stopped.await;
+        };
+        serve(&url, listener, stop).await
+    });
 
     let placed = request(address, "POST /orders", r#"{"item":"tea"}"#).await?;
     println!("{placed}");
-    ensure!(placed.contains("201 Created") && placed.contains(r#""id":1"#), "{placed}");
+    ensure!(placed.contains("201 Created"), "{placed}");
+    let id = placed.split(r#""id":"#).nth(1).and_then(|rest| rest.split(',').next());
+    let order = format!("GET /orders/{}", id.context("an order has an id")?);
     let shipped = async {
         loop {
-            let order = request(address, "GET /orders/1", "").await?;
+            let order = request(address, &order, "").await?;
             if order.contains("shipped") {
                 return anyhow::Ok(order);
             }
@@ -171,7 +179,7 @@ pub(crate) async fn run() -> Result<()> {
         }
     };
     println!("{}", tokio::time::timeout(Duration::from_secs(20), shipped).await??);
-    let missing = request(address, "GET /orders/2", "").await?;
+    let missing = request(address, "GET /orders/0", "").await?;
     ensure!(missing.contains("404 Not Found"), "{missing}");
 
     let _ = stop.send(());
@@ -194,15 +202,16 @@ async fn request(address: SocketAddr, line: &str, body: &str) -> Result<String> 
 
 #[tokio::main]
 async fn main() -> Result<()> {
+    let url = std::env::var("DATABASE_URL").context("DATABASE_URL is not set")?;
     match std::env::args().nth(1).as_deref() {
-        Some("--self-test") => run().await,
+        Some("--self-test") => run(&url).await,
         argument => {
             let port = argument.unwrap_or("3000").parse().context("a port, or --self-test")?;
             let listener = TcpListener::bind(("127.0.0.1", port)).await?;
             let interrupted = async {
                 let _ = tokio::signal::ctrl_c().await;
             };
-            serve(listener, interrupted).await
+            serve(&url, listener, interrupted).await
         }
     }
 }

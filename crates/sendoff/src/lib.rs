@@ -146,7 +146,15 @@ pub use sendoff_postgres as postgres;
 pub use sendoff_mysql as mysql;
 
 /// Compiles and runs what the README and the guide show.
-#[cfg(all(doctest, feature = "macros", feature = "sqlite-sqlx"))]
+#[cfg(all(
+    doctest,
+    feature = "macros",
+    feature = "mysql",
+    feature = "postgres-diesel-async",
+    feature = "postgres-sea-orm",
+    feature = "postgres-sqlx",
+    feature = "sqlite-sqlx"
+))]
 mod documented {
     #[doc = include_str!("../../../README.md")]
     struct Readme;

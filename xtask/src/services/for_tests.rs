@@ -53,6 +53,16 @@ impl Servers {
         Ok(Self { exports, _run: run })
     }
 
+    /// One server, for something that cannot do without.
+    pub(crate) fn only(folder: &Path, kind: Kind) -> Result<Self, Error> {
+        let run = Run::begin(&super::cli::runs(folder))?;
+        let mut exports = Vec::new();
+        for outcome in up(&run.state, &[kind], Durability::Fast)? {
+            exports.extend(outcome?.exports);
+        }
+        Ok(Self { exports, _run: Some(run) })
+    }
+
     /// Variables for the tests.
     pub(crate) fn exports(&self) -> &[(String, String)] {
         &self.exports

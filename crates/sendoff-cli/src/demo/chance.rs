@@ -1,3 +1,5 @@
+//! What goes wrong in a demo, decided by its seed.
+
 use fastrand::Rng;
 
 /// Decides what goes wrong. The same seed, order and try always get the same answer, whichever

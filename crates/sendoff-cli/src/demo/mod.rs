@@ -2,6 +2,7 @@
 
 mod book;
 mod chance;
+mod crash;
 mod handler;
 mod judge;
 mod latency;
@@ -32,6 +33,9 @@ const BROKEN: u8 = 1;
 const ABORTED: u8 = 130;
 
 pub(crate) async fn run(options: Options, screen: MultiProgress) -> anyhow::Result<ExitCode> {
+    if options.crash {
+        return crash::run(&options);
+    }
     let place = Place::prepare(&options)?;
     let mut signals = Signals::listen()?;
     let (stop, stopped) = watch::channel(false);

@@ -90,6 +90,14 @@ pub(crate) struct Options {
     #[arg(long, requires = "db", env = "SENDOFF_DEMO_RESUME", value_parser = BoolishValueParser::new())]
     pub(crate) resume: bool,
 
+    /// Kill the demo twice in the middle of its work, resume it each time, and show what became of
+    /// every event
+    #[arg(
+        long, conflicts_with_all = ["exit", "resume", "db"], env = "SENDOFF_DEMO_CRASH",
+        value_parser = BoolishValueParser::new()
+    )]
+    pub(crate) crash: bool,
+
     /// What decides which orders are rolled back and which attempts fail [default: random]
     #[arg(long, value_name = "N", env = "SENDOFF_DEMO_SEED")]
     pub(crate) seed: Option<u64>,

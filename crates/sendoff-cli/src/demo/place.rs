@@ -77,7 +77,7 @@ impl Place {
     }
 }
 
-fn deliveries_of(db: &Path) -> PathBuf {
+pub(crate) fn deliveries_of(db: &Path) -> PathBuf {
     let mut name: OsString = db.as_os_str().to_owned();
     name.push(".deliveries");
     name.into()

@@ -29,6 +29,8 @@ use super::view::{Phase, Snapshot, View};
 
 /// How often the view is drawn and the end looked for.
 const TICK: Duration = Duration::from_millis(50);
+/// How long what was written is delivered after Ctrl-C, before the demo ends anyway.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// How long what a killed demo had in hand stays out of reach.
 const HOLD: Duration = Duration::from_secs(5);
 
@@ -133,6 +135,9 @@ impl<'o> Stage<'o> {
              writers: {writers}, {rollback} % rolled back on purpose; \
              workers: {workers}, {failures} % of the attempts fail"
         );
+        if !self.options.exit {
+            text.push_str("\n  Ctrl-C ends it, when what was written is delivered");
+        }
         if self.options.resume {
             let Earlier { written, delivered, .. } = self.earlier;
             text.push_str(&format!(
@@ -193,31 +198,38 @@ impl<'o> Stage<'o> {
         writers: &mut JoinSet<anyhow::Result<()>>,
         stopped: &mut watch::Receiver<bool>,
     ) -> anyhow::Result<Ended> {
+        let mut leaving = None::<Instant>;
         loop {
             // In this order: what was written before the writers came to rest is in the table.
             let rest = self.quota.rest();
             let stand = block_in_place(|| Stand::read(&self.conn))?;
             let drained = stand.pending() == 0;
             let phase = match (rest, drained) {
+                _ if leaving.is_some() => Phase::Closing,
                 (Rest::Busy, _) => Phase::Writing,
                 (Rest::Window, _) => Phase::Checking,
                 (Rest::End, false) => Phase::Delivering,
                 (Rest::End, true) => Phase::Idle,
             };
             match (rest, drained) {
-                (Rest::End, true) if self.options.exit => return Ok(Ended::Drained),
+                (Rest::End, true) if self.options.exit || leaving.is_some() => {
+                    return Ok(Ended::Drained);
+                }
                 (Rest::Window, true) => {
                     view.show(&self.snapshot(phase, stand));
                     block_in_place(|| self.next_window())?;
                 }
                 _ => view.show(&self.snapshot(phase, stand)),
             }
+            if leaving.is_some_and(|since| since.elapsed() > PATIENCE) {
+                return Ok(Ended::Early);
+            }
             tokio::select! {
                 biased;
                 // Its sender outlives this; an end of it would be a request to stop as well.
-                _ = stopped.wait_for(|&stopped| stopped) => {
-                    view.show(&self.snapshot(Phase::Closing, stand));
-                    return Ok(Ended::Early);
+                _ = stopped.wait_for(|&stopped| stopped), if leaving.is_none() => {
+                    leaving = Some(Instant::now());
+                    self.quota.stop();
                 }
                 Some(writer) = writers.join_next() => writer??,
                 () = tokio::time::sleep(TICK) => {}

@@ -55,7 +55,7 @@ impl fmt::Display for Phase {
             Self::Delivering => "all written, delivering the rest",
             Self::Checking => "pausing the writers to check what was delivered",
             Self::Idle => "all delivered; Ctrl-C ends it",
-            Self::Closing => "closing; Ctrl-C again ends it at once",
+            Self::Closing => "delivering what was written; Ctrl-C again ends it at once",
         })
     }
 }
@@ -122,6 +122,17 @@ fn line(elapsed: Duration, now: &Snapshot, [written, delivered]: [u64; 2]) -> St
     )
 }
 
+const BAR: &str = "\n  {wide_bar:.green/8} {percent:>3} %  {msg} \n";
+/// Where there is no end, nothing fills up.
+const NO_BAR: &str = "\n  {msg}\n";
+
+fn style(template: &str) -> ProgressStyle {
+    // The templates are constants; a plain bar is still better than none.
+    ProgressStyle::with_template(template)
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .progress_chars("━╸─")
+}
+
 /// A bar and five lines of text.
 #[derive(Debug)]
 struct Screen {
@@ -131,14 +142,8 @@ struct Screen {
 
 impl Screen {
     fn new(screen: &MultiProgress) -> Self {
-        // The templates are constants; a plain bar is still better than none.
-        let style = |template| {
-            ProgressStyle::with_template(template)
-                .unwrap_or_else(|_| ProgressStyle::default_bar())
-                .progress_chars("━╸─")
-        };
         let bar = screen.add(ProgressBar::new(0));
-        bar.set_style(style("\n  {bar:50.green/8} {percent:>3} %  {msg}\n"));
+        bar.set_style(style(NO_BAR));
         let texts = ["written", "delivered", "states", "lanes", "now"].map(|name| {
             let text = screen.add(ProgressBar::new(0));
             text.set_style(style("  {prefix:>9.cyan}  {wide_msg}"));
@@ -152,11 +157,14 @@ impl Screen {
         let count = |number| HumanCount(number).to_string();
         let total = now.total.unwrap_or(now.written);
         let finished = now.done() + now.dead;
+        if now.total.is_some() && self.bar.length() != Some(total) {
+            self.bar.set_style(style(BAR));
+        }
         self.bar.set_length(total);
         self.bar.set_position(finished.min(total));
         self.bar.set_message(match now.total {
             Some(total) => format!("{} of {}", count(finished), count(total)),
-            None => format!("{} of {} so far", count(finished), count(total)),
+            None => format!("{} of {} delivered so far", count(finished), count(total)),
         });
         let rated = |number, rate, more: String| {
             format!("{:>10} {:>9}   {more}", count(number), format!("{}/s", count(rate)))

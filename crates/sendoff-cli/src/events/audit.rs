@@ -1,3 +1,5 @@
+//! `sendoff events audit`: what operators did.
+
 use std::process::ExitCode;
 
 use clap::Args;

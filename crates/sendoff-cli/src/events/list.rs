@@ -1,3 +1,5 @@
+//! `sendoff events list`: dead letters, page by page.
+
 use std::process::ExitCode;
 
 use clap::Args;

@@ -1,3 +1,5 @@
+//! `sendoff events show`: one event with all that is known of it.
+
 use std::process::ExitCode;
 
 use clap::Args;

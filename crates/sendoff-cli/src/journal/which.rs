@@ -1,3 +1,5 @@
+//! Which pairs a command is about.
+
 use anyhow::bail;
 use clap::Args;
 use sendoff::journal::publish::Which;

@@ -293,3 +293,16 @@ fn options_can_come_from_the_environment() {
     assert_eq!(number(&report(&output), "written"), 12);
     assert_eq!(lines(&deliveries_of(&db)), 12);
 }
+
+/// The story of a crash, told by one command.
+#[test]
+fn a_demo_that_is_killed_twice_keeps_every_promise() {
+    let output = run(&["demo", "--crash", "--events", "300", "--json", "--seed", "3"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(stderr(&output).matches("kill -9").count(), 2, "{}", stderr(&output));
+    let report = report(&output);
+    let [written, delivered] = numbers(&report, ["written", "delivered"]);
+    assert!(written >= 300 && written == delivered, "{report}");
+    let flaws = ["lost", "phantoms", "violations", "unexplained", "dead", "pending"];
+    assert_eq!(numbers(&report, flaws), [0; 6], "{report}");
+}

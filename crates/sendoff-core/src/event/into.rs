@@ -1,3 +1,5 @@
+//! What can be written to an outbox.
+
 use super::{Event, EventBuilder};
 use crate::invalid::InvalidEvent;
 use crate::name::EventType;

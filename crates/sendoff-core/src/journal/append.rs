@@ -1,3 +1,5 @@
+//! Facts and their condition, checked before any SQL.
+
 use std::collections::BTreeSet;
 
 use super::fact::Fact;

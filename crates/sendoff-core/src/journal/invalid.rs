@@ -1,3 +1,5 @@
+//! What a journal refuses before any SQL.
+
 use crate::invalid::InvalidEvent;
 
 /// Why something of the journal was refused before any SQL.

@@ -1,3 +1,5 @@
+//! How much time a partition holds.
+
 use std::fmt;
 
 use jiff::civil::Date;

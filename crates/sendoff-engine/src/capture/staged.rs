@@ -1,3 +1,5 @@
+//! The receipt for events in a transaction of the caller's.
+
 use std::fmt;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Metrics in memory.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! Labels of metrics, of which there are only so many.
+
 use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use std::sync::Mutex;

@@ -1,3 +1,5 @@
+//! What all options are held to, and the error that names the field.
+
 use std::time::Duration;
 
 use sendoff_core::limits;

@@ -1,3 +1,5 @@
+//! When a target counts as unavailable.
+
 use std::time::Duration;
 
 use super::check::{LONGEST, MOST, OptionsError, SHORTEST, check_times};

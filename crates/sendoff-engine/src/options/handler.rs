@@ -1,3 +1,5 @@
+//! Options about handlers, which outbox and relay share.
+
 use std::time::Duration;
 
 use sendoff_core::Unroutable;

@@ -1,3 +1,5 @@
+//! Options about a node, which outbox, relay and publishing share.
+
 use std::time::Duration;
 
 use sendoff_core::limits;

@@ -1,3 +1,5 @@
+//! Every parameter of an outbox.
+
 use std::time::Duration;
 
 use sendoff_core::{Validation, limits};

@@ -1,3 +1,5 @@
+//! Options about retries, which outbox and relay share.
+
 use std::time::Duration;
 
 use sendoff_core::{Exponential, Jitter, RetryPolicy};

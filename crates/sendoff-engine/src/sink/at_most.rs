@@ -1,3 +1,5 @@
+//! How many runs of a handler go on at once.
+
 use std::num::NonZeroUsize;
 
 use async_trait::async_trait;

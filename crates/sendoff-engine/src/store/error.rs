@@ -1,3 +1,5 @@
+//! Why a store could not do what it was asked.
+
 use std::future::Future;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! What a store forgets, and when.
+
 use std::time::Duration;
 
 use async_trait::async_trait;

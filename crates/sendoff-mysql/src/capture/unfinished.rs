@@ -1,3 +1,5 @@
+//! Inserts that are dropped while they are under way.
+
 use std::time::Duration;
 
 use sendoff_core::report;

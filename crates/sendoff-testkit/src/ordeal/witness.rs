@@ -1,3 +1,5 @@
+//! What nodes in other processes say, as a history.
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 

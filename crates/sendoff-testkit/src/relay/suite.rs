@@ -1,3 +1,5 @@
+//! The cases of a relay as tests.
+
 /// Makes two tests of every case in [`relay`](crate::relay), one for each claim mode, each with a
 /// harness of its own. The expression makes it, and may await; it is evaluated once for each case.
 #[macro_export]

@@ -1,3 +1,5 @@
+//! What lanes promise: shares, order, bounds in number and bytes.
+
 use std::sync::Arc;
 
 use sendoff_core::{Event, EventId, Origin, Timestamp, Token};

@@ -1,3 +1,5 @@
+//! The cases of publishing as tests.
+
 /// Makes one test of every case in [`publish`](crate::journal::publish), each with a harness of its
 /// own. The expression makes it, and may await; it is evaluated once for each case.
 #[macro_export]

@@ -1,3 +1,5 @@
+//! The line between a simulated node and its database: replies that are lost, late or doubled.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::io;

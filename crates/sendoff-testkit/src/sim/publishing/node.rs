@@ -1,3 +1,5 @@
+//! A simulated node that publishes.
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Where simulated nodes publish to.
+
 use std::collections::BTreeMap;
 use std::future::pending;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,3 +1,5 @@
+//! A simulated world of publishing nodes, and what came of it.
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
