@@ -237,6 +237,7 @@ statements!(
     search_type,
     settle_parked,
     state,
+    still,
     tags,
     tail in read,
     take,

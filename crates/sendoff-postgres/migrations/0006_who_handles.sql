@@ -1,4 +1,4 @@
--- migration 6: who handles what.
+-- migration 6: who handles what; and functions that cost less.
 -- Guarantee: runs once, in the transaction that also writes outbox_schema. Nodes of the version before go
 -- on beside it.
 
@@ -10,3 +10,5 @@ create table sendoff.outbox_handled (
     seen_at        timestamptz not null,
     constraint outbox_handled_pkey primary key (aggregate_type, event_type)
 );
+
+-- include sendoff_emit

@@ -235,6 +235,7 @@ statements!(
     read: [INT2_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8],
     read_book: [TEXT, TEXT_ARRAY, INT8, INT8, INT8, INT8, TEXT_ARRAY],
     read_from_last in read: [INT2_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8, INT2_ARRAY, TEXT_ARRAY, TEXT_ARRAY],
+    read_on in read_tag: [TEXT, TEXT_ARRAY, INT8, INT8, INT8, INT8, INT8],
     read_tag: [TEXT, TEXT_ARRAY, INT8, INT8, INT8, INT8],
     register: [TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY],
     release_session: [TEXT],

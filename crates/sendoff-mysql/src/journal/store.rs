@@ -194,7 +194,7 @@ impl MysqlJournal {
                 Ok(rows) => {
                     let run = session.run().await.map_err(failed)?;
                     session.keep();
-                    let found = history.found(&begin, rows)?;
+                    let found = history.found(&begin, None, rows)?;
                     return Ok(found.map(|found| Found { run, ..found }));
                 }
                 Err(error) => session.failed(error, &mut tries).await?,

@@ -6,26 +6,19 @@
 -- One function for each kind of payload: a literal, or a parameter without a type, is text, because that is
 -- the type that PostgreSQL prefers. Index: primary key.
 
--- Bytes, kept as they are.
-create or replace function sendoff.sendoff_emit(
-    event_type     text,
-    payload        bytea,
-    aggregate_type text     default '__GLOBAL__',
-    aggregate_id   text     default null,
-    tenant_id      text     default null,
-    ordering_key   text     default null,
-    headers        jsonb    default null,
-    content_type   text     default 'application/octet-stream',
-    event_id       uuid     default null,
-    delay          interval default '0'
-) returns uuid
-language plpgsql volatile as $body$
-#variable_conflict use_variable
-declare
-    new_id uuid := coalesce(event_id, sendoff.writing_uuid_v7());
-    shard  smallint;
-    -- Read once, so that the row is due exactly `delay` after it was created.
-    at     timestamptz := clock_timestamp();
+-- Wakes the relay, if it sleeps. One expression, which the server puts in place of the call.
+create or replace function sendoff.outbox_ring(wanted boolean) returns boolean
+language sql volatile as $body$
+    select case when wanted and pg_sequence_last_value('sendoff.outbox_bell') = 2
+                then pg_notify('sendoff_channel', '')::text is not null else false end
+$body$;
+
+-- What sendoff_emit does not see to be right at a glance: it is, or this raises. Headers as they are kept.
+create or replace function sendoff.outbox_checked(
+    event_type text, payload bytea, aggregate_type text, aggregate_id text, tenant_id text,
+    ordering_key text, headers jsonb, content_type text, delay interval
+) returns jsonb
+language plpgsql stable as $body$
 begin
     if coalesce(event_type, '') = '' then
         raise exception 'event_type must not be empty' using errcode = 'invalid_parameter_value';
@@ -44,25 +37,66 @@ begin
         raise exception 'delay is %; it must lie between 0 and 3650 days', coalesce(delay::text, 'null')
             using errcode = 'invalid_parameter_value';
     end if;
-    shard := case when ordering_key is null then get_byte(uuid_send(new_id), 15)
-                  else get_byte(sha256(convert_to(ordering_key, 'UTF8')), 0) end % 64;
+    return headers;
+end
+$body$;
+
+-- Bytes, kept as they are.
+create or replace function sendoff.sendoff_emit(
+    event_type     text,
+    payload        bytea,
+    aggregate_type text     default '__GLOBAL__',
+    aggregate_id   text     default null,
+    tenant_id      text     default null,
+    ordering_key   text     default null,
+    headers        jsonb    default null,
+    content_type   text     default 'application/octet-stream',
+    event_id       uuid     default null,
+    delay          interval default '0'
+) returns uuid
+language plpgsql volatile as $body$
+#variable_conflict use_variable
+declare
+    new_id  uuid := coalesce(event_id, sendoff.writing_uuid_v7());
+    -- Read once, so that the row is due exactly `delay` after it was created.
+    at      timestamptz := clock_timestamp();
+    rung    boolean;
+    commits text;
+begin
+    -- One expression, because in each transaction the server makes every one ready anew. Which limit it was
+    -- is found out when one was passed.
+    if (event_type <> '' and aggregate_type <> '' and headers is null
+        and octet_length(payload) <= 1048576
+        and char_length(event_type) <= 128 and char_length(aggregate_type) <= 64
+        and char_length(content_type) <= 128
+        and coalesce(char_length(aggregate_id) <= 128, true)
+        and coalesce(char_length(tenant_id) <= 64, true)
+        and coalesce(char_length(ordering_key) <= 128, true)
+        and event_type || aggregate_type || content_type || coalesce(aggregate_id, '')
+            || coalesce(tenant_id, '') || coalesce(ordering_key, '') !~ '[\r\n]'
+        and delay >= interval '0' and delay <= interval '3650 days') is not true then
+        headers := sendoff.outbox_checked(event_type, payload, aggregate_type, aggregate_id, tenant_id,
+                                          ordering_key, headers, content_type, delay);
+    end if;
     insert into sendoff.outbox_event as e
            (event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key, shard,
             content_type, occurred_at, due_at, created_at, headers, payload, delayed_until)
-    values (new_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key, shard,
+    values (new_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key,
+            case when ordering_key is null then get_byte(uuid_send(new_id), 15)
+                 else get_byte(sha256(convert_to(ordering_key, 'UTF8')), 0) end % 64,
             content_type, at, at + delay, at,
             headers, payload, case when delay > interval '0' then at + delay end)
     -- Without naming the key, for which a writer would need the right to read it.
-    on conflict do nothing;
+    on conflict do nothing
+    returning sendoff.outbox_ring(delay = interval '0'),
+              case when current_setting('synchronous_commit') = 'off'
+                    and coalesce(current_setting('sendoff_emit.durable_events', true), '') <> 'off'
+                   then set_config('synchronous_commit', 'local', true) end
+         into rung, commits;
     if not found then
         raise exception 'an event with the event_id % is there already', new_id
             using errcode = 'unique_violation', constraint = 'outbox_event_pkey';
     end if;
-    if current_setting('synchronous_commit') = 'off'
-       and coalesce(current_setting('sendoff_emit.durable_events', true), '') <> 'off' then
-        perform set_config('synchronous_commit', 'local', true);
-    end if;
-    perform sendoff.outbox_ring(delay = interval '0');
     return new_id;
 end
 $body$;

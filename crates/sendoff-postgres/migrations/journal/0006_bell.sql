@@ -11,11 +11,12 @@ grant select on sequence sendoff.journal_bell to public;
 -- Rings, if a tail sleeps. PostgreSQL prepares no transaction that rings: so one of which nobody knows
 -- whether it is to be prepared (not `ours`) rings where `sendoff_journal.ring` is on, or where it is not set
 -- and the server prepares none (max_prepared_transactions = 0, its default).
--- One expression, which the server puts in place of the call.
+-- One expression, which the server puts in place of the call. While nobody sleeps it does not ask for the
+-- time.
 create function sendoff.journal_ring(ours boolean) returns text
 language sql volatile as $body$
-    select case when pg_sequence_last_value('sendoff.journal_bell')
-                     > extract(epoch from clock_timestamp())::bigint
+    select case when pg_sequence_last_value('sendoff.journal_bell') > 1
+                 and pg_sequence_last_value('sendoff.journal_bell') > date_part('epoch', clock_timestamp())
                  and (ours or case coalesce(current_setting('sendoff_journal.ring', true), '')
                                    when 'on' then true
                                    when 'off' then false

@@ -10,7 +10,7 @@ use sendoff_core::journal::doctor::{StricterDefault, Vitals};
 use sendoff_core::journal::{Append, Holder, HolderId, Locks, Position, Query};
 use sendoff_engine::journal::{
     AppendError, Basis, Books, DecideError, Found, JournalStore, Locked, Mark, Page, Purpose,
-    Receipt, TailSource,
+    Receipt, Shelf, TailSource,
 };
 use sendoff_engine::store::StoreError;
 use sendoff_engine::store::frame::Open;
@@ -48,6 +48,7 @@ struct Shared {
     sql: Sql,
     connections: Connections,
     books: Books,
+    shelf: Shelf,
     open: Open,
 }
 
@@ -89,6 +90,7 @@ impl PostgresJournal {
             sql: Sql::load(&names, writes),
             connections: Connections::new(&connector, kept, options.connections, options.patience),
             books: Books::default(),
+            shelf: Shelf::default(),
             connector,
             options,
             names,
@@ -131,6 +133,10 @@ impl PostgresJournal {
         &self.0.books
     }
 
+    pub(super) fn shelf(&self) -> &Shelf {
+        &self.0.shelf
+    }
+
     /// Whether statements stay prepared in its sessions, which then are its own.
     pub(super) fn kept(&self) -> Kept {
         Kept::from(self.options().server.doorbell)
@@ -147,7 +153,7 @@ impl PostgresJournal {
             let lent =
                 self.connections().lend(Purpose::Read, self.connections().patience()).await?;
             let (run, rows) = lent.link().query_in_run(statement, &params).await?;
-            if let Some(found) = reading.found(&rows)? {
+            if let Some(found) = reading.found(&rows, None)? {
                 return Ok(Found { run, ..found });
             }
             reading = reading.again();

@@ -43,6 +43,7 @@ macro_rules! journal_suite {
             commands_decided_under_locks_wait_for_their_turn
             commands_that_lock_crosswise_try_again_under_locks
             a_model_is_made_from_its_last_closing_on
+            a_decision_under_locks_sees_all_that_came_since_the_last
             what_is_read_from_the_last_closing_on_is_bounded_in_bytes
             a_tail_passes_on_everything_in_order
             a_tail_from_now_sees_what_comes
@@ -89,6 +90,7 @@ macro_rules! journal_retain_suite {
             the_newest_and_the_young_stay
             a_dry_run_changes_nothing
             what_is_left_is_found_and_positions_go_on
+            a_decision_under_locks_is_made_of_what_is_left
             without_a_bound_nothing_goes
             a_pass_that_is_cancelled_says_so
         }

@@ -1,8 +1,9 @@
 //! Commands that decide and append, many at once.
 
 use std::future::Future;
+use std::time::Duration;
 
-use sendoff_core::journal::{Fact, Item, Position, Query, Recorded, Tag};
+use sendoff_core::journal::{Append, Fact, Item, Position, Query, Recorded, Tag};
 use sendoff_core::{BoxError, Event};
 use sendoff_engine::journal::{
     Basis, Decision, ExecuteError, Journal, JournalStore, Model, Page, fold,
@@ -11,7 +12,7 @@ use sendoff_engine::journal::{
 use tokio::task::JoinSet;
 
 use super::tag;
-use crate::journal::JournalHarness;
+use crate::journal::{Ending, JournalHarness};
 
 const WALLETS: [&str; 3] = ["a", "b", "c"];
 const START: i64 = 100;
@@ -245,4 +246,57 @@ pub async fn a_model_is_made_from_its_last_closing_on(harness: impl JournalHarne
     });
     assert_eq!(locked.await.unwrap().receipts[0].position.get(), 9);
     assert_eq!(journal.decide(balance()).await.unwrap().model.state.0, 69);
+}
+
+/// J2: whatever the decision before has read, the next one under locks is made of all that came since: by
+/// whoever, in whatever transaction, from the last closing on.
+pub async fn a_decision_under_locks_sees_all_that_came_since_the_last(
+    harness: impl JournalHarness,
+) {
+    let journal = harness.journal();
+    let history = || {
+        let closing = Query::of(Item::any().of_type("closed").tagged(tag("wallet_id=w1")));
+        let apply = |facts: &mut Vec<Recorded>, fact: &Recorded| {
+            facts.push(fact.clone());
+            Ok(())
+        };
+        fold(Query::tagged(tag("wallet_id=w1")), Vec::new(), apply).from_last(closing)
+    };
+    let mut seen: Vec<Recorded> = Vec::new();
+    let steps = [
+        "deposited",
+        "deposited",
+        "rolled back",
+        "closed",
+        "deposited",
+        "closed closed",
+        "deposited",
+        "",
+    ];
+    for step in steps {
+        let mut facts: Vec<_> = step.split(' ').filter(|step| !step.is_empty()).collect();
+        if step == "rolled back" {
+            facts = vec!["closed"];
+        }
+        let facts: Vec<_> = facts.into_iter().map(|step| moved(step, "w1", 5)).collect();
+        if step == "rolled back" {
+            let append = Append::new(facts, None).unwrap();
+            harness.append_in(&append, Duration::ZERO, Ending::RollBack).await.unwrap();
+        } else if !facts.is_empty() {
+            journal.append(facts).await.unwrap();
+        }
+        // Two, so that the second one finds what the first has read and appended.
+        for _ in 0..2 {
+            let read = journal.decide(history()).await.unwrap().model.state;
+            let from = read.iter().rposition(|fact| fact.event().event_type() == "closed");
+            let expected = read[from.unwrap_or(0)..].to_vec();
+            let locked = journal.execute_locked(history, |model| {
+                seen = model.state;
+                Ok::<_, TooPoor>(vec![moved("withdrawn", "w1", 1)])
+            });
+            locked.await.unwrap();
+            let from = seen.iter().rposition(|fact| fact.event().event_type() == "closed");
+            assert_eq!(seen[from.unwrap_or(0)..], expected, "after {step:?}");
+        }
+    }
 }

@@ -5,14 +5,15 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sendoff_core::BoxError;
 use sendoff_core::journal::publish::{CursorStatus, PairId};
 use sendoff_core::journal::retain::Ranges;
 use sendoff_core::journal::{Position, Query};
-use sendoff_engine::journal::TailOptions;
 use sendoff_engine::journal::publish::{
     Change, ChangeParked, Move, Moved, Park, ParkedChange, PublishStore, Seen, Which,
 };
 use sendoff_engine::journal::retain::{JournalMaintainer, RetainOptions, RetainReport, Retained};
+use sendoff_engine::journal::{TailOptions, fold};
 use sendoff_engine::lead::NodeCard;
 use tokio_util::sync::CancellationToken;
 
@@ -242,6 +243,28 @@ pub async fn what_is_left_is_found_and_positions_go_on(harness: impl RetainHarne
     let free = tagged("n=41").none_after(mark);
     journal.append_if([fact("t", &["n=41"])], free.clone()).await.unwrap();
     assert!(journal.append_if([fact("t", &["n=41"])], free).await.is_err());
+}
+
+/// Whatever the decision before has read: the lowest are gone, or all of them.
+pub async fn a_decision_under_locks_is_made_of_what_is_left(harness: impl RetainHarness) {
+    forty(&harness).await;
+    let count = || {
+        fold(tagged("odd=1"), Vec::new(), |positions: &mut Vec<u64>, fact| {
+            positions.push(fact.position.get());
+            Ok(())
+        })
+    };
+    for (keep, left) in [(40, 20), (40, 20), (20, 10), (20, 10), (0, 0), (0, 0)] {
+        retain(&harness, last(keep)).await;
+        let mut seen = Vec::new();
+        let locked = harness.journal().execute_locked(count, |model| {
+            seen = model.state;
+            Ok::<_, BoxError>(Vec::new())
+        });
+        locked.await.unwrap();
+        assert_eq!(seen, there(&harness, tagged("odd=1")).await);
+        assert_eq!(seen.len(), left);
+    }
 }
 
 /// Everything is kept that nobody said a word about.
