@@ -57,6 +57,26 @@ impl File {
     }
 }
 
+/// Holds L7: a moment in the place of an age.
+#[test]
+fn a_cleanup_deletes_what_ended_before_a_moment() {
+    let file = File::with(2, 1);
+    // 1970-01-02, a day after the others ended.
+    file.add(1, 4, 86_400_000_000);
+    let before = ["--once", "--include-dead", "--json", "--before", "1970-01-02T00:00:00Z"];
+    let done = Running::start(file.cleanup(&before)).ended();
+    assert!(done.status.success(), "{}", stderr(&done));
+    let summary = report(&done);
+    assert_eq!((number(&summary, "done"), number(&summary, "dead")), (2, 1));
+    assert_eq!(file.rows(), 9, "what ended at that moment stays");
+
+    let both = Running::start(file.cleanup(&["--before", "yesterday"])).ended();
+    assert!(stderr(&both).contains("2026-01-31T08:00:00Z"), "{}", stderr(&both));
+    let both = ["--before", "1970-01-02T00:00:00Z", "--retention", "1d"];
+    let both = Running::start(file.cleanup(&both)).ended();
+    assert!(stderr(&both).contains("cannot be used with"), "{}", stderr(&both));
+}
+
 /// Holds L8 and L7.
 #[test]
 fn a_cleanup_deletes_what_is_over_and_reports() {

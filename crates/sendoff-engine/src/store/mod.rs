@@ -42,7 +42,7 @@ pub use partition::{Bounds, Created, Dropped, PartitionSession, PartitionStore};
 pub(crate) use pause::paused;
 pub use pause::{PAUSE_LOOK, PAUSES_READ, PauseStore, read_pauses};
 pub use register::{ANY, REGISTERED, RegisterStore, Registered};
-pub use retain::{Purge, Purged, RetainStore};
+pub use retain::{Cutoff, Purge, Purged, RetainStore};
 pub use retention::{Layout, Retention};
 pub use settle::{Extended, Held, Outcome, SettleStore, Settled, Settlement};
 pub use sift::{Look, PassedOver, Sieve, Sifted, Take, Visible, Which, sift, sift_claim};
