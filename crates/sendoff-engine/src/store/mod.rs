@@ -43,7 +43,7 @@ pub(crate) use pause::paused;
 pub use pause::{PAUSE_LOOK, PAUSES_READ, PauseStore, read_pauses};
 pub use register::{ANY, REGISTERED, RegisterStore, Registered};
 pub use retain::{Cutoff, Purge, Purged, RetainStore};
-pub use retention::{Layout, Retention};
+pub use retention::{Layout, Payloads, Retention};
 pub use settle::{Extended, Held, Outcome, SettleStore, Settled, Settlement};
 pub use sift::{Look, PassedOver, Sieve, Sifted, Take, Visible, Which, sift, sift_claim};
 pub use wake::WakeStore;
