@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use indicatif::{MultiProgress, ProgressBar};
-use sendoff::store::{Purged, RetainStore};
+use sendoff::store::Purged;
 use sendoff::{Cleaned, CleanupMaintainer, CleanupOptions, Timestamp};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::database::{self, Database, Named};
+use crate::database::Database;
 use crate::duration::duration;
 use crate::output;
 use crate::passes::{Passes, explained};
@@ -61,11 +61,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) async fn run(options: Options, screen: MultiProgress) -> anyhow::Result<ExitCode> {
-    let store: Arc<dyn RetainStore> = match options.database.clone().named()? {
-        Named::Postgres { url, options } => Arc::new(database::connect(&url, options).await?),
-        Named::Mysql { url, options } => Arc::new(database::connect_mysql(&url, options).await?),
-        Named::Sqlite { url, options } => Arc::new(database::open(&url, options).await?),
-    };
+    let store = Arc::new(options.database.outbox().await?);
     let Options { retention, before, limit, include_dead, every, passes, .. } = options;
     let cleanup =
         CleanupOptions { retention, check_every: every, limit, include_dead, ..Default::default() };

@@ -7,12 +7,12 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use indicatif::{MultiProgress, ProgressBar};
+use sendoff::any::DatabaseKind;
 use sendoff::partition::{PartitionName, Period};
-use sendoff::store::PartitionStore;
 use sendoff::{Maintained, PartitionMaintainer, PartitionOptions, PartitionReport};
 use serde::Serialize;
 
-use crate::database::{self, Database, Named};
+use crate::database::Database;
 use crate::duration::duration;
 use crate::output;
 use crate::passes::{Passes, explained};
@@ -85,13 +85,10 @@ const RIGHTS: &str = "making and dropping partitions is for the owner of the tab
                     CREATE, DROP, INSERT, SELECT and LOCK TABLES on it)";
 
 pub(crate) async fn run(options: Options, screen: MultiProgress) -> anyhow::Result<ExitCode> {
-    let store: Arc<dyn PartitionStore> = match options.database.clone().named()? {
-        Named::Postgres { url, options } => Arc::new(database::connect(&url, options).await?),
-        Named::Mysql { url, options } => Arc::new(database::connect_mysql(&url, options).await?),
-        Named::Sqlite { .. } => {
-            bail!("SQLite has no partitions; `sendoff cleanup` deletes what is over")
-        }
-    };
+    if options.database.kind()? == DatabaseKind::Sqlite {
+        bail!("SQLite has no partitions; `sendoff cleanup` deletes what is over");
+    }
+    let store = Arc::new(options.database.outbox().await?);
     let Options { period, lookahead, retention, drop_dead, limit, lock_wait, every, .. } = options;
     let usual = PartitionOptions::by(period.into());
     let partitions = PartitionOptions {

@@ -170,12 +170,13 @@ fn what_cannot_be_cleaned_is_refused_with_the_reason() {
             assert!(message.contains(part), "no {part:?} in {message}");
         }
     };
-    refused("oracle://scott:tiger@db", &[], &["postgres://", "sqlite:"]);
+    refused("oracle://scott:tiger@db", &[], &["Oracle Database is not supported"]);
+    refused("shop:tiger", &[], &["postgres://", "sqlite:"]);
     refused("postgres://app:tiger@127.0.0.1:1/shop", &[], &["cannot be reached"]);
     refused("sqlite:/nowhere/at/all.db", &[], &["no file", "migrate first"]);
     assert!(!Path::new("/nowhere").exists());
     refused("sqlite:shop.db", &["--retention", "7"], &["--retention", "such as 7d"]);
-    refused("sqlite:shop.db", &["--schema", "x"], &["--schema is for PostgreSQL"]);
+    refused("sqlite:shop.db", &["--schema", "x"], &["a schema is for PostgreSQL"]);
     let file = File::with(0, 0);
     refused(&file.url, &["--limit", "0"], &["limit is 0"]);
     refused(&file.url, &["--prefix", "billing_"], &["no table billing_outbox_event", "migrate"]);
