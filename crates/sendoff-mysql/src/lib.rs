@@ -67,6 +67,8 @@ mod values;
 mod wake;
 mod wire;
 
+#[cfg(feature = "sea-orm")]
+pub use capture::SeaOrmTransaction;
 pub use capture::{MysqlConnSavepoint, MysqlConnTransaction, MysqlSavepoint, MysqlTransaction};
 pub use journal::{JournalOptions, MysqlJournal, journal_migration_sql, journal_upgrade_sql};
 pub use options::{Layout, MysqlOptions, Payloads, Retention, Tls};

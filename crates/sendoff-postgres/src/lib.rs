@@ -65,6 +65,8 @@ mod tls;
 mod wake;
 mod wire;
 
+#[cfg(feature = "sea-orm")]
+pub use capture::SeaOrmTransaction;
 pub use capture::{PreparedClient, PreparedTransaction};
 pub use journal::{
     JournalLayout, JournalOptions, PostgresJournal, journal_migration_sql, journal_upgrade_sql,
