@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use indicatif::{MultiProgress, ProgressBar};
-use sendoff::store::{Purged, RetainStore};
-use sendoff::{Cleaned, CleanupMaintainer, CleanupOptions};
+use sendoff::store::Purged;
+use sendoff::{Cleaned, CleanupMaintainer, CleanupOptions, Timestamp};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::database::{self, Database, Named};
+use crate::database::Database;
 use crate::duration::duration;
 use crate::output;
 use crate::passes::{Passes, explained};
@@ -33,6 +33,7 @@ const COUNTED: usize = 1_000_000;
 #[command(after_help = "Examples:\n  \
     SENDOFF_DATABASE_URL=postgres://app@db/shop sendoff cleanup --once\n  \
     sendoff cleanup --once --dry-run --include-dead --retention 30d\n  \
+    sendoff cleanup --once --before 2026-01-31T08:00:00Z\n  \
     sendoff cleanup --every 15m              until Ctrl-C or a request to end\n\n\
     In a crontab, every night at two:\n  \
     0 2 * * * sendoff cleanup --once --json >> /var/log/outbox-cleanup.json\n\n\
@@ -43,6 +44,9 @@ pub(crate) struct Options {
     /// How long ago an event must have ended
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "7d")]
     retention: Duration,
+    /// Delete what ended before this moment instead, such as 2026-01-31T08:00:00Z
+    #[arg(long, value_name = "MOMENT", conflicts_with = "retention")]
+    before: Option<Timestamp>,
     /// Rows in one pass; passes follow each other until nothing is left
     #[arg(long, value_name = "ROWS", default_value_t = CleanupOptions::default().limit)]
     limit: usize,
@@ -57,15 +61,15 @@ pub(crate) struct Options {
 }
 
 pub(crate) async fn run(options: Options, screen: MultiProgress) -> anyhow::Result<ExitCode> {
-    let store: Arc<dyn RetainStore> = match options.database.clone().named()? {
-        Named::Postgres { url, options } => Arc::new(database::connect(&url, options).await?),
-        Named::Mysql { url, options } => Arc::new(database::connect_mysql(&url, options).await?),
-        Named::Sqlite { url, options } => Arc::new(database::open(&url, options).await?),
-    };
-    let Options { retention, limit, include_dead, every, passes, .. } = options;
+    let store = Arc::new(options.database.outbox().await?);
+    let Options { retention, before, limit, include_dead, every, passes, .. } = options;
     let cleanup =
         CleanupOptions { retention, check_every: every, limit, include_dead, ..Default::default() };
     let maintainer = CleanupMaintainer::new(store, cleanup)?;
+    let maintainer = match before {
+        Some(moment) => maintainer.before(moment),
+        None => maintainer,
+    };
     if options.passes.dry_run {
         let found = maintainer.dry_run(COUNTED).await.map_err(|error| explained(error, RIGHTS))?;
         let more = found.total() >= COUNTED as u64;

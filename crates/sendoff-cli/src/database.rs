@@ -1,10 +1,9 @@
 //! Which database a command works on.
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::Args;
-use sendoff::mysql::{MysqlOptions, MysqlStore};
-use sendoff::postgres::{PostgresOptions, PostgresStore};
-use sendoff::sqlite::{SqliteOptions, SqliteStore};
+use sendoff::any::{AnyJournalOptions, AnyOptions, AnyStore, DatabaseKind, OpenError};
+use sendoff::store::StoreError;
 use sendoff::{Ident, InvalidIdent};
 
 #[derive(Debug, Clone, Args)]
@@ -25,68 +24,51 @@ fn ident(name: &str) -> Result<Ident, InvalidIdent> {
     Ident::new(name)
 }
 
-/// A database by its kind, with the URL that names it. The URL may hold a password: no message shows
-/// it.
-pub(crate) enum Named {
-    Postgres { url: String, options: PostgresOptions },
-    Mysql { url: String, options: MysqlOptions },
-    Sqlite { url: String, options: SqliteOptions },
-}
-
 impl Database {
-    /// The options of a PostgreSQL store, also where no database is named.
-    pub(crate) fn postgres_options(&self) -> PostgresOptions {
+    /// How the outbox in it works.
+    pub(crate) fn options(&self) -> AnyOptions {
         let (schema, prefix) = (self.schema.clone(), self.prefix.clone());
-        PostgresOptions { schema, prefix, ..PostgresOptions::default() }
+        AnyOptions { schema, prefix, ..AnyOptions::default() }
     }
 
-    /// Whether a database is named at all.
-    pub(crate) fn is_named(&self) -> bool {
-        self.database_url.is_some()
+    /// How the journal in it works.
+    pub(crate) fn journal_options(&self) -> AnyJournalOptions {
+        let (schema, prefix) = (self.schema.clone(), self.prefix.clone());
+        AnyJournalOptions { schema, prefix, connections: 2, ..AnyJournalOptions::default() }
     }
 
-    pub(crate) fn named(self) -> anyhow::Result<Named> {
-        let options = self.postgres_options();
-        let Some(url) = self.database_url else {
-            bail!("which database? Set SENDOFF_DATABASE_URL or give --database-url");
-        };
-        match url.split_once(':').map_or("", |(scheme, _)| scheme) {
-            "postgres" | "postgresql" => Ok(Named::Postgres { url, options }),
-            "mysql" | "mariadb" | "sqlite" if self.schema.is_some() => {
-                bail!("--schema is for PostgreSQL: other databases have one schema")
-            }
-            "mysql" | "mariadb" => {
-                let options = MysqlOptions { prefix: self.prefix, ..MysqlOptions::default() };
-                Ok(Named::Mysql { url, options })
-            }
-            "sqlite" => {
-                let options = SqliteOptions { prefix: self.prefix, ..SqliteOptions::default() };
-                Ok(Named::Sqlite { url, options })
-            }
-            _ => bail!(
-                "a database URL begins with `postgres://`, `mysql://`, `mariadb://` or `sqlite:`"
-            ),
+    /// The URL may hold a password: no message shows it.
+    pub(crate) fn url(&self) -> anyhow::Result<&str> {
+        self.database_url
+            .as_deref()
+            .context("which database? Set SENDOFF_DATABASE_URL or give --database-url")
+    }
+
+    /// For a script: the kind that the URL names, or PostgreSQL without one.
+    pub(crate) fn kind(&self) -> Result<DatabaseKind, OpenError> {
+        self.database_url.as_deref().map_or(Ok(DatabaseKind::Postgres), DatabaseKind::of)
+    }
+
+    /// An outbox that is there, whatever it lives in.
+    pub(crate) async fn outbox(&self) -> anyhow::Result<AnyStore> {
+        let url = self.url()?;
+        AnyStore::connect_existing(url, &self.options()).await.map_err(|error| told(url, error))
+    }
+}
+
+/// What could not be done with a database, beside why.
+pub(crate) fn told(url: &str, error: OpenError) -> anyhow::Error {
+    let is_file = DatabaseKind::of(url).is_ok_and(|kind| kind == DatabaseKind::Sqlite);
+    match &error {
+        OpenError::Store(StoreError::Schema { .. } | StoreError::Misconfigured { .. })
+            if !is_file =>
+        {
+            error.into()
         }
+        OpenError::Store(_) if is_file => {
+            anyhow::Error::new(error).context("the file cannot be opened")
+        }
+        OpenError::Store(_) => anyhow::Error::new(error).context("the database cannot be reached"),
+        _ => error.into(),
     }
-}
-
-/// Connects to an outbox that is there.
-pub(crate) async fn connect(url: &str, options: PostgresOptions) -> anyhow::Result<PostgresStore> {
-    let store = PostgresStore::connect_with(url, options).await;
-    let store = store.context("the database cannot be reached")?;
-    store.check_installed().await?;
-    Ok(store)
-}
-
-/// Connects to an outbox that is there.
-pub(crate) async fn connect_mysql(url: &str, options: MysqlOptions) -> anyhow::Result<MysqlStore> {
-    let store = MysqlStore::connect_with(url, options).await;
-    let store = store.context("the database cannot be reached")?;
-    store.check_installed().await?;
-    Ok(store)
-}
-
-/// Opens the file of an outbox that is there.
-pub(crate) async fn open(url: &str, options: SqliteOptions) -> anyhow::Result<SqliteStore> {
-    SqliteStore::open_existing_url(url, options).await.context("the file cannot be opened")
 }

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use clap::Args;
 use sendoff::Timestamp;
-use sendoff::doctor::{CheckupStore, OutboxCheckup, OutboxFinding, Undelivered, checkup};
+use sendoff::doctor::{OutboxCheckup, OutboxFinding, Undelivered, checkup};
 use sendoff::journal::Holder;
 use sendoff::journal::doctor::{Checkup, Finding, Severity, Tolerance};
 use sendoff::journal::publish::Which;
 use serde_json::{Value, json};
 
-use crate::database::{self, Database, Named};
+use crate::database::Database;
 use crate::duration::duration;
 use crate::journal::{Opened, Pairs};
 use crate::output;
@@ -163,12 +163,7 @@ fn outbox_json(checkup: &OutboxCheckup) -> Value {
 
 /// How the outbox is, where there is one.
 async fn outbox(database: Database) -> anyhow::Result<OutboxCheckup> {
-    let store: Box<dyn CheckupStore> = match database.named()? {
-        Named::Postgres { url, options } => Box::new(database::connect(&url, options).await?),
-        Named::Mysql { url, options } => Box::new(database::connect_mysql(&url, options).await?),
-        Named::Sqlite { url, options } => Box::new(database::open(&url, options).await?),
-    };
-    Ok(checkup(&*store).await?)
+    Ok(checkup(&database.outbox().await?).await?)
 }
 
 /// How the journal is, where there is one.

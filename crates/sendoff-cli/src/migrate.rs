@@ -2,13 +2,12 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
-use clap::Args;
-use sendoff::mysql::MysqlStore;
-use sendoff::postgres::{Layout, PostgresStore};
-use sendoff::sqlite::SqliteStore;
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use sendoff::any::{AnyOptions, AnyStore};
+use sendoff::store::{Layout, Payloads};
 
-use crate::database::{Database, Named};
+use crate::database::{Database, told};
 use crate::output;
 use crate::partitions::PeriodOption;
 
@@ -30,6 +29,9 @@ pub(crate) struct Options {
     /// is there cannot be changed to it
     #[arg(long, value_name = "PERIOD")]
     partitioned: Option<PeriodOption>,
+    /// What the table takes for a payload. MySQL and MariaDB can refuse what is no JSON
+    #[arg(long, value_enum, value_name = "KIND", default_value = "binary")]
+    payloads: PayloadsOption,
     /// Print the script instead of running anything: for the kind of database that the URL names, which is
     /// not connected to, or for PostgreSQL without one
     #[arg(long)]
@@ -40,64 +42,32 @@ pub(crate) struct Options {
     from: usize,
 }
 
-pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
-    let Options { database, partitioned, print, from } = options;
-    let layout = partitioned.map_or(Layout::Flat, |period| Layout::Partitioned(period.into()));
-    let named = if print && !database.is_named() {
-        let (url, options) = (String::new(), database.postgres_options());
-        Named::Postgres { url, options }
-    } else {
-        database.named()?
-    };
-    match named {
-        Named::Postgres { mut options, .. } if print => {
-            options.layout = layout;
-            output::data(sendoff::postgres::upgrade_sql(&options, from)?.trim_end())?;
-        }
-        Named::Mysql { mut options, .. } if print => {
-            if let Some(period) = partitioned {
-                options.layout = sendoff::mysql::Layout::Partitioned(period.into());
-            }
-            output::data(sendoff::mysql::upgrade_sql(&options, from)?.trim_end())?;
-        }
-        Named::Sqlite { options, .. } if print => {
-            refuse_partitions(partitioned.is_some())?;
-            output::data(sendoff::sqlite::upgrade_sql(&options, from)?.trim_end())?;
-        }
-        Named::Postgres { url, mut options } => {
-            options.layout = layout;
-            let store = PostgresStore::connect_with(&url, options).await;
-            let store = store.context("the database cannot be reached")?;
-            let migrated = store.migrate().await;
-            let migrated = migrated.context("the tables could not be brought up to date")?;
-            output::note(&format!("{}: {migrated}", store.table()));
-            store.close().await;
-        }
-        Named::Mysql { url, mut options } => {
-            if let Some(period) = partitioned {
-                options.layout = sendoff::mysql::Layout::Partitioned(period.into());
-            }
-            let store = MysqlStore::connect_with(&url, options).await;
-            let store = store.context("the database cannot be reached")?;
-            let migrated = store.migrate().await;
-            let migrated = migrated.context("the tables could not be brought up to date")?;
-            output::note(&format!("{}: {migrated}", store.table()));
-            store.close().await;
-        }
-        Named::Sqlite { url, options } => {
-            refuse_partitions(partitioned.is_some())?;
-            let store = SqliteStore::open_url_with(&url, options).await;
-            let store = store.context("the file could not be brought up to date")?;
-            output::note(&format!("{}: {}", store.table(), store.migrated()));
-            store.close().await;
-        }
-    }
-    Ok(ExitCode::SUCCESS)
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum PayloadsOption {
+    /// Any bytes.
+    Binary,
+    /// JSON only: the server refuses what is none.
+    Json,
 }
 
-fn refuse_partitions(wanted: bool) -> anyhow::Result<()> {
-    if wanted {
-        bail!("--partitioned is not for SQLite, which has no partitions");
+pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
+    let Options { database, partitioned, payloads, print, from } = options;
+    let outbox = AnyOptions {
+        layout: partitioned.map_or(Layout::Flat, |period| Layout::Partitioned(period.into())),
+        payloads: match payloads {
+            PayloadsOption::Binary => Payloads::Binary,
+            PayloadsOption::Json => Payloads::Json,
+        },
+        ..database.options()
+    };
+    if print {
+        output::data(outbox.upgrade_sql(database.kind()?, from)?.trim_end())?;
+        return Ok(ExitCode::SUCCESS);
     }
-    Ok(())
+    let url = database.url()?;
+    let store = AnyStore::connect_with(url, &outbox).await.map_err(|error| told(url, error))?;
+    let migrated = store.migrate().await.context("the tables could not be brought up to date")?;
+    output::note(&format!("{}: {migrated}", store.table()));
+    store.close().await;
+    Ok(ExitCode::SUCCESS)
 }

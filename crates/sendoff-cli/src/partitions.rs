@@ -7,12 +7,12 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use indicatif::{MultiProgress, ProgressBar};
+use sendoff::any::DatabaseKind;
 use sendoff::partition::{PartitionName, Period};
-use sendoff::store::PartitionStore;
 use sendoff::{Maintained, PartitionMaintainer, PartitionOptions, PartitionReport};
 use serde::Serialize;
 
-use crate::database::{self, Database, Named};
+use crate::database::Database;
 use crate::duration::duration;
 use crate::output;
 use crate::passes::{Passes, explained};
@@ -27,7 +27,8 @@ use crate::signals::{INTERRUPTED, cancelled_by_signal};
 #[command(after_help = "Examples:\n  \
     SENDOFF_DATABASE_URL=postgres://owner@db/shop sendoff partitions --once --retention 7d\n  \
     sendoff partitions --once --dry-run --retention 7d\n  \
-    sendoff partitions --period month --lookahead 90d --every 12h\n\n\
+    sendoff partitions --period month --lookahead 90d --every 12h\n  \
+    sendoff partitions --period hour --retention 1d\n\n\
     In a crontab, every night at two:\n  \
     0 2 * * * sendoff partitions --once --retention 7d --json >> /var/log/outbox-partitions.json\n\n\
     Exit status: 0 done, or another one is at work; 1 interrupted before --once was through; 2 failed.")]
@@ -37,9 +38,9 @@ pub(crate) struct Options {
     /// How much time a new partition holds
     #[arg(long, value_enum, default_value_t)]
     period: PeriodOption,
-    /// How far ahead partitions are made
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30d")]
-    lookahead: Duration,
+    /// How far ahead partitions are made. 30 days, and 2 with --period hour
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    lookahead: Option<Duration>,
     /// How long a partition stays after its end. Without it none is dropped
     #[arg(long, value_name = "TIME", value_parser = duration)]
     retention: Option<Duration>,
@@ -61,6 +62,8 @@ pub(crate) struct Options {
 
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
 pub(crate) enum PeriodOption {
+    /// `pYYYYMMDDHH`, in UTC.
+    Hour,
     /// `pYYYYMMDD`, in UTC.
     #[default]
     Day,
@@ -71,6 +74,7 @@ pub(crate) enum PeriodOption {
 impl From<PeriodOption> for Period {
     fn from(period: PeriodOption) -> Self {
         match period {
+            PeriodOption::Hour => Self::Hour,
             PeriodOption::Day => Self::Day,
             PeriodOption::Month => Self::Month,
         }
@@ -81,17 +85,15 @@ const RIGHTS: &str = "making and dropping partitions is for the owner of the tab
                     CREATE, DROP, INSERT, SELECT and LOCK TABLES on it)";
 
 pub(crate) async fn run(options: Options, screen: MultiProgress) -> anyhow::Result<ExitCode> {
-    let store: Arc<dyn PartitionStore> = match options.database.clone().named()? {
-        Named::Postgres { url, options } => Arc::new(database::connect(&url, options).await?),
-        Named::Mysql { url, options } => Arc::new(database::connect_mysql(&url, options).await?),
-        Named::Sqlite { .. } => {
-            bail!("SQLite has no partitions; `sendoff cleanup` deletes what is over")
-        }
-    };
+    if options.database.kind()? == DatabaseKind::Sqlite {
+        bail!("SQLite has no partitions; `sendoff cleanup` deletes what is over");
+    }
+    let store = Arc::new(options.database.outbox().await?);
     let Options { period, lookahead, retention, drop_dead, limit, lock_wait, every, .. } = options;
+    let usual = PartitionOptions::by(period.into());
     let partitions = PartitionOptions {
-        period: period.into(),
-        lookahead,
+        period: usual.period,
+        lookahead: lookahead.unwrap_or(usual.lookahead),
         retention,
         drop_dead,
         check_every: every,

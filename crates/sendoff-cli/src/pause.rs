@@ -10,7 +10,7 @@ use sendoff::store::PauseStore;
 use sendoff::{AuditNote, Pause, PauseScope};
 use serde_json::{Value, json};
 
-use crate::database::{self, Database, Named};
+use crate::database::Database;
 use crate::output;
 
 /// Pause all delivery, one event type or one handler, or say what is paused
@@ -144,11 +144,7 @@ pub(crate) async fn resume(options: ResumeOptions) -> anyhow::Result<ExitCode> {
 
 /// An outbox that is there, whatever it lives in.
 async fn opened(database: Database) -> anyhow::Result<Arc<dyn PauseStore>> {
-    Ok(match database.named()? {
-        Named::Postgres { url, options } => Arc::new(database::connect(&url, options).await?),
-        Named::Mysql { url, options } => Arc::new(database::connect_mysql(&url, options).await?),
-        Named::Sqlite { url, options } => Arc::new(database::open(&url, options).await?),
-    })
+    Ok(Arc::new(database.outbox().await?))
 }
 
 /// What is paused now.

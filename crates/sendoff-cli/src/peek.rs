@@ -6,7 +6,7 @@ use clap::Args;
 use sendoff::store::{InspectStore, Row};
 use serde_json::{Value, json};
 
-use crate::database::{self, Database, Named};
+use crate::database::Database;
 use crate::output;
 use crate::payload::payload;
 
@@ -36,11 +36,7 @@ const NOTHING: u8 = 3;
 
 pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
     let Options { database, limit, payload } = options;
-    let store: Box<dyn InspectStore> = match database.named()? {
-        Named::Postgres { url, options } => Box::new(database::connect(&url, options).await?),
-        Named::Mysql { url, options } => Box::new(database::connect_mysql(&url, options).await?),
-        Named::Sqlite { url, options } => Box::new(database::open(&url, options).await?),
-    };
+    let store = database.outbox().await?;
     let rows = store.peek(limit.into()).await?;
     if rows.is_empty() {
         output::note("nothing waits to be delivered");

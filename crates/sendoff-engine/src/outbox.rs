@@ -23,17 +23,20 @@ use crate::store::{Born, NewRow, OutboxStore, StoreError, contact_at_start, with
 ///
 /// [`close`](Self::close) ends it in order. When the last handle is dropped without that, everything
 /// stops where it is, as in a crash: nothing is lost, but holds run out only by time.
-pub struct Outbox<S>(Arc<Inner<S>>);
-
-struct Inner<S> {
+pub struct Outbox<S> {
     store: Arc<S>,
+    inner: Arc<Inner>,
+}
+
+/// What every handle shares, whichever store it writes through.
+struct Inner {
     writer: Writer,
     engine: Option<Engine>,
 }
 
 impl<S> Clone for Outbox<S> {
     fn clone(&self) -> Self {
-        Self(self.0.clone())
+        Self { store: self.store.clone(), inner: self.inner.clone() }
     }
 }
 
@@ -56,25 +59,32 @@ impl<S: OutboxStore> Outbox<S> {
             owner: owner(options.node.name.as_deref(), 0),
             hot_grace: options.hot_grace,
         };
-        Self(Arc::new(Inner { store: Arc::new(store), writer, engine: None }))
+        Self { store: Arc::new(store), inner: Arc::new(Inner { writer, engine: None }) }
     }
 
     /// Its dead letters: seen, requeued, discarded.
     pub fn dead_letters(&self) -> DeadLetters {
-        DeadLetters::new(self.0.store.clone())
+        DeadLetters::new(self.store.clone())
     }
 }
 
 impl<S> Outbox<S> {
     /// The store.
     pub fn store(&self) -> &S {
-        &self.0.store
+        &self.store
+    }
+
+    /// The same outbox, written to through another type of its store: `narrow` makes that of this one, where
+    /// it can. For a store that is any of several, whose transactions are of one driver.
+    pub fn through<T>(&self, narrow: impl FnOnce(&S) -> Option<T>) -> Option<Outbox<T>> {
+        let store = Arc::new(narrow(&self.store)?);
+        Some(Outbox { store, inner: self.inner.clone() })
     }
 
     /// One pass of the poller, now: claims what is visible and fits the cold lane. Answers whether
     /// it came to the end of it. A writer-only outbox has nothing to poll for.
     pub async fn poll(&self) -> Result<bool, StoreError> {
-        match &self.0.engine {
+        match &self.inner.engine {
             Some(engine) => engine.poll().await,
             None => Ok(true),
         }
@@ -82,13 +92,13 @@ impl<S> Outbox<S> {
 
     /// How full the lanes are.
     pub fn lane_depths(&self) -> LaneDepths {
-        self.0.engine.as_ref().map(Engine::lane_depths).unwrap_or_default()
+        self.inner.engine.as_ref().map(Engine::lane_depths).unwrap_or_default()
     }
 
     /// How often a task of the engine panicked and was begun again, which the log says at ERROR. Code of
     /// yours cannot make it so: whatever is not zero is a mistake of ours, and worth a report.
     pub fn restarts(&self) -> u64 {
-        self.0.engine.as_ref().map(Engine::restarts).unwrap_or_default()
+        self.inner.engine.as_ref().map(Engine::restarts).unwrap_or_default()
     }
 
     /// Stops in order: takes nothing new, lets the lanes drain for the configured time, writes every
@@ -97,14 +107,14 @@ impl<S> Outbox<S> {
     /// Dropped half-way, nothing is taken any more, and what is left to do waits for the next call,
     /// which goes on from there. A call after the last one hears what that one did.
     pub async fn close(&self) -> Closed {
-        match &self.0.engine {
+        match &self.inner.engine {
             Some(engine) => engine.close().await,
             None => Closed::default(),
         }
     }
 
     pub(crate) fn writer(&self) -> &Writer {
-        &self.0.writer
+        &self.inner.writer
     }
 
     pub(crate) fn checked<E: IntoEvent>(
@@ -141,7 +151,7 @@ impl<S> Outbox<S> {
 
 impl<S> fmt::Debug for Outbox<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Outbox").field("owner", &self.0.writer.owner).finish_non_exhaustive()
+        f.debug_struct("Outbox").field("owner", &self.inner.writer.owner).finish_non_exhaustive()
     }
 }
 
@@ -321,7 +331,8 @@ impl<S: OutboxStore> OutboxBuilder<S> {
         );
         let handover = Some(engine.handover());
         let writer = Writer { validation, handover, owner, hot_grace };
-        Ok(Outbox(Arc::new(Inner { store: self.store, writer, engine: Some(engine) })))
+        let inner = Arc::new(Inner { writer, engine: Some(engine) });
+        Ok(Outbox { store: self.store, inner })
     }
 }
 

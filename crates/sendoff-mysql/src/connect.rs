@@ -1,11 +1,12 @@
 //! Opening connections of our own.
 
 use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use mysql_async::{Conn, Error, IoError, Opts, OptsBuilder, UrlError};
 use sendoff_engine::store::StoreError;
-use sendoff_engine::store::frame::{NoConnection, place};
+use sendoff_engine::store::frame::{Address, NoConnection, place};
 
 use crate::error::{failed, misconfigured};
 use crate::options::{MysqlOptions, Tls};
@@ -57,41 +58,82 @@ fn seconds(span: Duration) -> u64 {
 
 /// Opens connections, all alike.
 pub(crate) struct Connector {
-    opts: Opts,
+    address: Address,
+    /// Where the last one went, or the first is to go.
+    opts: Mutex<Opts>,
     database: String,
-    timeout: Duration,
+    options: MysqlOptions,
+    /// What their sessions are set to besides.
+    limits: String,
+}
+
+/// An address, and the URL that it is now: its database is the one that tables are named with.
+pub(crate) struct Reached {
+    address: Address,
+    url: String,
+}
+
+impl Reached {
+    /// Asks, where it has to be asked for.
+    pub(crate) async fn ask(address: Address, timeout: Duration) -> Result<Self, StoreError> {
+        let url = tokio::time::timeout(timeout, address.url()).await;
+        let url = url.unwrap_or(Err(StoreError::Timeout))?.into_owned();
+        Ok(Self { address, url })
+    }
+}
+
+impl From<&str> for Reached {
+    fn from(url: &str) -> Self {
+        Self { address: url.into(), url: url.to_owned() }
+    }
 }
 
 impl Connector {
     /// For sessions that are opened again when they are needed: the server ends what goes silent.
-    pub(crate) fn limited(url: &str, options: &MysqlOptions) -> Result<Self, StoreError> {
-        Self::silent(url, options, Duration::MAX)
+    pub(crate) fn limited(at: &Reached, options: &MysqlOptions) -> Result<Self, StoreError> {
+        Self::silent(at, options, Duration::MAX)
     }
 
     /// The same, where transactions are not to be silent for longer than this. MySQL knows no such limit.
     pub(crate) fn silent(
-        url: &str,
+        at: &Reached,
         options: &MysqlOptions,
         silence: Duration,
     ) -> Result<Self, StoreError> {
-        Self::with(url, options, &limits(options, &seconds(SESSION_IDLE).to_string(), silence))
+        Self::with(at, options, limits(options, &seconds(SESSION_IDLE).to_string(), silence))
     }
 
     /// For sessions that somebody has until they are lost, and who may say nothing for long between
     /// transactions.
-    pub(crate) fn lasting(url: &str, options: &MysqlOptions) -> Result<Self, StoreError> {
+    pub(crate) fn lasting(at: &Reached, options: &MysqlOptions) -> Result<Self, StoreError> {
         let idle = format!("/*M!100600 default */ /*!80000 {} */", seconds(LASTING_IDLE));
-        Self::with(url, options, &limits(options, &idle, Duration::MAX))
+        Self::with(at, options, limits(options, &idle, Duration::MAX))
     }
 
     /// For batches of the `locked` claim mode, whose transactions last: also where the server knows no
     /// limit for those, a silent session ends.
-    pub(crate) fn for_batches(url: &str, options: &MysqlOptions) -> Result<Self, StoreError> {
+    pub(crate) fn for_batches(at: &Reached, options: &MysqlOptions) -> Result<Self, StoreError> {
         let idle = seconds(options.idle_in_transaction_timeout);
-        Self::with(url, options, &limits(options, &idle.to_string(), Duration::MAX))
+        Self::with(at, options, limits(options, &idle.to_string(), Duration::MAX))
     }
 
-    fn with(url: &str, options: &MysqlOptions, limits: &str) -> Result<Self, StoreError> {
+    fn with(at: &Reached, options: &MysqlOptions, limits: String) -> Result<Self, StoreError> {
+        let (opts, database) = Self::target(&at.url, options, &limits)?;
+        Ok(Self {
+            address: at.address.clone(),
+            opts: Mutex::new(opts),
+            database,
+            options: options.clone(),
+            limits,
+        })
+    }
+
+    /// Where connections go and what their sessions are set to, and the database that the URL names.
+    fn target(
+        url: &str,
+        options: &MysqlOptions,
+        limits: &str,
+    ) -> Result<(Opts, String), StoreError> {
         // Both databases speak one protocol, and the driver knows one name for it.
         let url = match url.strip_prefix("mariadb:") {
             Some(rest) => format!("mysql:{rest}"),
@@ -112,7 +154,7 @@ impl Connector {
             .init(vec![format!(
                 "set session transaction isolation level read committed, read write; {settings}{limits}"
             )]);
-        Ok(Self { opts: builder.into(), database, timeout: options.connect_timeout })
+        Ok((builder.into(), database))
     }
 
     /// The database that the URL names.
@@ -121,21 +163,48 @@ impl Connector {
     }
 
     pub(crate) async fn open(&self) -> Result<Conn, StoreError> {
-        match tokio::time::timeout(self.timeout, Conn::new(self.opts.clone())).await {
-            Ok(Err(Error::Io(IoError::Io(cause)))) => {
-                Err(NoConnection::to(self.place(), cause).into())
-            }
-            Ok(opened) => opened.map_err(failed),
-            Err(_) => Err(NoConnection::in_time(self.place(), self.timeout).into()),
+        let (asked, timeout) = (self.address.is_asked(), self.options.connect_timeout);
+        let open = async {
+            let opts = if asked { self.asked().await? } else { self.last() };
+            let where_to = whereabouts(&opts);
+            Conn::new(opts).await.map_err(|error| match error {
+                Error::Io(IoError::Io(cause)) => NoConnection::to(where_to, cause).into(),
+                // A password that was asked for may be another the next time.
+                error if asked => NoConnection::to(where_to, error).into(),
+                error => failed(error),
+            })
+        };
+        match tokio::time::timeout(timeout, open).await {
+            Ok(opened) => opened,
+            Err(_) => Err(NoConnection::in_time(whereabouts(&self.last()), timeout).into()),
         }
     }
 
-    /// Where the server is.
-    fn place(&self) -> String {
-        match self.opts.socket() {
-            Some(socket) => socket.to_owned(),
-            None => place(self.opts.ip_or_hostname(), self.opts.tcp_port()),
+    /// Where the next one goes, by an address that is asked for anew.
+    async fn asked(&self) -> Result<Opts, StoreError> {
+        let url = self.address.url().await?;
+        let (opts, database) = Self::target(&url, &self.options, &self.limits)?;
+        if database != self.database {
+            return Err(misconfigured(format!(
+                "the URL names the database {database} now, and the tables are in {}: a store stays with \
+                 the database that it began with",
+                self.database
+            )));
         }
+        *self.opts.lock().unwrap_or_else(PoisonError::into_inner) = opts.clone();
+        Ok(opts)
+    }
+
+    fn last(&self) -> Opts {
+        self.opts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Where the server is.
+fn whereabouts(opts: &Opts) -> String {
+    match opts.socket() {
+        Some(socket) => socket.to_owned(),
+        None => place(opts.ip_or_hostname(), opts.tcp_port()),
     }
 }
 
@@ -193,7 +262,7 @@ mod tests {
     use super::*;
 
     fn refusal(url: &str) -> String {
-        match Connector::limited(url, &MysqlOptions::default()) {
+        match Connector::limited(&url.into(), &MysqlOptions::default()) {
             Err(error) => error.to_string(),
             Ok(_) => panic!("{url} is no such URL"),
         }
@@ -219,9 +288,10 @@ mod tests {
 
     #[test]
     fn plain_text_stays_on_this_host() {
-        let connector = |url, tls| {
+        let connector = |url: &str, tls| {
             let options = MysqlOptions { tls, ..MysqlOptions::default() };
-            Connector::limited(url, &options).map(|connector| connector.opts.ssl_opts().is_some())
+            let made = Connector::limited(&url.into(), &options);
+            made.map(|connector| connector.last().ssl_opts().is_some())
         };
         assert!(!connector("mysql://app@127.0.0.1/shop", Tls::Auto).unwrap());
         assert!(!connector("mariadb://app@localhost/shop", Tls::Auto).unwrap());

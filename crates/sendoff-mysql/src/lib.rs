@@ -67,9 +67,12 @@ mod values;
 mod wake;
 mod wire;
 
+#[cfg(feature = "sea-orm")]
+pub use capture::SeaOrmTransaction;
 pub use capture::{MysqlConnSavepoint, MysqlConnTransaction, MysqlSavepoint, MysqlTransaction};
-pub use journal::{JournalOptions, MysqlJournal, journal_migration_sql};
+pub use journal::{JournalOptions, MysqlJournal, journal_migration_sql, journal_upgrade_sql};
 pub use options::{Layout, MysqlOptions, Payloads, Retention, Tls};
 pub use schema::{migration_sql, upgrade_sql};
 pub use sendoff_core::partition::Period;
+pub use sendoff_engine::store::frame::Address;
 pub use store::MysqlStore;

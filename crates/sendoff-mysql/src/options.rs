@@ -5,7 +5,7 @@ use std::time::Duration;
 use sendoff_core::Ident;
 use sendoff_engine::store::StoreError;
 use sendoff_engine::store::frame::{self, check_within};
-pub use sendoff_engine::store::{Layout, Retention};
+pub use sendoff_engine::store::{Layout, Payloads, Retention};
 
 /// How a store works. `Default` suits one outbox in the database that the URL names.
 #[derive(Debug, Clone)]
@@ -82,16 +82,6 @@ const SILENCE: Duration = Duration::from_secs(12);
 
 /// Longer is not patience but a failure nobody sees.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(10 * 60);
-
-/// What the table takes for a payload. It keeps the very bytes in either case.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Payloads {
-    /// Any bytes.
-    #[default]
-    Binary,
-    /// JSON only: the server refuses what is none.
-    Json,
-}
 
 /// How connections are secured. What the URL says of TLS (`require_ssl=true`, …) goes before it.
 #[cfg(feature = "tls-rustls")]

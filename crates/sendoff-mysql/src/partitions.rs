@@ -15,16 +15,18 @@ pub(crate) fn first(period: Period, now: Timestamp) -> String {
     let survey = Survey { now, partitions: Vec::new(), tail_oldest: None };
     let mut clause = String::from("\n  partition by range columns (created_at) (\n");
     for planned in plan(&policy, &survey).create.iter().take(2) {
-        let (name, end) = (&planned.name, date(planned.to));
+        let (name, end) = (&planned.name, end(planned.to));
         let _ = writeln!(clause, "      partition {name} values less than ('{end}'),");
     }
     clause.push_str("      partition pmax values less than (maxvalue)\n  )");
     clause
 }
 
-/// The day a partition's end lies at the beginning of.
-pub(crate) fn date(end: Timestamp) -> String {
-    end.to_string().chars().take("2026-11-15".len()).collect()
+/// When a partition ends: a day begins, or an hour.
+pub(crate) fn end(end: Timestamp) -> String {
+    let text = end.to_string().replacen('T', " ", 1);
+    let seconds = text.get(.."2026-11-15 00:00:00".len()).unwrap_or(&text);
+    seconds.strip_suffix(" 00:00:00").unwrap_or(seconds).to_owned()
 }
 
 #[cfg(test)]
@@ -39,6 +41,10 @@ mod tests {
         let days = first(Period::Day, now);
         assert!(days.contains("partition p20280228 values less than ('2028-02-29')"), "{days}");
         assert!(days.contains("partition p20280229 values less than ('2028-03-01')"), "{days}");
+        let hours = first(Period::Hour, now);
+        assert!(hours.contains("partition p2028022823 values less than ('2028-02-29')"), "{hours}");
+        let next = "partition p2028022900 values less than ('2028-02-29 01:00:00')";
+        assert!(hours.contains(next), "{hours}");
         let months = first(Period::Month, now);
         assert!(months.contains("partition p202802 values less than ('2028-03-01')"), "{months}");
         assert!(months.contains("partition p202803 values less than ('2028-04-01')"), "{months}");

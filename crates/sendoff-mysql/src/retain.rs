@@ -66,7 +66,7 @@ fn count(rows: &[Row]) -> Result<u64, StoreError> {
 fn look(statement: &Statement, purge: &Purge, status: Status, limit: usize) -> String {
     statement.with(&[
         ("kind", &Literal::number(status.code())),
-        ("older_than", &Literal::span(purge.older_than)),
+        ("cutoff", &Literal::cutoff(purge.cutoff)),
         ("limit", &Literal::count(limit)),
     ])
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use mysql_async::{Conn, Error};
 use sendoff_core::Timestamp;
 use sendoff_engine::store::StoreError;
-use sendoff_engine::store::frame::{Migrated, after, check_complete, missing};
+use sendoff_engine::store::frame::{Migrated, Unsupported, after, check_complete, missing};
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
@@ -297,6 +297,9 @@ impl Patience {
 /// `SKIP LOCKED` came with MySQL 8.0.1 and with MariaDB 10.6; names that compare exactly with MySQL
 /// 8.0.17.
 fn check_server(version: &str) -> Result<(), StoreError> {
+    if let Some(unsupported) = Unsupported::by_version(version) {
+        return Err(misconfigured(unsupported.to_string()));
+    }
     let is_mariadb = version.contains("MariaDB");
     let numbers: Vec<u32> = version
         .split(|c: char| !c.is_ascii_digit())
@@ -423,6 +426,18 @@ mod tests {
             for word in ["SKIP LOCKED", "MySQL 8.0.1", "MariaDB 10.6"] {
                 assert!(said.contains(word), "{said}");
             }
+        }
+    }
+
+    /// Holds S8.
+    #[test]
+    fn a_server_that_only_looks_like_mysql_is_refused_by_its_name() {
+        for version in ["8.0.11-TiDB-v7.5.1", "5.7.25-TiDB-v6.5.0"] {
+            let said = check_server(version).unwrap_err().to_string();
+            assert!(
+                said.contains("TiDB is not supported") && said.contains("SKIP LOCKED"),
+                "{said}"
+            );
         }
     }
 

@@ -257,8 +257,8 @@ mod tests {
     fn every_gap_is_filled_and_nothing_else_is_changed() {
         let sql = Sql::load(&Names::new(None, None));
         let (limit, age) = (Literal::count(1), Literal::count(2));
-        let text = sql.purgeable.with(&[("limit", &limit), ("older_than", &age)]);
-        assert!(text.contains("interval 2 microsecond") && text.contains("limit 1)"), "{text}");
+        let text = sql.purgeable.with(&[("limit", &limit), ("cutoff", &age)]);
+        assert!(text.contains("aside_at < 2") && text.contains("limit 1)"), "{text}");
         for statement in sql.all() {
             let text = statement.with(&[]);
             assert!(!text.contains("sendoff.") && !text.contains("--"), "{text}");

@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use sendoff_engine::store::frame::{Lookout, Open};
+use sendoff_engine::store::frame::{Address, Lookout, Open};
 use sendoff_engine::store::{PassedOver, StoreError};
 
-use crate::connect::Connector;
+use crate::connect::{Connector, Reached};
 use crate::link::{Link, Links};
 use crate::locked::LockSessions;
 use crate::names::Names;
@@ -52,6 +52,8 @@ impl MysqlStore {
     /// Connects to the database that `url` names: `mysql://user:password@host:port/database`, or the
     /// same with `mariadb:`. [`migrate`](Self::migrate) installs the tables.
     ///
+    /// An [`Address`] can be asked for anew at every connection, so that a password may change.
+    ///
     /// # Errors
     ///
     /// [`Misconfigured`](StoreError::Misconfigured) for what is no such URL, for a user, password or
@@ -59,13 +61,18 @@ impl MysqlStore {
     /// older than MySQL 8.0.17 or MariaDB 10.6; [`NewerSchema`](StoreError::NewerSchema) if a newer
     /// version made the tables; [`Unavailable`](StoreError::Unavailable) if the server cannot be
     /// reached.
-    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+    pub async fn connect(url: impl Into<Address>) -> Result<Self, StoreError> {
         Self::connect_with(url, MysqlOptions::default()).await
     }
 
     /// Like [`connect`](Self::connect), with options.
-    pub async fn connect_with(url: &str, options: MysqlOptions) -> Result<Self, StoreError> {
-        let store = Self::connect_lazy(url, options)?;
+    pub async fn connect_with(
+        url: impl Into<Address>,
+        options: MysqlOptions,
+    ) -> Result<Self, StoreError> {
+        options.check()?;
+        let at = Reached::ask(url.into(), options.connect_timeout).await?;
+        let store = Self::at(&at, options)?;
         schema::check(&store).await?;
         Ok(store)
     }
@@ -79,12 +86,16 @@ impl MysqlStore {
     /// for a server beyond this host without TLS.
     pub fn connect_lazy(url: &str, options: MysqlOptions) -> Result<Self, StoreError> {
         options.check()?;
-        let connector = Arc::new(Connector::limited(url, &options)?);
+        Self::at(&url.into(), options)
+    }
+
+    fn at(at: &Reached, options: MysqlOptions) -> Result<Self, StoreError> {
+        let connector = Arc::new(Connector::limited(at, &options)?);
         let names = Names::new(Some(connector.database()), options.prefix.as_ref());
         let lost = Arc::<AtomicU64>::default();
         let link = || Link::counted(Arc::clone(&connector), Arc::clone(&lost));
         let links = Links { claims: link(), proofs: link(), settlements: link(), upkeep: link() };
-        let batches = Arc::new(Connector::for_batches(url, &options)?);
+        let batches = Arc::new(Connector::for_batches(at, &options)?);
         let locks = LockSessions::new(batches, options.locked_connections);
         Ok(Self(Arc::new(Shared {
             sql: Sql::load(&names),

@@ -14,7 +14,7 @@ use mysql_async::Value;
 use sendoff_core::journal::{Mode, Position};
 use sendoff_core::partition::PartitionName;
 use sendoff_core::{Death, EventId, Timestamp, limits};
-use sendoff_engine::store::EventKind;
+use sendoff_engine::store::{Cutoff, EventKind};
 
 /// A value in a statement. Only this module makes them.
 #[derive(Clone)]
@@ -143,9 +143,9 @@ impl Literal {
         Self(name.to_string())
     }
 
-    /// The day that a partition ends at.
+    /// When a partition ends.
     pub(crate) fn end(time: Timestamp) -> Self {
-        Self(format!("'{}'", crate::partitions::date(time)))
+        Self(format!("'{}'", crate::partitions::end(time)))
     }
 
     /// Microseconds, for `interval … microsecond`.
@@ -155,12 +155,19 @@ impl Literal {
 
     /// The earliest time of creation that is looked at.
     pub(crate) fn since(window: Option<Duration>) -> Self {
-        match window {
-            Some(window) => {
-                Self(format!("utc_timestamp(6) - interval {} microsecond", micros(window)))
-            }
-            None => Self::whenever(),
+        window.map_or_else(Self::whenever, Self::ago)
+    }
+
+    /// Before what a row must have ended.
+    pub(crate) fn cutoff(cutoff: Cutoff) -> Self {
+        match cutoff {
+            Cutoff::Age(age) => Self::ago(age),
+            Cutoff::Before(moment) => Self::nearest_time(moment),
         }
+    }
+
+    fn ago(span: Duration) -> Self {
+        Self(format!("utc_timestamp(6) - interval {} microsecond", micros(span)))
     }
 
     /// The earliest due time that is looked at.

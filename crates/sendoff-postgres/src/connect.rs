@@ -1,12 +1,12 @@
 //! Opening connections of our own.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::poll_fn;
 use sendoff_engine::store::StoreError;
-use sendoff_engine::store::frame::{NoConnection, place};
+use sendoff_engine::store::frame::{Address, NoConnection, place};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
 use tokio_postgres::config::Host;
@@ -54,11 +54,19 @@ pub(crate) enum Commits {
 
 /// Opens connections, all alike.
 pub(crate) struct Connector {
-    config: Config,
-    security: Security,
-    timeout: Duration,
+    address: Address,
+    /// Where the last one went, or the first is to go.
+    target: Mutex<Option<Arc<Target>>>,
+    options: PostgresOptions,
+    commits: Commits,
     bounds: SessionBounds,
     lost: Arc<AtomicU64>,
+}
+
+/// Where connections go, and what their sessions are set to.
+struct Target {
+    config: Config,
+    security: Security,
 }
 
 /// A connection, and the task that moves its bytes.
@@ -67,12 +75,12 @@ pub(crate) struct Opened {
     pub(crate) task: JoinHandle<()>,
 }
 
-impl Connector {
-    pub(crate) fn new(
+impl Target {
+    fn new(
         url: &str,
         options: &PostgresOptions,
         commits: Commits,
-        bounds: SessionBounds,
+        bounds: &SessionBounds,
     ) -> Result<Self, StoreError> {
         // What libpq calls verify-full is what we always do.
         let url = url.replace("sslmode=verify-full", "sslmode=require");
@@ -101,13 +109,63 @@ impl Connector {
             let bounds = bounds.at_start();
             config.options(format!("{asked} {commits} {SETTINGS}{bounds}"));
         }
+        Ok(Self { config, security })
+    }
+
+    /// Where the server is, or could be.
+    fn place(&self) -> String {
+        let ports = self.config.get_ports();
+        let port = |nth: usize| ports.get(nth).or(ports.first()).copied().unwrap_or(5432);
+        let hosts = self.config.get_hosts().iter().enumerate();
+        let places: Vec<_> = hosts
+            .map(|(nth, host)| match host {
+                Host::Tcp(name) => place(name, port(nth)),
+                #[cfg(unix)]
+                Host::Unix(folder) => format!("{}/.s.PGSQL.{}", folder.display(), port(nth)),
+            })
+            .collect();
+        places.join(", ")
+    }
+}
+
+impl Connector {
+    /// An address that stays is looked at now; one that is asked for, at every connection.
+    pub(crate) fn new(
+        address: Address,
+        options: &PostgresOptions,
+        commits: Commits,
+        bounds: SessionBounds,
+    ) -> Result<Self, StoreError> {
+        let fixed = address.fixed();
+        let target = fixed.map(|url| Target::new(url, options, commits, &bounds)).transpose()?;
         Ok(Self {
-            config,
-            security,
-            timeout: options.connect_timeout,
+            target: Mutex::new(target.map(Arc::new)),
+            address,
+            options: options.clone(),
+            commits,
             bounds,
             lost: Arc::default(),
         })
+    }
+
+    /// Where the next one goes.
+    async fn target(&self) -> Result<Arc<Target>, StoreError> {
+        let known = self.last_target().filter(|_| !self.address.is_asked());
+        if let Some(target) = known {
+            return Ok(target);
+        }
+        let url = self.address.url().await?;
+        let target = Arc::new(Target::new(&url, &self.options, self.commits, &self.bounds)?);
+        *self.target.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&target));
+        Ok(target)
+    }
+
+    fn last_target(&self) -> Option<Arc<Target>> {
+        self.target.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn timeout(&self) -> Duration {
+        self.options.connect_timeout
     }
 
     /// How many of them were lost: broken, or given up because a statement was not answered.
@@ -128,58 +186,52 @@ impl Connector {
     /// Opens a connection; `bell` is told of every notification it receives.
     pub(crate) async fn open(&self, bell: Option<Arc<Rings>>) -> Result<Opened, StoreError> {
         let open = async {
-            Ok(match &self.security {
-                Security::Plain => {
-                    let (client, connection) = self.config.connect(NoTls).await?;
-                    Opened { client, task: self.spawn(connection, bell) }
-                }
-                #[cfg(feature = "tls-rustls")]
-                Security::Rustls(tls) => {
-                    let (client, connection) = self.config.connect(tls.clone()).await?;
-                    Opened { client, task: self.spawn(connection, bell) }
-                }
-            })
+            let target = self.target().await?;
+            let connected = async {
+                Ok(match &target.security {
+                    Security::Plain => {
+                        let (client, connection) = target.config.connect(NoTls).await?;
+                        Opened { client, task: self.spawn(connection, bell) }
+                    }
+                    #[cfg(feature = "tls-rustls")]
+                    Security::Rustls(tls) => {
+                        let (client, connection) = target.config.connect(tls.clone()).await?;
+                        Opened { client, task: self.spawn(connection, bell) }
+                    }
+                })
+            };
+            connected.await.map_err(|error| self.not_opened(&target, error))
         };
-        match tokio::time::timeout(self.timeout, open).await {
-            Ok(opened) => opened.map_err(|error| self.not_opened(error)),
-            Err(_) => Err(NoConnection::in_time(self.place(), self.timeout).into()),
+        match tokio::time::timeout(self.timeout(), open).await {
+            Ok(opened) => opened,
+            Err(_) => {
+                let place = self.last_target().map_or_else(String::new, |target| target.place());
+                Err(NoConnection::in_time(place, self.timeout()).into())
+            }
         }
     }
 
-    /// Some refusals last until somebody changes something, and say what.
-    fn not_opened(&self, error: tokio_postgres::Error) -> StoreError {
+    /// Some refusals last until somebody changes something, and say what. A password that was asked for may
+    /// be another the next time.
+    fn not_opened(&self, target: &Target, error: tokio_postgres::Error) -> StoreError {
         match error.code() {
-            Some(code) if fix(code).is_some() => failed(error),
-            _ => NoConnection::to(self.place(), error).into(),
+            Some(code) if fix(code).is_some() && !self.address.is_asked() => failed(error),
+            _ => NoConnection::to(target.place(), error).into(),
         }
-    }
-
-    /// Where the server is, or could be.
-    fn place(&self) -> String {
-        let ports = self.config.get_ports();
-        let port = |nth: usize| ports.get(nth).or(ports.first()).copied().unwrap_or(5432);
-        let hosts = self.config.get_hosts().iter().enumerate();
-        let places: Vec<_> = hosts
-            .map(|(nth, host)| match host {
-                Host::Tcp(name) => place(name, port(nth)),
-                #[cfg(unix)]
-                Host::Unix(folder) => format!("{}/.s.PGSQL.{}", folder.display(), port(nth)),
-            })
-            .collect();
-        places.join(", ")
     }
 
     /// Asks the server to end what a session is doing, and leaves it at that: where this fails, so
     /// does everything else.
     pub(crate) async fn cancel(&self, token: CancelToken) {
+        let Some(target) = self.last_target() else { return };
         let cancel = async {
-            match &self.security {
+            match &target.security {
                 Security::Plain => token.cancel_query(NoTls).await,
                 #[cfg(feature = "tls-rustls")]
                 Security::Rustls(tls) => token.cancel_query(tls.clone()).await,
             }
         };
-        match tokio::time::timeout(self.timeout, cancel).await {
+        match tokio::time::timeout(self.timeout(), cancel).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => debug!(%error, "a statement could not be cancelled"),
             Err(_) => debug!("a statement could not be cancelled in time"),
@@ -229,5 +281,27 @@ where
             }
             None => return Ended::Closed,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Holds S10: whatever the URL is when it is asked for, the server keeps our limits for it (I10).
+    #[tokio::test]
+    async fn an_address_that_is_asked_for_has_the_limits_of_one_that_stays() {
+        let options = PostgresOptions::default();
+        let settings = async |address: Address| {
+            let bounds = SessionBounds::outbox(&options);
+            let connector = Connector::new(address, &options, Commits::Relaxed, bounds).unwrap();
+            let target = connector.target().await.unwrap();
+            target.config.get_options().unwrap().to_owned()
+        };
+        let asked = Address::asked(|| async { Ok("postgres://app@localhost/shop".to_owned()) });
+        let (fixed, asked) =
+            (settings("postgres://app@localhost/shop".into()).await, settings(asked).await);
+        assert_eq!(fixed, asked);
+        assert!(asked.contains("idle_in_transaction_session_timeout="), "{asked}");
     }
 }

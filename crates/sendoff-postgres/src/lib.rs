@@ -65,9 +65,14 @@ mod tls;
 mod wake;
 mod wire;
 
+#[cfg(feature = "sea-orm")]
+pub use capture::SeaOrmTransaction;
 pub use capture::{PreparedClient, PreparedTransaction};
-pub use journal::{JournalLayout, JournalOptions, PostgresJournal, journal_migration_sql};
+pub use journal::{
+    JournalLayout, JournalOptions, PostgresJournal, journal_migration_sql, journal_upgrade_sql,
+};
 pub use options::{Doorbell, Layout, PostgresOptions, RelayCommits, Retention, Tls};
 pub use schema::{migration_sql, upgrade_sql};
 pub use sendoff_core::partition::Period;
+pub use sendoff_engine::store::frame::Address;
 pub use store::PostgresStore;

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use sendoff_engine::store::StoreError;
-use sendoff_engine::store::frame::{check_complete, missing};
+use sendoff_engine::store::frame::{Unsupported, check_complete, missing};
 use tokio::time::sleep;
 use tokio_postgres::{Client, Row};
 use tracing::info;
@@ -95,6 +95,9 @@ impl Migrations<'_> {
     ) -> Result<Option<usize>, StoreError> {
         let rows = server.ask(versions.known, &[]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
+        if let Some(unsupported) = Unsupported::by_version(row.try_get(2).map_err(failed)?) {
+            return Err(misconfigured(unsupported.to_string()));
+        }
         let number: i32 = row.try_get(0).map_err(failed)?;
         if number < OLDEST_SERVER {
             return Err(misconfigured(format!(

@@ -25,6 +25,9 @@ const PRESENT: std::time::Duration = std::time::Duration::from_secs(60 * 60);
 /// How long a maintainer may be silent before the server takes it for frozen, and another may work.
 const SILENT_MILLIS: &str = "60000";
 
+/// What a name may have; PostgreSQL cuts what is longer.
+const NAME_BYTES: usize = 63;
+
 /// What the texts say by a code of their own.
 const PENDING: &str = "SD001";
 const DEAD: &str = "SD002";
@@ -92,6 +95,7 @@ impl PartitionSession for Session {
     }
 
     async fn create(&mut self, planned: &Planned, bounds: Bounds) -> Result<Created, StoreError> {
+        self.check_length(&planned.name)?;
         let created = self.try_create(planned, bounds).await;
         ddl::ended(self.taken.client(), created, Created::Busy).await
     }
@@ -117,6 +121,19 @@ impl Session {
 
     async fn run(&self, script: &str) -> Result<(), Error> {
         self.taken.client().batch_execute(script).await
+    }
+
+    /// A name that the server cuts would be that of another hour.
+    fn check_length(&self, name: &PartitionName) -> Result<(), StoreError> {
+        let name = self.store.names().plain(&format!("outbox_event_{name}"));
+        if name.len() > NAME_BYTES {
+            return Err(misconfigured(format!(
+                "the partition {name} has a name of {} bytes, and PostgreSQL cuts names at {NAME_BYTES}: \
+                 choose a shorter prefix for a new table, or partitions by day",
+                name.len()
+            )));
+        }
+        Ok(())
     }
 
     async fn check_layout(&self) -> Result<(), StoreError> {

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sendoff_core::{Status, limits, report};
-use sendoff_engine::store::{Purge, Purged, RetainStore, StoreError};
+use sendoff_engine::store::{Cutoff, Purge, Purged, RetainStore, StoreError};
 
 use tracing::debug;
 
 use crate::link::Params;
 use crate::rows;
 use crate::store::PostgresStore;
-use crate::wire::Span;
+use crate::wire::{At, Span};
 
 /// Parts that one statement adds up: a second of a busy server's settlements, and a few milliseconds
 /// of work.
@@ -40,6 +40,14 @@ impl PostgresStore {
     }
 }
 
+/// The age and the moment that a statement takes, of which the moment counts.
+fn cutoff(purge: &Purge) -> (Span, Option<At>) {
+    match purge.cutoff {
+        Cutoff::Age(age) => (Span(age), None),
+        Cutoff::Before(moment) => (Span(Duration::ZERO), Some(At(moment).in_calendar())),
+    }
+}
+
 /// Statements of one such time: what is left after them is left for the next.
 const FOLDS: usize = 100;
 
@@ -52,7 +60,8 @@ impl RetainStore for PostgresStore {
     async fn purge(&self, purge: &Purge) -> Result<Purged, StoreError> {
         self.check_open()?;
         let limit = purge.limit.min(limits::BATCH_ROWS) as i64;
-        let params: Params<'_> = &[&Span(purge.older_than), &limit, &purge.dead];
+        let (age, moment) = cutoff(purge);
+        let params: Params<'_> = &[&age, &limit, &purge.dead, &moment];
         let mut purged = Purged::default();
         for row in self.links().upkeep.query(&self.sql().purge, params).await? {
             if rows::get::<i16>(&row, 0)? == Status::Dead.code() {
@@ -75,7 +84,8 @@ impl RetainStore for PostgresStore {
     async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {
         self.check_open()?;
         let limit = i64::try_from(purge.limit).unwrap_or(i64::MAX);
-        let params: Params<'_> = &[&Span(purge.older_than), &limit, &purge.dead];
+        let (age, moment) = cutoff(purge);
+        let params: Params<'_> = &[&age, &limit, &purge.dead, &moment];
         let found = self.links().upkeep.query(&self.sql().purgeable, params).await?;
         let Some(row) = found.first() else { return Ok(Purged::default()) };
         let count =

@@ -149,7 +149,7 @@ async fn first_partitions(store: &PostgresStore) -> Result<(), StoreError> {
         // No session to hold the lock on; until the maintainer comes, the tail takes every row.
         return Ok(());
     }
-    let options = PartitionOptions { period, ..PartitionOptions::default() };
+    let options = PartitionOptions::by(period);
     let maintainer = PartitionMaintainer::new(Arc::new(store.clone()), options)
         .map_err(|error| misconfigured(error.to_string()))?;
     maintainer.run_once().await.map(|_| ()).map_err(|error| error.source)

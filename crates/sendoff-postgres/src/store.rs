@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use sendoff_engine::store::frame::Open;
+use sendoff_engine::store::frame::{Address, Open};
 use sendoff_engine::store::{PassedOver, StoreError};
 
 use crate::bounds::SessionBounds;
@@ -51,18 +51,23 @@ impl PostgresStore {
     /// Connects to the database that `url` names: `postgres://user:password@host:port/database`, or
     /// PostgreSQL's own `key=value` form. [`migrate`](Self::migrate) installs the tables.
     ///
+    /// An [`Address`] can be asked for anew at every connection, so that a password may change.
+    ///
     /// # Errors
     ///
     /// [`Misconfigured`](StoreError::Misconfigured) for what is no such URL, for a server beyond this
     /// host without TLS, and for a server older than version 13;
     /// [`NewerSchema`](StoreError::NewerSchema) if a newer version made the tables;
     /// [`Unavailable`](StoreError::Unavailable) if the server cannot be reached.
-    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+    pub async fn connect(url: impl Into<Address>) -> Result<Self, StoreError> {
         Self::connect_with(url, PostgresOptions::default()).await
     }
 
     /// Like [`connect`](Self::connect), with options.
-    pub async fn connect_with(url: &str, options: PostgresOptions) -> Result<Self, StoreError> {
+    pub async fn connect_with(
+        url: impl Into<Address>,
+        options: PostgresOptions,
+    ) -> Result<Self, StoreError> {
         let store = Self::connect_lazy(url, options)?;
         schema::check(&store).await?;
         Ok(store)
@@ -75,14 +80,17 @@ impl PostgresStore {
     ///
     /// [`Misconfigured`](StoreError::Misconfigured) for what is no URL of a PostgreSQL database, and for
     /// a server beyond this host without TLS.
-    pub fn connect_lazy(url: &str, options: PostgresOptions) -> Result<Self, StoreError> {
+    pub fn connect_lazy(
+        url: impl Into<Address>,
+        options: PostgresOptions,
+    ) -> Result<Self, StoreError> {
         options.check()?;
         let commits = match options.commits {
             RelayCommits::Relaxed => Commits::Relaxed,
             RelayCommits::Durable => Commits::Durable,
         };
         let bounds = SessionBounds::outbox(&options);
-        let connector = Arc::new(Connector::new(url, &options, commits, bounds)?);
+        let connector = Arc::new(Connector::new(url.into(), &options, commits, bounds)?);
         let names = Names::new(options.schema.as_ref(), options.prefix.as_ref());
         let link = || Link::new(Arc::clone(&connector), Kept::from(options.doorbell));
         let links = Links { claims: link(), settlements: link(), upkeep: link() };

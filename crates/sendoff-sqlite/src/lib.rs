@@ -63,7 +63,7 @@ mod wal;
 mod writer;
 
 pub use file::FileLost;
-pub use journal::SqliteJournal;
+pub use journal::{SqliteJournal, journal_migration_sql, journal_upgrade_sql};
 pub use options::{Retention, SqliteOptions, Synchronous};
-pub use schema::upgrade_sql;
+pub use schema::{migration_sql, upgrade_sql};
 pub use store::SqliteStore;

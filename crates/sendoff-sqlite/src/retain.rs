@@ -21,7 +21,7 @@ impl RetainStore for SqliteStore {
     }
 
     async fn purge(&self, purge: &Purge) -> Result<Purged, StoreError> {
-        let cutoff = self.now().saturating_sub(purge.older_than);
+        let cutoff = purge.cutoff.at(self.now());
         let mut purged = Purged::default();
         loop {
             let left = purge.limit - usize::try_from(purged.total()).unwrap_or(purge.limit);
@@ -35,7 +35,7 @@ impl RetainStore for SqliteStore {
     }
 
     async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {
-        let cutoff = self.now().saturating_sub(purge.older_than);
+        let cutoff = purge.cutoff.at(self.now());
         let Over { done, dead } = self.over(purge, cutoff, 0).await?;
         self.check_open()?;
         Ok(Purged { done: done.len() as u64, dead: dead.len() as u64 })

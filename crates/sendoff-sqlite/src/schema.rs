@@ -39,6 +39,12 @@ pub(crate) trait Schema {
 
     /// Notes that this one ran.
     fn remember(&self, conn: &Connection, version: i64) -> rusqlite::Result<()>;
+
+    /// What makes the table that notes are in.
+    fn schema_table(&self) -> &str;
+
+    /// A statement that notes that this one ran.
+    fn remembering(&self, version: usize) -> String;
 }
 
 impl Schema for Sql {
@@ -58,6 +64,15 @@ impl Schema for Sql {
     fn remember(&self, conn: &Connection, version: i64) -> rusqlite::Result<()> {
         conn.execute(&self.schema_table, [])?;
         conn.execute(&self.schema_set, (&self.table, version)).map(drop)
+    }
+
+    fn schema_table(&self) -> &str {
+        &self.schema_table
+    }
+
+    fn remembering(&self, version: usize) -> String {
+        let table = format!("'{}'", self.table);
+        self.schema_set.replace("?1", &table).replace("?2", &version.to_string())
     }
 
     fn schema_known(&self) -> &str {
@@ -125,25 +140,33 @@ pub(crate) fn migrate(conn: &mut Connection, schema: &impl Schema) -> Result<Mig
     Ok(Migrated::ran(migrations.len() - done, migrations.len()))
 }
 
-/// Everything that opening a file would run in one whose tables have this version (the newest in
-/// `outbox_schema`; 0 for none), as a script.
+/// Everything that opening a new file would run in it, as a script.
+pub fn migration_sql(options: &SqliteOptions) -> Result<String, StoreError> {
+    upgrade_sql(options, 0)
+}
+
+/// The same for a file whose tables have this version (the newest in `outbox_schema`).
 ///
 /// # Errors
 ///
 /// [`Misconfigured`](StoreError::Misconfigured) for a version that does not exist.
 pub fn upgrade_sql(options: &SqliteOptions, from: usize) -> Result<String, StoreError> {
     options.check()?;
-    let sql = Sql::load(options.prefix.as_ref());
-    let (all, table) = (Schema::migrations(&sql), &sql.table);
-    let missing = after(from, all.len())?;
-    let steps = all.iter().skip(all.len() - missing).map(|step| format!("{}\n", step.trim_end()));
-    let steps: String = steps.collect();
-    Ok(format!(
-        "begin immediate;\n{};\n{steps}insert into outbox_schema (table_name, version) values \
-         ('{table}', {})\non conflict (table_name) do update set version = excluded.version;\ncommit;\n",
-        sql.schema_table,
-        all.len()
-    ))
+    script(&Sql::load(options.prefix.as_ref()), from)
+}
+
+/// What is missing after this version, in one transaction.
+pub(crate) fn script(schema: &impl Schema, from: usize) -> Result<String, StoreError> {
+    let all = schema.migrations();
+    after(from, all.len())?;
+    let mut script = format!("begin immediate;\n{};\n", schema.schema_table());
+    for (step, version) in all.iter().zip(1..).skip(from) {
+        // The last statement of a file may have lost its end.
+        let step = step.trim_end().trim_end_matches(';');
+        script.push_str(&format!("{step};\n{};\n", schema.remembering(version)));
+    }
+    script.push_str("commit;\n");
+    Ok(script)
 }
 
 /// Whether it is there. Reads only: a file of somebody else's stays as it is.

@@ -70,6 +70,9 @@ pub use sendoff_engine::{
 #[cfg(feature = "macros")]
 pub use sendoff_macros::{AggregateType, Event, EventType};
 
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+pub mod any;
+
 /// How an outbox is: dead letters, what is late, what is paused.
 pub mod doctor {
     pub use sendoff_core::journal::doctor::Severity;
@@ -173,6 +176,8 @@ mod documented {
     struct OtherLanguages;
     #[doc = include_str!("../../../docs/guide/relaying.md")]
     struct Relaying;
+    #[doc = include_str!("../../../docs/guide/stores.md")]
+    struct Stores;
     #[doc = include_str!("../../../docs/guide/testing.md")]
     struct Testing;
     #[doc = include_str!("../../../docs/guide/writing-events.md")]

@@ -14,7 +14,7 @@ use sendoff::relay::{BatchReport, Relay, RelayOptions, RelayStore};
 use sendoff::{Delivery, Failure, HandlerOptions, HandlerResult, Linear, RetryOptions};
 use serde_json::json;
 
-use crate::database::{self, Database, Named};
+use crate::database::Database;
 use crate::output;
 use crate::signals::Signals;
 
@@ -78,26 +78,10 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
         ..RelayOptions::default()
     };
     let one = One { options, command: Arc::new(command), json };
-    match database.named()? {
-        Named::Postgres { url, options } => {
-            let store = database::connect(&url, options).await?;
-            let ended = one.consume(store.clone()).await;
-            store.close().await;
-            ended
-        }
-        Named::Mysql { url, options } => {
-            let store = database::connect_mysql(&url, options).await?;
-            let ended = one.consume(store.clone()).await;
-            store.close().await;
-            ended
-        }
-        Named::Sqlite { url, options } => {
-            let store = database::open(&url, options).await?;
-            let ended = one.consume(store.clone()).await;
-            store.close().await;
-            ended
-        }
-    }
+    let store = database.outbox().await?;
+    let ended = one.consume(store.clone()).await;
+    store.close().await;
+    ended
 }
 
 struct One {

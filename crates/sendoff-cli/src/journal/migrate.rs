@@ -3,14 +3,12 @@
 use std::num::NonZeroU64;
 use std::process::ExitCode;
 
-use anyhow::bail;
+use anyhow::Context;
 use clap::Args;
+use sendoff::any::{AnyJournal, AnyJournalOptions};
 use sendoff::journal::retain::Ranges;
-use sendoff::mysql;
-use sendoff::postgres::{JournalLayout, JournalOptions, journal_migration_sql};
 
-use super::opened;
-use crate::database::{Database, Named};
+use crate::database::{Database, told};
 use crate::output;
 
 /// Bring the tables of a journal up to date
@@ -23,6 +21,7 @@ use crate::output;
     SENDOFF_DATABASE_URL=postgres://app@db/shop sendoff journal migrate\n  \
     sendoff journal migrate --partitioned\n  \
     sendoff journal migrate --print --schema journal > journal.sql\n  \
+    sendoff journal migrate --print --database-url mysql: --from 3 > upgrade.sql\n  \
     sendoff journal migrate --database-url sqlite:shop.db")]
 pub(super) struct Options {
     #[command(flatten)]
@@ -37,43 +36,31 @@ pub(super) struct Options {
         default_missing_value = "1000000"
     )]
     partitioned: Option<NonZeroU64>,
-    /// Print the script for an empty database instead of running anything: for the kind of database that the
-    /// URL names, which is not connected to, or for PostgreSQL without one
+    /// Print the script instead of running anything: for the kind of database that the URL names, which is
+    /// not connected to, or for PostgreSQL without one
     #[arg(long)]
     print: bool,
+    /// Print what is missing where the tables have this version (the newest in `journal_schema`), instead of
+    /// all of it
+    #[arg(long, value_name = "VERSION", requires = "print", default_value_t = 0)]
+    from: usize,
 }
 
 pub(super) async fn run(options: Options) -> anyhow::Result<ExitCode> {
-    let Options { database, partitioned, print } = options;
-    let layout = partitioned.map_or(JournalLayout::Flat, |size| {
-        JournalLayout::Partitioned(Ranges { size, ..Ranges::DEFAULT })
-    });
+    let Options { database, partitioned, print, from } = options;
+    let partitions = partitioned.map(|size| Ranges { size, ..Ranges::DEFAULT });
+    let journal = AnyJournalOptions { partitions, ..database.journal_options() };
     if print {
-        output::data(script(database, layout)?.trim_end())?;
-    } else {
-        let (table, without) = opened::migrate(database, layout).await?;
-        output::note(&format!("{table} is up to date"));
-        if let Some(without) = without {
-            output::note(without);
-        }
+        output::data(journal.upgrade_sql(database.kind()?, from)?.trim_end())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let url = database.url()?;
+    let store = AnyJournal::connect_with(url, &journal).await.map_err(|error| told(url, error))?;
+    let without = store.migrate().await.context("the tables could not be brought up to date")?;
+    store.close().await;
+    output::note(&format!("{} is up to date", store.table()));
+    if let Some(without) = without {
+        output::note(without);
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// For the kind of database that the URL names, or for PostgreSQL without one.
-fn script(database: Database, layout: JournalLayout) -> anyhow::Result<String> {
-    let unnamed = database.postgres_options();
-    let named = database.is_named().then(|| database.named()).transpose()?;
-    let server = match named {
-        Some(Named::Mysql { options: server, .. }) => {
-            let options = mysql::JournalOptions { server, ..Default::default() };
-            return Ok(mysql::journal_migration_sql(&options)?);
-        }
-        Some(Named::Sqlite { .. }) => {
-            bail!("--print is not for SQLite: a file is brought up to date when it is opened")
-        }
-        Some(Named::Postgres { options, .. }) => options,
-        None => unnamed,
-    };
-    Ok(journal_migration_sql(&JournalOptions { server, layout, ..Default::default() })?)
 }

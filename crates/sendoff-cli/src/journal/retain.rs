@@ -75,7 +75,7 @@ const RIGHTS: &str = "retention needs the rights to select and delete facts, tag
                     to own the tables";
 
 pub(super) async fn run(options: Options, screen: MultiProgress) -> anyhow::Result<ExitCode> {
-    let store = opened::retaining(options.database.clone()).await?;
+    let store = opened::opened(&options.database).await?.retaining();
     let retain = RetainOptions {
         keep: options.keep,
         keep_last: options.keep_last,

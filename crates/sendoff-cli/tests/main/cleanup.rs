@@ -57,6 +57,26 @@ impl File {
     }
 }
 
+/// Holds L7: a moment in the place of an age.
+#[test]
+fn a_cleanup_deletes_what_ended_before_a_moment() {
+    let file = File::with(2, 1);
+    // 1970-01-02, a day after the others ended.
+    file.add(1, 4, 86_400_000_000);
+    let before = ["--once", "--include-dead", "--json", "--before", "1970-01-02T00:00:00Z"];
+    let done = Running::start(file.cleanup(&before)).ended();
+    assert!(done.status.success(), "{}", stderr(&done));
+    let summary = report(&done);
+    assert_eq!((number(&summary, "done"), number(&summary, "dead")), (2, 1));
+    assert_eq!(file.rows(), 9, "what ended at that moment stays");
+
+    let both = Running::start(file.cleanup(&["--before", "yesterday"])).ended();
+    assert!(stderr(&both).contains("2026-01-31T08:00:00Z"), "{}", stderr(&both));
+    let both = ["--before", "1970-01-02T00:00:00Z", "--retention", "1d"];
+    let both = Running::start(file.cleanup(&both)).ended();
+    assert!(stderr(&both).contains("cannot be used with"), "{}", stderr(&both));
+}
+
 /// Holds L8 and L7.
 #[test]
 fn a_cleanup_deletes_what_is_over_and_reports() {
@@ -150,12 +170,13 @@ fn what_cannot_be_cleaned_is_refused_with_the_reason() {
             assert!(message.contains(part), "no {part:?} in {message}");
         }
     };
-    refused("oracle://scott:tiger@db", &[], &["postgres://", "sqlite:"]);
+    refused("oracle://scott:tiger@db", &[], &["Oracle Database is not supported"]);
+    refused("shop:tiger", &[], &["postgres://", "sqlite:"]);
     refused("postgres://app:tiger@127.0.0.1:1/shop", &[], &["cannot be reached"]);
     refused("sqlite:/nowhere/at/all.db", &[], &["no file", "migrate first"]);
     assert!(!Path::new("/nowhere").exists());
     refused("sqlite:shop.db", &["--retention", "7"], &["--retention", "such as 7d"]);
-    refused("sqlite:shop.db", &["--schema", "x"], &["--schema is for PostgreSQL"]);
+    refused("sqlite:shop.db", &["--schema", "x"], &["a schema is for PostgreSQL"]);
     let file = File::with(0, 0);
     refused(&file.url, &["--limit", "0"], &["limit is 0"]);
     refused(&file.url, &["--prefix", "billing_"], &["no table billing_outbox_event", "migrate"]);

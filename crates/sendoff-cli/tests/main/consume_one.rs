@@ -150,7 +150,8 @@ fn without_a_command_nothing_is_taken_unless_that_is_asked_for() {
 fn a_wrong_database_is_an_error() {
     for (url, says) in [
         ("", "SENDOFF_DATABASE_URL"),
-        ("mongodb://x", "begins with"),
+        ("mongodb://x", "MongoDB is not supported"),
+        ("shop.db", "begins with"),
         ("postgres://nobody@127.0.0.1:1/none", "cannot be reached"),
     ] {
         let mut arguments = vec!["consume-one", "--ack"];

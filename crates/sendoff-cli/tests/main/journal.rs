@@ -72,6 +72,22 @@ fn the_script_can_be_read_before_it_is_run() {
     assert!(script.contains("\"shop\".journal_event"));
 }
 
+/// Holds L10: of a journal too, for every kind of database, new or made by an older version.
+#[test]
+fn the_script_is_for_the_database_that_is_named_and_for_its_version() {
+    for url in ["postgres:", "mysql:", "sqlite:nowhere.db"] {
+        let printed = |from| {
+            let printed =
+                run(&["journal", "migrate", "--print", "--database-url", url, "--from", from]);
+            assert!(printed.status.success(), "{}", stderr(&printed));
+            String::from_utf8(printed.stdout).unwrap()
+        };
+        let (whole, rest) = (printed("0"), printed("2"));
+        assert!(whole.contains("journal_cursor") && rest.len() < whole.len(), "{url}: {rest}");
+        assert!(!rest.contains("create table journal_event "), "{url}: {rest}");
+    }
+}
+
 #[test]
 fn where_there_is_no_journal_that_is_said_and_nothing_is_made() {
     let folder = tempfile::tempdir().unwrap();

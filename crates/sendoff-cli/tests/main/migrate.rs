@@ -73,6 +73,12 @@ fn the_script_is_for_the_database_that_is_named_and_for_its_version() {
         assert!(upgrade.contains("outbox_audit"), "{url}: {upgrade}");
         assert!(!upgrade.contains("create table outbox_event ("), "{url}: {upgrade}");
     }
+    let hourly = script(&["--print", "--database-url", "mysql:", "--partitioned", "hour"]);
+    assert!(hourly.contains("partition by range columns (created_at)"), "{hourly}");
+    let json = ["--print", "--database-url", "mysql:", "--payloads", "json"];
+    assert!(script(&json).contains("json_valid(convert(payload using utf8mb4))"));
+    let json = migrate(&["--print", "--payloads", "json"]);
+    assert!(text(&json.stderr).contains("for MySQL and MariaDB"), "{}", text(&json.stderr));
     let future = migrate(&["--print", "--from", "99"]);
     assert_eq!(future.status.code(), Some(2));
     assert!(text(&future.stderr).contains("there is no version 99"), "{}", text(&future.stderr));
@@ -98,9 +104,16 @@ fn what_is_missing_or_wrong_is_said_and_no_password_is_shown() {
     assert_eq!(missing.status.code(), Some(2));
     assert!(text(&missing.stderr).contains("SENDOFF_DATABASE_URL"));
 
-    let other = migrate(&["--database-url", "oracle://scott:tiger@db"]);
-    assert_eq!(other.status.code(), Some(2));
-    assert!(text(&other.stderr).contains("postgres://") && !text(&other.stderr).contains("tiger"));
+    for (url, said) in [
+        ("oracle://scott:tiger@db", "Oracle Database is not supported"),
+        ("tidb://app:tiger@db/shop", "TiDB is not supported: it has no SKIP LOCKED"),
+        ("shop:tiger", "postgres://"),
+    ] {
+        let other = migrate(&["--database-url", url]);
+        assert_eq!(other.status.code(), Some(2));
+        let message = text(&other.stderr);
+        assert!(message.contains(said) && !message.contains("tiger"), "{message}");
+    }
 
     let away = migrate(&["--database-url", "postgres://app:tiger@127.0.0.1:1/shop"]);
     assert_eq!(away.status.code(), Some(2));

@@ -1,6 +1,6 @@
 //! Which partitions a table should have: pure planning, in UTC.
 //!
-//! A partition holds the rows created in one day or one month. What no partition covers falls into
+//! A partition holds the rows created in one hour, one day or one month. What no partition covers falls into
 //! the tail, which is never dropped.
 
 mod name;

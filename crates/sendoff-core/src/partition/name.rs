@@ -1,13 +1,13 @@
-//! Names of the outbox's partitions, which are days or months.
+//! Names of the outbox's partitions, which are hours, days or months.
 
 use std::fmt;
 use std::str::FromStr;
 
-use jiff::civil::Date;
+use jiff::civil::DateTime;
 
 use super::Period;
 
-/// The name of a partition: `pYYYYMMDD` for a day, `pYYYYMM` for a month.
+/// The name of a partition: `pYYYYMMDDHH` for an hour, `pYYYYMMDD` for a day, `pYYYYMM` for a month.
 ///
 /// Only planning and a checking parser make one, so it may be spliced into SQL; and a partition with
 /// another name was made by somebody else, and is nobody's to drop.
@@ -15,8 +15,9 @@ use super::Period;
 pub struct PartitionName(String);
 
 impl PartitionName {
-    pub(super) fn of(period: Period, first: Date) -> Self {
+    pub(super) fn of(period: Period, first: DateTime) -> Self {
         let format = match period {
+            Period::Hour => "p%Y%m%d%H",
             Period::Day => "p%Y%m%d",
             Period::Month => "p%Y%m",
         };
@@ -33,12 +34,13 @@ impl FromStr for PartitionName {
     type Err = InvalidPartitionName;
 
     fn from_str(name: &str) -> Result<Self, InvalidPartitionName> {
-        let (period, day) = match name.len() {
-            9 => (Period::Day, ""),
-            7 => (Period::Month, "01"),
+        let (period, rest) = match name.len() {
+            11 => (Period::Hour, "00"),
+            9 => (Period::Day, "0000"),
+            7 => (Period::Month, "010000"),
             _ => return Err(InvalidPartitionName),
         };
-        let first = Date::strptime("p%Y%m%d", format!("{name}{day}"));
+        let first = DateTime::strptime("p%Y%m%d%H%M", format!("{name}{rest}"));
         let read = Self::of(period, first.map_err(|_| InvalidPartitionName)?);
         // The calendar's parser takes signs, for example; we never write them.
         if read.0 == name { Ok(read) } else { Err(InvalidPartitionName) }
@@ -59,7 +61,7 @@ impl fmt::Debug for PartitionName {
 
 /// A name that no plan of ours would give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a partition of ours is called pYYYYMMDD or pYYYYMM, after a day of the calendar")]
+#[error("a partition of ours is called pYYYYMMDDHH, pYYYYMMDD or pYYYYMM, after the calendar")]
 pub struct InvalidPartitionName;
 
 #[cfg(test)]
@@ -69,7 +71,8 @@ mod tests {
     /// Holds L6 and W6.
     #[test]
     fn only_names_that_we_give_are_read() {
-        for ours in ["p20261115", "p202611", "p20240229", "p00010101"] {
+        for ours in ["p2026111500", "p2026111523", "p20261115", "p202611", "p20240229", "p00010101"]
+        {
             assert_eq!(ours.parse::<PartitionName>().unwrap().as_str(), ours);
         }
         for other in [
@@ -78,6 +81,10 @@ mod tests {
             "pmax",
             "p2026",
             "p20261301",
+            "p2026111524",
+            "p202611151",
+            "p202611151200",
+            "p20261115+1",
             "p20230229",
             "p202600",
             "p2026111",

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use jiff::civil::Date;
+use jiff::ToSpan;
+use jiff::civil::DateTime;
 use jiff::tz::Offset;
 
 use crate::Timestamp;
@@ -12,6 +13,8 @@ use crate::Timestamp;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case", deny_unknown_fields))]
 pub enum Period {
+    /// An hour of UTC.
+    Hour,
     /// A day of UTC.
     #[default]
     Day,
@@ -20,19 +23,32 @@ pub enum Period {
 }
 
 impl Period {
-    /// The first day of the period that a day is in.
-    pub(super) fn first(self, day: Date) -> Date {
+    /// When the period began that a moment is in.
+    pub(super) fn first(self, moment: DateTime) -> DateTime {
+        let date = moment.date();
         match self {
-            Self::Day => day,
-            Self::Month => day.first_of_month(),
+            Self::Hour => date.at(moment.hour(), 0, 0, 0),
+            Self::Day => date.at(0, 0, 0, 0),
+            Self::Month => date.first_of_month().at(0, 0, 0, 0),
         }
     }
 
-    /// The first day of the next period; none at the end of the calendar.
-    pub(super) fn next(self, first: Date) -> Option<Date> {
+    /// When the next period begins; none at the end of the calendar.
+    pub(super) fn next(self, first: DateTime) -> Option<DateTime> {
+        let span = match self {
+            Self::Hour => 1.hour(),
+            Self::Day => 1.day(),
+            Self::Month => 1.month(),
+        };
+        first.checked_add(span).ok()
+    }
+
+    /// The next smaller one.
+    pub(super) fn finer(self) -> Option<Self> {
         match self {
-            Self::Day => first.tomorrow().ok(),
-            Self::Month => first.last_of_month().tomorrow().ok(),
+            Self::Hour => None,
+            Self::Day => Some(Self::Hour),
+            Self::Month => Some(Self::Day),
         }
     }
 }
@@ -40,20 +56,21 @@ impl Period {
 impl fmt::Display for Period {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Hour => "hour",
             Self::Day => "day",
             Self::Month => "month",
         })
     }
 }
 
-/// The day a time lies in; none outside the calendar.
-pub(super) fn day_of(time: Timestamp) -> Option<Date> {
+/// A time by the calendar; none outside of it.
+pub(super) fn moment(time: Timestamp) -> Option<DateTime> {
     let time = jiff::Timestamp::from_microsecond(time.as_micros()).ok()?;
-    Some(Offset::UTC.to_datetime(time).date())
+    Some(Offset::UTC.to_datetime(time))
 }
 
-/// When a day begins.
-pub(super) fn start_of(day: Date) -> Option<Timestamp> {
-    let start = Offset::UTC.to_timestamp(day.to_datetime(jiff::civil::Time::midnight())).ok()?;
-    Some(Timestamp::from_micros(start.as_microsecond()))
+/// The same the other way round.
+pub(super) fn time(moment: DateTime) -> Option<Timestamp> {
+    let time = Offset::UTC.to_timestamp(moment).ok()?;
+    Some(Timestamp::from_micros(time.as_microsecond()))
 }

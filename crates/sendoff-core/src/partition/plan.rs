@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use jiff::civil::Date;
+use jiff::civil::DateTime;
 
-use super::period::{day_of, start_of};
+use super::period::{moment, time};
 use super::{PartitionName, Period};
 use crate::{Timestamp, limits};
 
@@ -67,7 +67,9 @@ pub struct Plan {
 /// Made is what covers the time from the present to the end of the look-ahead, and the time that rows
 /// in the tail go back to, as far as it is within the retention: what a maintainer that stood still
 /// left undone. Where part of a month is covered already, because partitions were made by day before,
-/// the rest of it is made by day. Ranges never overlap what is there.
+/// the rest of it is made by day, and the rest of a day by hour. Where partitions are made by hour, days
+/// that are over are made whole: nobody waits for them any more, and there may be many. Ranges never
+/// overlap what is there.
 ///
 /// Dropped is what ended longer ago than the retention, and only what bears a name of ours.
 ///
@@ -97,24 +99,30 @@ fn to_create(policy: &Policy, survey: &Survey) -> Vec<Planned> {
     }
     let until = now.saturating_add(policy.lookahead);
     let mut create = Vec::new();
-    let Some(mut first) = day_of(from).map(|day| policy.period.first(day)) else { return create };
+    let (Some(earliest), Some(today)) = (moment(from), moment(now)) else { return create };
+    let period_at = |moment| match policy.period {
+        Period::Hour if moment < Period::Day.first(today) => Period::Day,
+        period => period,
+    };
+    let mut first = period_at(earliest).first(earliest);
     while create.len() < limits::PARTITIONS_PER_PASS
-        && let Some(piece) = piece(policy.period, first)
+        && let Some(piece) = piece(period_at(first), first)
         && piece.from <= until
     {
-        add_uncovered(&mut create, policy.period, first, piece, from, &survey.partitions);
-        let Some(next) = policy.period.next(first) else { break };
+        let period = period_at(first);
+        add_uncovered(&mut create, period, first, piece, from, &survey.partitions);
+        let Some(next) = period.next(first) else { break };
         first = next;
     }
     create.truncate(limits::PARTITIONS_PER_PASS);
     create
 }
 
-/// Adds the period itself, or those of its days since `since` that nothing covers.
+/// Adds the period itself, or those of its smaller ones since `since` that nothing covers.
 fn add_uncovered(
     create: &mut Vec<Planned>,
     period: Period,
-    first: Date,
+    first: DateTime,
     whole: Planned,
     since: Timestamp,
     existing: &[Existing],
@@ -123,26 +131,27 @@ fn add_uncovered(
         create.push(whole);
         return;
     }
-    if period == Period::Day {
-        return;
-    }
-    let mut day = first;
-    while let Some(piece) = piece(Period::Day, day)
+    let covers = |there: &Existing| {
+        there.from.is_none_or(|from| from <= whole.from) && there.to.is_none_or(|to| whole.to <= to)
+    };
+    let Some(finer) = period.finer().filter(|_| !existing.iter().any(covers)) else { return };
+    let mut part = first;
+    while let Some(piece) = piece(finer, part)
         && piece.from < whole.to
     {
         if since < piece.to {
-            add_uncovered(create, Period::Day, day, piece, since, existing);
+            add_uncovered(create, finer, part, piece, since, existing);
         }
-        let Some(next) = Period::Day.next(day) else { return };
-        day = next;
+        let Some(next) = finer.next(part) else { return };
+        part = next;
     }
 }
 
-fn piece(period: Period, first: Date) -> Option<Planned> {
+fn piece(period: Period, first: DateTime) -> Option<Planned> {
     Some(Planned {
         name: PartitionName::of(period, first),
-        from: start_of(first)?,
-        to: start_of(period.next(first)?)?,
+        from: time(first)?,
+        to: time(period.next(first)?)?,
     })
 }
 

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use sendoff_core::partition::{Existing, PartitionName, Period, Plan, Policy, Survey, plan};
 use sendoff_core::{Timestamp, limits};
 
+const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// 2024-02-28, 12:00.
 const BEFORE_A_LEAP_DAY: i64 = 1_709_121_600_000_000;
@@ -55,6 +56,42 @@ fn names_and_ranges_follow_the_calendar() {
     assert_eq!(names(&monthly), ["p202412", "p202501"]);
     assert_eq!(monthly.create[0].to, monthly.create[1].from);
     assert_eq!(monthly.create[0].to.to_string(), "2025-01-01T00:00:00.000000Z");
+}
+
+/// Holds L6: by the hour, also over midnight and the end of a leap year's February.
+#[test]
+fn hours_have_names_of_their_own() {
+    let now = at(BEFORE_A_LEAP_DAY).saturating_add(35 * HOUR).saturating_add(HOUR / 2);
+    let hourly = plan(&policy(Period::Hour, 2 * HOUR), &fresh(now));
+    assert_eq!(names(&hourly), ["p2024022923", "p2024030100", "p2024030101"]);
+    assert_eq!(hourly.create[0].from.to_string(), "2024-02-29T23:00:00.000000Z");
+    assert_eq!(hourly.create[0].to, hourly.create[1].from);
+}
+
+/// Holds L6: from hours to days and back, nothing is left out and nothing is covered twice.
+#[test]
+fn the_rest_of_a_day_that_began_by_hours_is_made_by_hours() {
+    let now = at(BEFORE_A_LEAP_DAY);
+    let hourly = plan(&policy(Period::Hour, 9 * HOUR), &fresh(now));
+    let survey = Survey { partitions: existing(&hourly), ..fresh(now) };
+    let daily = plan(&policy(Period::Day, DAY), &survey);
+    assert_eq!(names(&daily), ["p2024022822", "p2024022823", "p20240229"]);
+    let survey = Survey { partitions: existing(&daily), ..fresh(now.saturating_add(DAY)) };
+    let hourly = plan(&policy(Period::Hour, DAY), &survey);
+    assert_eq!(names(&hourly)[..2], ["p2024030100", "p2024030101"], "the day is covered");
+}
+
+/// Holds L6: after a long rest by the hour, days that are over are made whole, and a pass gets as far as
+/// the present.
+#[test]
+fn what_was_missed_by_the_hour_is_made_by_day() {
+    let now = at(BEFORE_A_LEAP_DAY);
+    let survey = Survey { tail_oldest: Some(now.saturating_sub(days(60))), ..fresh(now) };
+    let caught_up = plan(&policy(Period::Hour, HOUR), &survey);
+    let names = names(&caught_up);
+    assert_eq!(names[..2], ["p20231230", "p20231231"]);
+    assert_eq!(names[58..62], ["p20240226", "p20240227", "p2024022800", "p2024022801"]);
+    assert_eq!(names.last(), Some(&"p2024022813"));
 }
 
 /// Holds L6: days made before stay, and the rest of their month is made by day.
@@ -124,10 +161,10 @@ fn the_ends_of_time_are_survived_and_a_pass_is_bounded() {
 }
 
 fn any_policy() -> impl Strategy<Value = Policy> {
-    let period = prop_oneof![Just(Period::Day), Just(Period::Month)];
+    let period = prop_oneof![Just(Period::Hour), Just(Period::Day), Just(Period::Month)];
     (period, 0_u32..120, proptest::option::of(0_u32..60)).prop_map(|(period, ahead, kept)| Policy {
         period,
-        lookahead: days(ahead),
+        lookahead: if period == Period::Hour { HOUR * ahead } else { days(ahead) },
         retention: kept.map(days),
     })
 }
@@ -157,8 +194,8 @@ proptest! {
             for pair in there.windows(2) {
                 prop_assert!(pair[0].to <= pair[1].from, "{:?} overlaps {:?}", pair[0], pair[1]);
             }
-            for offset in 0..=policy.lookahead.as_secs() / DAY.as_secs() {
-                let time = now.saturating_add(days(u32::try_from(offset).unwrap()));
+            for offset in 0..=policy.lookahead.as_secs() / HOUR.as_secs() {
+                let time = now.saturating_add(HOUR * u32::try_from(offset).unwrap());
                 let covering = there
                     .iter()
                     .filter(|old| old.from.unwrap() <= time && time < old.to.unwrap())

@@ -314,7 +314,7 @@ impl Table {
 
     /// The rows that a purge would delete, and how many of each kind.
     pub(super) fn over(&self, purge: &Purge, now: Timestamp) -> (Vec<EventId>, Purged) {
-        let before = now.saturating_sub(purge.older_than);
+        let before = purge.cutoff.at(now);
         let goes = |status| status == Status::Done || purge.dead && status == Status::Dead;
         let mut old: Vec<(Timestamp, u64, &Row)> = self
             .rows

@@ -11,8 +11,8 @@ use crate::capture::{
     NestBlocking, Release, ReleaseBlocking, WriteError,
 };
 use crate::store::{
-    Birth, Claim, ClaimStore, Held, InspectStore, NewRow, Outcome, Purge, RetainStore, SettleStore,
-    Settlement, StoreError,
+    Birth, Claim, ClaimStore, Cutoff, Held, InspectStore, NewRow, Outcome, Purge, RetainStore,
+    SettleStore, Settlement, StoreError,
 };
 
 const HOLD: Duration = Duration::from_secs(30);
@@ -149,7 +149,7 @@ async fn a_closed_store_refuses_everything_and_can_still_be_looked_at() {
     assert!(matches!(store.extend(&[], HOLD).await, Err(StoreError::Closed)));
     assert!(matches!(store.counts().await, Err(StoreError::Closed)));
     assert!(matches!(store.lateness().await, Err(StoreError::Closed)));
-    let purge = Purge { older_than: HOLD, limit: 1, dead: true };
+    let purge = Purge { cutoff: Cutoff::Age(HOLD), limit: 1, dead: true };
     assert!(matches!(store.purgeable(&purge).await, Err(StoreError::Closed)));
     assert!(matches!(store.purge(&purge).await, Err(StoreError::Closed)));
     assert_eq!(names(&store), ["a"]);

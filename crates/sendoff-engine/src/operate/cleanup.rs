@@ -4,13 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sendoff_core::{limits, report};
+use sendoff_core::{Timestamp, limits, report};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::options::{LONGEST, OptionsError, SHORTEST, check_counts, check_times};
-use crate::store::{Purge, Purged, RetainStore, StoreError, within};
+use crate::store::{Cutoff, Purge, Purged, RetainStore, StoreError, within};
 use crate::told::{Progress, is_told, told};
 
 /// How rows past their retention are deleted.
@@ -88,6 +88,7 @@ impl CleanupOptions {
 pub struct CleanupMaintainer {
     store: Arc<dyn RetainStore>,
     options: CleanupOptions,
+    cutoff: Cutoff,
     progress: Progress<Cleaned>,
 }
 
@@ -118,12 +119,21 @@ impl CleanupMaintainer {
     /// Checks the options.
     pub fn new(store: Arc<dyn RetainStore>, options: CleanupOptions) -> Result<Self, OptionsError> {
         options.validate()?;
-        Ok(Self { store, options, progress: Progress::NOBODY })
+        Ok(Self::unchecked(store, options))
     }
 
     /// The engine's own upkeep keeps to the limits without a user's options.
     pub(crate) fn unchecked(store: Arc<dyn RetainStore>, options: CleanupOptions) -> Self {
-        Self { store, options, progress: Progress::NOBODY }
+        let cutoff = Cutoff::Age(options.retention);
+        Self { store, options, cutoff, progress: Progress::NOBODY }
+    }
+
+    /// Deletes what ended before a moment, in the place of what is past the options' retention. A moment
+    /// in the future lets every row go that is terminal.
+    #[must_use]
+    pub fn before(mut self, moment: Timestamp) -> Self {
+        self.cutoff = Cutoff::Before(moment);
+        self
     }
 
     /// Tells `progress` after every transaction.
@@ -210,8 +220,7 @@ impl CleanupMaintainer {
     }
 
     fn what(&self, limit: usize) -> Purge {
-        let CleanupOptions { retention, include_dead, .. } = self.options;
-        Purge { older_than: retention, limit, dead: include_dead }
+        Purge { cutoff: self.cutoff, limit, dead: self.options.include_dead }
     }
 
     /// How many rows [`run_once`](Self::run_once) would delete, counted up to `most`.
@@ -251,6 +260,9 @@ impl CleanupMaintainer {
 
 impl fmt::Debug for CleanupMaintainer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CleanupMaintainer").field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("CleanupMaintainer")
+            .field("options", &self.options)
+            .field("cutoff", &self.cutoff)
+            .finish_non_exhaustive()
     }
 }

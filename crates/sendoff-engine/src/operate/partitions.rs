@@ -20,7 +20,7 @@ use crate::store::{Bounds, Created, Dropped, PartitionSession, PartitionStore, S
 pub struct PartitionOptions {
     /// How much time one partition holds. A day.
     pub period: Period,
-    /// How far ahead partitions are made. 30 days.
+    /// How far ahead partitions are made. 30 days; by the hour 2, see [`by`](Self::by).
     #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
     pub lookahead: Duration,
     /// How long a partition stays after its end; `None` keeps them all, and is the default.
@@ -62,10 +62,19 @@ const MOST_MOVED: usize = 100_000_000;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl PartitionOptions {
+    /// Partitions of this period, and the look-ahead that suits it: by the hour 2 days, because every
+    /// partition costs each poll a little; 30 days otherwise.
+    pub fn by(period: Period) -> Self {
+        let usual = Self::default();
+        let lookahead = if period == Period::Hour { DAY * 2 } else { usual.lookahead };
+        Self { period, lookahead, ..usual }
+    }
+
     /// Checks every field; the error names the first that is out of range.
     pub fn validate(&self) -> Result<(), OptionsError> {
         check_counts(&[("most_moved", self.most_moved, MOST_MOVED)])?;
         let ahead_most = match self.period {
+            Period::Hour => DAY * 14,
             Period::Day => DAY * 366,
             Period::Month => LONGEST,
         };

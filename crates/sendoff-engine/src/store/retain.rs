@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use sendoff_core::Timestamp;
 
 use super::StoreError;
 
@@ -30,12 +31,31 @@ pub trait RetainStore: Send + Sync + 'static {
 /// What to forget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Purge {
-    /// Rows that ended longer ago than this, by the database's clock.
-    pub older_than: Duration,
+    /// Rows that ended before this.
+    pub cutoff: Cutoff,
     /// At most so many in all.
     pub limit: usize,
     /// Dead rows too. Delivered ones always.
     pub dead: bool,
+}
+
+/// When a row must have ended to be forgotten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cutoff {
+    /// Longer ago than this, by the database's clock.
+    Age(Duration),
+    /// Before this moment. One in the future lets every row go that is terminal.
+    Before(Timestamp),
+}
+
+impl Cutoff {
+    /// The moment that is meant at this time.
+    pub fn at(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::Age(age) => now.saturating_sub(age),
+            Self::Before(moment) => moment,
+        }
+    }
 }
 
 /// What was forgotten.

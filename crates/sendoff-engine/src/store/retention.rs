@@ -17,6 +17,16 @@ pub enum Layout {
     Partitioned(Period),
 }
 
+/// What a table takes for a payload. It keeps the very bytes in either case.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Payloads {
+    /// Any bytes.
+    #[default]
+    Binary,
+    /// JSON only: the server refuses what is none. On MySQL and MariaDB.
+    Json,
+}
+
 /// What becomes of delivered rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retention {

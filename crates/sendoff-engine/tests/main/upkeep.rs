@@ -56,6 +56,18 @@ fn options_out_of_range_are_refused_by_name() {
     assert!(months.validate().is_ok());
 }
 
+/// Holds L6: the look-ahead follows the period, and is bounded by it.
+#[test]
+fn partitions_by_the_hour_are_made_two_days_ahead_and_fourteen_at_most() {
+    let hours = PartitionOptions::by(Period::Hour);
+    assert_eq!((hours.period, hours.lookahead), (Period::Hour, 2 * DAY));
+    assert_eq!(PartitionOptions::by(Period::Month).lookahead, 30 * DAY);
+    for (lookahead, is_taken) in [(2 * DAY, true), (14 * DAY, true), (15 * DAY, false)] {
+        let options = PartitionOptions { lookahead, ..hours.clone() };
+        assert_eq!(options.validate().is_ok(), is_taken, "{lookahead:?}");
+    }
+}
+
 /// A store with so many delivered rows, and the outbox that wrote them closed.
 async fn delivered(store: &Flaky, rows: usize) {
     let outbox = Outbox::builder(store.clone())

@@ -5,7 +5,7 @@ start transaction;
 select json_arrayagg(json_array(hex(c.event_id), c.seq)) into @sendoff_rows
   from (select event_id, seq
           from sendoff.outbox_event force index (outbox_event_aside)
-         where aside = :kind and aside_at < utc_timestamp(6) - interval :older_than microsecond
+         where aside = :kind and aside_at < :cutoff
          order by aside_at, seq
          limit :limit
            for update skip locked) c;

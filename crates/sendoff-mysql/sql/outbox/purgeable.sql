@@ -2,5 +2,5 @@
 -- Guarantee: reads no more rows than the limit. Index: outbox_event_aside.
 select count(*)
   from (select 1 from sendoff.outbox_event force index (outbox_event_aside)
-         where aside = :kind and aside_at < utc_timestamp(6) - interval :older_than microsecond
+         where aside = :kind and aside_at < :cutoff
          limit :limit) found

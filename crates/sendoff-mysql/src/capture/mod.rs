@@ -24,3 +24,5 @@ pub(crate) use sea_orm::number as sea_orm_number;
 pub(crate) use sqlx::number as sqlx_number;
 
 pub use mysql_async::{MysqlConnSavepoint, MysqlConnTransaction, MysqlSavepoint, MysqlTransaction};
+#[cfg(feature = "sea-orm")]
+pub use sea_orm::SeaOrmTransaction;

@@ -28,5 +28,5 @@ mod store;
 mod tail;
 
 pub use options::JournalOptions;
-pub use schema::journal_migration_sql;
+pub use schema::{journal_migration_sql, journal_upgrade_sql};
 pub use store::MysqlJournal;

@@ -2,7 +2,7 @@
 //! other way round.
 
 use sendoff_engine::store::StoreError;
-use sendoff_engine::store::frame::Migrated;
+use sendoff_engine::store::frame::{Migrated, after};
 
 use super::options::JournalOptions;
 use super::store::MysqlJournal;
@@ -101,9 +101,19 @@ impl MysqlJournal {
 ///
 /// Running it a second time changes nothing.
 pub fn journal_migration_sql(options: &JournalOptions) -> Result<String, StoreError> {
+    journal_upgrade_sql(options, 0)
+}
+
+/// The same for tables that are there already, in this version (the newest in `journal_schema`).
+///
+/// # Errors
+///
+/// [`Misconfigured`](StoreError::Misconfigured) for a version that does not exist.
+pub fn journal_upgrade_sql(options: &JournalOptions, from: usize) -> Result<String, StoreError> {
     options.check()?;
+    let missing = after(from, MIGRATIONS.len())?;
     let names = Names::new(None, options.server.prefix.as_ref());
-    let steps = script(&names, VERSIONS, &migrations(&names), MIGRATIONS.len());
+    let steps = script(&names, VERSIONS, &migrations(&names), missing);
     let routines = routine::script(&names, &ROUTINES);
     Ok(format!("{};\n{steps}{routines}", lock(&names, VERSIONS)))
 }

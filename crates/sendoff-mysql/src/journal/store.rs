@@ -14,7 +14,7 @@ use sendoff_engine::journal::{
     TailSource,
 };
 use sendoff_engine::store::StoreError;
-use sendoff_engine::store::frame::Open;
+use sendoff_engine::store::frame::{Address, Open};
 use tokio::time::timeout;
 
 use super::append::{self, Whose, refused_gate};
@@ -28,7 +28,7 @@ use super::prepares::Prepares;
 use super::schema;
 use super::search::{Manner, Rarest, counts, from_last, reading, searches};
 use super::tail::MysqlTail;
-use crate::connect::Connector;
+use crate::connect::{Connector, Reached};
 use crate::error::{code, failed, is_lost_race, number};
 use crate::link::{Link, Session, Tries};
 use crate::names::Names;
@@ -71,13 +71,18 @@ impl MysqlJournal {
     /// # Errors
     ///
     /// As [`MysqlStore::connect`](crate::MysqlStore::connect).
-    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+    pub async fn connect(url: impl Into<Address>) -> Result<Self, StoreError> {
         Self::connect_with(url, JournalOptions::default()).await
     }
 
     /// Like [`connect`](Self::connect), with options.
-    pub async fn connect_with(url: &str, options: JournalOptions) -> Result<Self, StoreError> {
-        let journal = Self::connect_lazy(url, options)?;
+    pub async fn connect_with(
+        url: impl Into<Address>,
+        options: JournalOptions,
+    ) -> Result<Self, StoreError> {
+        options.check()?;
+        let at = Reached::ask(url.into(), options.server.connect_timeout).await?;
+        let journal = Self::at(&at, options)?;
         let checked = timeout(journal.longest_wait(), schema::check(&journal)).await;
         checked.unwrap_or(Err(StoreError::Timeout))?;
         Ok(journal)
@@ -91,14 +96,18 @@ impl MysqlJournal {
     /// As [`MysqlStore::connect_lazy`](crate::MysqlStore::connect_lazy).
     pub fn connect_lazy(url: &str, options: JournalOptions) -> Result<Self, StoreError> {
         options.check()?;
+        Self::at(&url.into(), options)
+    }
+
+    fn at(at: &Reached, options: JournalOptions) -> Result<Self, StoreError> {
         let server = MysqlOptions { lock_timeout: options.patience, ..options.server.clone() };
-        let connector = Arc::new(Connector::silent(url, &server, limits::DECISION)?);
+        let connector = Arc::new(Connector::silent(at, &server, limits::DECISION)?);
         let names = Names::new(Some(connector.database()), server.prefix.as_ref());
         Ok(Self(Arc::new(Shared {
             sql: Sql::load(&names),
             connections: Connections::new(&connector, options.connections, options.patience),
             upkeep: Link::new(Arc::clone(&connector)),
-            lasting: Connector::lasting(url, &server)?,
+            lasting: Connector::lasting(at, &server)?,
             connector,
             options,
             prepares: Prepares::new(&names),

@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, reason = "figures of a torture are for people")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap says less, not more")]
 
+mod address;
 mod clients;
 mod commit;
 mod deadlock;

@@ -89,6 +89,27 @@ async fn place_with_an_old_partition(server: &str) -> (Place, MysqlStore) {
 
 const OLD: &str = "p20010101";
 
+/// Holds L6: by the hour; what is planned fits to what is there, whatever the server makes of its ends.
+#[tokio::test]
+async fn hours_are_made_and_dropped() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let layout = Layout::Partitioned(Period::Hour);
+        let store = place.store_with(MysqlOptions { layout, ..options() }).await;
+        write(&store, &mut place.conn().await, &[due(event())]).await;
+        let hourly = PartitionOptions { lookahead: DAY / 4, ..PartitionOptions::by(Period::Hour) };
+        let made = pass(&store, hourly.clone()).await;
+        assert!((5..=6).contains(&made.created.len()), "{made:?}");
+        let again = pass(&store, hourly.clone()).await;
+        assert!(again.created.len() <= 1 && again.skipped.is_empty(), "{again:?}");
+        assert_eq!(claim(&store, "a").await.len(), 1);
+    }
+    let (_place, store) = place_with_an_old_partition(MARIADB).await;
+    let kept = PartitionOptions { lookahead: DAY / 4, ..PartitionOptions::by(Period::Hour) };
+    let kept = PartitionOptions { retention: Some(DAY), ..kept };
+    assert_eq!(dropped(&pass(&store, kept).await), [OLD]);
+}
+
 /// A row in the old partition.
 fn old_row(status: u8) -> String {
     format!(

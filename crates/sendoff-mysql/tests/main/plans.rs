@@ -64,7 +64,7 @@ fn look(file: &str, name: &str) -> String {
         .replace(":limit", "100")
         .replace(":kind", "1")
         .replace(":since", "timestamp'1000-01-01 00:00:00'")
-        .replace(":older_than", "0")
+        .replace(":cutoff", "utc_timestamp(6)")
         .replace(":entry", "")
         .replace(":too", "")
         .replace(":list", "'[\"00000000000000000000000000000001\"]'")

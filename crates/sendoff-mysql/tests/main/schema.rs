@@ -107,7 +107,9 @@ async fn outboxes_with_different_prefixes_live_side_by_side() {
 #[tokio::test]
 async fn a_partitioned_table_has_its_rows_in_the_partition_of_the_day() {
     for server in [MARIADB, MYSQL] {
-        for (period, name) in [(Period::Day, "p%Y%m%d"), (Period::Month, "p%Y%m")] {
+        for (period, name) in
+            [(Period::Hour, "p%Y%m%d%H"), (Period::Day, "p%Y%m%d"), (Period::Month, "p%Y%m")]
+        {
             let place = Place::on(server).await;
             let layout = Layout::Partitioned(period);
             let options = MysqlOptions { layout, payloads: Payloads::Json, ..Default::default() };

@@ -20,3 +20,5 @@ pub(crate) mod sqlx;
 mod tokio_postgres;
 
 pub use prepared::{PreparedClient, PreparedTransaction};
+#[cfg(feature = "sea-orm")]
+pub use sea_orm::SeaOrmTransaction;

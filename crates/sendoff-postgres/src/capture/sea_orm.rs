@@ -1,9 +1,24 @@
 //! `sea-orm`: its transactions.
 //!
-//! Only `write`, no guard: handles of nested transactions share the connection without borrowing from
-//! one another. One that is left open turns the outer `commit` into the release of a savepoint, and
-//! one that is dropped in time undoes the insert; both answer `Ok`. What was written is confirmed by
-//! the store after `release`, and that holds whatever the driver said.
+//! Handles of its nested transactions share the connection without borrowing from one another. One that is
+//! left open turns the outer `commit` into the release of a savepoint, and one that is dropped in time undoes
+//! the insert; both answer `Ok`. So a guard has the only handle, as [`SeaOrmTransaction`], which runs queries
+//! and begins nothing. What was written into a transaction of the application's own is confirmed by the store
+//! after `release`, and that holds whatever the driver said.
+//!
+//! ```no_run
+//! # use sea_orm::ConnectionTrait;
+//! # async fn example(
+//! #     outbox: sendoff_engine::Outbox<sendoff_postgres::PostgresStore>,
+//! #     db: sea_orm::DatabaseConnection,
+//! # ) -> Result<(), Box<dyn std::error::Error>> {
+//! let mut tx = outbox.begin(&db).await?;
+//! tx.execute_unprepared("insert into orders values (4711)").await?;
+//! tx.emit(("order.placed", r#"{"order":4711}"#))?;
+//! tx.commit().await?;
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! ```no_run
 //! # use sea_orm::{ConnectionTrait, TransactionTrait};
@@ -21,25 +36,30 @@
 //! ```
 
 use std::borrow::Cow;
+use std::marker::PhantomData;
 
 use ::sea_orm::sea_query::ArrayType;
-use ::sea_orm::sqlx::postgres::PgDatabaseError;
+use ::sea_orm::sqlx::postgres::{PgDatabaseError, PgSeverity};
 use ::sea_orm::sqlx::{Row, ValueRef};
 use ::sea_orm::{
-    ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, QueryResult, RuntimeErr, Statement,
-    Value,
+    ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, ExecResult,
+    QueryResult, RuntimeErr, Statement, TransactionTrait, Value,
 };
 use ::tokio_postgres::types::{FromSql, Type};
+use async_trait::async_trait;
 use sendoff_core::{BoxError, Token};
-use sendoff_engine::capture::{Capture, InsertResult, WriteError};
+use sendoff_engine::capture::{
+    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, CommitMark, InsertResult, Nest,
+    Nesting, Release, WriteError,
+};
 use sendoff_engine::store::{Born, NewRow};
 
 use super::draft::Draft;
-use super::insert::is_key;
+use super::insert::{Inserted, is_key};
 use super::literal::{array, span, time};
 use super::params::Params;
 use crate::store::PostgresStore;
-use crate::wire::{At, Payload};
+use crate::wire::{At, Payload, Xid};
 
 impl Capture<DatabaseTransaction> for PostgresStore {
     async fn insert(&self, tx: &mut DatabaseTransaction, rows: &[NewRow]) -> InsertResult {
@@ -54,6 +74,173 @@ impl<'c> Capture<&'c DatabaseTransaction> for PostgresStore {
     }
 }
 
+/// A transaction of sea-orm's to which nobody else has a handle, or a savepoint in one. Queries of sea-orm
+/// run on it as on any connection (`&*tx`); a nested one is set by the guard's `savepoint`.
+#[derive(Debug)]
+pub struct SeaOrmTransaction<'t> {
+    tx: DatabaseTransaction,
+    /// What it is a savepoint of is not used meanwhile.
+    within: PhantomData<&'t mut ()>,
+}
+
+impl SeaOrmTransaction<'_> {
+    fn alone(tx: DatabaseTransaction) -> Self {
+        Self { tx, within: PhantomData }
+    }
+}
+
+#[async_trait]
+impl ConnectionTrait for SeaOrmTransaction<'_> {
+    fn get_database_backend(&self) -> DbBackend {
+        ConnectionTrait::get_database_backend(&self.tx)
+    }
+
+    async fn execute_raw(&self, statement: Statement) -> Result<ExecResult, DbErr> {
+        self.tx.execute_raw(statement).await
+    }
+
+    async fn execute_unprepared(&self, text: &str) -> Result<ExecResult, DbErr> {
+        self.tx.execute_unprepared(text).await
+    }
+
+    async fn query_one_raw(&self, statement: Statement) -> Result<Option<QueryResult>, DbErr> {
+        self.tx.query_one_raw(statement).await
+    }
+
+    async fn query_all_raw(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
+        self.tx.query_all_raw(statement).await
+    }
+}
+
+/// Await it to its end: sqlx 0.9.0, on which sea-orm is built, returns a connection to the pool with the
+/// transaction open if its own `begin` is dropped on the way.
+impl Begin<&DatabaseConnection> for PostgresStore {
+    type Tx = SeaOrmTransaction<'static>;
+
+    async fn begin(&self, db: &DatabaseConnection) -> Result<Self::Tx, BeginError> {
+        self.check_open().map_err(|error| BeginError(error.into()))?;
+        if db.get_database_backend() != DbBackend::Postgres {
+            return Err(BeginError("the connection is not one of PostgreSQL".into()));
+        }
+        let tx = db.begin().await.map_err(|error| BeginError(error.into()))?;
+        Ok(SeaOrmTransaction::alone(tx))
+    }
+}
+
+/// The insert is the last statement before COMMIT, and nobody else can send one in between: where it
+/// succeeded, the transaction could commit.
+impl<'c> Commit<SeaOrmTransaction<'c>> for PostgresStore {
+    async fn commit(
+        &self,
+        SeaOrmTransaction { tx, .. }: SeaOrmTransaction<'c>,
+        rows: &[NewRow],
+    ) -> Result<Vec<Born>, CommitError> {
+        let Inserted { born, xid } = match insert_last(self, &tx, rows).await {
+            Ok(inserted) => inserted,
+            Err(error) => {
+                // The first error is the one to tell.
+                let _ = tx.rollback().await;
+                return Err(error);
+            }
+        };
+        let mark = CommitMark::new(rows.iter().map(|row| row.event.id()).collect());
+        let mark = match xid {
+            Some(Xid(xid)) => mark.with_xid(xid),
+            None => mark,
+        };
+        tx.commit().await.map_err(|error| not_committed(error, mark))?;
+        Ok(born)
+    }
+
+    async fn rollback(&self, tx: SeaOrmTransaction<'c>) -> Result<(), CommitError> {
+        // One that fails here still cannot commit: the server undoes it when the connection closes.
+        tx.tx.rollback().await.map_err(|error| CommitError::RolledBack(error.into()))
+    }
+}
+
+impl<'t, 'c> Nest<'t, SeaOrmTransaction<'c>> for PostgresStore {
+    type Nested = SeaOrmTransaction<'t>;
+
+    fn savepoint(&'t self, outer: &'t mut SeaOrmTransaction<'c>) -> Nesting<'t, Self::Nested> {
+        Box::pin(async move {
+            let nested = outer.tx.begin().await.map_err(|error| BeginError(error.into()))?;
+            Ok(SeaOrmTransaction::alone(nested))
+        })
+    }
+}
+
+impl<'t> Release<'t, SeaOrmTransaction<'t>> for PostgresStore {
+    fn release(&'t self, nested: SeaOrmTransaction<'t>) -> BoxFuture<'t, Result<(), CommitError>> {
+        Box::pin(async move {
+            nested.tx.commit().await.map_err(|error| CommitError::RolledBack(error.into()))
+        })
+    }
+
+    fn roll_back_to(
+        &'t self,
+        nested: SeaOrmTransaction<'t>,
+    ) -> BoxFuture<'t, Result<(), CommitError>> {
+        Box::pin(async move {
+            nested.tx.rollback().await.map_err(|error| CommitError::RolledBack(error.into()))
+        })
+    }
+}
+
+/// Whatever makes the COMMIT after it a proof.
+async fn insert_last(
+    store: &PostgresStore,
+    tx: &DatabaseTransaction,
+    rows: &[NewRow],
+) -> Result<Inserted, CommitError> {
+    store.check_open().map_err(|_| CommitError::Refused(WriteError::Closed))?;
+    let mut all = Inserted { born: Vec::new(), xid: None };
+    if rows.is_empty() {
+        let open = is_open(store, tx).await.map_err(|error| CommitError::RolledBack(error.into()));
+        return if open? {
+            Ok(all)
+        } else {
+            Err(CommitError::RolledBack(WriteError::NoTransaction.into()))
+        };
+    }
+    for draft in Draft::all(rows).map_err(CommitError::Refused)? {
+        let inserted = insert_one(store, tx, &draft).await.map_err(|error| match error {
+            WriteError::Driver(source) if was_over(&*source) => CommitError::RolledBack(source),
+            refused => CommitError::Refused(refused),
+        })?;
+        all.born.extend(inserted.born);
+        all.xid = inserted.xid;
+    }
+    Ok(all)
+}
+
+/// Whether a transaction is open and can commit, for a commit without events.
+async fn is_open(store: &PostgresStore, tx: &DatabaseTransaction) -> Result<bool, BoxError> {
+    tx.execute_unprepared(&store.sql().in_transaction.text).await?;
+    let asked = &store.sql().is_in_transaction.text;
+    let row = tx.query_one_raw(Statement::from_string(DbBackend::Postgres, asked)).await?;
+    row.map_or(Ok(false), |row| get(&row, 0, &Type::BOOL))
+}
+
+/// Whether the transaction was lost before our insert: it had failed, lost a race, or its connection
+/// is gone. COMMIT was not sent.
+fn was_over(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
+    let Some(error) = error.downcast_ref::<DbErr>() else { return false };
+    match refusal(error) {
+        Some(refusal) => matches!(refusal.code(), "25P02" | "40001" | "40P01"),
+        None => true,
+    }
+}
+
+/// What it means that COMMIT itself failed. A session that is being ended may have committed before
+/// it could say so; an ordinary error (a deferred constraint, a lost race) means that it did not.
+fn not_committed(error: DbErr, mark: CommitMark) -> CommitError {
+    if refusal(&error).is_some_and(|refusal| matches!(refusal.severity(), PgSeverity::Error)) {
+        CommitError::RolledBack(error.into())
+    } else {
+        CommitError::Unknown { mark, source: error.into() }
+    }
+}
+
 /// Inserts all rows in one statement.
 async fn insert_all(
     store: &PostgresStore,
@@ -65,7 +252,7 @@ async fn insert_all(
         return Err(WriteError::Driver("the transaction is not one of PostgreSQL".into()));
     }
     match Draft::whole(rows)? {
-        Some(draft) => insert_one(store, tx, &draft).await,
+        Some(draft) => Ok(insert_one(store, tx, &draft).await?.born),
         None => Ok(Vec::new()),
     }
 }
@@ -74,7 +261,7 @@ async fn insert_one(
     store: &PostgresStore,
     tx: &DatabaseTransaction,
     draft: &Draft<'_>,
-) -> InsertResult {
+) -> Result<Inserted, WriteError> {
     let mut rows = send(store, tx, draft).await?;
     // All or none: without any, the statement knew of no transaction. One that wrote nothing yet has
     // to be marked first, in a round trip of its own: sea-orm does not pipeline.
@@ -88,7 +275,9 @@ async fn insert_one(
     }
     let held = draft.locked_by.iter().map(Option::is_some);
     let born = rows.iter().zip(held).map(|(row, held)| born(row, held));
-    born.collect::<Result<_, _>>().map_err(WriteError::Driver)
+    let born = born.collect::<Result<_, _>>().map_err(WriteError::Driver)?;
+    let xid = rows.first().map(|row| get(row, 2, &Type::TEXT)).transpose();
+    Ok(Inserted { born, xid: xid.map_err(WriteError::Driver)? })
 }
 
 async fn send(

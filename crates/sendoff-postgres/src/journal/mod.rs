@@ -22,5 +22,5 @@ mod store;
 mod tail;
 
 pub use options::{JournalLayout, JournalOptions};
-pub use schema::journal_migration_sql;
+pub use schema::{journal_migration_sql, journal_upgrade_sql};
 pub use store::PostgresJournal;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use sendoff_engine::journal::Purpose;
 use sendoff_engine::journal::retain::{JournalMaintainer, RetainOptions};
 use sendoff_engine::store::StoreError;
+use sendoff_engine::store::frame::after;
 use tokio_postgres::{Client, Row};
 
 use super::connections::Connections;
@@ -155,8 +156,19 @@ async fn first_partitions(journal: &PostgresJournal) -> Result<(), StoreError> {
 /// Running it a second time fails and changes nothing. A journal in partitions begins with its tails,
 /// which take every row until partitions are made.
 pub fn journal_migration_sql(options: &JournalOptions) -> Result<String, StoreError> {
+    journal_upgrade_sql(options, 0)
+}
+
+/// The same for tables that are there already, in this version (the newest in `journal_schema`). The layout
+/// should be theirs.
+///
+/// # Errors
+///
+/// [`Misconfigured`](StoreError::Misconfigured) for a version that does not exist.
+pub fn journal_upgrade_sql(options: &JournalOptions, from: usize) -> Result<String, StoreError> {
     options.check()?;
+    let missing = after(from, MIGRATIONS.len())?;
     let names = Names::new(options.server.schema.as_ref(), options.server.prefix.as_ref());
     let lines = options.layout.into();
-    Ok(migrations(&names).script(MIGRATIONS.len(), |migration| shaped(migration, lines)))
+    Ok(migrations(&names).script(missing, |migration| shaped(migration, lines)))
 }

@@ -13,7 +13,7 @@ use sendoff_engine::journal::{
     Receipt, Shelf, TailSource,
 };
 use sendoff_engine::store::StoreError;
-use sendoff_engine::store::frame::Open;
+use sendoff_engine::store::frame::{Address, Open};
 use tokio::time::timeout;
 
 use super::append::{One, Params, is_busy, receipts, refused, run};
@@ -58,12 +58,15 @@ impl PostgresJournal {
     /// # Errors
     ///
     /// As [`PostgresStore::connect`](crate::PostgresStore::connect).
-    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+    pub async fn connect(url: impl Into<Address>) -> Result<Self, StoreError> {
         Self::connect_with(url, JournalOptions::default()).await
     }
 
     /// Like [`connect`](Self::connect), with options.
-    pub async fn connect_with(url: &str, options: JournalOptions) -> Result<Self, StoreError> {
+    pub async fn connect_with(
+        url: impl Into<Address>,
+        options: JournalOptions,
+    ) -> Result<Self, StoreError> {
         let journal = Self::connect_lazy(url, options)?;
         let wait = journal.options().longest_wait();
         let checked = timeout(wait, schema::check(&journal)).await;
@@ -77,11 +80,14 @@ impl PostgresJournal {
     /// # Errors
     ///
     /// As [`PostgresStore::connect_lazy`](crate::PostgresStore::connect_lazy).
-    pub fn connect_lazy(url: &str, options: JournalOptions) -> Result<Self, StoreError> {
+    pub fn connect_lazy(
+        url: impl Into<Address>,
+        options: JournalOptions,
+    ) -> Result<Self, StoreError> {
         options.check()?;
         let server = &options.server;
         let bounds = SessionBounds::journal(server);
-        let connector = Arc::new(Connector::new(url, server, Commits::Durable, bounds)?);
+        let connector = Arc::new(Connector::new(url.into(), server, Commits::Durable, bounds)?);
         let names = Names::new(server.schema.as_ref(), server.prefix.as_ref());
         let kept = Kept::from(server.doorbell);
         let rings = server.doorbell == Doorbell::On;

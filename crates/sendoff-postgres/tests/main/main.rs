@@ -3,6 +3,7 @@
 //! The tests need a server: `SENDOFF_POSTGRES_URL`, and `SENDOFF_POSTGRES18_URL` for a second version.
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap says less, not more")]
 
+mod address;
 mod busy;
 mod cleanup;
 mod clients;

@@ -397,6 +397,45 @@ async fn months_work_and_what_others_made_stays() {
     assert!((4..=5).contains(&months), "{months}: two or three months, theirs, the tail");
 }
 
+/// Holds L6: by the hour; rows land in the hour that they were written in.
+#[tokio::test]
+async fn hours_are_made_filled_and_dropped() {
+    let place = Place::new();
+    let layout = Layout::Partitioned(Period::Hour);
+    let retention = Retention::FOREVER;
+    let store = place.store_with(PostgresOptions { layout, retention, ..place.options() }).await;
+    // 48 hours ahead, the present one, and the tail.
+    assert!((50..=51).contains(&partitions(&place).await), "{}", partitions(&place).await);
+    write(&store, &mut place.client().await, &[due(event())]).await;
+    assert_eq!(place.number("select count(*) from outbox_event_pmax").await, 0);
+    let named = "select count(*) from outbox_event
+                  where tableoid::regclass::text = to_char(created_at at time zone 'utc', '\"outbox_event_p\"YYYYMMDDHH24')";
+    assert_eq!(place.number(named).await, 1);
+    place
+        .run(
+            "create table outbox_event_p2001010207 partition of outbox_event
+                 for values from ('2001-01-02 07:00:00+00') to ('2001-01-02 08:00:00+00')",
+        )
+        .await;
+    let hourly = PartitionOptions { retention: Some(DAY), ..PartitionOptions::by(Period::Hour) };
+    assert_eq!(dropped(&pass(&store, hourly).await), ["p2001010207"]);
+    assert_eq!(claim(&store, "a").await.len(), 1);
+}
+
+/// Holds L6: PostgreSQL would cut the names, and two hours would have one.
+#[tokio::test]
+async fn hours_behind_the_longest_prefix_are_refused_by_the_length_of_their_names() {
+    let place = Place::new();
+    let longest = |length| Some(Ident::new(&"p".repeat(length)).unwrap());
+    let layout = Layout::Partitioned(Period::Hour);
+    let fits = PostgresOptions { layout, prefix: longest(39), ..place.options() };
+    place.store_with(fits.clone()).await;
+    let long = PostgresOptions { prefix: longest(40), ..fits };
+    let store = PostgresStore::connect_with(&place.url, long).await.unwrap();
+    let error = store.migrate().await.unwrap_err().to_string();
+    assert!(error.contains("64 bytes") && error.contains("63"), "{error}");
+}
+
 /// Holds L6 and L8: what cannot be maintained is said, with what to do.
 #[tokio::test]
 async fn what_cannot_be_maintained_is_refused_with_the_reason() {

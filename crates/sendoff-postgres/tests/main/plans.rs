@@ -8,7 +8,7 @@ use sendoff_core::partition::Period;
 use sendoff_engine::capture::Commit;
 use sendoff_engine::store::frame::text;
 use sendoff_engine::store::{
-    Birth, ClaimStore, InspectStore, Lock, LockStore, NewRow, Outcome, Purge, RetainStore,
+    Birth, ClaimStore, Cutoff, InspectStore, Lock, LockStore, NewRow, Outcome, Purge, RetainStore,
 };
 use sendoff_engine::{Maintained, PartitionMaintainer, PartitionOptions};
 use sendoff_postgres::{Layout, PostgresOptions};
@@ -218,8 +218,8 @@ async fn statements(client: &Client) -> Vec<Explained> {
         explained(
             "purge",
             include_str!("../../sql/outbox/purge.sql"),
-            "(interval, bigint, boolean)",
-            "('0', 50, true)",
+            "(interval, bigint, boolean, timestamptz)",
+            "('0', 50, true, null)",
             "outbox_event_done",
         ),
     ]
@@ -429,7 +429,7 @@ async fn the_store_never_scans_its_table() {
     store.topics().await.unwrap();
     let lock = Lock::new(5);
     assert!(store.lock(&lock).await.unwrap().is_none());
-    let purge = Purge { older_than: std::time::Duration::ZERO, limit: 10, dead: true };
+    let purge = Purge { cutoff: Cutoff::Age(std::time::Duration::ZERO), limit: 10, dead: true };
     store.purge(&purge).await.unwrap();
     store.purgeable(&purge).await.unwrap();
     store.claim(&by("b")).await.unwrap();

@@ -3,7 +3,7 @@
 use sendoff_core::{Event, Ident, report};
 use sendoff_engine::capture::Commit;
 use sendoff_engine::store::{ClaimStore, InspectStore, Lock, LockStore, StoreError};
-use sendoff_postgres::{PostgresOptions, PostgresStore, migration_sql};
+use sendoff_postgres::{Doorbell, PostgresOptions, PostgresStore, migration_sql};
 
 use sendoff_testkit::readable;
 
@@ -44,6 +44,26 @@ async fn nodes_that_start_at_once_migrate_once() {
         assert_eq!(place.number("select count(*) from outbox_schema").await, NEWEST);
         assert_eq!(place.number("select count(*) from outbox_bell").await, 1);
     }
+}
+
+/// Holds S8: by what the server says of its version, which is somebody else's here.
+#[tokio::test]
+async fn a_server_that_only_looks_like_postgres_is_refused_by_its_name() {
+    let place = Place::new();
+    let schema = &place.schema;
+    place
+        .run(&format!(
+            "create schema {schema};
+             create function {schema}.version() returns text language sql
+                 as $$ select 'CockroachDB CCL v23.1.11 (x86_64-pc-linux-gnu)'::text $$"
+        ))
+        .await;
+    let joint = if place.url.contains('?') { '&' } else { '?' };
+    let url = format!("{}{joint}options=-csearch_path%3D{schema},pg_catalog", place.url);
+    // A store that sets nothing in its sessions: elsewhere the path is ours.
+    let options = PostgresOptions { doorbell: Doorbell::Off, ..place.options() };
+    let refused = PostgresStore::connect_with(&url, options).await.unwrap_err().to_string();
+    assert!(refused.contains("CockroachDB is not supported"), "{refused}");
 }
 
 #[tokio::test]

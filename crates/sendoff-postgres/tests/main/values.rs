@@ -5,7 +5,8 @@ use std::time::Duration;
 use sendoff_core::{Event, Timestamp};
 use sendoff_engine::capture::{Commit, CommitError, WriteError};
 use sendoff_engine::store::{
-    ClaimStore, InspectStore, Outcome, Purge, RetainStore, SettleStore, Settlement, StoreError,
+    ClaimStore, Cutoff, InspectStore, Outcome, Purge, RetainStore, SettleStore, Settlement,
+    StoreError,
 };
 use sendoff_testkit::hostile;
 use sendoff_testkit::wait::eventually;
@@ -163,7 +164,7 @@ async fn purging_keeps_up_and_touches_only_what_is_done() {
         .await;
     let week = store.keeps().unwrap();
     let mut purged = Vec::new();
-    let purge = Purge { older_than: week, limit: 1_000, dead: false };
+    let purge = Purge { cutoff: Cutoff::Age(week), limit: 1_000, dead: false };
     while purged.last() != Some(&0) {
         purged.push(store.purge(&purge).await.unwrap().done);
     }

@@ -15,4 +15,5 @@ mod sql;
 mod sqlx;
 mod store;
 
+pub use schema::{journal_migration_sql, journal_upgrade_sql};
 pub use store::SqliteJournal;

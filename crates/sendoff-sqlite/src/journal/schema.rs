@@ -1,9 +1,11 @@
 //! The journal's tables, which have versions of their own.
 
 use rusqlite::Connection;
+use sendoff_engine::store::StoreError;
 
 use super::sql::Sql;
-use crate::schema::Schema;
+use crate::options::SqliteOptions;
+use crate::schema::{Schema, script};
 
 impl Schema for Sql {
     fn table(&self) -> &str {
@@ -23,6 +25,14 @@ impl Schema for Sql {
         conn.execute(&self.schema_set, [version]).map(drop)
     }
 
+    fn schema_table(&self) -> &str {
+        &self.schema_table
+    }
+
+    fn remembering(&self, version: usize) -> String {
+        self.schema_set.replace("?1", &version.to_string())
+    }
+
     fn schema_known(&self) -> &str {
         &self.schema_known
     }
@@ -34,4 +44,19 @@ impl Schema for Sql {
     fn command(&self) -> &'static str {
         "sendoff journal migrate"
     }
+}
+
+/// Everything that opening a new file as a journal would run in it, as a script.
+pub fn journal_migration_sql(options: &SqliteOptions) -> Result<String, StoreError> {
+    journal_upgrade_sql(options, 0)
+}
+
+/// The same for a file whose tables have this version (the newest in `journal_schema`).
+///
+/// # Errors
+///
+/// [`Misconfigured`](StoreError::Misconfigured) for a version that does not exist.
+pub fn journal_upgrade_sql(options: &SqliteOptions, from: usize) -> Result<String, StoreError> {
+    options.check()?;
+    script(&Sql::load(options.prefix.as_ref()), from)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use sendoff_core::EventId;
 use sendoff_engine::capture::{BeginBlocking, CaptureBlocking, WriteError};
 use sendoff_engine::store::{
-    ClaimStore, InspectStore, OutboxStore, Purge, RetainStore, SettleStore, StoreError,
+    ClaimStore, Cutoff, InspectStore, OutboxStore, Purge, RetainStore, SettleStore, StoreError,
 };
 use sendoff_sqlite::{SqliteOptions, SqliteStore};
 
@@ -112,7 +112,7 @@ async fn a_closed_store_says_so_to_every_call() {
     closed(&store.find(EventId::generate()).await);
     closed(&store.counts().await);
     closed(&store.lateness().await);
-    let purge = Purge { older_than: Duration::ZERO, limit: 1, dead: true };
+    let purge = Purge { cutoff: Cutoff::Age(Duration::ZERO), limit: 1, dead: true };
     closed(&store.purge(&purge).await);
     closed(&store.purgeable(&purge).await);
     closed(&store.connect());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sendoff_core::EventId;
-use sendoff_engine::store::{InspectStore, Outcome, Purge, Purged, RetainStore};
+use sendoff_engine::store::{Cutoff, InspectStore, Outcome, Purge, Purged, RetainStore};
 use sendoff_engine::{CleanupMaintainer, CleanupOptions};
 use sendoff_sqlite::{Retention, SqliteOptions};
 
@@ -20,7 +20,8 @@ async fn delivered(outbox: &Outbox) -> EventId {
 }
 
 async fn purge(outbox: &Outbox, older_than: Duration, limit: usize) -> u64 {
-    let purged = outbox.store.purge(&Purge { older_than, limit, dead: false }).await.unwrap();
+    let cutoff = Cutoff::Age(older_than);
+    let purged = outbox.store.purge(&Purge { cutoff, limit, dead: false }).await.unwrap();
     assert_eq!(purged.dead, 0);
     purged.done
 }
@@ -106,7 +107,7 @@ async fn dead_rows_go_by_the_time_they_died_and_along_their_index() {
         assert!(outbox.settle(held(&claimed), dead).await);
         outbox.clock.advance(DAY);
     }
-    let purge = Purge { older_than: DAY, limit: 10, dead: true };
+    let purge = Purge { cutoff: Cutoff::Age(DAY), limit: 10, dead: true };
     assert_eq!(outbox.store.purgeable(&purge).await.unwrap(), Purged { done: 0, dead: 2 });
     assert_eq!(outbox.store.purge(&purge).await.unwrap(), Purged { done: 0, dead: 2 });
     assert_eq!(outbox.store.counts().await.unwrap().dead, 1);

@@ -5,7 +5,10 @@ use std::sync::{Arc, Barrier};
 use sendoff_core::Ident;
 use sendoff_engine::capture::{BeginBlocking, CommitBlocking};
 use sendoff_engine::store::{Birth, ClaimStore, InspectStore, NewRow, StoreError};
-use sendoff_sqlite::{SqliteOptions, SqliteStore};
+use sendoff_sqlite::{
+    SqliteJournal, SqliteOptions, SqliteStore, journal_migration_sql, journal_upgrade_sql,
+    migration_sql, upgrade_sql,
+};
 
 use sendoff_testkit::readable;
 
@@ -152,4 +155,42 @@ async fn the_second_migration_gives_dead_rows_their_end() {
     let ended = store.find(id).await.unwrap().unwrap().done_at.unwrap();
     assert!(sendoff_core::Timestamp::now().since(ended) < std::time::Duration::from_secs(60));
     assert!(store.topics().await.unwrap().is_empty(), "counted from now on");
+}
+
+/// Holds L10: scripts for the outbox and the journal make what opening the file makes, from any version on.
+#[tokio::test]
+async fn the_scripts_are_what_opening_a_file_runs() {
+    let made = tempfile::tempdir().unwrap();
+    let opened = made.path().join("opened.db");
+    let options = prefixed("shop_");
+    SqliteStore::open_with(&opened, options.clone()).await.unwrap().close().await;
+    SqliteJournal::open_with(&opened, options.clone()).await.unwrap().close().await;
+    for from in 0..=3 {
+        let scripted = made.path().join(format!("{from}.db"));
+        let conn = rusqlite::Connection::open(&scripted).unwrap();
+        for (whole, rest) in [
+            (migration_sql(&options).unwrap(), upgrade_sql(&options, from).unwrap()),
+            (
+                journal_migration_sql(&options).unwrap(),
+                journal_upgrade_sql(&options, from).unwrap(),
+            ),
+        ] {
+            let begin = rest.find("strict;\n").map_or(0, |at| at + "strict;\n".len());
+            let (first, _) = whole.split_once(&rest[begin..]).expect("the end of the whole");
+            conn.execute_batch(&format!("{first}commit;")).unwrap();
+            conn.execute_batch(&rest).unwrap();
+        }
+        assert_eq!(tables(&conn), tables(&rusqlite::Connection::open(&opened).unwrap()), "{from}");
+        SqliteStore::open_existing_url(&format!("sqlite:{}", scripted.display()), options.clone())
+            .await
+            .unwrap();
+    }
+    assert!(migration_sql(&options).is_ok() && upgrade_sql(&options, 99).is_err());
+    assert!(journal_upgrade_sql(&options, 99).unwrap_err().to_string().contains("no version 99"));
+}
+
+/// Everything that a file has, and how it was made.
+fn tables(conn: &rusqlite::Connection) -> Vec<(String, Option<String>)> {
+    let mut all = conn.prepare("select name, sql from sqlite_schema order by name").unwrap();
+    all.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()
 }

@@ -1,5 +1,4 @@
-//! Through sea-orm, whatever the database. There is no guard: nested transactions share the connection and
-//! borrow nothing.
+//! Through transactions of sea-orm's own, whatever the database. Guards are of a type of each store.
 
 use ::sea_orm::{
     ConnectOptions, ConnectionTrait, Database as Connect, DatabaseConnection, DatabaseTransaction,

@@ -165,6 +165,7 @@ macro_rules! store_suite {
             purge_deletes_only_old_done_rows
             purge_takes_old_dead_rows_when_asked
             purge_stops_at_its_limit
+            purge_deletes_what_ended_before_a_moment
             letters_are_found_by_what_is_asked_for
             pages_of_letters_neither_repeat_nor_miss_any
             letters_are_counted_up_to_a_limit

@@ -3,4 +3,5 @@
 
 mod history;
 mod memory;
+mod outside;
 mod sim;

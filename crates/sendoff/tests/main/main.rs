@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each example also has a main of its own")]
 
+mod any;
 #[path = "../../examples/axum_service.rs"]
 mod axum_service;
 #[path = "../../examples/batch_relay.rs"]

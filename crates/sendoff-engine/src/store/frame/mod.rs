@@ -3,9 +3,11 @@
 //! Not here: what the engine asks of a store (see [`store`](super)), and anything that a driver does
 //! its own way.
 
+mod address;
 pub mod cursor;
 pub mod event;
 pub mod fact;
+mod foreign;
 pub mod letter;
 mod limits;
 mod lookout;
@@ -17,6 +19,8 @@ mod text;
 mod tls;
 mod version;
 
+pub use address::Address;
+pub use foreign::Unsupported;
 pub use limits::check_within;
 pub use lookout::{Lookout, SIGHT_ROWS, Sight};
 pub use names::put_names;

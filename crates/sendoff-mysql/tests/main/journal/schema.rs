@@ -1,7 +1,9 @@
 //! Migrating a journal on MySQL and MariaDB.
 
 use sendoff_engine::store::StoreError;
-use sendoff_mysql::{JournalOptions, MysqlJournal, MysqlOptions, journal_migration_sql};
+use sendoff_mysql::{
+    JournalOptions, MysqlJournal, MysqlOptions, journal_migration_sql, journal_upgrade_sql,
+};
 use sendoff_testkit::journal::facts;
 
 use super::{fact, journal, journal_with, settled, tail};
@@ -51,6 +53,11 @@ async fn the_script_does_what_migrating_does_and_may_run_again() {
         let journal = journal(&place).await;
         journal.append([fact("a", &["w=1"])]).await.unwrap();
         place.run_script(&script).await;
+        // Holds L10: for a version that is not there any more, and for the newest.
+        for from in [3, 5] {
+            place.run_script(&journal_upgrade_sql(&JournalOptions::default(), from).unwrap()).await;
+        }
+        assert!(journal_upgrade_sql(&JournalOptions::default(), 6).is_err());
         assert_eq!(settled(&mut tail(&journal).await).await.0, [1]);
     }
 }

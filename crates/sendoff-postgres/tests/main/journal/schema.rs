@@ -1,7 +1,9 @@
 //! Migrating a journal on PostgreSQL.
 
 use sendoff_engine::store::StoreError;
-use sendoff_postgres::{JournalOptions, PostgresJournal, PostgresOptions, journal_migration_sql};
+use sendoff_postgres::{
+    JournalOptions, PostgresJournal, PostgresOptions, journal_migration_sql, journal_upgrade_sql,
+};
 use sendoff_testkit::journal::facts;
 
 use super::{fact, journal, journal_with, options, tail};
@@ -47,6 +49,25 @@ async fn the_script_does_what_migrating_does() {
     let journal = journal(&place).await;
     journal.append([fact("a", &["w=1"])]).await.unwrap();
     assert!(client.batch_execute(&script).await.is_err());
+}
+
+/// Holds L10: what a script for an older version adds makes what this one works with.
+#[tokio::test]
+async fn the_script_for_an_older_version_brings_it_up_to_date() {
+    let place = Place::new();
+    let client = place.client().await;
+    let whole = journal_migration_sql(&options(&place)).unwrap();
+    let rest = journal_upgrade_sql(&options(&place), 2).unwrap();
+    // Up to where the third migration begins.
+    let third = rest.split("values (3);").next().unwrap().rsplit("\n);\n\n").next().unwrap();
+    let (first, _) = whole.split_once(third).expect("the rest is the end of the whole");
+    client.batch_execute(&format!("{first}commit;")).await.unwrap();
+    assert_eq!(place.number("select max(version)::bigint from journal_schema").await, 2);
+    client.batch_execute(&rest).await.unwrap();
+    journal(&place).await.append([fact("a", &["w=1"])]).await.unwrap();
+    assert!(
+        journal_upgrade_sql(&options(&place), 7).unwrap_err().to_string().contains("no version 7")
+    );
 }
 
 #[tokio::test]

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use sendoff_core::{Event, EventId, WaitsFor};
 use sendoff_engine::store::{
-    Counts, Held, InspectStore, Lateness, Outcome, Purge, RetainStore, Settlement, TopicCounts,
+    Counts, Cutoff, Held, InspectStore, Lateness, Outcome, Purge, RetainStore, Settlement,
+    TopicCounts,
 };
 
 use crate::conformance::probe::{HOLD, due, held, hold_of};
@@ -165,7 +166,7 @@ pub async fn counters_of_what_ended_outlive_its_rows<H: StoreHarness>(probe: &Pr
         let batch: Vec<_> = probe.claim_all("node").await.iter().map(settle).collect();
         assert_eq!(probe.settle_all(&batch).await.len(), 10);
         probe.pass(1).await;
-        let purge = Purge { older_than: Duration::ZERO, limit: 100, dead: true };
+        let purge = Purge { cutoff: Cutoff::Age(Duration::ZERO), limit: 100, dead: true };
         probe.store().purge(&purge).await.expect("purge");
         let topics = probe.topics().await;
         assert_eq!(topics.len(), 1);

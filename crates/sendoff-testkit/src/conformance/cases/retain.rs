@@ -1,14 +1,14 @@
 //! Deleting rows that are over, and no others.
 
-use sendoff_core::EventId;
-use sendoff_engine::store::{InspectStore, Outcome, Purge, Purged, RetainStore};
+use sendoff_core::{EventId, Timestamp};
+use sendoff_engine::store::{Cutoff, InspectStore, Outcome, Purge, Purged, RetainStore};
 
 use crate::conformance::probe::hold_of;
 use crate::conformance::{Probe, StoreHarness};
 
 impl<H: StoreHarness> Probe<H> {
     fn delivered(&self, ticks: u32, limit: usize) -> Purge {
-        Purge { older_than: self.ticks(ticks), limit, dead: false }
+        Purge { cutoff: Cutoff::Age(self.ticks(ticks)), limit, dead: false }
     }
 
     async fn purge(&self, purge: &Purge) -> Purged {
@@ -58,6 +58,27 @@ pub async fn purge_takes_old_dead_rows_when_asked<H: StoreHarness>(probe: &Probe
     assert_eq!((first.done + rest.done, first.dead + rest.dead), (keeps, 2));
     assert_eq!(left(probe, &ids).await, [false, false, false, true, true]);
     assert_eq!(probe.purge(&purge(100)).await, Purged::default());
+}
+
+/// What ended before a moment is forgotten, what ended at it or later is not, and a moment before or after
+/// every calendar is one too. Holds L7.
+pub async fn purge_deletes_what_ended_before_a_moment<H: StoreHarness>(probe: &Probe<H>) {
+    let ids = probe.commit_due(4).await;
+    let held: Vec<_> = probe.claim_all("node").await.iter().map(hold_of).collect();
+    for held in &held[..3] {
+        let outcome = Outcome::Dead { attempts: 1, error: "no".to_owned() };
+        assert!(probe.settle(*held, outcome).await);
+        probe.pass(1).await;
+    }
+    let ended = probe.row(ids[1]).await.done_at.expect("when it ended is known");
+    let before = |moment| Purge { cutoff: Cutoff::Before(moment), limit: 100, dead: true };
+    let earliest = Timestamp::from_micros(i64::MIN);
+    assert_eq!(probe.purge(&before(earliest)).await, Purged::default());
+    assert_eq!(probe.purge(&before(ended)).await, Purged { done: 0, dead: 1 });
+    assert_eq!(left(probe, &ids).await, [false, true, true, true]);
+    let latest = Timestamp::from_micros(i64::MAX);
+    assert_eq!(probe.purge(&before(latest)).await, Purged { done: 0, dead: 2 });
+    assert_eq!(left(probe, &ids).await, [false, false, false, true], "what is owed stays");
 }
 
 /// A purge deletes no more than its limit, and the oldest first.
