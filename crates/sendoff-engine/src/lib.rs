@@ -47,7 +47,7 @@ pub use options::{
 };
 pub use outbox::{Outbox, OutboxBuilder, StartError};
 pub use sink::{
-    After, AnyHandler, AtMost, Before, Blocking, EventHandler, Handler, HandlerResult, Interceptor,
-    at_most, blocking,
+    After, AnyHandler, AtMost, Before, Blocking, EventHandler, FanOut, Handler, HandlerResult,
+    Interceptor, at_most, blocking, fan_out,
 };
 pub use source::LaneDepths;

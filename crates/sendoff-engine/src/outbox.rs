@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use crate::capture::{Staged, WriteError, Writer, ring_for_delayed};
 use crate::dispatch::{DuplicateHandler, Handlers};
 use crate::engine::{Closed, Engine, Parts};
-use crate::operate::{DeadLetters, Metrics, NoMetrics};
+use crate::operate::{DeadLetters, Metrics, NoMetrics, Observer};
 use crate::options::{OptionsError, OutboxOptions};
 use crate::owner::owner;
 use crate::sink::{EventHandler, Handler, Interceptor, Interceptors, Reactions, Typed};
@@ -50,11 +50,17 @@ impl<S: OutboxStore> Outbox<S> {
 
     /// Like [`writer_only`](Self::writer_only), with its own checks.
     pub fn writer_with(store: S, options: &OutboxOptions) -> Self {
+        Self::writer_measured(store, options, Arc::new(NoMetrics))
+    }
+
+    /// Like [`writer_with`](Self::writer_with), and counts what it writes into `metrics`.
+    pub fn writer_measured(store: S, options: &OutboxOptions, metrics: Arc<dyn Metrics>) -> Self {
         let writer = Writer {
             validation: options.validation,
             handover: None,
             owner: owner(options.node.name.as_deref(), 0),
             hot_grace: options.hot_grace,
+            observer: Observer::new(metrics),
         };
         Self(Arc::new(Inner { store: Arc::new(store), writer, engine: None }))
     }
@@ -132,6 +138,7 @@ impl<S> Outbox<S> {
         stamp: Stamp,
     ) -> Staged<Id> {
         let writer = self.writer();
+        writer.count(&rows);
         if let Some(handover) = &writer.handover {
             ring_for_delayed(handover, &rows);
         }
@@ -320,7 +327,8 @@ impl<S: OutboxStore> OutboxBuilder<S> {
             &runtime,
         );
         let handover = Some(engine.handover());
-        let writer = Writer { validation, handover, owner, hot_grace };
+        let observer = engine.handover().observer.clone();
+        let writer = Writer { validation, handover, owner, hot_grace, observer };
         Ok(Outbox(Arc::new(Inner { store: self.store, writer, engine: Some(engine) })))
     }
 }
