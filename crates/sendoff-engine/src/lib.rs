@@ -31,7 +31,7 @@ mod until;
 mod weight;
 
 pub use clock::{Clock, SystemClock, TokioClock};
-pub use dispatch::{DuplicateHandler, Handlers, NoHandler};
+pub use dispatch::{DuplicateHandler, Handlers, NoHandler, RegisterError, Registration};
 pub use engine::Closed;
 #[cfg(feature = "prometheus")]
 pub use operate::PrometheusMetrics;
