@@ -10,7 +10,10 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::dispatch::{FollowUp, Handlers, Restarts, Watch, Worker, say_if_alone, supervise};
+use crate::dispatch::{
+    FollowUp, Handlers, RegisterError, Registration, Restarts, Roster, Watch, Worker, say_if_alone,
+    supervise,
+};
 use crate::lock::lock;
 use crate::operate::{Lag, Metrics, Observer, Upkeep};
 use crate::options::OutboxOptions;
@@ -30,7 +33,7 @@ pub(crate) struct Parts {
     pub(crate) pauses: Arc<Pauses>,
     pub(crate) store: Arc<dyn OutboxStore>,
     pub(crate) options: Arc<OutboxOptions>,
-    pub(crate) handlers: Arc<Handlers>,
+    pub(crate) handlers: Handlers,
     pub(crate) interceptors: Interceptors,
     pub(crate) reactions: Reactions,
     pub(crate) metrics: Arc<dyn Metrics>,
@@ -47,6 +50,7 @@ pub(crate) struct Engine {
     restarts: Restarts,
     /// Until it is closed.
     poller: Mutex<Option<Poller>>,
+    register: Register,
     /// Whoever closes has it to himself. It stays here while he works on it: when he stops waiting, the
     /// next caller goes on where he was.
     running: tokio::sync::Mutex<Running>,
@@ -114,7 +118,8 @@ impl Engine {
         let cold = Bound { count: options.cold_capacity, bytes: options.cold_bytes };
         let capacity = Capacity { workers: options.workers, hot, cold };
         let demands = handlers.demands();
-        say_if_alone(options.workers, demands.len());
+        say_if_alone(options.workers, handlers.count());
+        let handlers = Arc::new(Roster::new(handlers));
         let follow_up = FollowUp::new(
             shielded_policy(retry, options.retry.max),
             options.retry.max_attempts,
@@ -156,7 +161,11 @@ impl Engine {
 
         let mut workers = JoinSet::new();
         let limit = options.statement_limit();
-        let register = Register::new(store.clone(), handlers.kinds(), &follow_up, limit);
+        let mine = {
+            let handlers = handlers.clone();
+            Arc::new(move || handlers.now().kinds())
+        };
+        let register = Register::new(store.clone(), mine, &follow_up, limit);
         let worker = Worker {
             handover: handover.clone(),
             handlers,
@@ -222,7 +231,7 @@ impl Engine {
         let watch = Watch { handover: handover.clone(), limit: options.handler.start_within };
         stages.spawn(&mut helpers, "watch", watch, Watch::run);
         stages.spawn(&mut helpers, "pauses", pause_watch, PauseWatch::run);
-        stages.spawn(&mut helpers, "register", register, Register::run);
+        stages.spawn(&mut helpers, "register", register.clone(), Register::run);
         if observer.is_on() {
             let lag = Lag {
                 store: store.clone(),
@@ -250,11 +259,31 @@ impl Engine {
             closed: None,
         });
         let poller = Mutex::new(Some(poller));
-        Self { handover, options, stop, restarts, poller, running }
+        Self { handover, options, stop, restarts, poller, register, running }
     }
 
     pub(crate) fn handover(&self) -> Arc<Handover> {
         self.handover.clone()
+    }
+
+    pub(crate) fn register(&self, more: Handlers) -> Result<(), RegisterError> {
+        self.change(|handlers| handlers.add(more))
+    }
+
+    pub(crate) fn unregister(&self, of: &Registration) -> bool {
+        let there = |handlers: &mut Handlers| handlers.remove(of).then_some(()).ok_or(());
+        self.change(there).is_ok()
+    }
+
+    /// Changes the handlers: those that are new have a queue before anything is routed to them.
+    fn change<E>(&self, change: impl FnOnce(&mut Handlers) -> Result<(), E>) -> Result<(), E> {
+        let Handover { handlers, lanes, .. } = &*self.handover;
+        handlers.change(change, |next| lanes.reshape(&next.demands()))?;
+        if let Some(poller) = &*lock(&self.poller) {
+            poller.look_again();
+        }
+        self.register.has_changed();
+        Ok(())
     }
 
     pub(crate) fn lane_depths(&self) -> LaneDepths {

@@ -31,7 +31,7 @@ mod until;
 mod weight;
 
 pub use clock::{Clock, SystemClock, TokioClock};
-pub use dispatch::{DuplicateHandler, Handlers, NoHandler};
+pub use dispatch::{DuplicateHandler, Handlers, NoHandler, RegisterError, Registration};
 pub use engine::Closed;
 #[cfg(feature = "prometheus")]
 pub use operate::PrometheusMetrics;
@@ -47,7 +47,7 @@ pub use options::{
 };
 pub use outbox::{Outbox, OutboxBuilder, StartError};
 pub use sink::{
-    After, AnyHandler, AtMost, Before, Blocking, EventHandler, Handler, HandlerResult, Interceptor,
-    at_most, blocking,
+    After, AnyHandler, AtMost, Before, Blocking, EventHandler, FanOut, Handler, HandlerResult,
+    Interceptor, at_most, blocking, fan_out,
 };
 pub use source::LaneDepths;

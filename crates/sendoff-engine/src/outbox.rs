@@ -1,18 +1,19 @@
 //! The handle that an application keeps of its outbox, and the builder that starts it.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use sendoff_core::{
-    AggregateType, Delivery, EventId, EventType, Failure, FailureClass, GLOBAL_AGGREGATE,
+    AggregateType, Delivery, Event, EventId, EventType, Failure, FailureClass, GLOBAL_AGGREGATE,
     IntoEvent, RetryPolicy, Sink, TypedEvent, limits,
 };
 use serde::de::DeserializeOwned;
 
 use crate::capture::{Staged, WriteError, Writer, ring_for_delayed};
-use crate::dispatch::{DuplicateHandler, Handlers};
+use crate::dispatch::{DuplicateHandler, Handlers, RegisterError, Registration};
 use crate::engine::{Closed, Engine, Parts};
-use crate::operate::{DeadLetters, Metrics, NoMetrics};
+use crate::operate::{DeadLetters, Metrics, NoMetrics, Observer};
 use crate::options::{OptionsError, OutboxOptions};
 use crate::owner::owner;
 use crate::sink::{EventHandler, Handler, Interceptor, Interceptors, Reactions, Typed};
@@ -53,11 +54,17 @@ impl<S: OutboxStore> Outbox<S> {
 
     /// Like [`writer_only`](Self::writer_only), with its own checks.
     pub fn writer_with(store: S, options: &OutboxOptions) -> Self {
+        Self::writer_measured(store, options, Arc::new(NoMetrics))
+    }
+
+    /// Like [`writer_with`](Self::writer_with), and counts what it writes into `metrics`.
+    pub fn writer_measured(store: S, options: &OutboxOptions, metrics: Arc<dyn Metrics>) -> Self {
         let writer = Writer {
             validation: options.validation,
             handover: None,
             owner: owner(options.node.name.as_deref(), 0),
             hot_grace: options.hot_grace,
+            observer: Observer::new(metrics),
         };
         Self { store: Arc::new(store), inner: Arc::new(Inner { writer, engine: None }) }
     }
@@ -95,6 +102,42 @@ impl<S> Outbox<S> {
         self.inner.engine.as_ref().map(Engine::lane_depths).unwrap_or_default()
     }
 
+    /// Registers handlers while it runs, all of them or none. What waited for one of them in the table flows
+    /// soon after; other nodes hear of them. A [route](Handlers::route) among them takes the place of the one
+    /// before.
+    ///
+    /// ```
+    /// use sendoff_core::Delivery;
+    /// use sendoff_engine::memory::MemoryStore;
+    /// use sendoff_engine::{Handlers, Outbox, Registration};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let outbox = Outbox::builder(MemoryStore::new()).start().await?;
+    /// let mut plugin = Handlers::new();
+    /// plugin.on("order.placed", |_: Delivery| async { Ok(()) })?;
+    /// outbox.register(plugin)?;
+    /// // … and takes them away again.
+    /// assert!(outbox.unregister(&Registration::of("order.placed")));
+    /// # outbox.close().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn register(&self, handlers: Handlers) -> Result<(), RegisterError> {
+        match &self.0.engine {
+            Some(engine) => engine.register(handlers),
+            None => Err(RegisterError::OnlyWrites),
+        }
+    }
+
+    /// Removes a handler while it runs, and says whether there was one. Its runs go on to their end; what
+    /// waits for it is as an event [without a handler](crate::HandlerOptions::unroutable), from the time on
+    /// that this node's word for it is no longer believed: until then, a quarter of an hour by default, it
+    /// is left to others.
+    pub fn unregister(&self, of: &Registration) -> bool {
+        self.0.engine.as_ref().is_some_and(|engine| engine.unregister(of))
+    }
+
     /// How often a task of the engine panicked and was begun again, which the log says at ERROR. Code of
     /// yours cannot make it so: whatever is not zero is a mistake of ours, and worth a report.
     pub fn restarts(&self) -> u64 {
@@ -130,7 +173,7 @@ impl<S> Outbox<S> {
         if bytes > limits::WRITE_BYTES {
             return Err(WriteError::TooLarge { bytes, limit: limits::WRITE_BYTES });
         }
-        let ids = events.iter().map(sendoff_core::Event::id).collect();
+        let ids = events.iter().map(Event::id).collect();
         Ok((ids, self.writer().rows(events)))
     }
 
@@ -142,6 +185,7 @@ impl<S> Outbox<S> {
         stamp: Stamp,
     ) -> Staged<Id> {
         let writer = self.writer();
+        writer.count(&rows);
         if let Some(handover) = &writer.handover {
             ring_for_delayed(handover, &rows);
         }
@@ -217,11 +261,8 @@ impl<S: OutboxStore> OutboxBuilder<S> {
         event_type: impl EventType,
         handler: impl Handler,
     ) -> Self {
-        let registered = self.handlers.on_aggregate(aggregate_type, event_type, handler);
-        if let Err(duplicate) = registered {
-            self.duplicate.get_or_insert(duplicate);
-        }
-        self
+        let registered = self.handlers.on_aggregate(aggregate_type, event_type, handler).map(drop);
+        self.noted(registered)
     }
 
     /// Registers the sink for events of this type without an aggregate. It gets what waits for it, as
@@ -237,7 +278,40 @@ impl<S: OutboxStore> OutboxBuilder<S> {
         event_type: impl EventType,
         sink: impl Sink,
     ) -> Self {
-        let registered = self.handlers.on_aggregate_sink(aggregate_type, event_type, sink);
+        let registered =
+            self.handlers.on_aggregate_sink(aggregate_type, event_type, sink).map(drop);
+        self.noted(registered)
+    }
+
+    /// Registers the handler for every event that no other takes; see [`Handlers::on_any`].
+    pub fn on_any(mut self, handler: impl Handler) -> Self {
+        let registered = self.handlers.on_any(handler).map(drop);
+        self.noted(registered)
+    }
+
+    /// Registers the sink for every event that no other takes.
+    pub fn on_any_sink(mut self, sink: impl Sink) -> Self {
+        let registered = self.handlers.on_any_sink(sink).map(drop);
+        self.noted(registered)
+    }
+
+    /// Registers a handler under a name alone; see [`Handlers::on_named`].
+    pub fn on_named(mut self, name: impl Into<String>, handler: impl Handler) -> Self {
+        let registered = self.handlers.on_named(name, handler).map(drop);
+        self.noted(registered)
+    }
+
+    /// Decides in code who handles an event, by name; see [`Handlers::route`].
+    pub fn route<N: Into<Cow<'static, str>>>(
+        mut self,
+        decide: impl Fn(&Event) -> Option<N> + Send + Sync + 'static,
+    ) -> Self {
+        self.handlers.route(decide);
+        self
+    }
+
+    /// Remembers the first handler that there was already.
+    fn noted(mut self, registered: Result<(), DuplicateHandler>) -> Self {
         if let Err(duplicate) = registered {
             self.duplicate.get_or_insert(duplicate);
         }
@@ -319,7 +393,7 @@ impl<S: OutboxStore> OutboxBuilder<S> {
                 pauses,
                 store: self.store.clone(),
                 options: Arc::new(self.options),
-                handlers: Arc::new(self.handlers),
+                handlers: self.handlers,
                 interceptors: Interceptors::of(self.interceptors),
                 reactions: self.reactions,
                 metrics: self.metrics,
@@ -330,7 +404,8 @@ impl<S: OutboxStore> OutboxBuilder<S> {
             &runtime,
         );
         let handover = Some(engine.handover());
-        let writer = Writer { validation, handover, owner, hot_grace };
+        let observer = engine.handover().observer.clone();
+        let writer = Writer { validation, handover, owner, hot_grace, observer };
         let inner = Arc::new(Inner { writer, engine: Some(engine) });
         Ok(Outbox { store: self.store, inner })
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use mysql_async::prelude::{Protocol, Queryable};
-use mysql_async::{DriverError, Error, Params, QueryResult, Row, Value};
+use mysql_async::{Conn, DriverError, Error, Params, QueryResult, Row, Value};
 use sendoff_core::journal::Run;
 use sendoff_engine::store::StoreError;
 use tokio::sync::{Mutex, MutexGuard};
@@ -48,6 +48,8 @@ pub(crate) struct Links {
     pub(crate) settlements: Link,
     /// What may take its time.
     pub(crate) upkeep: Link,
+    /// Events that come without a transaction.
+    pub(crate) sends: Link,
 }
 
 impl Link {
@@ -225,6 +227,11 @@ impl Session<'_> {
     pub(crate) async fn set(&mut self, text: &str, calm: &str) -> Result<(), Error> {
         self.calm = Some(calm.to_owned());
         self.query(text).await.map(|_| ())
+    }
+
+    /// The connection itself, for more than one text.
+    pub(crate) fn conn(&mut self) -> Result<&mut Conn, Error> {
+        Ok(&mut **self.conn.get()?)
     }
 
     /// The run of the server.

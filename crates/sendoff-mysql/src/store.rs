@@ -19,9 +19,9 @@ use crate::wake::{Idle, LOOK};
 
 /// An outbox in a MySQL or MariaDB database. Cheap to clone.
 ///
-/// It has up to four connections of its own, opened when they are first needed and again when they
-/// are lost: for claims, for proofs of commits, for settlements, and for looking and tidying up; and
-/// one more for each batch of the `locked` claim mode that is open. They work at READ COMMITTED, and
+/// It has up to five connections of its own, opened when they are first needed and again when they
+/// are lost: for claims, for proofs of commits, for settlements, for looking and tidying up, and for
+/// events that are [sent](sendoff_engine::Outbox::send) without a transaction; and one more for each batch of the `locked` claim mode that is open. They work at READ COMMITTED, and
 /// nothing they do depends on a session's time zone. The server ends those that go silent.
 ///
 /// Every call is one short transaction in one round trip, so that whoever freezes has nothing locked;
@@ -94,7 +94,13 @@ impl MysqlStore {
         let names = Names::new(Some(connector.database()), options.prefix.as_ref());
         let lost = Arc::<AtomicU64>::default();
         let link = || Link::counted(Arc::clone(&connector), Arc::clone(&lost));
-        let links = Links { claims: link(), proofs: link(), settlements: link(), upkeep: link() };
+        let links = Links {
+            claims: link(),
+            proofs: link(),
+            settlements: link(),
+            upkeep: link(),
+            sends: link(),
+        };
         let batches = Arc::new(Connector::for_batches(at, &options)?);
         let locks = LockSessions::new(batches, options.locked_connections);
         Ok(Self(Arc::new(Shared {
@@ -120,8 +126,8 @@ impl MysqlStore {
         self.0.open.close();
         self.0.lookout.end();
         self.0.locks.close();
-        let Links { claims, proofs, settlements, upkeep } = &self.0.links;
-        for link in [claims, proofs, settlements, upkeep] {
+        let Links { claims, proofs, settlements, upkeep, sends } = &self.0.links;
+        for link in [claims, proofs, settlements, upkeep, sends] {
             link.close().await;
         }
     }

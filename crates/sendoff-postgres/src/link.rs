@@ -71,6 +71,8 @@ pub(crate) struct Links {
     pub(crate) settlements: Link,
     /// What may take its time.
     pub(crate) upkeep: Link,
+    /// Events that come without a transaction.
+    pub(crate) sends: Link,
 }
 
 impl Link {
@@ -130,6 +132,13 @@ impl Link {
                 }
             }
         }
+    }
+
+    /// The session, for statements that leave together with the first poll of what waits for them: those of
+    /// others come before or after them. Dropped before it is answered, it is not used for others any
+    /// more: it may be stuck.
+    pub(crate) async fn lend(&self) -> Result<Lent, StoreError> {
+        Ok(Lent { session: self.session().await?, answered: false })
     }
 
     async fn session(&self) -> Result<Arc<Session>, StoreError> {
@@ -374,6 +383,31 @@ impl Drop for Taken {
             runtime.spawn(async move {
                 connector.cancel(session.opened.client.cancel_token()).await;
             });
+        }
+    }
+}
+
+/// A session that others use as well; see [`Link::lend`].
+pub(crate) struct Lent {
+    session: Arc<Session>,
+    answered: bool,
+}
+
+impl Lent {
+    pub(crate) fn client(&self) -> &Client {
+        &self.session.opened.client
+    }
+
+    /// Everything was answered.
+    pub(crate) fn answered(mut self) {
+        self.answered = true;
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.session.spoil();
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rusqlite::Connection;
 use tracing::warn;
 
 use crate::options::Synchronous;
@@ -11,6 +12,22 @@ const FULL: i64 = 2;
 
 /// Asks how a connection commits.
 pub(crate) const PRAGMA: &str = "pragma synchronous";
+
+/// Carries out `work` on the store's own connection, where commits wait for the disk as `synchronous` says;
+/// those of its other work need not.
+pub(crate) fn durably<T>(
+    conn: &mut Connection,
+    synchronous: Synchronous,
+    work: impl FnOnce(&mut Connection) -> T,
+) -> rusqlite::Result<T> {
+    let waits = |conn: &Connection, synchronous: Synchronous| {
+        conn.pragma_update(None, "synchronous", synchronous.pragma())
+    };
+    waits(conn, synchronous)?;
+    let done = work(conn);
+    waits(conn, Synchronous::Normal)?;
+    Ok(done)
+}
 
 /// Warns once of connections whose commits a power failure may take back, although what they carried
 /// was delivered. Not where the options say that it is meant so.

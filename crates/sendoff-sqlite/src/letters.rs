@@ -12,6 +12,8 @@ use sendoff_engine::store::{
     StoreError,
 };
 
+use crate::durable::durably;
+use crate::options::Synchronous;
 use crate::rows::all;
 use crate::sql::Sql;
 use crate::store::{SqliteStore, in_transaction};
@@ -80,12 +82,12 @@ impl LetterStore for SqliteStore {
         let (act, deaths, note) = (change.act, change.deaths.to_vec(), change.note.clone());
         self.on_thread(move |conn, sql, clock| {
             // What an operator was told is done stays done, also when the power fails.
-            conn.pragma_update(None, "synchronous", "full")?;
-            let fates = in_transaction(conn, sql, clock, |tx, sql, now| {
-                deaths.iter().map(|death| change_one(tx, sql, now, act, *death, &note)).collect()
-            });
-            conn.pragma_update(None, "synchronous", "normal")?;
-            fates
+            durably(conn, Synchronous::Full, |conn| {
+                in_transaction(conn, sql, clock, |tx, sql, now| {
+                    let change = |death: &Death| change_one(tx, sql, now, act, *death, &note);
+                    deaths.iter().map(change).collect()
+                })
+            })?
         })
         .await
     }

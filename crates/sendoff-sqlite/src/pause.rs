@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rusqlite::{Connection, Transaction};
+use rusqlite::Transaction;
 use sendoff_core::{AuditAction, AuditNote, Pause, PauseScope, Timestamp, limits};
 use sendoff_engine::store::{PAUSES_READ, PauseStore, StoreError, read_pauses};
 
+use crate::durable::durably;
 use crate::options::Synchronous;
 use crate::sql::Sql;
 use crate::store::{SqliteStore, in_transaction};
@@ -84,13 +85,7 @@ impl SqliteStore {
         let last_look = Arc::clone(self.last_look());
         self.on_thread(move |conn, sql, clock| {
             last_look.forget();
-            let waits = |conn: &Connection, synchronous: Synchronous| {
-                conn.pragma_update(None, "synchronous", synchronous.pragma())
-            };
-            waits(conn, Synchronous::Full)?;
-            let done = in_transaction(conn, sql, clock, work);
-            waits(conn, Synchronous::Normal)?;
-            done
+            durably(conn, Synchronous::Full, |conn| in_transaction(conn, sql, clock, work))?
         })
         .await
     }

@@ -246,6 +246,19 @@ impl SqliteStore {
         self.on_thread(move |conn, sql, clock| work(conn, sql, clock.now())).await
     }
 
+    /// Runs `work` on the store's thread.
+    pub(crate) async fn call<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.0.writer.call(work).await
+    }
+
+    /// How transactions commit that carry events.
+    pub(crate) fn synchronous(&self) -> Synchronous {
+        self.0.options.synchronous
+    }
+
     pub(crate) async fn on_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection, &Sql, &dyn Clock) -> rusqlite::Result<T> + Send + 'static,

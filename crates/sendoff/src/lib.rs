@@ -61,11 +61,12 @@ pub use sendoff_engine::PrometheusMetrics;
 pub use sendoff_engine::{
     After, AnyHandler, AtMost, Before, Blocking, CircuitOptions, Cleaned, CleanupError,
     CleanupMaintainer, CleanupOptions, Clock, Closed, CountedPair, CountedRun, CounterValues,
-    Counters, DuplicateHandler, EventHandler, Handler, HandlerOptions, HandlerResult, HandlerRun,
-    Handlers, Interceptor, LaneDepths, Maintained, Metrics, NoHandler, NoMetrics, NodeOptions,
-    OptionsError, Outbox, OutboxBuilder, OutboxOptions, PartitionError, PartitionMaintainer,
-    PartitionOptions, PartitionReport, RetryOptions, RunOutcome, Skipped, StartError, SystemClock,
-    TokioClock, WhySkipped, at_most, blocking, capture, memory, relay, sink, store,
+    Counters, DuplicateHandler, EventHandler, FanOut, Handler, HandlerOptions, HandlerResult,
+    HandlerRun, Handlers, Interceptor, LaneDepths, Maintained, Metrics, NoHandler, NoMetrics,
+    NodeOptions, OptionsError, Outbox, OutboxBuilder, OutboxOptions, PartitionError,
+    PartitionMaintainer, PartitionOptions, PartitionReport, RegisterError, Registration,
+    RetryOptions, RunOutcome, Skipped, StartError, SystemClock, TokioClock, WhySkipped, at_most,
+    blocking, capture, fan_out, memory, relay, sink, store,
 };
 #[cfg(feature = "macros")]
 pub use sendoff_macros::{AggregateType, Event, EventType};

@@ -2,6 +2,8 @@
 
 use sendoff_core::{BoxError, EventId, InvalidEvent};
 
+use crate::store::StoreError;
+
 /// Why an event was not written. The transaction is the caller's and still open.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -64,6 +66,39 @@ pub enum CommitError {
         #[source]
         source: BoxError,
     },
+}
+
+/// Why an event was not sent by itself.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// The event was refused; nothing is there.
+    #[error(transparent)]
+    Refused(#[from] WriteError),
+    /// No transaction could be begun; nothing is there.
+    #[error("no transaction could be begun to send it")]
+    Begin(#[source] StoreError),
+    /// The commit failed, or [nobody knows](CommitError::Unknown).
+    #[error(transparent)]
+    Commit(CommitError),
+}
+
+impl From<StoreError> for SendError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Closed => Self::Refused(WriteError::Closed),
+            error => Self::Begin(error),
+        }
+    }
+}
+
+impl From<CommitError> for SendError {
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::Refused(refused) => Self::Refused(refused),
+            error => Self::Commit(error),
+        }
+    }
 }
 
 /// The end of a savepoint was not waited for, so nobody knows which of its changes are there.

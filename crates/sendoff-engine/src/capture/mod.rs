@@ -8,7 +8,9 @@ mod staged;
 mod staging;
 mod tx;
 
-pub use error::{BeginError, CommitError, CommitMark, Resolution, TornSavepoint, WriteError};
+pub use error::{
+    BeginError, CommitError, CommitMark, Resolution, SendError, TornSavepoint, WriteError,
+};
 pub use outbox_tx::{
     Awaits, BlockingOutboxSavepoint, BlockingOutboxTx, Blocks, OutboxSavepoint, OutboxTx,
 };

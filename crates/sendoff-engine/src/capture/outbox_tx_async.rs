@@ -4,10 +4,10 @@ use sendoff_core::{EventId, IntoEvent};
 
 use super::{
     Begin, BeginError, Capture, Commit, CommitError, CommitMark, Nest, OutboxSavepoint, OutboxTx,
-    Release, Resolution, Resolve, Staged, TornSavepoint, WriteError,
+    Release, Resolution, Resolve, SendError, Staged, TornSavepoint, WriteError,
 };
 use crate::outbox::Outbox;
-use crate::store::StoreError;
+use crate::store::{SendStore, StoreError};
 
 impl<S> Outbox<S> {
     /// Opens a transaction with an outbox on what the caller has: a connection or a pool.
@@ -56,6 +56,41 @@ impl<S> Outbox<S> {
         let stamp = self.writer().stamp();
         let born = self.store().insert(tx, &rows).await?;
         Ok(self.staged(ids, rows, &born, stamp))
+    }
+}
+
+impl<S: SendStore> Outbox<S> {
+    /// Writes one event in a transaction of its own, on a connection of the store's own: it has committed,
+    /// durably, when this answers, and is delivered as any other.
+    ///
+    /// For an event that goes with no change of data. What goes with one belongs into the same transaction
+    /// ([`begin`](Self::begin), [`write`](Self::write)), or a crash leaves one without the other.
+    ///
+    /// ```
+    /// use sendoff_engine::Outbox;
+    /// use sendoff_engine::memory::MemoryStore;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let outbox = Outbox::writer_only(MemoryStore::new());
+    /// let id = outbox.send(("night.began", "{}")).await?;
+    /// assert_eq!(outbox.store().rows()[0].event.id(), id);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`SendError::Commit`] with [`CommitError::Unknown`] where the link broke: [`resolve`](Self::resolve)
+    /// asks what became of it. After every other error nothing is there.
+    pub async fn send(&self, event: impl IntoEvent) -> Result<EventId, SendError> {
+        let event = self.writer().check(event)?;
+        let id = event.id();
+        let rows = self.writer().rows(vec![event]);
+        let stamp = self.writer().stamp();
+        let born = self.store().send(&rows).await?;
+        self.writer().committed(rows, &born, stamp);
+        Ok(id)
     }
 }
 

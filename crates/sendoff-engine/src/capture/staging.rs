@@ -7,6 +7,7 @@ use sendoff_core::{Event, EventId, IntoEvent, Validation};
 use tracing::error;
 
 use super::WriteError;
+use crate::operate::Observer;
 use crate::sink::shielded;
 use crate::source::{Deadline, Handover, HotRow, Stamp};
 use crate::store::{Birth, Born, NewRow};
@@ -19,6 +20,7 @@ pub(crate) struct Writer {
     pub(crate) handover: Option<Arc<Handover>>,
     pub(crate) owner: Arc<str>,
     pub(crate) hot_grace: Duration,
+    pub(crate) observer: Observer,
 }
 
 impl Writer {
@@ -60,8 +62,16 @@ impl Writer {
         rows.into_iter().zip(born).filter_map(hot).collect()
     }
 
+    /// Counts what was written.
+    pub(crate) fn count(&self, rows: &[NewRow]) {
+        if !rows.is_empty() {
+            self.observer.tell(|metrics| metrics.written(rows.len() as u64));
+        }
+    }
+
     /// The transaction committed, and that is proved.
     pub(crate) fn committed(&self, rows: Vec<NewRow>, born: &[Born], stamp: Stamp) {
+        self.count(&rows);
         let Some(handover) = &self.handover else { return };
         ring_for_delayed(handover, &rows);
         for row in self.hot_rows(rows, born, stamp) {

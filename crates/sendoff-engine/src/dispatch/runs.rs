@@ -18,6 +18,8 @@ use crate::source::Demand;
 pub(crate) struct Runs {
     /// By [`Route::number`]: what nobody handles, then each handler.
     handlers: Mutex<Vec<Count>>,
+    workers: usize,
+    circuit: CircuitOptions,
 }
 
 #[derive(Debug)]
@@ -45,14 +47,36 @@ pub(crate) struct Run<'r> {
 impl Runs {
     /// For handlers with these demands, which share so many workers. What nobody handles is over at once
     /// and needs no limit; nor does a handler that is alone, unless it says so.
-    pub(crate) fn new(demands: &[Demand], workers: usize, circuit: CircuitOptions) -> Self {
-        let handler = |demand: &Demand| {
-            let alone = demands.len() <= 1 && demand.runs.is_none();
-            if alone { usize::MAX } else { demand.most_runs(workers, demands.len()) }
+    pub(crate) fn new(demands: &[Option<Demand>], workers: usize, circuit: CircuitOptions) -> Self {
+        let runs = Self { handlers: Mutex::default(), workers, circuit };
+        runs.reshape(demands);
+        runs
+    }
+
+    /// From now on there are these handlers, in the order of their routes; none in the place of one that was
+    /// removed, of which no run begins any more.
+    pub(crate) fn reshape(&self, demands: &[Option<Demand>]) {
+        let there = demands.iter().flatten().count();
+        let handler = |demand: &Option<Demand>| match demand {
+            None => 0,
+            Some(demand) if there <= 1 && demand.runs.is_none() => usize::MAX,
+            Some(demand) => demand.most_runs(self.workers, there),
         };
         let most = std::iter::once(usize::MAX).chain(demands.iter().map(handler));
-        let count = |most| Count { most, now: 0, circuit: Circuit::new(circuit) };
-        Self { handlers: Mutex::new(most.map(count).collect()) }
+        let mut handlers = lock(&self.handlers);
+        for (number, most) in most.enumerate() {
+            match handlers.get_mut(number) {
+                Some(known) => {
+                    if known.most == 0 {
+                        known.circuit = Circuit::new(self.circuit);
+                    }
+                    known.most = most;
+                }
+                None => {
+                    handlers.push(Count { most, now: 0, circuit: Circuit::new(self.circuit) });
+                }
+            }
+        }
     }
 
     /// One more run of a handler, if it may have one.
@@ -121,7 +145,8 @@ mod tests {
     #[test]
     fn a_handler_has_half_of_the_workers_or_what_it_says_and_gives_each_run_back() {
         let demand = |runs| Demand { runs, batch: 1 };
-        let runs = Runs::new(&[demand(None), demand(Some(1))], 4, CircuitOptions::default());
+        let runs =
+            Runs::new(&[Some(demand(None)), Some(demand(Some(1)))], 4, CircuitOptions::default());
         let (first, second) = (Route::of_number(1), Route::of_number(2));
         let begun = [runs.begin(first), runs.begin(first)].map(Option::unwrap);
         assert!(runs.begin(first).is_none());
@@ -135,10 +160,27 @@ mod tests {
     #[test]
     fn one_that_is_alone_has_no_limit_but_its_own() {
         let only = Route::of_number(1);
-        let runs = Runs::new(&[Demand { runs: None, batch: 1 }], 1, CircuitOptions::default());
+        let runs =
+            Runs::new(&[Some(Demand { runs: None, batch: 1 })], 1, CircuitOptions::default());
         let _both = (runs.begin(only).unwrap(), runs.begin(only).unwrap());
-        let runs = Runs::new(&[Demand { runs: Some(1), batch: 1 }], 4, CircuitOptions::default());
+        let runs =
+            Runs::new(&[Some(Demand { runs: Some(1), batch: 1 })], 4, CircuitOptions::default());
         let _one = runs.begin(only).unwrap();
         assert!(runs.begin(only).is_none());
+    }
+
+    /// Holds D15.
+    #[test]
+    fn one_that_is_removed_begins_no_run_and_ends_those_it_has() {
+        let demand = Some(Demand { runs: None, batch: 1 });
+        let runs = Runs::new(&[demand], 4, CircuitOptions::default());
+        let (first, second) = (Route::of_number(1), Route::of_number(2));
+        let begun = runs.begin(first).unwrap();
+        runs.reshape(&[None, demand]);
+        assert!(runs.begin(first).is_none() && runs.begin(second).is_some());
+        drop(begun);
+        runs.reshape(&[demand, demand]);
+        let begun = [runs.begin(first), runs.begin(first)];
+        assert!(begun.iter().all(Option::is_some) && runs.begin(first).is_none(), "half of four");
     }
 }

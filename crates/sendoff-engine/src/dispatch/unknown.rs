@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
+use std::time::Duration;
 
+use sendoff_core::Unroutable;
 use tokio::time::Instant;
 
 use crate::lock::lock;
@@ -25,6 +27,14 @@ struct Known {
     seen: BTreeMap<Kind, Instant>,
     /// What other nodes handle; nothing before they were asked for the first time.
     elsewhere: Option<Elsewhere>,
+}
+
+/// How soon an event can be claimed again that had no handler.
+pub(crate) fn deferred_for(unroutable: Unroutable) -> Duration {
+    match unroutable {
+        Unroutable::Defer { delay, .. } => delay,
+        _ => Duration::ZERO,
+    }
 }
 
 /// The kind of aggregate, and the type.
@@ -112,6 +122,11 @@ impl Unknown {
         kinds.insert(kind, until).is_some()
     }
 
+    /// This node has other handlers from now on: what it had none for is looked at again.
+    pub(crate) fn look_again(&self) {
+        lock(&self.0).seen.clear();
+    }
+
     /// From now on others handle this, and nothing else. Answers whether that is news.
     pub(crate) fn know(&self, elsewhere: Elsewhere) -> bool {
         let known = &mut lock(&self.0).elsewhere;
@@ -143,8 +158,7 @@ impl Unknown {
 impl Strange {
     /// Kinds as a claim takes them.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = EventKind<'_>> {
-        let kinds = self.kinds.iter();
-        kinds.map(|(aggregate_type, event_type)| EventKind { aggregate_type, event_type })
+        self.kinds.iter().map(EventKind::from)
     }
 
     /// Types as a claim takes them.
@@ -155,8 +169,6 @@ impl Strange {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn kind<'a>(aggregate_type: &'a str, event_type: &'a str) -> EventKind<'a> {

@@ -37,7 +37,7 @@ impl Watch {
             warn!(?limit, rows, "every worker is stuck: what waits is released, nothing is taken");
         }
         let overdue = lanes.take_overdue(limit);
-        for kind in handlers.kinds_of(&overdue.stuck) {
+        for kind in handlers.now().kinds_of(&overdue.stuck) {
             warn!(
                 aggregate_type = kind.aggregate_type,
                 event_type = kind.event_type,

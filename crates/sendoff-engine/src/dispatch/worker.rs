@@ -6,7 +6,7 @@ use sendoff_core::{Delivery, Failure, FailureClass, Sink, Verdict};
 use tracing::{Instrument, Span, debug, info_span};
 
 use super::follow_up::FollowUp;
-use super::handlers::{Handlers, Route};
+use super::roster::Roster;
 use crate::settle::{Completion, Completions};
 use crate::sink::{Door, Learned, discard};
 use crate::source::{Drawn, HandlerRun, Handover, Parcel};
@@ -16,7 +16,7 @@ use crate::store::Outcome;
 #[derive(Clone)]
 pub(crate) struct Worker {
     pub(crate) handover: Arc<Handover>,
-    pub(crate) handlers: Arc<Handlers>,
+    pub(crate) handlers: Arc<Roster>,
     pub(crate) door: Door,
     pub(crate) follow_up: FollowUp,
     pub(crate) completions: Completions,
@@ -37,10 +37,13 @@ impl Worker {
         if !may_start(&parcel) {
             return;
         }
-        let sink = self.sink(parcel.route);
+        let handlers = self.handlers.now();
+        let Some(sink) = handlers.sink(parcel.route) else {
+            return parcel.ticket.leave_to_others();
+        };
         let attempt = self.door.deliver_one(sink, &parcel.delivery).instrument(span(&parcel));
         let verdict = attempt.await;
-        let class = self.learn(&run, &parcel, &verdict);
+        let class = self.learn(&run, sink, &parcel, &verdict);
         // Before the settlement, which may have to wait for the database: the handler has not.
         drop(run);
         self.complete(parcel, verdict, class).await;
@@ -51,7 +54,10 @@ impl Worker {
         rest.insert(0, first);
         rest.retain(may_start);
         let Some(first) = rest.first() else { return };
-        let sink = self.sink(first.route);
+        let handlers = self.handlers.now();
+        let Some(sink) = handlers.sink(first.route) else {
+            return rest.into_iter().for_each(|parcel| parcel.ticket.leave_to_others());
+        };
         let deliveries: Vec<Delivery> = rest.iter().map(|parcel| parcel.delivery.clone()).collect();
         let span = info_span!(
             "deliver",
@@ -62,7 +68,7 @@ impl Worker {
         let untried = rest.split_off(verdicts.len());
         let told = rest.iter().zip(&verdicts);
         let classes: Vec<_> =
-            told.map(|(parcel, verdict)| self.learn(&run, parcel, verdict)).collect();
+            told.map(|(parcel, verdict)| self.learn(&run, sink, parcel, verdict)).collect();
         if !untried.is_empty() {
             run.put_back(untried);
         }
@@ -74,12 +80,18 @@ impl Worker {
     }
 
     /// What the run of an event says of its target; and what its failure is about, if it did fail.
-    fn learn(&self, run: &HandlerRun<'_>, parcel: &Parcel, verdict: &Verdict) -> FailureClass {
+    fn learn(
+        &self,
+        run: &HandlerRun<'_>,
+        sink: &dyn Sink,
+        parcel: &Parcel,
+        verdict: &Verdict,
+    ) -> FailureClass {
         let failure = verdict.as_ref().err();
         let own =
             failure.map(|failure| self.follow_up.class(&parcel.delivery, failure, parcel.waited()));
         let learned = run.learn(parcel.delivery.id(), own);
-        learned.say(self.sink(parcel.route), failure);
+        learned.say(sink, failure);
         match learned {
             Learned::Nothing => {}
             // What waits in the table is claimed now, not at the next interval.
@@ -87,10 +99,6 @@ impl Worker {
             Learned::Unavailable { delay, .. } => self.handover.alarm.ring_after(delay),
         }
         learned.class(own.unwrap_or(FailureClass::Retry))
-    }
-
-    fn sink(&self, route: Route) -> &dyn Sink {
-        self.handlers.sink(route)
     }
 
     async fn complete(&self, parcel: Parcel, verdict: Verdict, class: FailureClass) {

@@ -11,9 +11,9 @@ use super::tx::MemoryTx;
 use crate::capture::{
     Begin, BeginBlocking, BeginError, BoxFuture, Capture, CaptureBlocking, Commit, CommitBlocking,
     CommitError, CommitMark, InsertResult, Nest, NestBlocking, Nesting, Release, ReleaseBlocking,
-    Resolution, Resolve,
+    Resolution, Resolve, SendError,
 };
-use crate::store::{Born, NewRow, StoreError};
+use crate::store::{Born, NewRow, SendStore, StoreError};
 
 impl CaptureBlocking<MemoryTx> for MemoryStore {
     fn insert_blocking(&self, tx: &MemoryTx, rows: &[NewRow]) -> InsertResult {
@@ -122,6 +122,13 @@ impl<'t, 'outer: 't> Nest<'t, MemorySavepoint<'outer>> for MemoryStore {
 
     fn savepoint(&'t self, tx: &'t mut MemorySavepoint<'outer>) -> Nesting<'t, Self::Nested> {
         Box::pin(ready(Ok(tx.savepoint())))
+    }
+}
+
+impl SendStore for MemoryStore {
+    async fn send(&self, rows: &[NewRow]) -> Result<Vec<Born>, SendError> {
+        let tx = self.transaction()?;
+        Ok(self.commit_blocking(tx, rows)?)
     }
 }
 

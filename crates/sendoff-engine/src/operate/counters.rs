@@ -22,6 +22,8 @@ pub struct Counters {
 /// [`Counters`] at one moment: of outboxes first, of relays, of publishers, and of all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CounterValues {
+    /// Events that were written.
+    pub written: u64,
     /// Events that entered the hot lane.
     pub hot_enqueued: u64,
     /// Events left to the poller because the hot lane was full.
@@ -154,6 +156,10 @@ impl Metrics for Counters {
 
     fn fenced(&self, count: u64) {
         self.count(|values| values.fenced += count);
+    }
+
+    fn written(&self, count: u64) {
+        self.count(|values| values.written += count);
     }
 
     fn hot_enqueued(&self) {

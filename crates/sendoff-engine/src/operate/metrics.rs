@@ -39,6 +39,12 @@ pub trait Metrics: Send + Sync + 'static {
         let _ = scopes;
     }
 
+    /// Outbox: so many events were written, also where it only writes: committed, by a guard or by
+    /// [`send`](crate::Outbox::send), or inserted into a transaction of the caller's, who may still roll back.
+    fn written(&self, count: u64) {
+        let _ = count;
+    }
+
     /// Outbox: an event entered the hot lane.
     fn hot_enqueued(&self) {}
 

@@ -57,6 +57,7 @@ type Seconds = Gauge<f64, AtomicU64>;
 pub struct PrometheusMetrics(Arc<Families>);
 
 struct Families {
+    written: Counter,
     hot_enqueued: Counter,
     hot_dropped: Counter,
     cold_enqueued: Counter,
@@ -118,6 +119,7 @@ impl PrometheusMetrics {
         let (batches, runs) = (DURATIONS.new_metric(), Family::new_with_constructor(DURATIONS));
         let attempts = Family::new_with_constructor(ATTEMPTS);
         Self(Arc::new(Families {
+            written: to.add("written", "Events that were written"),
             hot_enqueued: to.add("hot_enqueued", "Events that entered the hot lane"),
             hot_dropped: to.add("hot_dropped", "Events left to the poller: the hot lane was full"),
             cold_enqueued: to.add("cold_enqueued", "Events that entered the cold lane"),
@@ -233,6 +235,10 @@ impl Metrics for PrometheusMetrics {
 
     fn fenced(&self, count: u64) {
         self.0.fenced.inc_by(count);
+    }
+
+    fn written(&self, count: u64) {
+        self.0.written.inc_by(count);
     }
 
     fn hot_enqueued(&self) {

@@ -136,7 +136,10 @@ impl RelayBuilder {
             observer: observer.clone(),
         };
         let consumer = Consumer::with(store, options, retry, patience)?;
-        let register = consumer.register(routing.kinds());
+        let register = consumer.register({
+            let routing = routing.clone();
+            Arc::new(move || routing.kinds())
+        });
         Ok(Relay(Arc::new(Inner {
             consumer,
             register,

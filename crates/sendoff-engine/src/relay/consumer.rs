@@ -14,13 +14,15 @@ use super::batch::{Batch, PutBack, Source};
 use super::options::{ClaimMode, RelayOptions};
 use super::routing::{LeftOut, Narrow, Routing, takes_all};
 use crate::appetite::Portion;
-use crate::dispatch::{Company, Due, FollowUp, Kind, Place, Strange};
+use crate::dispatch::{Company, Due, FollowUp, Place, Strange};
 use crate::lock::lock;
 use crate::options::{OptionsError, RetryOptions};
 use crate::owner::owner;
 use crate::settle::{Refusals, Terms};
 use crate::sink::shielded_policy;
-use crate::source::{Ask, Asking, Deadline, HeldRows, Holds, Locked, Pauses, Register, Turns};
+use crate::source::{
+    Ask, Asking, Deadline, HeldRows, Holds, Locked, Mine, Pauses, Register, Turns,
+};
 use crate::store::{
     Answer, Claim, Claimed, Claims, Except, Lock, LockStore, LockedRows, OutboxStore, StoreError,
     Suspects, within,
@@ -141,7 +143,7 @@ impl Consumer {
     /// Cancel-safe in mode [`Locked`](ClaimMode::Locked); in the other, rows of a fetch that nobody
     /// received are visible again when their hold ends.
     pub async fn fetch(&self) -> Result<Option<Batch>, StoreError> {
-        self.0.register.get_or_init(|| self.register(takes_all())).look_if_old().await;
+        self.0.register.get_or_init(|| self.register(Arc::new(takes_all))).look_if_old().await;
         self.fetch_for(None).await
     }
 
@@ -174,9 +176,15 @@ impl Consumer {
     }
 
     /// What makes it one of several nodes, which handle these kinds.
-    pub(super) fn register(&self, kinds: Vec<Kind>) -> Register {
+    pub(super) fn register(&self, mine: Mine) -> Register {
         let Inner { store, follow_up, options, .. } = &*self.0;
-        Register::new(store.clone(), kinds, follow_up, options.statement_limit())
+        Register::new(store.clone(), mine, follow_up, options.statement_limit())
+    }
+
+    /// There are other handlers: what there was none for, or was left out, is looked for again.
+    pub(super) fn look_again(&self) {
+        self.0.follow_up.unknown().look_again();
+        self.0.asking.put_back();
     }
 
     /// Looks at what is paused, where nobody else does and the last look is too old.
@@ -227,7 +235,8 @@ impl Inner {
         let mut narrow = Narrow::default();
         let (paused, strange) = (self.pauses.now(), self.strange());
         loop {
-            let left_out = narrow.left_out(routing, &paused).and(&strange);
+            let left_out = narrow.left_out(routing, &paused);
+            let left_out = left_out.and(&strange);
             let lock = Lock {
                 except: left_out.except(),
                 bytes: ask.portion.bytes,
@@ -290,7 +299,8 @@ impl Inner {
         let place = self.company.join(self.options.hold).await;
         let window = self.options.window.filter(|_| !wide);
         let (paused, strange) = (self.pauses.now(), self.strange());
-        let left_out = LeftOut::of(routing, &paused).and(&strange);
+        let left_out = LeftOut::of(routing, &paused);
+        let left_out = left_out.and(&strange);
         let except = left_out.except();
         // Counted from before the first of its statements.
         let until = Deadline::after(self.options.hold);
@@ -327,7 +337,8 @@ impl Inner {
     /// where that does not come to pass in time.
     async fn suspect(&self, routing: Option<&Routing>) -> Result<Option<Batch>, StoreError> {
         let (paused, strange) = (self.pauses.now(), self.strange());
-        let left_out = LeftOut::of(routing, &paused).and(&strange);
+        let left_out = LeftOut::of(routing, &paused);
+        let left_out = left_out.and(&strange);
         let began = Instant::now();
         let until = Deadline::after(self.options.hold);
         let look = self.holds.looks.begin();

@@ -207,13 +207,15 @@ impl Inner {
             stop.has_cut_off();
             warn!(event.id = %id, "cut off by a stop: put back, and not counted");
         }
-        ended
+        ended.flatten()
     }
 
-    async fn run(&self, follow_up: &FollowUp, due: &Due, run: &Run<'_>) -> Outcome {
+    /// What became of it; nothing if its handler was removed meanwhile.
+    async fn run(&self, follow_up: &FollowUp, due: &Due, run: &Run<'_>) -> Option<Outcome> {
         let delivery = &due.delivery;
         let id = delivery.id();
-        let sink = self.routing.sink(run.route());
+        let routing = self.routing.now();
+        let sink = routing.sink(run.route())?;
         let failure = match self.door.deliver_one(sink, delivery).await {
             Err(failure) => failure,
             Ok(()) => {
@@ -223,7 +225,7 @@ impl Inner {
                     // What waits in the table is claimed now, not at the next interval.
                     self.alarm.ring();
                 }
-                return Outcome::Done;
+                return Some(Outcome::Done);
             }
         };
         self.observer.tell(|metrics| metrics.errors(1));
@@ -233,7 +235,7 @@ impl Inner {
         let class = learned.class(own);
         let outcome = follow_up.after(delivery, due.attempt, &failure, class, due.waited);
         discard(failure);
-        outcome
+        Some(outcome)
     }
 
     fn ring_for_retries(&self, answers: &[(EventId, Outcome)]) {

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use sendoff_core::{Delivery, Event, GLOBAL_AGGREGATE, Paused, Sink};
 
-use crate::dispatch::{Handlers, Kind, Route, Run, Runs, Strange, demand, name_of};
+use crate::dispatch::{
+    Handlers, Kind, Now, RegisterError, Registration, Roster, Route, Run, Runs, Strange, demand,
+    name_of,
+};
 use crate::options::CircuitOptions;
 use crate::sink::shielded;
 use crate::store::{ANY, Claimed, EventKind, Except};
@@ -12,7 +15,6 @@ use crate::store::{ANY, Claimed, EventKind, Except};
 /// Who handles an event, and how many runs of each handler go on at once.
 pub(super) struct Routing {
     by: By,
-    handlers: usize,
     runs: Runs,
 }
 
@@ -20,39 +22,93 @@ enum By {
     /// One place for everything, and its name.
     Only(Arc<dyn Sink>, String),
     /// A handler for each aggregate type and event type.
-    Pair(Handlers),
+    Pair(Roster),
     /// A handler for each event type, whatever it is about.
-    Topic(Handlers),
+    Topic(Roster),
+}
+
+/// The same at one moment.
+pub(super) enum RoutingNow<'r> {
+    Only(&'r dyn Sink),
+    Pair(Now<'r>),
+    Topic(Now<'r>),
 }
 
 const ONLY: usize = 1;
 
+impl RoutingNow<'_> {
+    pub(super) fn route(&self, event: &Event) -> Route {
+        match self {
+            Self::Only(_) => Route::of_number(ONLY),
+            Self::Pair(handlers) => handlers.route_of(event),
+            Self::Topic(handlers) => {
+                let topic = EventKind { aggregate_type: GLOBAL_AGGREGATE, ..EventKind::of(event) };
+                handlers.route_as(event, topic)
+            }
+        }
+    }
+
+    /// The handler; none if it was removed.
+    pub(super) fn sink(&self, route: Route) -> Option<&dyn Sink> {
+        match self {
+            Self::Only(sink) => Some(*sink),
+            Self::Pair(handlers) | Self::Topic(handlers) => handlers.sink(route),
+        }
+    }
+}
+
 impl Routing {
     pub(super) fn only(sink: Arc<dyn Sink>, workers: usize, circuit: CircuitOptions) -> Self {
-        let runs = Runs::new(&[demand(&*sink)], workers, circuit);
+        let runs = Runs::new(&[Some(demand(&*sink))], workers, circuit);
         let name = name_of(&*sink);
-        Self { by: By::Only(sink, name), handlers: 1, runs }
+        Self { by: By::Only(sink, name), runs }
     }
 
     pub(super) fn by_pair(handlers: Handlers, workers: usize, circuit: CircuitOptions) -> Self {
-        let demands = handlers.demands();
-        let runs = Runs::new(&demands, workers, circuit);
-        Self { by: By::Pair(handlers), handlers: demands.len(), runs }
+        let runs = Runs::new(&handlers.demands(), workers, circuit);
+        Self { by: By::Pair(Roster::new(handlers)), runs }
     }
 
     pub(super) fn by_topic(handlers: Handlers, workers: usize, circuit: CircuitOptions) -> Self {
-        let demands = handlers.demands();
-        let runs = Runs::new(&demands, workers, circuit);
-        Self { by: By::Topic(handlers), handlers: demands.len(), runs }
+        let runs = Runs::new(&handlers.demands(), workers, circuit);
+        Self { by: By::Topic(Roster::new(handlers)), runs }
+    }
+
+    fn roster(&self) -> Option<&Roster> {
+        match &self.by {
+            By::Only(..) => None,
+            By::Pair(roster) | By::Topic(roster) => Some(roster),
+        }
+    }
+
+    pub(super) fn now(&self) -> RoutingNow<'_> {
+        match &self.by {
+            By::Only(sink, _) => RoutingNow::Only(&**sink),
+            By::Pair(roster) => RoutingNow::Pair(roster.now()),
+            By::Topic(roster) => RoutingNow::Topic(roster.now()),
+        }
+    }
+
+    /// Registers handlers, all of them or none.
+    pub(super) fn register(&self, more: Handlers) -> Result<(), RegisterError> {
+        let roster = self.roster().ok_or(RegisterError::OneForAll)?;
+        roster.change(|handlers| handlers.add(more), |next| self.runs.reshape(&next.demands()))
+    }
+
+    /// Removes a handler; says whether there was one.
+    pub(super) fn unregister(&self, of: &Registration) -> bool {
+        let there = |handlers: &mut Handlers| handlers.remove(of).then_some(()).ok_or(());
+        let reshape = |next: &Handlers| self.runs.reshape(&next.demands());
+        self.roster().is_some_and(|roster| roster.change(there, reshape).is_ok())
     }
 
     /// What it handles, as other nodes are told.
     pub(super) fn kinds(&self) -> Vec<Kind> {
         match &self.by {
             By::Only(..) => takes_all(),
-            By::Pair(handlers) => handlers.kinds(),
-            By::Topic(handlers) => {
-                let topics = handlers.kinds().into_iter();
+            By::Pair(roster) => roster.now().kinds(),
+            By::Topic(roster) => {
+                let topics = roster.now().kinds().into_iter();
                 topics.map(|(_, event_type)| (ANY.to_owned(), event_type)).collect()
             }
         }
@@ -60,25 +116,7 @@ impl Routing {
 
     /// How many handlers there are.
     pub(super) fn handlers(&self) -> usize {
-        self.handlers
-    }
-
-    pub(super) fn route(&self, event: &Event) -> Route {
-        match &self.by {
-            By::Only(..) => Route::of_number(ONLY),
-            By::Pair(handlers) => handlers.route(event),
-            By::Topic(handlers) => {
-                let topic = EventKind { aggregate_type: GLOBAL_AGGREGATE, ..EventKind::of(event) };
-                handlers.route_of(topic)
-            }
-        }
-    }
-
-    pub(super) fn sink(&self, route: Route) -> &dyn Sink {
-        match &self.by {
-            By::Only(sink, _) => &**sink,
-            By::Pair(handlers) | By::Topic(handlers) => handlers.sink(route),
-        }
+        self.roster().map_or(1, |roster| roster.now().count())
     }
 
     /// One more run of a handler, if it may have one.
@@ -92,9 +130,10 @@ impl Routing {
         &self,
         deliveries: impl Iterator<Item = &'d Delivery>,
     ) -> Vec<(usize, Route)> {
+        let now = self.now();
         let mut routes: Vec<_> =
-            deliveries.map(|delivery| self.route(&delivery.event)).enumerate().collect();
-        if self.handlers > 1 {
+            deliveries.map(|delivery| now.route(&delivery.event)).enumerate().collect();
+        if self.handlers() > 1 {
             routes.sort_by_key(|(_, route)| self.runs.goes_on(*route));
         }
         routes
@@ -104,7 +143,7 @@ impl Routing {
     pub(super) fn is_paused(&self, route: Route, event: &Event, paused: &Paused) -> bool {
         let is_paused = || match &self.by {
             By::Only(_, name) => paused.has_handler(name),
-            By::Pair(handlers) | By::Topic(handlers) => handlers.is_paused(route, paused),
+            By::Pair(roster) | By::Topic(roster) => roster.now().is_paused(route, paused),
         };
         paused.has_type(event.event_type()) || is_paused()
     }
@@ -119,31 +158,36 @@ impl Routing {
             By::Only(sink, _) => {
                 matches!(shielded(|| sink.is_healthy()), Ok(false)) || !self.runs.full().is_empty()
             }
-            _ => false,
+            // What it has no run for would be claimed again and again.
+            By::Pair(roster) | By::Topic(roster) => {
+                roster.now().is_beyond_claims(&self.runs.full())
+            }
         }
     }
 
     /// The handler of the first of these rows, if others have rows among them.
     pub(super) fn one_of_several(&self, rows: &[Claimed]) -> Option<Route> {
+        let now = self.now();
         let routes = rows.iter().filter_map(|row| row.event.as_ref().ok());
-        let routes = routes.map(|event| self.route(event)).filter(|route| *route != Route::NOBODY);
+        let routes = routes.map(|event| now.route(event)).filter(|route| *route != Route::NOBODY);
         let routes: Vec<_> = routes.collect();
         let first = *routes.first()?;
         routes.iter().any(|route| *route != first).then_some(first)
     }
 
     /// What is paused, and what these handlers handle.
-    fn left_out<'a>(&'a self, mut routes: Vec<Route>, paused: &'a Paused) -> LeftOut<'a> {
-        let mut left_out = LeftOut { kinds: Vec::new(), types: paused.types().collect() };
-        let handlers = match &self.by {
-            By::Only(..) => return left_out,
-            By::Pair(handlers) | By::Topic(handlers) => handlers,
-        };
+    fn left_out(&self, mut routes: Vec<Route>, paused: &Paused) -> LeftOut {
+        let mut left_out = LeftOut::paused(paused);
+        let Some(roster) = self.roster() else { return left_out };
+        let handlers = roster.now();
         routes.extend(handlers.paused(paused));
-        let kinds = handlers.kinds_of(&routes);
+        let owned =
+            |kind: EventKind<'_>| (kind.aggregate_type.to_owned(), kind.event_type.to_owned());
+        let kinds = handlers.kinds_of(&routes).into_iter().map(owned);
+        let kinds = kinds.chain(handlers.seen_of(&routes));
         match &self.by {
-            By::Topic(_) => left_out.types.extend(kinds.iter().map(|kind| kind.event_type)),
-            By::Pair(_) | By::Only(..) => left_out.kinds = kinds,
+            By::Topic(_) => left_out.types.extend(kinds.map(|(_, event_type)| event_type)),
+            By::Pair(_) | By::Only(..) => left_out.kinds = kinds.collect(),
         }
         left_out
     }
@@ -156,27 +200,40 @@ pub(super) fn takes_all() -> Vec<Kind> {
 
 /// Events that are not taken now.
 #[derive(Debug)]
-pub(super) struct LeftOut<'a> {
+pub(super) struct LeftOut {
+    kinds: Vec<Kind>,
+    types: Vec<String>,
+}
+
+/// The same, as a claim takes them.
+#[derive(Debug)]
+pub(super) struct LeftOutView<'a> {
     kinds: Vec<EventKind<'a>>,
     types: Vec<&'a str>,
 }
 
-impl<'a> LeftOut<'a> {
+impl LeftOut {
+    fn paused(paused: &Paused) -> Self {
+        Self { kinds: Vec::new(), types: paused.types().map(str::to_owned).collect() }
+    }
+
     /// Those that are paused, and those whose handlers have all the runs they may have.
-    pub(super) fn of(routing: Option<&'a Routing>, paused: &'a Paused) -> Self {
+    pub(super) fn of(routing: Option<&Routing>, paused: &Paused) -> Self {
         match routing {
             Some(routing) => routing.left_out(routing.runs.full(), paused),
-            None => Self { kinds: Vec::new(), types: paused.types().collect() },
+            None => Self::paused(paused),
         }
     }
 
     /// And these.
-    pub(super) fn and(mut self, strange: &'a Strange) -> Self {
-        self.kinds.extend(strange.kinds());
-        self.types.extend(strange.types());
-        self
+    pub(super) fn and<'a>(&'a self, strange: &'a Strange) -> LeftOutView<'a> {
+        let kinds = self.kinds.iter().map(EventKind::from).chain(strange.kinds());
+        let types = self.types.iter().map(String::as_str).chain(strange.types());
+        LeftOutView { kinds: kinds.collect(), types: types.collect() }
     }
+}
 
+impl LeftOutView<'_> {
     pub(super) fn except(&self) -> Except<'_> {
         Except { kinds: &self.kinds, types: &self.types }
     }
@@ -210,15 +267,12 @@ impl Narrow {
         self.one.take().is_some() && self.tries < TRIES
     }
 
-    pub(super) fn left_out<'a>(
-        &self,
-        routing: Option<&'a Routing>,
-        paused: &'a Paused,
-    ) -> LeftOut<'a> {
+    pub(super) fn left_out(&self, routing: Option<&Routing>, paused: &Paused) -> LeftOut {
         match (self.one, routing) {
             (Some(one), Some(routing)) => {
-                let others = (1..=routing.handlers).map(Route::of_number);
-                routing.left_out(others.filter(|route| *route != one).collect(), paused)
+                let all = routing.roster().map(|roster| roster.now().routes());
+                let others = all.into_iter().flatten().filter(|route| *route != one);
+                routing.left_out(others.collect(), paused)
             }
             _ => LeftOut::of(routing, paused),
         }

@@ -17,7 +17,7 @@ use super::delivery::Processed;
 use super::options::RelayOptions;
 use super::routing::Routing;
 use super::running::{Relaying, Stop};
-use crate::dispatch::Restarts;
+use crate::dispatch::{Handlers, RegisterError, Registration, Restarts, deferred_for};
 use crate::engine::Closed;
 use crate::lock::lock;
 use crate::operate::{Failed, Observer, Streak};
@@ -130,6 +130,38 @@ impl Relay {
             told(stop, |told| async move { self.0.process(&Stop::new(told)).await }).await;
         self.0.sample_pending().await;
         Ok(processed?.map(|processed| processed.report))
+    }
+
+    /// Registers handlers while it runs, all of them or none. What waited for one of them in the table flows
+    /// soon after; other nodes hear of them. A [route](Handlers::route) among them takes the place of the one
+    /// before.
+    ///
+    /// # Errors
+    ///
+    /// [`OneForAll`](RegisterError::OneForAll) for a relay that was built with one handler for everything.
+    pub fn register(&self, handlers: Handlers) -> Result<(), RegisterError> {
+        self.0.routing.register(handlers)?;
+        self.look_again();
+        Ok(())
+    }
+
+    /// Removes a handler while it runs, as [`Outbox::unregister`](crate::Outbox::unregister), and says
+    /// whether there was one.
+    pub fn unregister(&self, of: &Registration) -> bool {
+        let there = self.0.routing.unregister(of);
+        if there {
+            self.look_again();
+        }
+        there
+    }
+
+    /// There are other handlers.
+    pub(super) fn look_again(&self) {
+        let Inner { consumer, register, alarm, .. } = &*self.0;
+        consumer.look_again();
+        register.has_changed();
+        alarm.ring();
+        alarm.ring_after(deferred_for(consumer.options().handler.unroutable));
     }
 
     /// How often a worker panicked and was begun again, which the log says at ERROR. Code of yours

@@ -1,5 +1,6 @@
 //! The topic worker: topics with handlers, on the relay.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use super::routing::Routing;
 use super::runner::Relay;
 use super::running::Relaying;
 use crate::capture::{Capture, Staged, WriteError};
-use crate::dispatch::{DuplicateHandler, Handlers};
+use crate::dispatch::{DuplicateHandler, Handlers, RegisterError, Registration};
 use crate::engine::Closed;
 use crate::operate::Metrics;
 use crate::outbox::{Outbox, StartError};
@@ -127,6 +128,25 @@ impl TopicWorker {
         self.single.process_once().await
     }
 
+    /// Registers handlers while it runs, all of them or none. What waited for one of them in the table flows
+    /// soon after; other nodes hear of them. A [route](Handlers::route) among them takes the place of the one
+    /// before.
+    pub fn register(&self, handlers: Handlers) -> Result<(), RegisterError> {
+        self.relay.register(handlers)?;
+        self.single.look_again();
+        Ok(())
+    }
+
+    /// Removes a handler while it runs, as [`Outbox::unregister`](crate::Outbox::unregister), and says
+    /// whether there was one.
+    pub fn unregister(&self, of: &Registration) -> bool {
+        let there = self.relay.unregister(of);
+        if there {
+            self.single.look_again();
+        }
+        there
+    }
+
     /// How every topic stands, without looking at events that are over.
     pub async fn counts(&self) -> Result<Vec<TopicStatus>, StoreError> {
         let consumer = self.relay.consumer();
@@ -177,10 +197,8 @@ impl TopicWorkerBuilder {
 
     /// Registers the handler of a topic.
     pub fn on(mut self, topic: impl EventType, handler: impl Handler) -> Self {
-        if let Err(duplicate) = self.handlers.on(topic, handler) {
-            self.duplicate.get_or_insert(duplicate);
-        }
-        self
+        let registered = self.handlers.on(topic, handler).map(drop);
+        self.noted(registered)
     }
 
     /// Registers the handler of a struct with `#[derive(Event)]`, whose type is the topic: an async
@@ -196,6 +214,35 @@ impl TopicWorkerBuilder {
     /// Like [`on_event`](Self::on_event), for a handler that reads the payload itself.
     pub fn on_raw<E: TypedEvent>(self, handler: impl Handler) -> Self {
         self.on(E::EVENT_TYPE, handler)
+    }
+
+    /// Registers the handler for every topic that no other takes; see [`Handlers::on_any`].
+    pub fn on_any(mut self, handler: impl Handler) -> Self {
+        let registered = self.handlers.on_any(handler).map(drop);
+        self.noted(registered)
+    }
+
+    /// Registers a handler under a name alone; see [`Handlers::on_named`].
+    pub fn on_named(mut self, name: impl Into<String>, handler: impl Handler) -> Self {
+        let registered = self.handlers.on_named(name, handler).map(drop);
+        self.noted(registered)
+    }
+
+    /// Decides in code who handles an event, by name; see [`Handlers::route`].
+    pub fn route<N: Into<Cow<'static, str>>>(
+        mut self,
+        decide: impl Fn(&Event) -> Option<N> + Send + Sync + 'static,
+    ) -> Self {
+        self.handlers.route(decide);
+        self
+    }
+
+    /// Remembers the first handler that there was already.
+    fn noted(mut self, registered: Result<(), DuplicateHandler>) -> Self {
+        if let Err(duplicate) = registered {
+            self.duplicate.get_or_insert(duplicate);
+        }
+        self
     }
 
     /// What becomes of an event whose topic has no handler: tried again, unless this says otherwise.

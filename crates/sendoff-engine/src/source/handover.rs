@@ -9,7 +9,7 @@ use tracing::warn;
 
 use super::confirm::Doubtful;
 use super::{Admission, Alarm, Confirmer, Deadline, Drawn, Holds, Lanes, Parcel, Pauses};
-use crate::dispatch::{Handlers, Route, Unknown};
+use crate::dispatch::{Roster, Route, Unknown};
 use crate::lock::lock;
 use crate::operate::Observer;
 use crate::store::{EventKind, Held, OutboxStore};
@@ -18,7 +18,7 @@ use crate::store::{EventKind, Held, OutboxStore};
 pub(crate) struct Handover {
     pub(crate) lanes: Lanes,
     pub(crate) holds: Arc<Holds>,
-    pub(crate) handlers: Arc<Handlers>,
+    pub(crate) handlers: Arc<Roster>,
     pub(crate) alarm: Alarm,
     pub(crate) confirmer: Confirmer,
     pub(crate) observer: Observer,
@@ -70,7 +70,7 @@ impl Handover {
             attempt: 1,
             origin: Origin::Row(Lane::Hot),
         };
-        let (attempt, route) = (Attempt::next(0), self.handlers.route(&delivery.event));
+        let (attempt, route) = (Attempt::next(0), self.handlers.now().route_of(&delivery.event));
         let (waited, epoch) = (None, row.epoch);
         match self.lanes.offer(Parcel { delivery, attempt, ticket, route, waited, epoch }) {
             Ok(()) => self.observer.tell(|metrics| metrics.hot_enqueued()),
@@ -139,7 +139,7 @@ impl Handover {
     /// handle it.
     pub(crate) fn is_for_the_table(&self, event: &Event) -> bool {
         let is_others = || {
-            self.handlers.route(event) == Route::NOBODY
+            self.handlers.now().route_of(event) == Route::NOBODY
                 && self.unknown.is_elsewhere(EventKind::of(event))
         };
         self.is_paused(event) || is_others()
@@ -149,8 +149,9 @@ impl Handover {
         // Nearly always no, and then this is all.
         self.pauses.any() && {
             let paused = self.pauses.now();
-            let route = self.handlers.route(event);
-            paused.has_type(event.event_type()) || self.handlers.is_paused(route, &paused)
+            let handlers = self.handlers.now();
+            let route = handlers.route_of(event);
+            paused.has_type(event.event_type()) || handlers.is_paused(route, &paused)
         }
     }
 

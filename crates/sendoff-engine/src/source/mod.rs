@@ -31,7 +31,7 @@ pub(crate) use locked_rows::Locked;
 pub(crate) use looks::{Looks, Mark};
 pub(crate) use pauses::{PauseWatch, Pauses};
 pub(crate) use poller::Poller;
-pub(crate) use register::Register;
+pub(crate) use register::{Mine, Register};
 pub(crate) use ticket::{Deadline, Ticket};
 pub(crate) use turns::Turns;
 

@@ -11,14 +11,14 @@ use tracing::{error, info, warn};
 
 use super::{Admission, Ask, Asking, Deadline, Handover, Parcel, Speed, Ticket, Turns, Wanted};
 use crate::appetite::Portion;
-use crate::dispatch::{Due, Route};
+use crate::dispatch::{Due, Route, deferred_for};
 use crate::lock::lock;
 use crate::operate::{Failed, Streak};
 use crate::options::{MIB, OutboxOptions};
 use crate::settle::{Completion, Completions};
 use crate::store::{
-    Answer, Claim, Claimed, Claims, Except, OutboxStore, StoreError, Suspects, first_contact,
-    within,
+    Answer, Claim, Claimed, Claims, EventKind, Except, OutboxStore, StoreError, Suspects,
+    first_contact, within,
 };
 
 /// Claims visible rows into the cold lane: the way of every event that did not take the hot one.
@@ -197,7 +197,7 @@ impl Poller {
     /// From now on this is paused, and nothing else.
     pub(crate) fn pause(&self, paused: &Arc<Paused>) {
         let Handover { lanes, handlers, alarm, .. } = &*self.handover;
-        let released = lanes.pause(paused, &handlers.paused(paused));
+        let released = lanes.pause(paused, &handlers.now().paused(paused));
         if released > 0 {
             info!(released, "released: what was not begun of what is paused");
         }
@@ -205,6 +205,14 @@ impl Poller {
         self.asking.put_back();
         self.slow_asking.put_back();
         alarm.ring();
+    }
+
+    /// This node has other handlers from now on, which have queues already: what waits for them in the table
+    /// is looked for.
+    pub(crate) fn look_again(&self) {
+        self.handover.unknown.look_again();
+        self.pause(&self.handover.pauses.now());
+        self.handover.alarm.ring_after(deferred_for(self.options.handler.unroutable));
     }
 
     async fn wanted_again(&self, left_out: &[Route]) {
@@ -278,7 +286,7 @@ impl Poller {
 
     /// All of them.
     fn handlers(&self) -> Vec<Route> {
-        (1..=self.handover.handlers.sinks().len()).map(Route::of_number).collect()
+        self.handover.handlers.now().routes().collect()
     }
 
     /// Takes what is visible and fits the cold lane, for a caller who polls by hand. Answers whether
@@ -361,7 +369,7 @@ impl Poller {
     /// keeps nobody else waiting, and is left out only while nothing is taken for it.
     fn too_busy_for_suspects(&self) -> Vec<Route> {
         let Handover { handlers, lanes, .. } = &*self.handover;
-        if handlers.sinks().len() <= 1 {
+        if handlers.now().count() <= 1 {
             return lanes.shut();
         }
         let now = Instant::now();
@@ -400,9 +408,16 @@ impl Poller {
         if paused.is_all() {
             return Ok(Claims::default());
         }
+        let handlers = handlers.now();
         let mut routes = handlers.paused(&paused);
         routes.extend(left_out.iter().filter(|route| !routes.contains(route)).collect::<Vec<_>>());
+        if handlers.is_beyond_claims(&routes) {
+            // What it has no room for would be claimed again and again.
+            return Ok(Claims::default());
+        }
         let (mut kinds, mut types) = (handlers.kinds_of(&routes), Vec::new());
+        let seen = handlers.seen_of(&routes);
+        kinds.extend(seen.iter().map(EventKind::from));
         kinds.extend(strange.kinds());
         types.extend(paused.types().chain(strange.types()));
         let claim = Claim {
@@ -440,7 +455,7 @@ impl Poller {
             }
         };
         let waited = (waited != Waited::default()).then(|| Box::new(waited));
-        let route = self.handover.handlers.route(&delivery.event);
+        let route = self.handover.handlers.now().route_of(&delivery.event);
         match self.handover.lanes.offer(Parcel { delivery, attempt, ticket, route, waited, epoch })
         {
             Ok(()) => {

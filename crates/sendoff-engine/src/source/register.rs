@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sendoff_core::{Unroutable, limits, report};
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, warn};
 
@@ -24,26 +25,31 @@ const FAILED_PAUSE: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub(crate) struct Register {
     store: Arc<dyn RegisterStore>,
-    /// What this node handles, as it is written down.
-    mine: Arc<[Kind]>,
+    /// Answers what this node handles, as it is written down.
+    mine: Mine,
     unknown: Arc<Unknown>,
     unroutable: Unroutable,
     /// How long a statement may take.
     limit: Duration,
     /// When to say it again.
     next: Arc<Mutex<Option<Instant>>>,
+    /// It is to be said at once.
+    hurry: Arc<Notify>,
 }
+
+/// What a node handles, which may change.
+pub(crate) type Mine = Arc<dyn Fn() -> Vec<Kind> + Send + Sync>;
 
 impl Register {
     pub(crate) fn new(
         store: Arc<dyn RegisterStore>,
-        mine: Vec<Kind>,
+        mine: Mine,
         follow_up: &FollowUp,
         limit: Duration,
     ) -> Self {
         let (unknown, unroutable) = (follow_up.unknown().clone(), follow_up.unroutable());
-        let (mine, next) = (mine.into(), Arc::default());
-        Self { store, mine, unknown, unroutable, limit, next }
+        let (next, hurry) = (Arc::default(), Arc::default());
+        Self { store, mine, unknown, unroutable, limit, next, hurry }
     }
 
     /// For how long a node is believed that says nothing more: as long as what nobody handles may wait.
@@ -83,15 +89,11 @@ impl Register {
     }
 
     async fn ask(&self) -> Answer<bool> {
-        let mine: Vec<_> = self
-            .mine
-            .iter()
-            .filter(|kind| can_be(kind))
-            .take(REGISTERED)
-            .map(|(aggregate_type, event_type)| EventKind { aggregate_type, event_type })
-            .collect();
-        let registered = self.store.register(&mine, self.believed()).await?;
-        Ok(self.unknown.know(Elsewhere::of(registered, &self.mine)))
+        let mine = (self.mine)();
+        let told = mine.iter().filter(|kind| can_be(kind)).take(REGISTERED);
+        let told: Vec<_> = told.map(EventKind::from).collect();
+        let registered = self.store.register(&told, self.believed()).await?;
+        Ok(self.unknown.know(Elsewhere::of(registered, &mine)))
     }
 
     /// Until it is dropped.
@@ -99,8 +101,18 @@ impl Register {
         loop {
             self.look_if_old().await;
             let next = lock(&self.next).unwrap_or_else(Instant::now);
-            sleep_until(next).await;
+            tokio::select! {
+                biased;
+                () = self.hurry.notified() => {}
+                () = sleep_until(next) => {}
+            }
         }
+    }
+
+    /// What this node handles has changed: says so at once.
+    pub(crate) fn has_changed(&self) {
+        *lock(&self.next) = None;
+        self.hurry.notify_one();
     }
 }
 

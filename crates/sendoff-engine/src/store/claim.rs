@@ -96,6 +96,12 @@ pub struct EventKind<'a> {
     pub event_type: &'a str,
 }
 
+impl<'a> From<&'a (String, String)> for EventKind<'a> {
+    fn from((aggregate_type, event_type): &'a (String, String)) -> Self {
+        Self { aggregate_type, event_type }
+    }
+}
+
 impl<'a> EventKind<'a> {
     /// What an event is one of.
     pub fn of(event: &'a Event) -> Self {

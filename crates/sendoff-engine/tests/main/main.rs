@@ -24,6 +24,7 @@ mod paused;
 mod publish;
 mod reactions;
 mod reclaimed;
+mod registered;
 mod relay;
 mod relaying;
 mod routed;

@@ -7,14 +7,14 @@ use ::mysql_async::prelude::Queryable;
 use ::mysql_async::{Conn, Error, Pool, Transaction, TxOpts};
 use sendoff_engine::capture::{
     Begin, BeginError, BoxFuture, Capture, Commit, CommitError, InsertResult, Nest, Nesting,
-    Release, TornSavepoint, WriteError,
+    Release, SendError, TornSavepoint, WriteError,
 };
-use sendoff_engine::store::{Born, NewRow};
+use sendoff_engine::store::{Born, NewRow, SendStore};
 
 use super::draft::{Draft, Proof, UNDO, names_our_key, preamble, refused};
 use super::inserted::{Inserted, undoes};
-use crate::error::{code, number};
-use crate::link::last_rows;
+use crate::error::{code, failed, number};
+use crate::link::{Tries, last_rows};
 use crate::rows;
 use crate::store::MysqlStore;
 
@@ -216,6 +216,50 @@ async fn commit(
 async fn roll_back(begun: Begun<'_>) -> Result<(), CommitError> {
     // One that fails here still cannot commit: the server undoes it when the connection closes.
     begun.tx.rollback().await.map_err(|error| CommitError::RolledBack(error.into()))
+}
+
+impl SendStore for MysqlStore {
+    /// COMMIT is a round trip of its own: else nobody could tell a COMMIT that failed from an insert that did.
+    async fn send(&self, rows: &[NewRow]) -> Result<Vec<Born>, SendError> {
+        let drafts = Draft::written(self, rows)?;
+        let mut tries = Tries::default();
+        loop {
+            let mut session = self.links().sends.session().await?;
+            let idle = session.is_stale();
+            let conn = session.conn().map_err(failed)?;
+            let inserted = match begin_and_insert(self, conn, &drafts).await {
+                Ok(inserted) => inserted,
+                // The server ended a connection that lay idle: COMMIT was not sent.
+                Err(error) if idle && number(&error).is_none() && tries.again() => continue,
+                Err(error) => {
+                    let is_refused = number(&error).is_some_and(|number| !undoes(number));
+                    if number(&error).is_some() && session.query("rollback").await.is_ok() {
+                        session.keep();
+                    }
+                    return Err(match is_refused {
+                        true => write_error(self, error).into(),
+                        false => CommitError::RolledBack(error.into()).into(),
+                    });
+                }
+            };
+            let committed = conn.query_drop("commit").await;
+            let is_known = committed.is_ok();
+            let committed = inserted.committed(rows, committed, number);
+            if is_known {
+                session.keep();
+            }
+            return Ok(committed?);
+        }
+    }
+}
+
+async fn begin_and_insert(
+    store: &MysqlStore,
+    conn: &mut Conn,
+    drafts: &[Draft<'_>],
+) -> Result<Inserted, Error> {
+    conn.query_drop("start transaction").await?;
+    send(store, conn, Proof::Told, drafts).await
 }
 
 impl<'t> Nest<'t, MysqlTransaction> for MysqlStore {

@@ -3,8 +3,8 @@
 use ::tokio_postgres::error::{Error, Severity, SqlState};
 use ::tokio_postgres::{Client, Transaction};
 use futures_util::future::{join, join3};
-use sendoff_engine::capture::{CommitError, CommitMark, WriteError};
-use sendoff_engine::store::{Born, NewRow};
+use sendoff_engine::capture::{CommitError, CommitMark, SendError, WriteError};
+use sendoff_engine::store::{Born, NewRow, SendStore};
 
 use super::draft::{Draft, Line};
 use super::insert::{Insert, Inserted, Statements, insert_one, mark, refused, send, send_one};
@@ -54,6 +54,37 @@ pub(super) async fn commit(
         born.extend(last);
         born
     })
+}
+
+/// A transaction of our own: BEGIN, insert and COMMIT in one round trip. All of it leaves with the first
+/// poll, so that statements of others on the same connection come before or after it.
+async fn alone(
+    store: &PostgresStore,
+    client: &Client,
+    draft: &Draft<'_>,
+    unknown: CommitMark,
+) -> Result<Vec<Born>, CommitError> {
+    let begin = client.batch_execute("begin");
+    let rest = finish(store, client, &Insert::Unnamed, Some(draft), unknown);
+    match join(begin, rest).await {
+        // Without it nothing was inserted.
+        (Err(error), Err(_)) if error.code().is_some() => {
+            Err(CommitError::RolledBack(error.into()))
+        }
+        (_, finished) => finished,
+    }
+}
+
+impl SendStore for PostgresStore {
+    async fn send(&self, rows: &[NewRow]) -> Result<Vec<Born>, SendError> {
+        self.check_open()?;
+        let Some(draft) = Draft::whole(rows)? else { return Ok(Vec::new()) };
+        let unknown = CommitMark::new(rows.iter().map(|row| row.event.id()).collect());
+        let lent = self.links().sends.lend().await?;
+        let sent = alone(self, lent.client(), &draft, unknown).await;
+        lent.answered();
+        Ok(sent?)
+    }
 }
 
 /// The usual transaction: one event. Two statements, one round trip.

@@ -50,6 +50,19 @@ mod tests {
         write(&store, &mut conn);
     }
 
+    /// Holds I13, W9: the store's own connection, which does not wait for the disk otherwise.
+    #[tokio::test]
+    async fn an_event_that_is_sent_by_itself_waits_for_the_disk() {
+        let (_dir, store) = store().await;
+        let outbox = Outbox::writer_only(store.clone());
+        outbox.send(Event::json("t", &1).unwrap()).await.unwrap();
+        assert!(store.durability().asks(), "nobody need be warned");
+        let synchronous = |conn: &mut Connection| {
+            Ok(conn.query_row("pragma synchronous", [], |row| row.get::<_, i64>(0)).unwrap())
+        };
+        assert_eq!(store.call(synchronous).await.unwrap(), 1, "what follows it need not wait");
+    }
+
     /// Holds I13.
     #[cfg(feature = "sqlx")]
     #[tokio::test]

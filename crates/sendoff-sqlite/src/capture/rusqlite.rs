@@ -5,12 +5,13 @@ use ::rusqlite::{Connection, Error, Savepoint, Statement, Transaction, Transacti
 use sendoff_core::Timestamp;
 use sendoff_engine::capture::{
     BeginBlocking, BeginError, CaptureBlocking, CommitBlocking, CommitError, InsertResult,
-    NestBlocking, ReleaseBlocking, WriteError,
+    NestBlocking, ReleaseBlocking, SendError, WriteError,
 };
-use sendoff_engine::store::{Born, NewRow};
+use sendoff_engine::store::{Born, NewRow, SendStore};
 
 use super::{RELEASE, ROLL_BACK, ROWS_PER_STATEMENT, SAVEPOINT};
-use crate::durable::PRAGMA;
+use crate::durable::{PRAGMA, durably};
+use crate::error::failed;
 use crate::file::unwritable;
 use crate::rows::Draft;
 use crate::store::SqliteStore;
@@ -82,6 +83,22 @@ impl<'c> CommitBlocking<Transaction<'c>> for SqliteStore {
         }
         // One that fails here still cannot commit: SQLite undoes it when the connection closes.
         tx.rollback().map_err(|error| CommitError::RolledBack(error.into()))
+    }
+}
+
+impl SendStore for SqliteStore {
+    /// On the store's thread, whose other transactions need not wait for the disk: this one does.
+    async fn send(&self, rows: &[NewRow]) -> Result<Vec<Born>, SendError> {
+        let (store, rows) = (self.clone(), rows.to_vec());
+        let sent = move |conn: &mut Connection| {
+            durably(conn, store.synchronous(), |conn| -> Result<Vec<Born>, SendError> {
+                let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate);
+                let tx = tx.map_err(failed)?;
+                Ok(store.commit_blocking(tx, &rows)?)
+            })
+            .map_err(failed)
+        };
+        self.call(sent).await?
     }
 }
 

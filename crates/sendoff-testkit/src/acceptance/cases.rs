@@ -1,11 +1,14 @@
 //! The cases. Each takes a fresh harness and one way to write.
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "test code, in a library")]
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use sendoff_core::{AggregateType, Event, EventId, EventType, Lane, Status};
+use sendoff_engine::capture::{SendError, WriteError};
 use sendoff_engine::store::{InspectStore, Row};
-use sendoff_engine::{Outbox, OutboxBuilder, OutboxOptions, RetryOptions};
+use sendoff_engine::{Counters, Outbox, OutboxBuilder, OutboxOptions, RetryOptions};
 
 use super::{Application, End, Face, Inbox};
 use crate::capture::{OutboxHarness, StoreOf};
@@ -259,6 +262,63 @@ pub async fn writer_only_leaves_delivery_to_others<H: OutboxHarness>(
     all_done(harness, &ids(&events)).await;
     assert_eq!(inbox.lanes(), [Lane::Cold; 3]);
     relay.close().await;
+}
+
+/// Holds W10.
+pub async fn a_process_that_only_writes_counts_what_it_writes<H: OutboxHarness>(
+    harness: &Application<H>,
+    face: Face,
+) {
+    let counters = Arc::new(Counters::default());
+    let writer = Outbox::writer_measured(harness.store(), &options(), counters.clone());
+    harness.write(&writer, face, &events(3), End::Commit).await;
+    assert_eq!(counters.values().written, 3);
+    if face == Face::Guard {
+        harness.write(&writer, face, &events(2), End::RollBack).await;
+        assert_eq!(counters.values().written, 3, "a guard knows what was rolled back");
+    }
+}
+
+/// Holds W9, W10.
+pub async fn one_call_sends_an_event_without_a_transaction<H: OutboxHarness>(
+    harness: &Application<H>,
+    _: Face,
+) {
+    let (inbox, counters) = (Inbox::new(), Arc::new(Counters::default()));
+    // Without a poller only the hot lane can have brought them.
+    let options = OutboxOptions { poller_enabled: false, ..options() };
+    let builder = builder(harness, &inbox).metrics(counters.clone());
+    let outbox = builder.options(options.clone()).start().await.unwrap();
+    // At once: none may end up in the transaction of another.
+    let sends = (0..10).map(|number| outbox.send(Event::json(EVENT, &number).unwrap()));
+    let ids = try_join_all(sends).await.unwrap();
+    all_done(harness, &ids).await;
+    assert_eq!(inbox.lanes(), [Lane::Hot; 10]);
+    outbox.close().await;
+
+    let writer = Outbox::writer_measured(harness.store(), &options, counters.clone());
+    let id = writer.send(Event::json(EVENT, &10).unwrap()).await.unwrap();
+    let row = row(harness, id).await.unwrap();
+    assert_eq!((row.status, row.locked_by), (Status::New, None), "committed, for every poller");
+    assert_eq!(counters.values().written, 11);
+}
+
+/// Holds W9.
+pub async fn what_cannot_be_sent_leaves_nothing_behind<H: OutboxHarness>(
+    harness: &Application<H>,
+    _: Face,
+) {
+    let writer = Outbox::writer_only(harness.store());
+    let first = Event::json(EVENT, &1).unwrap();
+    writer.send(first.clone()).await.unwrap();
+    let again = writer.send(first.clone()).await.unwrap_err();
+    assert!(matches!(again, SendError::Refused(WriteError::DuplicateId)), "{again:?}");
+    let no_json = Event::json_text(EVENT, "{").unwrap();
+    let refused = writer.send(no_json.clone()).await.unwrap_err();
+    assert!(matches!(refused, SendError::Refused(WriteError::Invalid(_))), "{refused:?}");
+    assert!(row(harness, no_json.id()).await.is_none());
+    let next = writer.send(Event::json(EVENT, &2).unwrap()).await.unwrap();
+    assert!(row(harness, next).await.is_some(), "what failed is in nobody's way");
 }
 
 /// Holds E12.

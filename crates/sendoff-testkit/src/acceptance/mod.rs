@@ -29,6 +29,9 @@ macro_rules! acceptance_suite {
             write_all_keeps_order_and_returns_the_ids
             an_event_arrives_as_it_was_written
             writer_only_leaves_delivery_to_others
+            a_process_that_only_writes_counts_what_it_writes
+            one_call_sends_an_event_without_a_transaction
+            what_cannot_be_sent_leaves_nothing_behind
             a_delayed_event_skips_the_hot_lane
             no_duplicate_without_a_fault
         );
@@ -41,6 +44,7 @@ macro_rules! acceptance_suite {
             queue_overflow_downgrade
             retry_then_dead
             write_all_keeps_order_and_returns_the_ids
+            a_process_that_only_writes_counts_what_it_writes
             a_receipt_released_after_a_rollback_delivers_nothing
             a_forgotten_receipt_costs_latency_only
         );

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use sendoff_core::{BoxError, Event, EventId};
 use sendoff_engine::Outbox;
 use sendoff_engine::capture::{CommitError, Staged, WriteError};
-use sendoff_engine::store::{Born, NewRow, OutboxStore};
+use sendoff_engine::store::{Born, NewRow, OutboxStore, SendStore};
 
 /// The way an event is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +96,7 @@ pub trait OutboxHarness: Sized {
 /// column `parent` that names another.
 pub trait Database {
     /// The store of its outbox.
-    type Store: OutboxStore;
+    type Store: OutboxStore + SendStore;
 
     /// What cannot be promised on this database through any driver, as in [`CaptureHarness::CANNOT`].
     const CANNOT: &'static [(&'static str, &'static str)] = &[];

@@ -1,6 +1,7 @@
 //! The hot and the cold lane: what came in and waits for a worker.
 
 mod paused;
+mod reshape;
 mod share;
 mod waiting;
 mod want;
@@ -65,7 +66,8 @@ pub struct LaneDepths {
 #[derive(Debug)]
 pub(crate) struct Lanes {
     queues: Mutex<Queues>,
-    workers: usize,
+    all: Capacity,
+    circuit: CircuitOptions,
     /// A worker may find something. One for each offer that can be begun; a worker whose run ended looks
     /// for itself.
     work: Notify,
@@ -208,17 +210,12 @@ impl Queues {
 
 impl Lanes {
     /// For handlers with these demands.
-    pub(crate) fn new(all: Capacity, demands: &[Demand], circuit: CircuitOptions) -> Self {
-        let share = all.share(demands.len());
-        let nobody = HandlerQueue::of_nobody(share);
-        let share_of = |demand: &Demand| share.of(*demand, all.workers, demands.len());
-        let handler = |demand: &Demand| HandlerQueue::new(share_of(demand), *demand, circuit);
-        let handlers: Vec<_> = std::iter::once(nobody).chain(demands.iter().map(handler)).collect();
-        let parts = |part| std::iter::repeat_n(part, handlers.len());
+    pub(crate) fn new(all: Capacity, demands: &[Option<Demand>], circuit: CircuitOptions) -> Self {
+        let nobody = HandlerQueue::of_nobody(all.share(0));
         let queues = Queues {
-            hot: Fill::new(all.hot, parts(share.hot)),
-            cold: Fill::new(all.cold, parts(share.cold)),
-            handlers,
+            hot: Fill::of(all.hot, std::iter::empty()),
+            cold: Fill::of(all.cold, std::iter::empty()),
+            handlers: vec![nobody],
             places: 0,
             runs: 0,
             turn: 0,
@@ -228,7 +225,9 @@ impl Lanes {
             off: Arc::default(),
         };
         let (queues, work, room) = (Mutex::new(queues), Notify::new(), Notify::new());
-        Self { queues, workers: all.workers, work, room }
+        let lanes = Self { queues, all, circuit, work, room };
+        lanes.reshape(demands);
+        lanes
     }
 
     /// Puts a parcel into its lane; gives it back if the lane has no room for its handler, or takes
@@ -320,7 +319,7 @@ impl Lanes {
     pub(crate) fn pause_if_stuck(&self, limit: Duration) -> Option<Vec<Parcel>> {
         let mut queues = lock(&self.queues);
         let stuck: usize = queues.handlers.iter().map(|handler| handler.stuck(limit)).sum();
-        if !queues.is_open() || stuck < self.workers {
+        if !queues.is_open() || stuck < self.all.workers {
             return None;
         }
         queues.paused = true;

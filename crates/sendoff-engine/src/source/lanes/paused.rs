@@ -9,10 +9,10 @@ use crate::dispatch::Route;
 use crate::lock::lock;
 
 impl Queues {
-    /// Whether an operator paused this event or its handler.
+    /// Whether an operator paused this event or its handler, or the handler was removed.
     pub(super) fn is_off(&self, parcel: &Parcel) -> bool {
-        self.handlers[parcel.route.number()].is_off
-            || self.off.has_type(parcel.delivery.event_type())
+        let handler = &self.handlers[parcel.route.number()];
+        handler.is_off || handler.is_gone() || self.off.has_type(parcel.delivery.event_type())
     }
 
     /// Whether an event waits in the table and not in a lane: it is paused, or its target is unavailable.

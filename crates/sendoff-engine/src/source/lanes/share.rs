@@ -42,7 +42,7 @@ pub(crate) struct Demand {
 
 impl Demand {
     /// Of whoever says nothing.
-    const ANY: Self = Self { runs: None, batch: 1 };
+    pub(super) const ANY: Self = Self { runs: None, batch: 1 };
 
     /// How many runs may go on at once, of so many workers that so many handlers share: as many as it says
     /// itself; else all of them where it is alone, and half of them where it is not; always one.

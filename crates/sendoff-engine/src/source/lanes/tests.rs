@@ -37,7 +37,8 @@ fn lanes(hot: usize, cold: usize) -> Lanes {
 /// The same for handlers with limits of their own, or without.
 fn of_handlers(workers: usize, hot: usize, cold: usize, limits: &[Option<usize>]) -> Lanes {
     let bound = |count| Bound { count, bytes: 1_000 };
-    let demands: Vec<_> = limits.iter().map(|runs| Demand { runs: *runs, batch: 1 }).collect();
+    let demands: Vec<_> =
+        limits.iter().map(|runs| Some(Demand { runs: *runs, batch: 1 })).collect();
     let all = Capacity { workers, hot: bound(hot), cold: bound(cold) };
     Lanes::new(all, &demands, CircuitOptions::default())
 }
@@ -398,7 +399,8 @@ async fn what_waits_for_a_handler_whose_runs_are_all_stuck_is_taken_out_until_on
 async fn a_sink_gets_what_waits_for_it_and_again_what_it_did_not_try() {
     let bound = Bound { count: 9, bytes: 1_000 };
     let capacity = Capacity { workers: 4, hot: bound, cold: bound };
-    let lanes = Lanes::new(capacity, &[Demand { runs: None, batch: 3 }], CircuitOptions::default());
+    let lanes =
+        Lanes::new(capacity, &[Some(Demand { runs: None, batch: 3 })], CircuitOptions::default());
     let attempts = |drawn: &Drawn<'_>| -> Vec<_> {
         let all = std::iter::once(&drawn.first).chain(&drawn.rest);
         all.map(|parcel| parcel.delivery.attempt).collect()

@@ -32,12 +32,14 @@ pub(super) struct Has {
 }
 
 impl Fill {
-    /// Of this bound, for handlers with these parts, or for more than that where each has one place.
-    pub(super) fn new(bound: Bound, parts: impl Iterator<Item = Part>) -> Self {
+    /// Of this bound, for handlers with these parts that have so much, or for more than that where each has
+    /// one place.
+    pub(super) fn of(bound: Bound, handlers: impl Iterator<Item = (Part, Has)>) -> Self {
         let mut fill = Self { bound, count: 0, spoken_for: Bound { count: 0, bytes: 0 } };
-        for Part { own, .. } in parts {
-            fill.spoken_for.count += own.count;
-            fill.spoken_for.bytes = fill.spoken_for.bytes.saturating_add(own.bytes);
+        for (Part { own, .. }, has) in handlers {
+            fill.count += has.count;
+            fill.spoken_for.count += own.count.max(has.count);
+            fill.spoken_for.bytes = fill.spoken_for.bytes.saturating_add(own.bytes.max(has.bytes));
         }
         fill
     }
@@ -140,13 +142,16 @@ pub(super) struct HandlerQueue {
     is_paused: bool,
     /// Whether an operator paused it: nothing is taken for it.
     pub(super) is_off: bool,
+    /// Whether it was removed: nothing is taken for it, and it has no part of a lane.
+    is_gone: bool,
 }
 
 impl HandlerQueue {
-    pub(super) fn new(share: Share, demand: Demand, circuit: CircuitOptions) -> Self {
-        Self {
+    /// One of this demand; without, it is gone already.
+    pub(super) fn new(share: Share, demand: Option<Demand>, circuit: CircuitOptions) -> Self {
+        let mut queue = Self {
             most_runs: share.runs,
-            batch: demand.batch.clamp(1, limits::BATCH_ROWS),
+            batch: 1,
             hot: Queue::new(share.hot),
             cold: Queue::new(share.cold),
             cold_limit: share.cold.most.count,
@@ -156,15 +161,54 @@ impl HandlerQueue {
             circuit: Circuit::new(circuit),
             is_paused: false,
             is_off: false,
+            is_gone: true,
+        };
+        queue.reshape(share, demand, circuit);
+        queue
+    }
+
+    /// Has this share from now on, or is gone.
+    pub(super) fn reshape(
+        &mut self,
+        share: Share,
+        demand: Option<Demand>,
+        circuit: CircuitOptions,
+    ) {
+        let Some(demand) = demand else {
+            let nothing = Bound { count: 0, bytes: 0 };
+            let part = Part { own: nothing, most: nothing };
+            (self.hot.part, self.cold.part, self.is_gone) = (part, part, true);
+            return;
+        };
+        let is_slow = !self.is_gone && self.cold_limit < self.cold.part.most.count;
+        if std::mem::take(&mut self.is_gone) {
+            // What was known of the target of the one before is not about this one's.
+            self.circuit = Circuit::new(circuit);
         }
+        let most = share.cold.most.count;
+        self.cold_limit = if is_slow { self.cold_limit.min(most) } else { most };
+        self.most_runs = share.runs;
+        self.batch = demand.batch.clamp(1, limits::BATCH_ROWS);
+        (self.hot.part, self.cold.part) = (share.hot, share.cold);
+    }
+
+    /// The same for what nobody handles.
+    pub(super) fn reshape_nobody(&mut self, share: Share) {
+        self.least_limit = share.cold.most.count;
+        self.reshape(share, Some(Demand::ANY), CircuitOptions::off());
+    }
+
+    /// Whether it was removed.
+    pub(super) fn is_gone(&self) -> bool {
+        self.is_gone
     }
 
     /// What nobody handles, where somebody handles anything: no claim can leave it out, so it takes as
     /// many as it ever does.
     pub(super) fn of_nobody(share: Share) -> Self {
-        let one = Demand { runs: None, batch: 1 };
         // It has no target.
-        Self { least_limit: share.cold.most.count, ..Self::new(share, one, CircuitOptions::off()) }
+        let nobody = Self::new(share, Some(Demand::ANY), CircuitOptions::off());
+        Self { least_limit: share.cold.most.count, ..nobody }
     }
 
     pub(super) fn queue(&self, lane: Lane) -> &Queue {
@@ -203,10 +247,13 @@ impl HandlerQueue {
         self.runs.len() < self.most_runs && self.circuit.lets_begin(Instant::now())
     }
 
-    /// Whether it takes nothing: an operator paused it, all its runs are stuck, or its target is
+    /// Whether it takes nothing: an operator paused it, it was removed, all its runs are stuck, or its target is
     /// unavailable. When that may be back, it takes one event to find out.
     pub(super) fn is_shut(&self) -> bool {
-        self.is_off || self.is_paused || (self.circuit.is_open() && !self.may_probe())
+        self.is_off
+            || self.is_gone
+            || self.is_paused
+            || (self.circuit.is_open() && !self.may_probe())
     }
 
     fn may_probe(&self) -> bool {
@@ -332,7 +379,7 @@ mod tests {
     /// Holds D8: whatever the others have.
     #[test]
     fn what_is_a_handlers_own_is_left_to_it_and_the_rest_is_for_whoever_comes_first() {
-        let mut lane = Fill::new(BOUND, std::iter::repeat_n(PART, 4));
+        let mut lane = Fill::of(BOUND, std::iter::repeat_n((PART, has(0)), 4));
         assert_eq!(lane.room(PART, has(0)), rows(4), "its own two, and two of nobody");
         lane.changed(PART, has(0), has(4));
         assert_eq!(lane.room(PART, has(4)), rows(0), "the others' own stays free");
@@ -343,7 +390,7 @@ mod tests {
 
     #[test]
     fn one_that_is_larger_than_all_takes_nothing_from_what_is_anothers_own() {
-        let mut lane = Fill::new(BOUND, std::iter::repeat_n(PART, 2));
+        let mut lane = Fill::of(BOUND, std::iter::repeat_n((PART, has(0)), 2));
         lane.changed(PART, has(0), Has { count: 1, bytes: 1_000 });
         assert_eq!(lane.room(PART, Has { count: 1, bytes: 1_000 }).bytes, 0);
         assert_eq!(lane.room(PART, has(0)).bytes, 20);

@@ -30,9 +30,10 @@ impl Queues {
     /// The handlers. What nobody handles is over at once and asks for nothing, unless there is nothing
     /// else.
     fn asking(&self) -> impl Iterator<Item = (Route, &HandlerQueue)> {
-        let nobody = usize::from(self.handlers.len() > 1);
+        let nobody = usize::from(self.handlers.iter().skip(1).any(|handler| !handler.is_gone()));
         let routes = |(number, handler)| (Route::of_number(number), handler);
-        self.handlers.iter().enumerate().skip(nobody).map(routes)
+        let there = |(_, handler): &(usize, &HandlerQueue)| !handler.is_gone();
+        self.handlers.iter().enumerate().skip(nobody).filter(there).map(routes)
     }
 
     pub(super) fn wanted(&self, portion: Portion, speed: Speed) -> Option<Wanted> {
