@@ -10,7 +10,8 @@ use sendoff::{Ident, InvalidIdent};
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Database {
     /// The database: `postgres://…`, `mysql://…`, `mariadb://…` or `sqlite:…`. Better given by the
-    /// environment, where other users of the machine do not see it
+    /// environment, where other users of the machine do not see it; DATABASE_URL is read where neither
+    /// names one
     #[arg(long, value_name = "URL", env = "SENDOFF_DATABASE_URL", hide_env_values = true)]
     database_url: Option<String>,
     /// The PostgreSQL schema that everything lives in
@@ -42,13 +43,21 @@ impl Database {
 
     /// Whether a database is named at all.
     pub(crate) fn is_named(&self) -> bool {
-        self.database_url.is_some()
+        self.url().is_some()
+    }
+
+    /// An application's own variable comes last: who operates several databases names ours.
+    fn url(&self) -> Option<String> {
+        let applications = || std::env::var("DATABASE_URL").ok().filter(|url| !url.is_empty());
+        self.database_url.clone().or_else(applications)
     }
 
     pub(crate) fn named(self) -> anyhow::Result<Named> {
         let options = self.postgres_options();
-        let Some(url) = self.database_url else {
-            bail!("which database? Set SENDOFF_DATABASE_URL or give --database-url");
+        let Some(url) = self.url() else {
+            bail!(
+                "which database? Set SENDOFF_DATABASE_URL or DATABASE_URL, or give --database-url"
+            );
         };
         match url.split_once(':').map_or("", |(scheme, _)| scheme) {
             "postgres" | "postgresql" => Ok(Named::Postgres { url, options }),
