@@ -25,6 +25,10 @@ pub async fn run<H: CaptureHarness>(
 #[macro_export]
 macro_rules! capture_suite {
     ($harness:expr) => {
+        $crate::capture_suite!(guard: $harness);
+        $crate::capture_suite!(own: $harness);
+    };
+    (guard: $harness:expr) => {
         $crate::capture_suite!(@either guard, Guard, $harness;
             an_error_of_a_statement_is_never_delivered_over
             a_commit_that_the_database_refuses_was_rolled_back
@@ -36,7 +40,6 @@ macro_rules! capture_suite {
             what_is_dropped_is_rolled_back_and_the_connection_stays_usable
             a_commit_dropped_on_its_way_is_carried_out_or_not_but_never_half
         );
-        $crate::capture_suite!(own: $harness);
     };
     (own: $harness:expr) => {
         $crate::capture_suite!(@either own_transaction, Own, $harness;
