@@ -45,7 +45,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run every test, then every documented example, with private servers while they last.
+    /// Run every test, then every documented example, with private servers while they last, and check
+    /// programs outside the workspace.
     Test {
         /// Start no servers: tests that need one skip themselves unless a variable names it.
         #[arg(long)]
@@ -53,7 +54,7 @@ enum Command {
         /// Start MySQL too, beside MariaDB.
         #[arg(long, conflicts_with = "no_services")]
         mysql: bool,
-        /// Leave the documented examples out.
+        /// Leave the documented examples and the programs outside the workspace out.
         #[arg(long)]
         no_doc: bool,
         /// Arguments for the test runner (cargo-nextest where installed, else cargo test).
@@ -82,6 +83,7 @@ fn run(command: Command) -> Result<(), run::Error> {
     match command {
         Command::Test { no_services, mysql, no_doc, extra } => {
             let steps = plan::test(runner(&workspace), &extra, plan::Docs::unless(no_doc));
+            workspace.lock_outside()?;
             let servers = if no_services { Servers::default() } else { servers(mysql)? };
             workspace.run(&steps, servers.exports())
         }
@@ -89,7 +91,10 @@ fn run(command: Command) -> Result<(), run::Error> {
         Command::Sim(sim) => workspace.run(&plan::sim(&sim), &[]),
         Command::Soak(soak) => soak.run(&workspace, runner(&workspace), || servers(false)),
         Command::Example(example) => example.run(&workspace),
-        Command::Ci => workspace.run(&plan::ci(runner(&workspace)), servers(false)?.exports()),
+        Command::Ci => {
+            workspace.lock_outside()?;
+            workspace.run(&plan::ci(runner(&workspace)), servers(false)?.exports())
+        }
     }
 }
 

@@ -9,11 +9,21 @@ pub(crate) struct Step {
     pub(crate) title: &'static str,
     /// The arguments after `cargo`.
     pub(crate) arguments: Vec<String>,
+    /// What it must say when it fails, as it must; empty where it must not.
+    pub(crate) refusals: Vec<&'static str>,
 }
 
 impl Step {
     pub(crate) fn new(title: &'static str, arguments: &str) -> Self {
-        Self { title, arguments: arguments.split_whitespace().map(str::to_owned).collect() }
+        let arguments = arguments.split_whitespace().map(str::to_owned).collect();
+        Self { title, arguments, refusals: Vec::new() }
+    }
+
+    /// It must fail, and say each line of `source` after `//~`.
+    fn refused(mut self, source: &'static str) -> Self {
+        let said = source.lines().filter_map(|line| line.trim_start().strip_prefix("//~ "));
+        self.refusals.extend(said);
+        self
     }
 
     fn with(mut self, extra: &[String]) -> Self {
@@ -29,7 +39,7 @@ pub(crate) enum Runner {
     CargoTest,
 }
 
-/// Whether documented examples are run.
+/// Whether documented examples are run, and programs outside the workspace checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Docs {
     Run,
@@ -68,9 +78,37 @@ pub(crate) fn test(runner: Runner, extra: &[String], docs: Docs) -> Vec<Step> {
     // Never left out unasked: extra arguments may be as harmless as `--no-fail-fast`.
     if docs == Docs::Run {
         steps.push(Step::new("documented examples", "test --doc --workspace --all-features"));
+        steps.extend(outside());
     }
     steps
 }
+
+/// Applications that are no members of the workspace, each with other crates and features beside it, and in
+/// all of them together each store with each of its drivers alone.
+pub(crate) const OUTSIDE: [(&str, &str); 5] = [
+    ("plain", ""),
+    ("plain", "sendoff/postgres-sqlx,sendoff/mysql-sea-orm,sendoff/sqlite"),
+    ("plain", "sendoff/postgres-sea-orm,sendoff/mysql,sendoff/sqlite-sqlx"),
+    ("rusqlite", ""),
+    ("sqlx-08", ""),
+];
+
+/// Whether Cargo finds versions for them, and they compile; and what does not, with a message that helps.
+fn outside() -> impl Iterator<Item = Step> {
+    let check = |name, more: &str| {
+        let manifest = format!("--manifest-path xtask/outside/{name}/Cargo.toml");
+        let arguments = format!("check {manifest} --target-dir target/outside {more}");
+        Step::new("a program outside", &arguments)
+    };
+    let programs = OUTSIDE.into_iter().map(move |(name, features)| match features {
+        "" => check(name, ""),
+        features => check(name, &format!("--features {features}")),
+    });
+    let refused = check("rusqlite", "--example refused").refused(REFUSED);
+    programs.chain([refused])
+}
+
+const REFUSED: &str = include_str!("../outside/rusqlite/examples/refused.rs");
 
 pub(crate) fn sim(sim: &Sim) -> Vec<Step> {
     let step = Step::new("simulation", "run --package sendoff-testkit --bin sim --profile sim --");
@@ -105,7 +143,19 @@ mod tests {
     fn testing_runs_everything_with_every_feature() {
         assert_eq!(
             lines(&test(Runner::Nextest, &[], Docs::Run)),
-            ["nextest run --workspace --all-features", "test --doc --workspace --all-features"]
+            [
+                "nextest run --workspace --all-features",
+                "test --doc --workspace --all-features",
+                "check --manifest-path xtask/outside/plain/Cargo.toml --target-dir target/outside",
+                "check --manifest-path xtask/outside/plain/Cargo.toml --target-dir target/outside \
+                 --features sendoff/postgres-sqlx,sendoff/mysql-sea-orm,sendoff/sqlite",
+                "check --manifest-path xtask/outside/plain/Cargo.toml --target-dir target/outside \
+                 --features sendoff/postgres-sea-orm,sendoff/mysql,sendoff/sqlite-sqlx",
+                "check --manifest-path xtask/outside/rusqlite/Cargo.toml --target-dir target/outside",
+                "check --manifest-path xtask/outside/sqlx-08/Cargo.toml --target-dir target/outside",
+                "check --manifest-path xtask/outside/rusqlite/Cargo.toml --target-dir target/outside \
+                 --example refused",
+            ]
         );
         assert_eq!(
             lines(&test(Runner::CargoTest, &["poller".into()], Docs::LeaveOut)),
@@ -114,9 +164,11 @@ mod tests {
     }
 
     #[test]
-    fn ci_is_format_lints_and_all_tests() {
-        let titles: Vec<_> = ci(Runner::Nextest).iter().map(|step| step.title).collect();
-        assert_eq!(titles, ["format", "lints", "tests", "documented examples"]);
+    fn ci_is_format_lints_all_tests_and_the_programs_outside() {
+        let mut titles: Vec<_> = ci(Runner::Nextest).iter().map(|step| step.title).collect();
+        titles.dedup();
+        let all = ["format", "lints", "tests", "documented examples", "a program outside"];
+        assert_eq!(titles, all);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::time::Instant;
 
-use crate::plan::Step;
+use crate::plan::{self, Step};
 use crate::services;
 
 /// The clone this command works on, and the cargo it was started with.
@@ -21,8 +21,10 @@ pub(crate) struct Workspace {
 #[derive(Debug)]
 pub(crate) enum Error {
     NoWorkspace,
+    NotLocked { name: &'static str, source: io::Error },
     NotStarted { title: &'static str, source: io::Error },
     Failed { title: &'static str, line: String, status: ExitStatus },
+    NotRefused { title: &'static str, line: String, unsaid: Option<&'static str> },
     Services(services::Error),
 }
 
@@ -36,9 +38,18 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoWorkspace => write!(f, "start this as `cargo xtask`, inside a clone"),
+            Self::NotLocked { name, source } => {
+                write!(f, "xtask/outside/{name}/Cargo.lock not written: {source}")
+            }
             Self::NotStarted { title, source } => write!(f, "{title}: cargo not started: {source}"),
             Self::Failed { title, line, status } => {
                 write!(f, "{title} failed ({status}); to repeat it alone: {line}")
+            }
+            Self::NotRefused { title, line, unsaid: None } => {
+                write!(f, "{title} compiles, and must not; to repeat it alone: {line}")
+            }
+            Self::NotRefused { title, line, unsaid: Some(unsaid) } => {
+                write!(f, "{title} is refused without `{unsaid}`; to repeat it alone: {line}")
             }
             Self::Services(error) => error.fmt(f),
         }
@@ -67,6 +78,17 @@ impl Workspace {
         target.unwrap_or_else(|| self.root.join("target")).join("services")
     }
 
+    /// Gives each program outside the workspace's versions to begin with, so that what it resolves is the
+    /// same today and tomorrow but for what it adds. Its own file of versions is nobody's to keep.
+    pub(crate) fn lock_outside(&self) -> Result<(), Error> {
+        for (name, _) in plan::OUTSIDE {
+            let lock = self.root.join("xtask/outside").join(name).join("Cargo.lock");
+            let copied = std::fs::copy(self.root.join("Cargo.lock"), &lock);
+            copied.map_err(|source| Error::NotLocked { name, source })?;
+        }
+        Ok(())
+    }
+
     /// Runs the steps in order with these variables, up to the first that fails.
     pub(crate) fn run(&self, steps: &[Step], variables: &[(String, String)]) -> Result<(), Error> {
         let started = Instant::now();
@@ -75,14 +97,24 @@ impl Workspace {
             let line = format!("cargo {}", step.arguments.join(" "));
             say(format_args!("[{number}/{}] {title}: {line}", steps.len()));
             let step_started = Instant::now();
-            let status = self
-                .cargo()
-                .args(&step.arguments)
-                .envs(variables.iter().map(|(name, value)| (name, value)))
-                .status()
-                .map_err(|source| Error::NotStarted { title, source })?;
-            if !status.success() {
-                return Err(Error::Failed { title, line, status });
+            let mut command = self.cargo();
+            command.args(&step.arguments);
+            command.envs(variables.iter().map(|(name, value)| (name, value)));
+            if step.refusals.is_empty() {
+                let status = command.status();
+                let status = status.map_err(|source| Error::NotStarted { title, source })?;
+                if !status.success() {
+                    return Err(Error::Failed { title, line, status });
+                }
+            } else {
+                let output = command.output();
+                let output = output.map_err(|source| Error::NotStarted { title, source })?;
+                let said = String::from_utf8_lossy(&output.stderr);
+                let unsaid = step.refusals.iter().find(|refusal| !said.contains(**refusal));
+                if output.status.success() || unsaid.is_some() {
+                    eprint!("{said}");
+                    return Err(Error::NotRefused { title, line, unsaid: unsaid.copied() });
+                }
             }
             say(format_args!("[{number}/{}] {title}: ok in {}", steps.len(), took(step_started)));
         }

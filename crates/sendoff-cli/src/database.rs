@@ -9,7 +9,8 @@ use sendoff::{Ident, InvalidIdent};
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Database {
     /// The database: `postgres://…`, `mysql://…`, `mariadb://…` or `sqlite:…`. Better given by the
-    /// environment, where other users of the machine do not see it
+    /// environment, where other users of the machine do not see it; DATABASE_URL is read where neither
+    /// names one
     #[arg(long, value_name = "URL", env = "SENDOFF_DATABASE_URL", hide_env_values = true)]
     database_url: Option<String>,
     /// The PostgreSQL schema that everything lives in
@@ -38,21 +39,27 @@ impl Database {
     }
 
     /// The URL may hold a password: no message shows it.
-    pub(crate) fn url(&self) -> anyhow::Result<&str> {
-        self.database_url
-            .as_deref()
-            .context("which database? Set SENDOFF_DATABASE_URL or give --database-url")
+    pub(crate) fn url(&self) -> anyhow::Result<String> {
+        self.named().context(
+            "which database? Set SENDOFF_DATABASE_URL or DATABASE_URL, or give --database-url",
+        )
+    }
+
+    /// An application's own variable comes last: who operates several databases names ours.
+    fn named(&self) -> Option<String> {
+        let applications = || std::env::var("DATABASE_URL").ok().filter(|url| !url.is_empty());
+        self.database_url.clone().or_else(applications)
     }
 
     /// For a script: the kind that the URL names, or PostgreSQL without one.
     pub(crate) fn kind(&self) -> Result<DatabaseKind, OpenError> {
-        self.database_url.as_deref().map_or(Ok(DatabaseKind::Postgres), DatabaseKind::of)
+        self.named().map_or(Ok(DatabaseKind::Postgres), |url| DatabaseKind::of(&url))
     }
 
     /// An outbox that is there, whatever it lives in.
     pub(crate) async fn outbox(&self) -> anyhow::Result<AnyStore> {
         let url = self.url()?;
-        AnyStore::connect_existing(url, &self.options()).await.map_err(|error| told(url, error))
+        AnyStore::connect_existing(&url, &self.options()).await.map_err(|error| told(&url, error))
     }
 }
 

@@ -124,7 +124,7 @@ impl<S> Outbox<S> {
     /// # }
     /// ```
     pub fn register(&self, handlers: Handlers) -> Result<(), RegisterError> {
-        match &self.0.engine {
+        match &self.inner.engine {
             Some(engine) => engine.register(handlers),
             None => Err(RegisterError::OnlyWrites),
         }
@@ -135,7 +135,7 @@ impl<S> Outbox<S> {
     /// that this node's word for it is no longer believed: until then, a quarter of an hour by default, it
     /// is left to others.
     pub fn unregister(&self, of: &Registration) -> bool {
-        self.0.engine.as_ref().is_some_and(|engine| engine.unregister(of))
+        self.inner.engine.as_ref().is_some_and(|engine| engine.unregister(of))
     }
 
     /// How often a task of the engine panicked and was begun again, which the log says at ERROR. Code of

@@ -9,6 +9,7 @@ use syn::{
 };
 
 use crate::attribute::{self, also};
+use crate::casing::Casing;
 use crate::name::{self, Name};
 
 pub(crate) fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
@@ -39,10 +40,15 @@ fn from_struct(input: &DeriveInput, fields: &Fields) -> syn::Result<TokenStream>
         _ => Ok(false),
     })?;
 
-    let (text, span) = match &container.event_type {
-        Some(literal) => (literal.value(), literal.span()),
-        None => (input.ident.unraw().to_string(), input.ident.span()),
+    let Some(event_type) = &container.event_type else {
+        // Not the struct's name: stored events would be nobody's after a rename.
+        let message = format!(
+            "an event says what it is called where it is stored: `#[event(type = \"{}\")]`",
+            suggestion(&input.ident)
+        );
+        return Err(Error::new_spanned(&input.ident, message));
     };
+    let (text, span) = (event_type.value(), event_type.span());
     let event_type = Name::new("the event type", text, span, name::EVENT_TYPE_CHARS)?.literal();
     let (text, span) = match &container.aggregate {
         Some(literal) => (literal.value(), literal.span()),
@@ -51,7 +57,7 @@ fn from_struct(input: &DeriveInput, fields: &Fields) -> syn::Result<TokenStream>
     let aggregate = Name::new("the aggregate type", text, span, name::AGGREGATE_TYPE_CHARS)?;
     let aggregate = aggregate.literal();
 
-    let (setters, tags) = (setters(fields)?, tags(fields)?);
+    let (setters, tags) = (setters(fields, container.aggregate.is_some())?, tags(fields)?);
     let root = attribute::root(container.krate);
     let (ident, vis) = (&input.ident, &input.vis);
     let (generics, arguments, bounds) = input.generics.split_for_impl();
@@ -95,6 +101,11 @@ fn from_struct(input: &DeriveInput, fields: &Fields) -> syn::Result<TokenStream>
         }
         #event
     })
+}
+
+/// What the type might be called: the words of the struct's name.
+fn suggestion(ident: &syn::Ident) -> String {
+    Casing::Dot.apply(&ident.unraw().to_string())
 }
 
 fn from_enum(input: &DeriveInput, data: &syn::DataEnum) -> syn::Result<TokenStream> {
@@ -177,7 +188,7 @@ fn implementation(
 const KNOWN: &str = "`aggregate_id`, `tenant_id`, `ordering_key`, `occurred_at` and `tag`";
 
 /// One statement for each purpose a field serves.
-fn setters(fields: &Fields) -> syn::Result<Vec<TokenStream>> {
+fn setters(fields: &Fields, has_aggregate: bool) -> syn::Result<Vec<TokenStream>> {
     let mut taken = Vec::new();
     let mut setters = Vec::new();
     for (member, field) in fields.members().zip(fields) {
@@ -188,6 +199,12 @@ fn setters(fields: &Fields) -> syn::Result<Vec<TokenStream>> {
             }
             if !matches!(key, "aggregate_id" | "tenant_id" | "ordering_key" | "occurred_at") {
                 return Ok(false);
+            }
+            // An id alone says of which order and not that it is one; no handler could ask for it.
+            if key == "aggregate_id" && !has_aggregate {
+                let message = "an `aggregate_id` needs the kind of its aggregate: \
+                               `#[event(aggregate = \"...\")]` on the struct";
+                return Err(meta.error(message));
             }
             if taken.iter().any(|taken| taken == key) {
                 return Err(meta.error(format!("`{key}` is taken already")));
@@ -295,7 +312,7 @@ mod tests {
                 "the event type has 129 characters; the limit is 128",
             ),
             (
-                parse_quote! { #[event(aggregate = #long_aggregate)] struct S; },
+                parse_quote! { #[event(type = "s", aggregate = #long_aggregate)] struct S; },
                 "the aggregate type has 65 characters; the limit is 64",
             ),
         ] {
@@ -306,9 +323,28 @@ mod tests {
     #[test]
     fn one_field_serves_a_purpose() {
         let input = parse_quote! {
-            struct S { #[event(tenant_id)] a: u8, #[event(tenant_id)] b: u8 }
+            #[event(type = "s")] struct S { #[event(tenant_id)] a: u8, #[event(tenant_id)] b: u8 }
         };
         assert_eq!(refusal(&input), "`tenant_id` is taken already");
+    }
+
+    /// Holds E7: a rename in the code changes nothing that is stored.
+    #[test]
+    fn a_struct_without_a_type_is_told_what_to_write() {
+        let input = parse_quote! { struct OrderPlaced { order: u64 } };
+        let message = "an event says what it is called where it is stored: \
+                       `#[event(type = \"order.placed\")]`";
+        assert_eq!(refusal(&input), message);
+    }
+
+    #[test]
+    fn the_id_of_an_aggregate_without_a_kind_is_refused() {
+        let input = parse_quote! {
+            #[event(type = "order.placed")] struct OrderPlaced { #[event(aggregate_id)] order: u64 }
+        };
+        let message = "an `aggregate_id` needs the kind of its aggregate: \
+                       `#[event(aggregate = \"...\")]` on the struct";
+        assert_eq!(refusal(&input), message);
     }
 
     #[test]
@@ -319,20 +355,20 @@ mod tests {
                 "`kind` is not known here; known is `type`, `aggregate` and `crate`",
             ),
             (
-                parse_quote! { struct S { #[event(payload)] a: u8 } },
+                parse_quote! { #[event(type = "s")] struct S { #[event(payload)] a: u8 } },
                 "`payload` is not known here; \
                  known is `aggregate_id`, `tenant_id`, `ordering_key`, `occurred_at` and `tag`",
             ),
             (
-                parse_quote! { struct S { #[event(tag = "a=b")] a: u8 } },
+                parse_quote! { #[event(type = "s")] struct S { #[event(tag = "a=b")] a: u8 } },
                 "a tag's key must not contain '=': the first one ends it",
             ),
             (
-                parse_quote! { struct S { #[event(tag = "")] a: u8 } },
+                parse_quote! { #[event(type = "s")] struct S { #[event(tag = "")] a: u8 } },
                 "the tag's key must not be empty",
             ),
             (
-                parse_quote! { struct S(#[event(tag)] u8); },
+                parse_quote! { #[event(type = "s")] struct S(#[event(tag)] u8); },
                 "a field without a name needs a key: `tag = \"...\"`",
             ),
             (

@@ -129,10 +129,10 @@ pub fn aggregate_type(input: TokenStream) -> TokenStream {
 ///
 /// | attribute | where | meaning |
 /// |---|---|---|
-/// | `#[event(type = "...")]` | struct | the event type; the struct's name by default |
+/// | `#[event(type = "...")]` | struct | the event type, which must be said: a rename of the struct changes nothing that is stored |
 /// | `#[event(aggregate = "...")]` | struct | the aggregate type; `__GLOBAL__` by default |
 /// | `#[event(crate = "...")]` | struct, enum | where the traits live; `::sendoff` by default |
-/// | `#[event(aggregate_id)]` | field | is the aggregate's id |
+/// | `#[event(aggregate_id)]` | field | is the aggregate's id; only beside an `aggregate` |
 /// | `#[event(tenant_id)]` | field | is the tenant |
 /// | `#[event(ordering_key)]` | field | is the key within which order matters |
 /// | `#[event(occurred_at)]` | field | is when it happened: a `Timestamp` or `SystemTime` |
@@ -196,11 +196,11 @@ pub fn aggregate_type(input: TokenStream) -> TokenStream {
 ///
 /// ```compile_fail
 /// #[derive(serde::Serialize, sendoff_macros::Event)]
-/// #[event(crate = "sendoff_core")]
+/// #[event(type = "moved", crate = "sendoff_core")]
 /// struct Moved {
-///     #[event(aggregate_id)]
+///     #[event(tenant_id)]
 ///     from: u64,
-///     #[event(aggregate_id)]
+///     #[event(tenant_id)]
 ///     to: u64,
 /// }
 /// ```
@@ -209,6 +209,16 @@ pub fn aggregate_type(input: TokenStream) -> TokenStream {
 ///
 /// ```compile_fail
 /// #[derive(sendoff_macros::Event)]
+/// #[event(type = "moved", crate = "sendoff_core")]
+/// struct Moved {
+///     to: u64,
+/// }
+/// ```
+///
+/// Nor what does not say what it is called:
+///
+/// ```compile_fail
+/// #[derive(serde::Serialize, sendoff_macros::Event)]
 /// #[event(crate = "sendoff_core")]
 /// struct Moved {
 ///     to: u64,

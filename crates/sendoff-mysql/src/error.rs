@@ -60,7 +60,7 @@ pub(crate) fn failed(error: Error) -> StoreError {
 }
 
 /// The same of an error of an application's driver.
-#[cfg(any(feature = "sea-orm", feature = "sqlx"))]
+#[cfg(any(feature = "sea-orm", feature = "_sqlx"))]
 pub(crate) fn foreign(number: Option<u16>, source: BoxError) -> StoreError {
     match number {
         Some(number) if fix(number).is_some() => {

@@ -7,7 +7,7 @@
 //!
 //! [`MysqlStore`] keeps a few connections of its own, so that an application that uses up its pool
 //! does not stop delivery. Applications write through *their* connection: one of `mysql_async`, or,
-//! with the feature of that name, what they have of `sqlx` or `sea-orm`.
+//! with the feature of that name, what they have of `sqlx` (0.9, or 0.8 with `sqlx-08`) or `sea-orm`.
 //!
 //! ```no_run
 //! use mysql_async::prelude::Queryable;

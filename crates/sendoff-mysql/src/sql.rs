@@ -99,7 +99,7 @@ statements!(
     counts,
     durable,
     #[cfg_attr(
-        not(any(feature = "sea-orm", feature = "sqlx")),
+        not(any(feature = "sea-orm", feature = "_sqlx")),
         expect(dead_code, reason = "only these drivers need it")
     )]
     end_session,

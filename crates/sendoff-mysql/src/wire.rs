@@ -61,7 +61,7 @@ impl Literal {
     }
 
     /// A session by its number.
-    #[cfg(any(feature = "sea-orm", feature = "sqlx"))]
+    #[cfg(any(feature = "sea-orm", feature = "_sqlx"))]
     pub(crate) fn session(number: u64) -> Self {
         Self(number.to_string())
     }
@@ -131,7 +131,7 @@ impl Literal {
     }
 
     /// A mark for each value of so many rows of `insert`, which are given apart from it.
-    #[cfg(any(feature = "sea-orm", feature = "sqlx"))]
+    #[cfg(any(feature = "sea-orm", feature = "_sqlx"))]
     pub(crate) fn marks(rows: usize) -> Self {
         let row = "(?,?,?,?,?,?,?,?,?,@sendoff_at + interval ? microsecond,@sendoff_at,?,?,?,\
                    @sendoff_at + interval ? microsecond)";
@@ -286,7 +286,7 @@ impl Literal {
     }
 
     /// A mark for each value of so many rows of `insert`, which are given apart from it.
-    #[cfg(any(feature = "sea-orm", feature = "sqlx"))]
+    #[cfg(any(feature = "sea-orm", feature = "_sqlx"))]
     pub(crate) fn fact_marks(rows: usize) -> Self {
         Self(vec!["(?,?,?,?,@sendoff_at,?,?,?,?,?)"; rows].join(",\n"))
     }

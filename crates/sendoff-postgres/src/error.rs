@@ -80,7 +80,7 @@ pub(crate) fn explained(code: Option<&SqlState>, source: impl Into<BoxError>) ->
 }
 
 /// The same where another driver carried the statement. Without a code the server said nothing.
-#[cfg(any(feature = "diesel-async", feature = "sea-orm", feature = "sqlx"))]
+#[cfg(any(feature = "diesel-async", feature = "sea-orm", feature = "_sqlx"))]
 pub(crate) fn failed_elsewhere(code: Option<&SqlState>, source: impl Into<BoxError>) -> StoreError {
     match code {
         Some(code) if !code_passes(code) => StoreError::Refused(explained(Some(code), source)),

@@ -6,8 +6,9 @@
 //!
 //! [`PostgresStore`] keeps a few connections of its own, for claims, for settlements and for the
 //! doorbell, so that an application that uses up its pool does not stop delivery. Applications write
-//! through *their* connection: a `tokio-postgres` client or transaction, one of `deadpool`'s, or, with
-//! the feature of that name, what they have of `sqlx`, `sea-orm` or `diesel-async`.
+//! through *their* connection: a `tokio-postgres` client or transaction, one of `deadpool`'s or its pool, or,
+//! with the feature of that name, what they have of `sqlx` (0.9, or 0.8 with `sqlx-08`), `sea-orm` or
+//! `diesel-async`.
 //!
 //! ```no_run
 //! use sendoff_engine::{HandlerResult, Outbox};
@@ -37,7 +38,7 @@ mod capture;
 mod claim;
 mod connect;
 mod ddl;
-#[cfg(any(feature = "diesel-async", feature = "sqlx"))]
+#[cfg(any(feature = "diesel-async", feature = "_sqlx"))]
 mod encoded;
 mod error;
 mod inspect;
@@ -67,7 +68,7 @@ mod wire;
 
 #[cfg(feature = "sea-orm")]
 pub use capture::SeaOrmTransaction;
-pub use capture::{PreparedClient, PreparedTransaction};
+pub use capture::{PooledSavepoint, PooledTransaction, PreparedClient, PreparedTransaction};
 pub use journal::{
     JournalLayout, JournalOptions, PostgresJournal, journal_migration_sql, journal_upgrade_sql,
 };

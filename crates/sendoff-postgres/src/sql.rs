@@ -66,7 +66,7 @@ macro_rules! statements {
 statements!(
     /// Every statement of an outbox, with its names put in.
     #[cfg_attr(
-        not(any(feature = "diesel-async", feature = "sea-orm", feature = "sqlx")),
+        not(any(feature = "diesel-async", feature = "sea-orm", feature = "_sqlx")),
         allow(dead_code, reason = "`write_one` is for drivers that send one statement at a time")
     )]
     Sql in outbox, slots OutboxSlot after JournalSql::COUNT, with journal: JournalSql;

@@ -54,7 +54,7 @@ pub(super) async fn run(
 }
 
 fn describe(command: &mut Command, delivery: &Delivery) {
-    // Ours may hold a password.
+    // Ours may hold a password. DATABASE_URL is the application's, and its command may well need it.
     command.env_remove("SENDOFF_DATABASE_URL");
     command
         .env("SENDOFF_EVENT_ID", delivery.id().to_string())

@@ -4,9 +4,15 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-fn migrate(arguments: &[&str]) -> Output {
+fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sendoff"));
-    command.arg("migrate").args(arguments).env_remove("SENDOFF_DATABASE_URL").output().unwrap()
+    command.arg("migrate").args(arguments);
+    command.env_remove("SENDOFF_DATABASE_URL").env_remove("DATABASE_URL");
+    command
+}
+
+fn migrate(arguments: &[&str]) -> Output {
+    command(arguments).output().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -96,6 +102,24 @@ fn a_printed_sqlite_script_is_what_the_program_would_have_run() {
     drop(conn);
     let done = migrate(&["--database-url", &url]);
     assert!(text(&done.stderr).contains("up to date already"), "{}", text(&done.stderr));
+}
+
+/// Ours, then the one that an application has anyway.
+#[test]
+fn the_database_is_named_by_our_variable_or_else_by_database_url() {
+    let folder = TempDir::new().unwrap();
+    let [ours, theirs] = ["ours.db", "theirs.db"].map(|name| folder.path().join(name));
+    let url = |path: &std::path::Path| format!("sqlite:{}", path.display());
+    let mut both = command(&[]);
+    both.env("SENDOFF_DATABASE_URL", url(&ours)).env("DATABASE_URL", url(&theirs));
+    assert!(both.output().unwrap().status.success());
+    assert!(ours.exists() && !theirs.exists());
+    let mut only = command(&[]);
+    assert!(only.env("DATABASE_URL", url(&theirs)).output().unwrap().status.success());
+    assert!(theirs.exists());
+    let mut empty = command(&[]);
+    let refused = empty.env("DATABASE_URL", "").output().unwrap();
+    assert!(text(&refused.stderr).contains("which database?"), "{}", text(&refused.stderr));
 }
 
 #[test]

@@ -15,7 +15,7 @@ const DEADLINE: Duration = Duration::from_secs(120);
 pub(crate) fn sendoff(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sendoff"));
     for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("SENDOFF_") {
+        if name.to_string_lossy().starts_with("SENDOFF_") || name == "DATABASE_URL" {
             command.env_remove(name);
         }
     }

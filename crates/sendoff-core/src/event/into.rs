@@ -4,8 +4,15 @@ use super::{Event, EventBuilder};
 use crate::invalid::InvalidEvent;
 use crate::name::EventType;
 
-/// What can be written to an outbox: an event, a builder, a type with a JSON value, or a struct with
+/// What can be written to an outbox: an event, a builder, a type with JSON, or a struct with
 /// `#[derive(Event)]`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no event",
+    label = "this cannot be written to an outbox",
+    note = "a struct is one with `#[derive(serde::Serialize, sendoff::Event)]` and `#[event(type = \"order.placed\")]`",
+    note = "any other value that is `Serialize` is written with `emit_json(\"order.placed\", &value)` or `write_json(&mut tx, \"order.placed\", &value)`",
+    note = "JSON text is written as `(\"order.placed\", text)`, bytes and headers with `Event::builder(\"order.placed\")`"
+)]
 pub trait IntoEvent {
     /// The event, checked.
     fn into_event(self) -> Result<Event, InvalidEvent>;
@@ -41,6 +48,13 @@ impl<T: EventType> IntoEvent for (T, serde_json::Value) {
 }
 
 impl<T: EventType> IntoEvent for (T, &str) {
+    /// A type and JSON text.
+    fn into_event(self) -> Result<Event, InvalidEvent> {
+        Event::json_text(self.0, self.1)
+    }
+}
+
+impl<T: EventType> IntoEvent for (T, String) {
     /// A type and JSON text.
     fn into_event(self) -> Result<Event, InvalidEvent> {
         Event::json_text(self.0, self.1)

@@ -26,6 +26,7 @@ fn a_type_and_json_make_an_event() {
         Event::json_text("order.placed", text),
         ("order.placed", value.clone()).into_event(),
         ("order.placed", text).into_event(),
+        ("order.placed", text.to_owned()).into_event(),
         (String::from("order.placed"), text).into_event(),
     ] {
         let event = event.unwrap();

@@ -4,7 +4,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-use sendoff_core::{EventId, IntoEvent};
+use sendoff_core::{Event, EventId, EventType, IntoEvent};
+use serde::Serialize;
 
 use super::staging::{Mark, Staging, Writer};
 use super::{CommitError, WriteError};
@@ -49,6 +50,15 @@ impl<'o, S, Tx, Style> OutboxTx<'o, S, Tx, Style> {
     /// Checks an event now and stages it for the commit.
     pub fn emit(&mut self, event: impl IntoEvent) -> Result<EventId, WriteError> {
         Ok(self.staging.stage(self.writer.check(event)?))
+    }
+
+    /// Like [`emit`](Self::emit), with a type and a value that becomes the JSON of the payload.
+    pub fn emit_json(
+        &mut self,
+        event_type: impl EventType,
+        value: &(impl Serialize + ?Sized),
+    ) -> Result<EventId, WriteError> {
+        self.emit(Event::builder(event_type).json(value))
     }
 
     /// Runs `hook` after a successful commit.
@@ -151,6 +161,15 @@ impl<'t, S, Nested, Style> OutboxSavepoint<'t, S, Nested, Style> {
     /// Checks an event now and stages it for the commit, if this savepoint is released.
     pub fn emit(&mut self, event: impl IntoEvent) -> Result<EventId, WriteError> {
         Ok(self.staging.stage(self.writer.check(event)?))
+    }
+
+    /// Like [`emit`](Self::emit), with a type and a value that becomes the JSON of the payload.
+    pub fn emit_json(
+        &mut self,
+        event_type: impl EventType,
+        value: &(impl Serialize + ?Sized),
+    ) -> Result<EventId, WriteError> {
+        self.emit(Event::builder(event_type).json(value))
     }
 
     /// Runs `hook` after a successful commit of the whole transaction.

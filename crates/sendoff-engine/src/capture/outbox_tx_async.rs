@@ -1,6 +1,7 @@
 //! Guards and writes for drivers whose calls are awaited.
 
-use sendoff_core::{EventId, IntoEvent};
+use sendoff_core::{Event, EventId, EventType, IntoEvent};
+use serde::Serialize;
 
 use super::{
     Begin, BeginError, Capture, Commit, CommitError, CommitMark, Nest, OutboxSavepoint, OutboxTx,
@@ -34,6 +35,20 @@ impl<S> Outbox<S> {
         let stamp = self.writer().stamp();
         let born = self.store().insert(tx, &rows).await?;
         Ok(self.staged(id, rows, &born, stamp))
+    }
+
+    /// Like [`write`](Self::write), with a type and a value that becomes the JSON of the payload.
+    pub fn write_json<Tx: ?Sized>(
+        &self,
+        tx: &mut Tx,
+        event_type: impl EventType,
+        value: &(impl Serialize + ?Sized),
+    ) -> impl Future<Output = Result<Staged, WriteError>>
+    where
+        S: Capture<Tx>,
+    {
+        // Not in the future, which then is `Send` whatever the value is.
+        self.write(tx, Event::builder(event_type).json(value))
     }
 
     /// Writes events into a transaction the caller holds, all or none: in one statement, so that a future

@@ -1,6 +1,7 @@
 //! Guards and writes for drivers whose calls block, such as rusqlite.
 
-use sendoff_core::{EventId, IntoEvent};
+use sendoff_core::{Event, EventId, EventType, IntoEvent};
+use serde::Serialize;
 
 use super::{
     BeginBlocking, BeginError, BlockingOutboxSavepoint, BlockingOutboxTx, CaptureBlocking,
@@ -37,6 +38,20 @@ impl<S> Outbox<S> {
         let stamp = self.writer().stamp();
         let born = self.store().insert_blocking(tx, &rows)?;
         Ok(self.staged(id, rows, &born, stamp))
+    }
+
+    /// Like [`write_blocking`](Self::write_blocking), with a type and a value that becomes the JSON of the
+    /// payload.
+    pub fn write_json_blocking<Tx: ?Sized>(
+        &self,
+        tx: &Tx,
+        event_type: impl EventType,
+        value: &(impl Serialize + ?Sized),
+    ) -> Result<Staged, WriteError>
+    where
+        S: CaptureBlocking<Tx>,
+    {
+        self.write_blocking(tx, Event::builder(event_type).json(value))
     }
 
     /// Writes events into a transaction the caller holds, all or none, in multi-row statements.

@@ -3,6 +3,9 @@
 //! Each trait takes the driver's type as a *parameter*, so that one store captures many drivers and
 //! the compiler knows which of them fit it. Drivers with `async` transactions implement the first
 //! group; a driver whose transaction is bound to a thread implements the second.
+//!
+//! Whoever passes something else is told by the compiler what fits and which feature it needs. The names of
+//! stores and features stand here for that reason alone, since the message belongs to the trait.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,6 +17,14 @@ use crate::store::{Born, NewRow, StoreError};
 pub type InsertResult = Result<Vec<Born>, WriteError>;
 
 /// Inserting into a transaction the caller holds.
+#[diagnostic::on_unimplemented(
+    message = "the outbox on `{Self}` does not write into `{Tx}`",
+    label = "not a transaction that this store can write into",
+    note = "on PostgreSQL it takes transactions of tokio-postgres and deadpool (feature `postgres` of `sendoff`), sqlx 0.9 (`postgres-sqlx`) or 0.8 (`postgres-sqlx-08`), sea-orm 2 (`postgres-sea-orm`), and an `AsyncPgConnection` of diesel-async in a transaction (`postgres-diesel-async`)",
+    note = "on MySQL and MariaDB it takes transactions of mysql_async (feature `mysql` of `sendoff`), sqlx 0.9 (`mysql-sqlx`) or 0.8 (`mysql-sqlx-08`), sea-orm 2 (`mysql-sea-orm`)",
+    note = "on SQLite it takes transactions of sqlx 0.9 (feature `sqlite-sqlx` of `sendoff`); rusqlite blocks: `write_blocking(&tx, event)`",
+    note = "of a connection from a pool pass the connection itself: `&mut **connection`"
+)]
 pub trait Capture<Tx: ?Sized> {
     /// Inserts `rows` on `tx`, all or none, also where the future is dropped on its way: in one
     /// statement, since nobody is left then who could undo a first one. Returns what the database made
@@ -22,6 +33,14 @@ pub trait Capture<Tx: ?Sized> {
 }
 
 /// Opening a transaction on what the caller has: a connection or a pool.
+#[diagnostic::on_unimplemented(
+    message = "the outbox on `{Self}` begins no transaction on `{Conn}`",
+    label = "not a connection or pool that this store can begin a transaction on",
+    note = "on PostgreSQL it takes a `&mut tokio_postgres::Client`, or of deadpool a `&Pool` or `&mut Client` (feature `postgres` of `sendoff`), a `&PgPool` or `&mut PgConnection` of sqlx 0.9 (`postgres-sqlx`) or 0.8 (`postgres-sqlx-08`)",
+    note = "on MySQL and MariaDB it takes a `&Pool` or `&mut Conn` of mysql_async (feature `mysql` of `sendoff`), a `&MySqlPool` or `&mut MySqlConnection` of sqlx 0.9 (`mysql-sqlx`) or 0.8 (`mysql-sqlx-08`)",
+    note = "on SQLite it takes a `&SqlitePool` or `&mut SqliteConnection` of sqlx 0.9 (feature `sqlite-sqlx` of `sendoff`); rusqlite blocks: `begin_blocking(&mut connection)`",
+    note = "with sea-orm or diesel-async begin the transaction yourself, and call `write(&mut tx, event)`"
+)]
 pub trait Begin<Conn> {
     /// The transaction.
     type Tx;
@@ -78,12 +97,22 @@ pub trait Release<'t, Nested> {
 }
 
 /// [`Capture`] for a driver that blocks.
+#[diagnostic::on_unimplemented(
+    message = "the outbox on `{Self}` does not write into `{Tx}` by a blocking call",
+    label = "not a transaction that this store can write into",
+    note = "it takes a transaction, savepoint or connection of rusqlite, of the version that `sendoff::sqlite` uses, with the feature `sqlite` of `sendoff`; drivers that are awaited have `write(…).await`"
+)]
 pub trait CaptureBlocking<Tx: ?Sized> {
     /// Like [`Capture::insert`].
     fn insert_blocking(&self, tx: &Tx, rows: &[NewRow]) -> InsertResult;
 }
 
 /// [`Begin`] for a driver that blocks.
+#[diagnostic::on_unimplemented(
+    message = "the outbox on `{Self}` begins no blocking transaction on `{Conn}`",
+    label = "not a connection that this store can begin a transaction on",
+    note = "it takes a `&mut rusqlite::Connection`, of the version that `sendoff::sqlite` uses, with the feature `sqlite` of `sendoff`; drivers that are awaited have `begin(…).await`"
+)]
 pub trait BeginBlocking<Conn> {
     /// The transaction.
     type Tx;

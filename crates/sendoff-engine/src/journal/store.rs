@@ -175,6 +175,13 @@ pub trait LockedDecision: Send {
 }
 
 /// Appending in a transaction the caller holds.
+#[diagnostic::on_unimplemented(
+    message = "the journal on `{Self}` does not append in `{Tx}`",
+    label = "not a transaction that this journal can append in",
+    note = "on PostgreSQL it takes transactions of tokio-postgres and deadpool (feature `postgres` of `sendoff`), sqlx 0.9 (`postgres-sqlx`) or 0.8 (`postgres-sqlx-08`), sea-orm 2 (`postgres-sea-orm`), and an `AsyncPgConnection` of diesel-async in a transaction (`postgres-diesel-async`)",
+    note = "on MySQL and MariaDB it takes transactions of mysql_async (feature `mysql` of `sendoff`), sqlx 0.9 (`mysql-sqlx`) or 0.8 (`mysql-sqlx-08`), sea-orm 2 (`mysql-sea-orm`)",
+    note = "on SQLite it takes transactions of sqlx 0.9 (feature `sqlite-sqlx` of `sendoff`); rusqlite blocks: `append_in_blocking(&tx, …)`"
+)]
 pub trait AppendIn<Tx: ?Sized>: JournalStore {
     /// Appends on `tx`. Never commits, rolls back or closes what it does not own.
     fn append_in(

@@ -51,6 +51,12 @@ pub use sift::{Look, PassedOver, Sieve, Sifted, Take, Visible, Which, sift, sift
 pub use wake::WakeStore;
 
 /// Everything the engine asks of a store.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no store of events",
+    label = "an outbox needs a store",
+    note = "a store is a `PostgresStore` (feature `postgres` of `sendoff`), a `MysqlStore` (`mysql`) or an `SqliteStore` (`sqlite`), not the pool or connection of a driver: `PostgresStore::connect(url).await?`",
+    note = "for tests there is `sendoff::memory::MemoryStore`"
+)]
 pub trait OutboxStore:
     ClaimStore
     + SettleStore

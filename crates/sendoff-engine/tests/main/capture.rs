@@ -99,6 +99,28 @@ async fn savepoints_nest_and_their_hooks_share_their_fate() {
     assert_eq!(rows.iter().map(|row| row.event.id()).collect::<Vec<_>>(), [kept.id()]);
 }
 
+/// Holds E11.
+#[tokio::test]
+async fn a_value_is_written_as_json_in_a_guard_a_savepoint_and_a_transaction_of_ones_own() {
+    #[derive(serde::Serialize)]
+    struct Placed {
+        total: u32,
+    }
+    let outbox = Outbox::writer_only(MemoryStore::new());
+    let mut tx = outbox.begin(outbox.store()).await.unwrap();
+    tx.emit_json(EVENT, &Placed { total: 1 }).unwrap();
+    let mut savepoint = tx.savepoint().await.unwrap();
+    savepoint.emit_json(EVENT, &Placed { total: 2 }).unwrap();
+    savepoint.release().await.unwrap();
+    tx.commit().await.unwrap();
+    let mut own = outbox.store().begin(outbox.store()).await.unwrap();
+    outbox.write_json(&mut own, EVENT, &Placed { total: 3 }).await.unwrap();
+    outbox.store().commit(own, &[]).await.unwrap();
+    let rows = outbox.store().rows();
+    let payloads: Vec<_> = rows.iter().map(|row| &row.event.payload()[..]).collect();
+    assert_eq!(payloads, [br#"{"total":1}"#, br#"{"total":2}"#, br#"{"total":3}"#]);
+}
+
 /// Holds W3.
 #[tokio::test]
 async fn a_guard_that_is_dropped_leaves_no_row() {

@@ -19,22 +19,22 @@ struct OrderPlaced {
 }
 
 #[derive(Serialize, Event)]
-#[event(crate = "sendoff_core")]
+#[event(type = "bare", crate = "sendoff_core")]
 struct Bare;
 
 #[derive(Serialize, Event)]
-#[event(type = "borrowed", crate = "sendoff_core")]
+#[event(type = "borrowed", aggregate = "text", crate = "sendoff_core")]
 struct Borrowed<'a, T: Serialize>(#[event(aggregate_id)] &'a str, T);
 
 #[derive(Serialize, Event)]
-#[event(crate = "sendoff_core")]
+#[event(type = "measured", crate = "sendoff_core")]
 struct Measured {
     #[event(occurred_at)]
     at: SystemTime,
 }
 
 #[derive(Serialize, Event)]
-#[event(crate = "sendoff_core")]
+#[event(type = "imported", crate = "sendoff_core")]
 struct Imported {
     #[event(occurred_at)]
     at: Option<Timestamp>,
@@ -60,7 +60,7 @@ fn a_handler_can_be_registered_by_the_struct_alone() {
         (E::AGGREGATE_TYPE, E::EVENT_TYPE)
     }
     assert_eq!(names::<OrderPlaced>(), ("order", "order.placed"));
-    assert_eq!(names::<Bare>(), (GLOBAL_AGGREGATE, "Bare"));
+    assert_eq!(names::<Bare>(), (GLOBAL_AGGREGATE, "bare"));
 }
 
 /// Holds E7.
@@ -75,9 +75,9 @@ fn a_struct_is_written_under_the_names_it_declares() {
 
 /// Holds E7.
 #[test]
-fn a_struct_without_attributes_is_named_after_itself_and_global() {
+fn a_struct_without_an_aggregate_is_global() {
     let event = Bare.into_event().unwrap();
-    assert_eq!(event.event_type(), "Bare");
+    assert_eq!(event.event_type(), "bare");
     assert_eq!(event.aggregate_type(), GLOBAL_AGGREGATE);
     assert_eq!(Bare::AGGREGATE_TYPE, GLOBAL_AGGREGATE);
     assert_eq!((event.aggregate_id(), event.tenant_id(), event.ordering_key()), (None, None, None));
@@ -139,7 +139,7 @@ fn an_enum_is_the_event_it_holds() {
         assert_eq!(by_reference.payload(), by_value.payload());
         by_value.event_type().to_owned()
     });
-    assert_eq!(types, ["order.placed", "Bare", "borrowed", "ready"]);
+    assert_eq!(types, ["order.placed", "bare", "borrowed", "ready"]);
 }
 
 /// Holds E2.

@@ -101,7 +101,7 @@ impl<'a> Draft<'a> {
     }
 
     /// The insert with a mark for each value, for a driver that may log its text.
-    #[cfg(any(feature = "sea-orm", feature = "sqlx"))]
+    #[cfg(any(feature = "sea-orm", feature = "_sqlx"))]
     pub(super) fn text_with_marks(&self, store: &MysqlStore) -> String {
         store.sql().insert.with(&[("rows", &Literal::marks(self.rows.len()))])
     }

@@ -13,15 +13,15 @@ mod inserted;
 mod mysql_async;
 #[cfg(feature = "sea-orm")]
 mod sea_orm;
+#[cfg(feature = "sqlx-08")]
+pub(crate) mod sqlx_08;
 #[cfg(feature = "sqlx")]
-mod sqlx;
-#[cfg(any(feature = "sea-orm", feature = "sqlx"))]
+pub(crate) mod sqlx_09;
+#[cfg(any(feature = "sea-orm", feature = "_sqlx"))]
 mod unfinished;
 
 #[cfg(feature = "sea-orm")]
 pub(crate) use sea_orm::number as sea_orm_number;
-#[cfg(feature = "sqlx")]
-pub(crate) use sqlx::number as sqlx_number;
 
 pub use mysql_async::{MysqlConnSavepoint, MysqlConnTransaction, MysqlSavepoint, MysqlTransaction};
 #[cfg(feature = "sea-orm")]

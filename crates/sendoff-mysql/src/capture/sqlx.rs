@@ -6,21 +6,8 @@
 //! commits has the transaction by value and with it the only way to its connection. A write that is
 //! dropped during its insert ends its session (`unfinished.rs`).
 //!
-//! ```no_run
-//! # async fn example(
-//! #     outbox: sendoff_engine::Outbox<sendoff_mysql::MysqlStore>,
-//! #     pool: sqlx::MySqlPool,
-//! # ) -> Result<(), Box<dyn std::error::Error>> {
-//! let mut tx = outbox.begin(&pool).await?;
-//! sqlx::query("insert into orders values (4711)").execute(&mut **tx).await?;
-//! tx.emit(("order.placed", r#"{"order":4711}"#))?;
-//! tx.commit().await?;
-//! # Ok(())
-//! # }
-//! ```
+//! Compiled for each version of sqlx, which is the module around it: `sqlx_08.rs`, `sqlx_09.rs`.
 
-use ::sqlx::mysql::{MySql, MySqlConnection, MySqlDatabaseError, MySqlPool};
-use ::sqlx::{AssertSqlSafe, Connection, Error, Executor, Row, Transaction};
 use sendoff_core::BoxError;
 use sendoff_engine::capture::{
     Begin, BeginError, BoxFuture, Capture, Commit, CommitError, InsertResult, Nest, Nesting,
@@ -28,9 +15,12 @@ use sendoff_engine::capture::{
 };
 use sendoff_engine::store::{Born, NewRow};
 
-use super::draft::{Draft, Proof, UNDO, names_our_key, preamble, refused};
-use super::inserted::{Inserted, undoes};
-use super::unfinished::Unfinished;
+use super::driver::mysql::{MySql, MySqlConnection, MySqlDatabaseError, MySqlPool};
+use super::driver::{Connection, Error, Executor, Row, Transaction, query, raw_sql};
+use super::ours;
+use crate::capture::draft::{Draft, Proof, UNDO, names_our_key, preamble, refused};
+use crate::capture::inserted::{Inserted, undoes};
+use crate::capture::unfinished::Unfinished;
 use crate::error::code;
 use crate::store::MysqlStore;
 use crate::wire::{micros, time_text};
@@ -56,9 +46,7 @@ impl Begin<&MySqlPool> for MysqlStore {
 
     async fn begin(&self, pool: &MySqlPool) -> Result<Self::Tx, BeginError> {
         self.check_open().map_err(|error| BeginError(error.into()))?;
-        pool.begin_with(AssertSqlSafe(begin_text(self)))
-            .await
-            .map_err(|error| BeginError(error.into()))
+        pool.begin_with(ours(begin_text(self))).await.map_err(|error| BeginError(error.into()))
     }
 }
 
@@ -71,9 +59,7 @@ impl<'c> Begin<&'c mut MySqlConnection> for MysqlStore {
         if conn.is_in_transaction() {
             return Err(BeginError("a transaction is open on this connection already".into()));
         }
-        conn.begin_with(AssertSqlSafe(begin_text(self)))
-            .await
-            .map_err(|error| BeginError(error.into()))
+        conn.begin_with(ours(begin_text(self))).await.map_err(|error| BeginError(error.into()))
     }
 }
 
@@ -153,9 +139,9 @@ async fn insert_last(
     let drafts = Draft::all(rows).map_err(CommitError::Refused)?;
     let lost = |error: Error| CommitError::RolledBack(error.into());
     if drafts.is_empty() {
-        let proof = store.sql().still_begun.text().to_owned();
+        let proof = store.sql().still_begun.text();
         // Safe: our own file.
-        tx.execute(AssertSqlSafe(proof)).await.map_err(|error| match number(&error) {
+        tx.execute(ours(proof)).await.map_err(|error| match number(&error) {
             Some(code::DOES_NOT_EXIST) => CommitError::RolledBack(WriteError::NoTransaction.into()),
             _ => lost(error),
         })?;
@@ -215,13 +201,13 @@ async fn send_one(
 ) -> Result<(i64, u64), Error> {
     let before = preamble + store.sql().inserted.text();
     // Safe: our own files, with checked names and hexadecimal ids in them.
-    let answer = ::sqlx::raw_sql(AssertSqlSafe(before)).fetch_all(&mut *conn).await?;
+    let answer = conn.fetch_all(raw_sql(ours(before.as_str()))).await?;
     let answer = answer.first().ok_or(Error::RowNotFound)?;
     let (created_at, session) = (answer.try_get_unchecked(0)?, answer.try_get_unchecked(1)?);
     // Safe: our own file, with checked names and question marks in it. Kept prepared only for one row,
     // or every number of rows would be a statement to keep.
-    let mut insert = ::sqlx::query(AssertSqlSafe(draft.text_with_marks(store)))
-        .persistent(draft.rows.len() == 1);
+    let text = draft.text_with_marks(store);
+    let mut insert = query(ours(text.as_str())).persistent(draft.rows.len() == 1);
     // Texts travel as bytes: the server would take them for the session's character set, which is the
     // application's to change.
     for row in &draft.rows {

@@ -78,7 +78,7 @@ impl Insert<'_> {
 
     /// Runs what stands before the insert, for a driver to which the values of facts are parameters. Answers
     /// what stands after it.
-    #[cfg(any(feature = "sea-orm", feature = "sqlx"))]
+    #[cfg(any(feature = "sea-orm", feature = "_sqlx"))]
     pub(super) async fn lead_in(&self, driver: &mut impl Carrier) -> Result<String, Failure> {
         let inside = &mut Values::inside();
         let (before, after) = (self.before(inside), self.after(inside));

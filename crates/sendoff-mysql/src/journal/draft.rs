@@ -1,6 +1,6 @@
 //! Facts about to be inserted, as the texts that insert them.
 
-#[cfg(any(feature = "sea-orm", feature = "sqlx"))]
+#[cfg(any(feature = "sea-orm", feature = "_sqlx"))]
 use sendoff_core::EventId;
 use sendoff_core::journal::{Append, Fact, Tag};
 use sendoff_engine::store::StoreError;
@@ -60,7 +60,7 @@ impl<'a> Draft<'a> {
     }
 
     /// The insert with a mark for each value, for a driver that may log its text.
-    #[cfg(any(feature = "sea-orm", feature = "sqlx"))]
+    #[cfg(any(feature = "sea-orm", feature = "_sqlx"))]
     pub(super) fn text_with_marks(&self, sql: &Sql) -> String {
         sql.journal.insert.with(&[("rows", &Literal::fact_marks(self.rows.len()))])
     }
@@ -134,7 +134,7 @@ impl<'a> DraftRow<'a> {
     }
 
     /// The ids that may be there, in the order of the columns.
-    #[cfg(any(feature = "sea-orm", feature = "sqlx"))]
+    #[cfg(any(feature = "sea-orm", feature = "_sqlx"))]
     pub(super) fn related(&self) -> [Option<EventId>; 2] {
         [self.fact.correlation_id(), self.fact.causation_id()]
     }

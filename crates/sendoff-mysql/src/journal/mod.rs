@@ -22,8 +22,10 @@ mod schema;
 #[cfg(feature = "sea-orm")]
 mod sea_orm;
 mod search;
+#[cfg(feature = "sqlx-08")]
+mod sqlx_08;
 #[cfg(feature = "sqlx")]
-mod sqlx;
+mod sqlx_09;
 mod store;
 mod tail;
 

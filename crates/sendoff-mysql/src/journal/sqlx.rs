@@ -3,15 +3,16 @@
 //! sqlx may log every text it sends, so the values of a fact are parameters; tags, in conditions too,
 //! stand in the text as hexadecimal digits.
 
-use ::sqlx::mysql::{MySql, MySqlConnection};
-use ::sqlx::{AssertSqlSafe, Error, Row, Transaction};
 use sendoff_core::journal::Append;
 use sendoff_engine::journal::{AppendError, AppendIn, Receipt};
 
-use super::append::{Carrier, Failure, Insert, Numbers, Whose, append};
-use super::store::MysqlJournal;
-use crate::capture::sqlx_number;
+use super::version::adapter::number;
+use super::version::driver::mysql::{MySql, MySqlConnection, MySqlRow};
+use super::version::driver::{Error, Executor, Row, Transaction, query, raw_sql};
+use super::version::ours;
 use crate::error::foreign;
+use crate::journal::append::{Carrier, Failure, Insert, Numbers, Whose, append};
+use crate::journal::store::MysqlJournal;
 use crate::wire::time_text;
 
 impl<'c> AppendIn<Transaction<'c, MySql>> for MysqlJournal {
@@ -46,12 +47,12 @@ impl Carrier for Driver<'_> {
 
     async fn ask(&mut self, text: String) -> Result<Numbers, Failure> {
         // Safe: our own files, with checked names and digits in them.
-        let rows = ::sqlx::raw_sql(AssertSqlSafe(text)).fetch_all(&mut *self.0).await;
+        let rows = self.0.fetch_all(raw_sql(ours(text.as_str()))).await;
         let rows = rows.map_err(failure)?;
-        let number = |row: &::sqlx::mysql::MySqlRow| {
+        let numbers = |row: &MySqlRow| {
             (0..row.len()).map(|column| row.try_get_unchecked(column).ok().flatten()).collect()
         };
-        Ok(rows.iter().map(number).collect())
+        Ok(rows.iter().map(numbers).collect())
     }
 
     async fn insert(&mut self, insert: Insert<'_>) -> Result<Numbers, Failure> {
@@ -59,8 +60,8 @@ impl Carrier for Driver<'_> {
         let (sql, draft, answer) = (insert.sql(), insert.draft, insert.answer);
         // Safe: our own file, with checked names and question marks in it. Kept prepared only for one
         // row, or every number of rows would be a statement to keep.
-        let mut query = ::sqlx::query(AssertSqlSafe(draft.text_with_marks(sql)))
-            .persistent(draft.rows.len() == 1);
+        let text = draft.text_with_marks(sql);
+        let mut query = query(ours(text.as_str())).persistent(draft.rows.len() == 1);
         // Texts travel as bytes: the server would take them for the session's character set, which is the
         // application's to change.
         for row in &draft.rows {
@@ -84,6 +85,6 @@ impl Carrier for Driver<'_> {
 }
 
 fn failure(error: Error) -> Failure {
-    let number = sqlx_number(&error);
+    let number = number(&error);
     Failure { number, error: foreign(number, error.into()) }
 }

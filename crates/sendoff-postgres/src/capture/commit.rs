@@ -11,6 +11,26 @@ use super::insert::{Insert, Inserted, Statements, insert_one, mark, refused, sen
 use crate::error::is_lost_race;
 use crate::store::PostgresStore;
 
+/// A transaction that rolls back when it is dropped.
+pub(super) trait Uncommitted {
+    fn client(&self) -> &Client;
+
+    /// COMMIT was sent. Dropped, the transaction would send a ROLLBACK after it, and the server would
+    /// log a warning.
+    fn commit_was_sent(self);
+}
+
+impl Uncommitted for Transaction<'_> {
+    fn client(&self) -> &Client {
+        Transaction::client(self)
+    }
+
+    fn commit_was_sent(self) {
+        // It owns nothing but a reference.
+        std::mem::forget(self);
+    }
+}
+
 /// Inserts `rows` and commits, the last statement and COMMIT in one round trip.
 ///
 /// The driver hides how COMMIT was answered, and answers `Ok` where the server rolled back. So the
@@ -18,7 +38,7 @@ use crate::store::PostgresStore;
 /// commit, the statement before COMMIT fails.
 pub(super) async fn commit(
     store: &PostgresStore,
-    tx: Transaction<'_>,
+    tx: impl Uncommitted,
     insert: &Insert,
     rows: &[NewRow],
 ) -> Result<Vec<Born>, CommitError> {
@@ -44,9 +64,7 @@ pub(super) async fn commit(
             finish(store, tx.client(), insert, last.as_ref(), unknown).await
         }
     };
-    // COMMIT was sent. Dropped, the transaction would send a ROLLBACK after it, and the server would
-    // log a warning. It owns nothing but a reference.
-    std::mem::forget(tx);
+    tx.commit_was_sent();
     let last = answer?;
     Ok(if born.is_empty() {
         last

@@ -37,7 +37,10 @@ impl<'c> Begin<&'c mut Pooled> for PostgresStore {
 
 /// The statements that the connection remembers. Not where a transaction pooler may give every
 /// transaction another session.
-async fn remembered(store: &PostgresStore, client: &impl GenericClient) -> Result<Insert, Error> {
+pub(super) async fn remembered(
+    store: &PostgresStore,
+    client: &impl GenericClient,
+) -> Result<Insert, Error> {
     let (many, one) = (&store.sql().insert, &store.sql().insert_one);
     let one_due = &store.sql().insert_one_due;
     Ok(match store.doorbell() {

@@ -12,13 +12,17 @@ mod insert;
 #[cfg(feature = "sea-orm")]
 pub(crate) mod literal;
 mod params;
+mod pooled;
 mod prepared;
 #[cfg(feature = "sea-orm")]
 pub(crate) mod sea_orm;
+#[cfg(feature = "sqlx-08")]
+pub(crate) mod sqlx_08;
 #[cfg(feature = "sqlx")]
-pub(crate) mod sqlx;
+pub(crate) mod sqlx_09;
 mod tokio_postgres;
 
+pub use pooled::{PooledSavepoint, PooledTransaction};
 pub use prepared::{PreparedClient, PreparedTransaction};
 #[cfg(feature = "sea-orm")]
 pub use sea_orm::SeaOrmTransaction;

@@ -1,14 +1,14 @@
 //! The parameters of the insert, in its order, whatever the driver.
 
 use ::tokio_postgres::types::ToSql;
-#[cfg(any(feature = "diesel-async", feature = "sqlx"))]
+#[cfg(any(feature = "diesel-async", feature = "_sqlx"))]
 use sendoff_engine::capture::WriteError;
 
 use super::draft::Draft;
-#[cfg(any(feature = "diesel-async", feature = "sqlx"))]
+#[cfg(any(feature = "diesel-async", feature = "_sqlx"))]
 use crate::encoded::{Encoded, encode};
 use crate::options::Doorbell;
-#[cfg(any(feature = "diesel-async", feature = "sea-orm", feature = "sqlx"))]
+#[cfg(any(feature = "diesel-async", feature = "sea-orm", feature = "_sqlx"))]
 use crate::sql::Statement;
 use crate::store::PostgresStore;
 
@@ -26,7 +26,7 @@ impl<'a> Params<'a> {
 
     /// The statement for a driver that sends one at a time. The one for many costs the server more, and most
     /// writes are of one event.
-    #[cfg(any(feature = "diesel-async", feature = "sea-orm", feature = "sqlx"))]
+    #[cfg(any(feature = "diesel-async", feature = "sea-orm", feature = "_sqlx"))]
     pub(super) fn statement<'s>(&self, store: &'s PostgresStore) -> &'s Statement {
         let sql = store.sql();
         match (self.draft.len(), self.ring) {
@@ -37,7 +37,7 @@ impl<'a> Params<'a> {
     }
 
     /// The parameters of that statement, as bytes.
-    #[cfg(any(feature = "diesel-async", feature = "sqlx"))]
+    #[cfg(any(feature = "diesel-async", feature = "_sqlx"))]
     pub(super) fn encoded(&self, statement: &Statement) -> Result<Vec<Encoded>, WriteError> {
         let encoded = match self.draft.len() {
             1 => encode(&self.of_one(), statement.types),
@@ -47,7 +47,7 @@ impl<'a> Params<'a> {
     }
 
     /// Those of `write_one`; `write_one_due` has no use for the last two.
-    #[cfg(any(feature = "diesel-async", feature = "sqlx"))]
+    #[cfg(any(feature = "diesel-async", feature = "_sqlx"))]
     fn of_one(&self) -> [&(dyn ToSql + Sync); 13] {
         let draft = self.draft;
         [

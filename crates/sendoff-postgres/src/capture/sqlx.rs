@@ -7,28 +7,8 @@
 //! any more, the insert fails, or, without events, the mark does. Nothing can run in between, because
 //! whoever commits has the transaction by value and with it the only way to its connection.
 //!
-//! ```no_run
-//! # async fn example(
-//! #     outbox: sendoff_engine::Outbox<sendoff_postgres::PostgresStore>,
-//! #     pool: sqlx::PgPool,
-//! # ) -> Result<(), Box<dyn std::error::Error>> {
-//! let mut tx = outbox.begin(&pool).await?;
-//! sqlx::query("insert into orders values (4711)").execute(&mut **tx).await?;
-//! tx.emit(("order.placed", r#"{"order":4711}"#))?;
-//! tx.commit().await?;
-//! # Ok(())
-//! # }
-//! ```
+//! Compiled for each version of sqlx, which is the module around it: `sqlx_08.rs`, `sqlx_09.rs`.
 
-use ::sqlx::encode::IsNull;
-use ::sqlx::error::BoxDynError;
-use ::sqlx::postgres::types::Oid;
-use ::sqlx::postgres::{
-    PgArgumentBuffer, PgConnection, PgDatabaseError, PgPool, PgRow, PgSeverity, PgTypeInfo,
-};
-use ::sqlx::{
-    AssertSqlSafe, Connection, Encode, Error, Executor, Postgres, Row, Transaction, Type, ValueRef,
-};
 use ::tokio_postgres::error::SqlState;
 use ::tokio_postgres::types::{FromSql, Type as Kind};
 use sendoff_core::{BoxError, Token};
@@ -38,9 +18,19 @@ use sendoff_engine::capture::{
 };
 use sendoff_engine::store::{Born, NewRow};
 
-use super::draft::Draft;
-use super::insert::{Inserted, is_key};
-use super::params::Params;
+use super::driver::encode::IsNull;
+use super::driver::error::BoxDynError;
+use super::driver::postgres::types::Oid;
+use super::driver::postgres::{
+    PgArgumentBuffer, PgConnection, PgDatabaseError, PgPool, PgRow, PgSeverity, PgTypeInfo,
+};
+use super::driver::{
+    self, Connection, Encode, Error, Executor, Postgres, Row, Transaction, Type, ValueRef,
+};
+use super::ours;
+use crate::capture::draft::Draft;
+use crate::capture::insert::{Inserted, is_key};
+use crate::capture::params::Params;
 use crate::encoded::Encoded;
 use crate::error::explained;
 use crate::options::Doorbell;
@@ -207,7 +197,7 @@ async fn insert_last(
 pub(crate) async fn mark(sql: &Sql, conn: &mut PgConnection) -> Result<(), Error> {
     let text = sql.in_transaction.text.as_str();
     // Safe: our own file.
-    conn.execute(AssertSqlSafe(text)).await?;
+    conn.execute(ours(text)).await?;
     Ok(())
 }
 
@@ -216,7 +206,7 @@ async fn is_open(store: &PostgresStore, conn: &mut PgConnection) -> Result<bool,
     mark(store.sql(), conn).await?;
     let text = store.sql().is_in_transaction.text.as_str();
     // Safe: our own file.
-    conn.fetch_one(AssertSqlSafe(text)).await?.try_get(0)
+    conn.fetch_one(ours(text)).await?.try_get(0)
 }
 
 async fn send(
@@ -248,7 +238,7 @@ pub(crate) async fn ask(
     doorbell: Doorbell,
 ) -> Result<Vec<PgRow>, Error> {
     // Safe: our own file, with checked names in it.
-    let query = ::sqlx::query(AssertSqlSafe(statement.text.as_str()));
+    let query = driver::query(ours(statement.text.as_str()));
     let query = query.persistent(doorbell == Doorbell::On);
     params.into_iter().fold(query, |query, param| query.bind(param)).fetch_all(conn).await
 }

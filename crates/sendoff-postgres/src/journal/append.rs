@@ -11,7 +11,7 @@ use tokio_postgres::{Error, Row};
 use super::search::Search;
 use super::store::{PostgresJournal, columns};
 use crate::error::failed;
-#[cfg(any(feature = "diesel-async", feature = "sea-orm", feature = "sqlx"))]
+#[cfg(any(feature = "diesel-async", feature = "sea-orm", feature = "_sqlx"))]
 use crate::error::failed_elsewhere;
 use crate::rows::get;
 use crate::wire::{At, Id, Json, Payload, array_text};
@@ -246,7 +246,7 @@ pub(super) fn refused_by_driver(error: Error) -> AppendError {
 }
 
 /// The same, through another driver.
-#[cfg(any(feature = "diesel-async", feature = "sea-orm", feature = "sqlx"))]
+#[cfg(any(feature = "diesel-async", feature = "sea-orm", feature = "_sqlx"))]
 pub(super) fn refused_elsewhere(
     code: Option<&SqlState>,
     source: impl Into<BoxError>,

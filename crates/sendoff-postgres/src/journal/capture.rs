@@ -7,8 +7,10 @@
 mod diesel_async;
 #[cfg(feature = "sea-orm")]
 mod sea_orm;
+#[cfg(feature = "sqlx-08")]
+mod sqlx_08;
 #[cfg(feature = "sqlx")]
-mod sqlx;
+mod sqlx_09;
 
 use ::tokio_postgres::{Client, Transaction};
 use deadpool_postgres::Transaction as DeadpoolTransaction;
@@ -18,7 +20,7 @@ use sendoff_engine::journal::{AppendError, AppendIn, Receipt};
 
 use super::append::{Params, receipts, refused_by_driver};
 use super::store::PostgresJournal;
-use crate::capture::PreparedTransaction;
+use crate::capture::{PooledTransaction, PreparedTransaction};
 use crate::link::query_unnamed;
 
 impl<'c> AppendIn<Transaction<'c>> for PostgresJournal {
@@ -50,6 +52,16 @@ impl<'c> AppendIn<PreparedTransaction<'c>> for PostgresJournal {
         append: &Append,
     ) -> Result<Vec<Receipt>, AppendError> {
         append_on(self, tx.client(), append).await
+    }
+}
+
+impl AppendIn<PooledTransaction> for PostgresJournal {
+    async fn append_in(
+        &self,
+        tx: &mut PooledTransaction,
+        append: &Append,
+    ) -> Result<Vec<Receipt>, AppendError> {
+        append_on(self, tx, append).await
     }
 }
 

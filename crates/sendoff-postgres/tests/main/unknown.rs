@@ -49,7 +49,7 @@ async fn absence_without_a_number_proves_nothing() {
 async fn through_sqlx_only_the_answer_to_commit_is_unknown() {
     use sendoff_engine::capture::CommitError;
 
-    let broken = Broken::new(crate::through::sqlx::Sqlx::on(Orders::open().await)).await;
+    let broken = Broken::new(crate::through::sqlx_09::Sqlx::on(Orders::open().await)).await;
     let (_, error) = broken.error(Cut::Reply { text: b"INSERT 0 1\0", before: 5 }).await;
     assert!(matches!(error, CommitError::RolledBack(_)), "{error:?}");
     broken.outbox.close().await;

@@ -2,7 +2,7 @@
 //!
 //! A driver joins with a [`CaptureHarness`] and one line, `sendoff_testkit::capture_suite!(harness)`; every
 //! promise becomes a test of its own, once for each of the two ways to write. `capture_suite!(own: harness)`
-//! is for a driver that has no guard. What a driver cannot promise stands in its harness, with the reason
+//! is for a driver that has no guard, `capture_suite!(guard: harness)` for what only a guard begins on. What a driver cannot promise stands in its harness, with the reason
 //! ([`CaptureHarness::CANNOT`]). sqlx and sea-orm are one driver for several databases, and have their harness
 //! here, behind the features of these names.
 //!
@@ -20,8 +20,10 @@ mod own;
 #[cfg(feature = "sea-orm")]
 mod sea_orm;
 mod shop;
+#[cfg(feature = "sqlx-08")]
+pub mod sqlx_08;
 #[cfg(feature = "sqlx")]
-mod sqlx;
+pub mod sqlx_09;
 mod suite;
 
 pub use async_trait::async_trait;
@@ -33,6 +35,4 @@ pub use harness::{
 pub use own::{Own, Owns, Within};
 #[cfg(feature = "sea-orm")]
 pub use sea_orm::{SeaOrm, SeaOrmDatabase, commit_beside_a_nested_transaction};
-#[cfg(feature = "sqlx")]
-pub use sqlx::{Pooled, Sqlx, SqlxDatabase};
 pub use suite::run;

@@ -1,10 +1,8 @@
-//! Through sqlx, whatever the database.
+//! The harness of sqlx, compiled for each version of it: `sqlx_08.rs`, `sqlx_09.rs`.
 
 use std::marker::PhantomData;
 use std::net::SocketAddr;
 
-use ::sqlx::pool::PoolOptions;
-use ::sqlx::{Connection, Database as Driver, Pool, Transaction};
 use sendoff_core::{BoxError, Event};
 use sendoff_engine::Outbox;
 use sendoff_engine::capture::{
@@ -12,7 +10,9 @@ use sendoff_engine::capture::{
 };
 use sendoff_engine::store::NewRow;
 
-use super::{
+use super::driver::pool::PoolOptions;
+use super::driver::{Connection, Database as Driver, Pool, Transaction};
+use crate::capture::{
     Begun, CaptureHarness, Database, Guarded, Guards, Inserted, Nested, Nests, OutboxHarness, Own,
     Owns, Speaks, StoreOf, TRANSACTIONS_ONLY, Within, Written, commit_rows,
 };
@@ -43,7 +43,7 @@ pub trait SqlxDatabase<DB: Driver>:
     /// How to connect.
     fn options(&self) -> <DB::Connection as Connection>::Options;
 
-    /// A statement: `conn.execute(AssertSqlSafe(text)).await?`, which sqlx offers for a driver it knows.
+    /// A statement: `conn.execute(ours(text)).await?`, which sqlx offers for a driver it knows.
     async fn sql(conn: &mut DB::Connection, text: &str) -> Result<(), BoxError>;
 
     /// See [`CaptureHarness::write`].

@@ -296,14 +296,14 @@ async fn through_sea_orm_as_well() {
     }
 }
 
-#[cfg(any(feature = "sea-orm", feature = "sqlx"))]
+#[cfg(any(feature = "sea-orm", feature = "_sqlx"))]
 fn odd_fact() -> Fact {
     let event = Event::builder("odd \"type\"").header("a", "'b'").bytes(vec![0, 0xff, b'\'']);
     let id = sendoff_core::EventId::from_bytes([9; 16]);
     Fact::builder(event).tag("w", 1).tag("Größe", "{\"\\'").correlation_id(id).build().unwrap()
 }
 
-#[cfg(any(feature = "sea-orm", feature = "sqlx"))]
+#[cfg(any(feature = "sea-orm", feature = "_sqlx"))]
 async fn check(journal: &Log, facts: &[Fact], receipts: &[sendoff_engine::journal::Receipt]) {
     let found = all(journal).await;
     assert_eq!(found.len(), facts.len());

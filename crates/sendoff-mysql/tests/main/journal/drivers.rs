@@ -60,23 +60,32 @@ impl Driver for MysqlAsync {
     }
 }
 
-#[cfg(feature = "sqlx")]
-struct Sqlx;
+/// For each version of sqlx.
+macro_rules! through_sqlx {
+    ($name:ident, $driver:ident) => {
+        struct $name;
 
-#[cfg(feature = "sqlx")]
-#[async_trait]
-impl Driver for Sqlx {
-    async fn transact(harness: &Through<Self>, steps: &[Deed], ending: Ending) -> Answers {
-        use ::sqlx::{Connection, Executor};
+        #[async_trait]
+        impl Driver for $name {
+            async fn transact(harness: &Through<Self>, steps: &[Deed], ending: Ending) -> Answers {
+                use ::$driver::{Connection, Executor};
 
-        let url = &harness.place.url;
-        let mut conn = ::sqlx::mysql::MySqlConnection::connect(url).await.unwrap();
-        conn.execute("set session transaction isolation level read committed").await.unwrap();
-        let mut tx = conn.begin().await.unwrap();
-        let store = harness.journal.store();
-        carry_out!(steps, ending, store, tx, |sql| tx.execute(*sql))
-    }
+                let url = &harness.place.url;
+                let mut conn = ::$driver::mysql::MySqlConnection::connect(url).await.unwrap();
+                let level = "set session transaction isolation level read committed";
+                conn.execute(level).await.unwrap();
+                let mut tx = conn.begin().await.unwrap();
+                let store = harness.journal.store();
+                carry_out!(steps, ending, store, tx, |sql| tx.execute(*sql))
+            }
+        }
+    };
 }
+
+#[cfg(feature = "sqlx-08")]
+through_sqlx!(Sqlx08, sqlx_08);
+#[cfg(feature = "sqlx")]
+through_sqlx!(Sqlx09, sqlx);
 
 #[cfg(feature = "sea-orm")]
 struct SeaOrm;
@@ -124,8 +133,10 @@ macro_rules! through {
 
 through! {
     through_mysql_async, MysqlAsync;
+    #[cfg(feature = "sqlx-08")]
+    through_sqlx_08, Sqlx08;
     #[cfg(feature = "sqlx")]
-    through_sqlx, Sqlx;
+    through_sqlx_09, Sqlx09;
     #[cfg(feature = "sea-orm")]
     through_sea_orm, SeaOrm;
 }
@@ -156,7 +167,7 @@ async fn the_character_set_of_a_session_changes_no_fact_through_mysql_async() {
 #[cfg(feature = "sqlx")]
 #[tokio::test]
 async fn the_character_set_of_a_session_changes_no_fact_through_sqlx() {
-    facts_come_back_whatever_the_character_set::<Sqlx>().await;
+    facts_come_back_whatever_the_character_set::<Sqlx09>().await;
 }
 
 #[cfg(feature = "sea-orm")]

@@ -3,8 +3,10 @@
 pub(crate) mod mysql_async;
 #[cfg(feature = "sea-orm")]
 mod sea_orm;
+#[cfg(feature = "sqlx-08")]
+mod sqlx_08;
 #[cfg(feature = "sqlx")]
-mod sqlx;
+mod sqlx_09;
 
 use std::net::SocketAddr;
 

@@ -1,16 +1,17 @@
-//! Through sqlx.
+//! Through sqlx, for each version of it: `sqlx_08.rs`, `sqlx_09.rs`.
 
-use ::sqlx::mysql::{MySqlConnectOptions, MySqlConnection};
-use ::sqlx::{AssertSqlSafe, Executor, MySql};
 use sendoff_core::{BoxError, Event};
 use sendoff_engine::Outbox;
 use sendoff_mysql::MysqlStore;
-use sendoff_testkit::capture::{self, Pooled, SqlxDatabase, Written};
+use sendoff_testkit::capture::Written;
 
-use super::Orders;
+use super::version::driver::mysql::{MySqlConnectOptions, MySqlConnection};
+use super::version::driver::{Executor, MySql};
+use super::version::{self, Pooled, SqlxDatabase, ours};
 use crate::place::{MARIADB, MYSQL};
+use crate::through::Orders;
 
-type Sqlx = capture::Sqlx<Orders, MySql>;
+pub(crate) type Sqlx = version::Sqlx<Orders, MySql>;
 
 impl SqlxDatabase<MySql> for Orders {
     fn options(&self) -> MySqlConnectOptions {
@@ -18,7 +19,7 @@ impl SqlxDatabase<MySql> for Orders {
     }
 
     async fn sql(conn: &mut MySqlConnection, text: &str) -> Result<(), BoxError> {
-        conn.execute(AssertSqlSafe(text)).await?;
+        conn.execute(ours(text)).await?;
         Ok(())
     }
 

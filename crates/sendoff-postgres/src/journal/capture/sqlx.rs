@@ -2,8 +2,6 @@
 //!
 //! sqlx does not pipeline, so the mark that a transaction is open is a round trip of its own.
 
-use ::sqlx::postgres::{PgConnection, PgRow};
-use ::sqlx::{Error, Postgres, Transaction};
 use ::tokio_postgres::error::SqlState;
 use ::tokio_postgres::types::Type;
 use sendoff_core::BoxError;
@@ -11,7 +9,9 @@ use sendoff_core::journal::Append;
 use sendoff_engine::journal::{AppendError, AppendIn, Receipt};
 use sendoff_engine::store::StoreError;
 
-use crate::capture::sqlx::{ask, get, mark, refusal};
+use super::version::adapter::{ask, get, mark, refusal};
+use super::version::driver::postgres::{PgConnection, PgRow};
+use super::version::driver::{Error, Postgres, Transaction};
 use crate::encoded::encode;
 use crate::journal::append::{Answer, Params, receipts_of, refused_elsewhere};
 use crate::journal::store::PostgresJournal;

@@ -108,42 +108,50 @@ pub(super) mod tokio_postgres {
     suite!(Own, busy: AppendError::Busy(_));
 }
 
-/// Holds J1.
-#[cfg(feature = "sqlx")]
-mod sqlx {
-    use ::sqlx::{Connection, Executor, PgConnection};
+/// Holds J1, for each version of sqlx.
+macro_rules! through_sqlx {
+    ($module:ident, $driver:ident) => {
+        mod $module {
+            use ::$driver::{Connection, Executor, PgConnection};
 
-    use super::*;
+            use super::*;
 
-    struct Sqlx;
+            struct Sqlx;
 
-    #[async_trait]
-    impl Driver for Sqlx {
-        async fn transact(&self, to: &Through<Self>, steps: &[Deed], ending: Ending) -> Answers {
-            let mut conn = PgConnection::connect(&to.place.url).await.unwrap();
-            let mut tx = conn.begin().await.unwrap();
-            carry_out!(steps, ending, to.journal.store(), tx, |sql| tx.execute(*sql))
+            #[async_trait]
+            impl Driver for Sqlx {
+                async fn transact(&self, to: &Through<Self>, steps: &[Deed], ending: Ending) -> Answers {
+                    let mut conn = PgConnection::connect(&to.place.url).await.unwrap();
+                    let mut tx = conn.begin().await.unwrap();
+                    carry_out!(steps, ending, to.journal.store(), tx, |sql| tx.execute(*sql))
+                }
+            }
+
+            suite!(Sqlx, busy: AppendError::Busy(_));
+
+            /// Whoever began it: sqlx's own count sees neither a BEGIN nor a COMMIT sent as text.
+            #[tokio::test]
+            async fn without_a_transaction_nothing_is_appended() {
+                let through = Through::open(Sqlx).await;
+                let mut conn = PgConnection::connect(&through.place.url).await.unwrap();
+                let journal = &through.journal;
+                let answer = journal.append_in(&mut conn, [fact("a", &[])], None).await;
+                assert!(matches!(answer, Err(AppendError::NoTransaction)), "{answer:?}");
+                conn.execute("begin").await.unwrap();
+                journal.append_in(&mut conn, [fact("a", &[])], None).await.unwrap();
+                conn.execute("commit").await.unwrap();
+                let answer = journal.append_in(&mut conn, [fact("a", &[])], None).await;
+                assert!(matches!(answer, Err(AppendError::NoTransaction)), "{answer:?}");
+                assert_eq!(through.place.number("select count(*) from journal_event").await, 1);
+            }
         }
-    }
-
-    suite!(Sqlx, busy: AppendError::Busy(_));
-
-    /// Whoever began it: sqlx's own count sees neither a BEGIN nor a COMMIT sent as text.
-    #[tokio::test]
-    async fn without_a_transaction_nothing_is_appended() {
-        let through = Through::open(Sqlx).await;
-        let mut conn = PgConnection::connect(&through.place.url).await.unwrap();
-        let journal = &through.journal;
-        let answer = journal.append_in(&mut conn, [fact("a", &[])], None).await;
-        assert!(matches!(answer, Err(AppendError::NoTransaction)), "{answer:?}");
-        conn.execute("begin").await.unwrap();
-        journal.append_in(&mut conn, [fact("a", &[])], None).await.unwrap();
-        conn.execute("commit").await.unwrap();
-        let answer = journal.append_in(&mut conn, [fact("a", &[])], None).await;
-        assert!(matches!(answer, Err(AppendError::NoTransaction)), "{answer:?}");
-        assert_eq!(through.place.number("select count(*) from journal_event").await, 1);
-    }
+    };
 }
+
+#[cfg(feature = "sqlx-08")]
+through_sqlx!(sqlx_08, sqlx_08);
+#[cfg(feature = "sqlx")]
+through_sqlx!(sqlx_09, sqlx);
 
 /// Holds J1.
 #[cfg(feature = "sea-orm")]

@@ -6,8 +6,10 @@ mod diesel_async;
 mod prepared;
 #[cfg(feature = "sea-orm")]
 mod sea_orm;
+#[cfg(feature = "sqlx-08")]
+mod sqlx_08;
 #[cfg(feature = "sqlx")]
-pub(crate) mod sqlx;
+pub(crate) mod sqlx_09;
 pub(crate) mod tokio_postgres;
 
 use std::net::SocketAddr;

@@ -1,16 +1,17 @@
-//! Through sqlx.
+//! Through sqlx, for each version of it: `sqlx_08.rs`, `sqlx_09.rs`.
 
-use ::sqlx::postgres::{PgConnectOptions, PgConnection};
-use ::sqlx::{AssertSqlSafe, Executor, Postgres};
 use sendoff_core::{BoxError, Event};
 use sendoff_engine::Outbox;
 use sendoff_postgres::{Doorbell, PostgresStore};
-use sendoff_testkit::capture::{self, Pooled, SqlxDatabase, Written};
+use sendoff_testkit::capture::Written;
 
-use super::Orders;
+use super::version::driver::postgres::{PgConnectOptions, PgConnection};
+use super::version::driver::{Executor, Postgres};
+use super::version::{self, Pooled, SqlxDatabase, ours};
 use crate::place::Place;
+use crate::through::Orders;
 
-pub(crate) type Sqlx = capture::Sqlx<Orders, Postgres>;
+pub(crate) type Sqlx = version::Sqlx<Orders, Postgres>;
 
 impl SqlxDatabase<Postgres> for Orders {
     fn options(&self) -> PgConnectOptions {
@@ -18,7 +19,7 @@ impl SqlxDatabase<Postgres> for Orders {
     }
 
     async fn sql(conn: &mut PgConnection, text: &str) -> Result<(), BoxError> {
-        conn.execute(AssertSqlSafe(text)).await?;
+        conn.execute(ours(text)).await?;
         Ok(())
     }
 

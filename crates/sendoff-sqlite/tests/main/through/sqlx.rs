@@ -5,11 +5,13 @@ use std::time::Duration;
 use ::sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use ::sqlx::{AssertSqlSafe, Executor, Sqlite};
 use sendoff_core::BoxError;
-use sendoff_testkit::capture::{self, Pooled, SqlxDatabase, TRANSACTIONS_ONLY};
+use sendoff_testkit::capture::TRANSACTIONS_ONLY;
+
+use sendoff_testkit::capture::sqlx_09::{self, Pooled, SqlxDatabase};
 
 use super::Orders;
 
-type Sqlx = capture::Sqlx<Orders, Sqlite>;
+type Sqlx = sqlx_09::Sqlx<Orders, Sqlite>;
 
 impl SqlxDatabase<Sqlite> for Orders {
     /// A transaction that begins by reading cannot always go on to write.

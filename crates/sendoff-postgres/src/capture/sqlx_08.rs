@@ -1,0 +1,12 @@
+//! sqlx 0.8: the same adapter, compiled once more.
+
+pub(crate) use ::sqlx_08 as driver;
+
+/// A text of our own files.
+pub(crate) fn ours<T>(text: T) -> T {
+    text
+}
+
+#[path = "sqlx.rs"]
+#[expect(clippy::duplicate_mod, reason = "one adapter stands for every version")]
+pub(crate) mod adapter;
