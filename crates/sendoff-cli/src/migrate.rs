@@ -65,7 +65,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let url = database.url()?;
-    let store = AnyStore::connect_with(url, &outbox).await.map_err(|error| told(url, error))?;
+    let store = AnyStore::connect_with(&url, &outbox).await.map_err(|error| told(&url, error))?;
     let migrated = store.migrate().await.context("the tables could not be brought up to date")?;
     output::note(&format!("{}: {migrated}", store.table()));
     store.close().await;

@@ -27,5 +27,5 @@ impl Opened {
 pub(super) async fn opened(database: &Database) -> anyhow::Result<AnyJournal> {
     const MIGRATE: &str = "there is no journal to work on; `sendoff journal migrate` makes one";
     let url = database.url()?;
-    AnyJournal::connect_existing(url, &database.journal_options()).await.context(MIGRATE)
+    AnyJournal::connect_existing(&url, &database.journal_options()).await.context(MIGRATE)
 }
