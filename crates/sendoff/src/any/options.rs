@@ -30,9 +30,7 @@ impl AnyOptions {
             return Err(unfit(kind, "partitions are for PostgreSQL, MySQL and MariaDB"));
         }
         if kind != DatabaseKind::Mysql && self.payloads != Payloads::Binary {
-            return refuse(
-                "payloads of JSON only are for MySQL and MariaDB: others take any bytes",
-            );
+            return Err(unfit(kind, "payloads of JSON only are for MySQL and MariaDB"));
         }
         Ok(())
     }
