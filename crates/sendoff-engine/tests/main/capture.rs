@@ -114,8 +114,9 @@ async fn a_value_is_written_as_json_in_a_guard_a_savepoint_and_a_transaction_of_
     savepoint.release().await.unwrap();
     tx.commit().await.unwrap();
     let mut own = outbox.store().begin(outbox.store()).await.unwrap();
-    outbox.write_json(&mut own, EVENT, &Placed { total: 3 }).await.unwrap();
+    let staged = outbox.write_json(&mut own, EVENT, &Placed { total: 3 }).await.unwrap();
     outbox.store().commit(own, &[]).await.unwrap();
+    staged.release();
     let rows = outbox.store().rows();
     let payloads: Vec<_> = rows.iter().map(|row| &row.event.payload()[..]).collect();
     assert_eq!(payloads, [br#"{"total":1}"#, br#"{"total":2}"#, br#"{"total":3}"#]);
