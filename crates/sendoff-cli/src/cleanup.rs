@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use indicatif::{MultiProgress, ProgressBar};
+use sendoff::Timestamp;
+use sendoff::maintain::{Cleaned, CleanupMaintainer, CleanupOptions};
 use sendoff::store::Purged;
-use sendoff::{Cleaned, CleanupMaintainer, CleanupOptions, Timestamp};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 

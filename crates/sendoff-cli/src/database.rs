@@ -2,9 +2,10 @@
 
 use anyhow::Context;
 use clap::Args;
+use sendoff::Ident;
 use sendoff::any::{AnyJournalOptions, AnyOptions, AnyStore, DatabaseKind, OpenError};
+use sendoff::event::InvalidIdent;
 use sendoff::store::StoreError;
-use sendoff::{Ident, InvalidIdent};
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Database {

@@ -8,8 +8,8 @@ use anyhow::bail;
 use clap::{Args, ValueEnum};
 use indicatif::{MultiProgress, ProgressBar};
 use sendoff::any::DatabaseKind;
+use sendoff::maintain::{Maintained, PartitionMaintainer, PartitionOptions, PartitionReport};
 use sendoff::partition::{PartitionName, Period};
-use sendoff::{Maintained, PartitionMaintainer, PartitionOptions, PartitionReport};
 use serde::Serialize;
 
 use crate::database::Database;
@@ -147,7 +147,7 @@ pub(crate) async fn run(options: Options, screen: MultiProgress) -> anyhow::Resu
 async fn one(
     maintainer: &PartitionMaintainer,
     dry_run: bool,
-) -> Result<Maintained, sendoff::PartitionError> {
+) -> Result<Maintained, sendoff::maintain::PartitionError> {
     if dry_run { maintainer.dry_run().await } else { maintainer.run_once().await }
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use sendoff::pause::{AuditNote, Pause, PauseScope};
 use sendoff::store::PauseStore;
-use sendoff::{AuditNote, Pause, PauseScope};
 use serde_json::{Value, json};
 
 use crate::database::Database;

@@ -151,8 +151,8 @@ impl SqliteStore {
     }
 
     /// The name of the table, prefix included.
-    pub fn table(&self) -> &str {
-        &self.0.sql.table
+    pub fn table(&self) -> String {
+        self.0.sql.table.clone()
     }
 
     /// What opening it did to the tables.

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::Context;
+use sendoff::metrics::Counters;
 use sendoff::relay::{Consumer, Relay, RelayOptions};
 use sendoff::sqlite::SqliteStore;
-use sendoff::{Counters, Delivery, HandlerResult, Outbox};
+use sendoff::{Delivery, HandlerResult, Outbox};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {

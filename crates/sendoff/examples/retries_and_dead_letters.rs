@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use sendoff::options::RetryOptions;
+use sendoff::retry::Linear;
 use sendoff::sqlite::SqliteStore;
 use sendoff::store::{InspectStore, Row};
 use sendoff::{
-    Delivery, EventId, EventType, Failure, HandlerResult, Linear, Outbox, OutboxOptions,
-    RetryOptions, Status,
+    Delivery, EventId, EventType, Failure, HandlerResult, Outbox, OutboxOptions, Status,
 };
 use serde_json::json;
 

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rusqlite::{Connection, TransactionBehavior};
+use sendoff::event::Lane;
 use sendoff::sqlite::SqliteStore;
 use sendoff::store::InspectStore;
-use sendoff::{Delivery, HandlerResult, Lane, Outbox};
+use sendoff::{Delivery, HandlerResult, Outbox};
 use serde_json::json;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool};
 use tokio::sync::mpsc;

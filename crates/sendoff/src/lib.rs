@@ -1,78 +1,139 @@
+#![cfg_attr(docsrs, feature(doc_cfg))]
 //! A transactional outbox: events leave only after your commit, and always arrive.
 //!
 //! Write events in the transaction that changes your data. If it commits, they are delivered to the
 //! handlers you registered, at least once, also when the process dies in between. If it rolls back,
 //! they never existed.
 //!
-//! ```
-//! use sendoff::sqlite::SqliteStore;
-//! use sendoff::{Delivery, Event, HandlerResult, Outbox};
-//! use serde::{Deserialize, Serialize};
+//! ## Begin here
 //!
-//! #[derive(Serialize, Deserialize, Event)]
-//! #[event(type = "order.placed")]
-//! struct OrderPlaced {
-//!     total: u32,
-//! }
+//! With PostgreSQL and sqlx (`features = ["postgres-sqlx"]`):
 //!
-//! async fn ship(placed: OrderPlaced, delivery: Delivery) -> HandlerResult {
-//!     println!("{} for {}", delivery.id(), placed.total);
+#![cfg_attr(feature = "postgres-sqlx", doc = "```no_run")]
+#![cfg_attr(not(feature = "postgres-sqlx"), doc = "```ignore")]
+//! use sendoff::postgres::PostgresStore;
+//! use sendoff::{Delivery, HandlerResult, Outbox};
+//!
+//! async fn ship(delivery: Delivery) -> HandlerResult {
+//!     let total: u32 = delivery.read_json()?;
+//!     println!("{} for {total}", delivery.id());
 //!     Ok(())
 //! }
 //!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let folder = tempfile::tempdir()?;
-//! # let path = folder.path().join("shop.db");
-//! let store = SqliteStore::open(&path).await?;
-//! let outbox = Outbox::builder(store.clone()).on_event::<OrderPlaced>(ship).start().await?;
+//! # async fn example(pool: sqlx::PgPool) -> Result<(), Box<dyn std::error::Error>> {
+//! let store = PostgresStore::connect("postgres://app@localhost/shop").await?;
+//! store.migrate().await?;
+//! let outbox = Outbox::builder(store).on("order.placed", ship).start().await?;
 //!
-//! let mut conn = store.connect()?;
-//! conn.execute_batch("create table orders (total integer)")?;
-//!
-//! let mut tx = outbox.begin_blocking(&mut conn)?;
-//! tx.execute("insert into orders values (?1)", [990])?;
-//! tx.emit(OrderPlaced { total: 990 })?;
-//! tx.commit()?;
+//! let mut tx = outbox.begin(&pool).await?; // dereferences to sqlx's transaction
+//! sqlx::query("insert into orders values (990)").execute(&mut **tx).await?;
+//! tx.emit(("order.placed", "990"))?;
+//! tx.commit().await?; // order and event, both or none
 //!
 //! outbox.close().await;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! A store and a driver are a feature each: `sqlite` (rusqlite), `sqlite-sqlx`; `postgres` (tokio-postgres,
-//! deadpool), `postgres-sqlx`, `postgres-sea-orm`, `postgres-diesel-async`; `mysql` (mysql_async),
-//! `mysql-sqlx`, `mysql-sea-orm`. None is on by default.
+//! - **The guide** is in the repository, in `docs/guide`: writing and handling events, relaying in batches, configuration,
+//!   operating, testing, performance.
+//! - **[`journal`]**: an event log with appends under conditions (DCB) and publishers in exact order.
+//! - **Examples**, one for each driver, are in `crates/sendoff/examples`; `cargo xtask example NAME` runs one.
+//!
+//! ## What is where
+//!
+//! | | |
+//! |---|---|
+//! | [`Outbox`], [`Event`], [`Delivery`], [`Handler`], [`Failure`] | what most programs need |
+//! | [`capture`] | transactions: guards, receipts, and what a driver must offer |
+//! | [`handling`], [`retry`], [`options`], [`event`] | interceptors, routes, policies, options, headers |
+//! | [`relay`] | events in batches, and the topic worker |
+//! | [`journal`] | the event log |
+//! | [`letters`], [`pause`], [`doctor`], [`maintain`], [`metrics`] | operating it |
+//! | [`store`], [`memory`], [`clock`] | stores of your own, and tests |
+//!
+//! ## Features
+//!
+//! A store and a driver are a feature each: `postgres` (tokio-postgres, deadpool), `postgres-sqlx`, `postgres-sqlx-08`,
+//! `postgres-sea-orm`, `postgres-diesel-async`; `mysql` (mysql_async), `mysql-sqlx`, `mysql-sqlx-08`, `mysql-sea-orm`; `sqlite`
+//! (rusqlite), `sqlite-sqlx`. None is on by default. `macros` (the derives) is; `admin`, `prometheus` and `serde` are not.
 //!
 //! Promise: what `sendoff-engine` and the stores promise; this crate only gathers them.
 //!
 //! Not here: a message broker. Handlers reach whatever they like.
 
 pub use sendoff_core::{
-    AggregateType, Attempt, AuditNote, BoxError, Delivery, Event, EventBuilder, EventId, EventType,
-    Exponential, Failure, FailureClass, GLOBAL_AGGREGATE, Headers, Holding, Ident, IntoEvent,
-    InvalidEvent, InvalidId, InvalidIdent, InvalidNote, InvalidPause, InvalidTimestamp, Jitter,
-    Lane, Linear, Origin, Pause, PauseScope, Paused, RetryPolicy, Sink, Status, Stopped,
-    StoredEvent, Timestamp, Token, TypedEvent, Undecodable, UnreadableJson, Unroutable, Validation,
-    Verdict, async_trait, limits, partition,
+    AggregateType, BoxError, Delivery, Event, EventBuilder, EventId, EventType, Failure,
+    FailureClass, Ident, IntoEvent, InvalidEvent, Sink, Status, Timestamp, TypedEvent, Verdict, async_trait,
+    limits, partition,
 };
-#[cfg(feature = "prometheus")]
-pub use sendoff_engine::PrometheusMetrics;
 pub use sendoff_engine::{
-    After, AnyHandler, AtMost, Before, Blocking, CircuitOptions, Cleaned, CleanupError,
-    CleanupMaintainer, CleanupOptions, Clock, Closed, CountedPair, CountedRun, CounterValues,
-    Counters, DuplicateHandler, EventHandler, FanOut, Handler, HandlerOptions, HandlerResult,
-    HandlerRun, Handlers, Interceptor, LaneDepths, Maintained, Metrics, NoHandler, NoMetrics,
-    NodeOptions, OptionsError, Outbox, OutboxBuilder, OutboxOptions, PartitionError,
-    PartitionMaintainer, PartitionOptions, PartitionReport, RegisterError, Registration,
-    RetryOptions, RunOutcome, Skipped, StartError, SystemClock, TokioClock, WhySkipped, at_most,
-    blocking, capture, fan_out, memory, relay, sink, store,
+    Closed, EventHandler, Handler, HandlerResult, Outbox, OutboxBuilder, OutboxOptions, StartError,
+    at_most, blocking, capture, fan_out, memory, relay, sink, store,
 };
 #[cfg(feature = "macros")]
 pub use sendoff_macros::{AggregateType, Event, EventType};
 
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub mod any;
+
+/// What an event carries, and what is refused of it.
+pub mod event {
+    pub use sendoff_core::{
+        GLOBAL_AGGREGATE, Headers, Holding, InvalidId, InvalidIdent,
+        InvalidTimestamp, Lane, Origin, StoredEvent, Token, Undecodable, UnreadableJson,
+        Validation,
+    };
+}
+
+/// Handlers, beyond the one that most programs have: interceptors, several of them, routes.
+pub mod handling {
+    pub use sendoff_core::Unroutable;
+    pub use sendoff_engine::{
+        After, AnyHandler, AtMost, Before, Blocking, DuplicateHandler, FanOut, Handlers,
+        Interceptor, NoHandler, RegisterError, Registration,
+    };
+}
+
+/// Groups of options that outbox, relay and publishing share.
+pub mod options {
+    pub use sendoff_engine::{
+        CircuitOptions, HandlerOptions, NodeOptions, OptionsError, RetryOptions,
+    };
+}
+
+/// How long to wait between attempts.
+pub mod retry {
+    pub use sendoff_core::{Attempt, Exponential, Jitter, Linear, RetryPolicy, Stopped};
+}
+
+/// What is measured, and recorders of it.
+pub mod metrics {
+    #[cfg(feature = "prometheus")]
+    pub use sendoff_engine::PrometheusMetrics;
+    pub use sendoff_engine::{
+        CountedPair, CountedRun, CounterValues, Counters, HandlerRun, LaneDepths, Metrics,
+        NoMetrics, RunOutcome,
+    };
+}
+
+/// Deleting what is over, row by row or with its partition.
+pub mod maintain {
+    pub use sendoff_engine::{
+        Cleaned, CleanupError, CleanupMaintainer, CleanupOptions, Maintained, PartitionError,
+        PartitionMaintainer, PartitionOptions, PartitionReport, Skipped, WhySkipped,
+    };
+}
+
+/// What operators pause, and the note that every act of theirs carries.
+pub mod pause {
+    pub use sendoff_core::{AuditNote, InvalidNote, InvalidPause, Pause, PauseScope, Paused};
+}
+
+/// Clocks, for tests.
+pub mod clock {
+    pub use sendoff_engine::{Clock, SystemClock, TokioClock};
+}
 
 /// How an outbox is: dead letters, what is late, what is paused.
 pub mod doctor {

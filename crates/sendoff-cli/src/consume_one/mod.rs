@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use sendoff::options::{HandlerOptions, RetryOptions};
 use sendoff::relay::{BatchReport, Relay, RelayOptions, RelayStore};
-use sendoff::{Delivery, Failure, HandlerOptions, HandlerResult, Linear, RetryOptions};
+use sendoff::retry::Linear;
+use sendoff::{Delivery, Failure, HandlerResult};
 use serde_json::json;
 
 use crate::database::Database;

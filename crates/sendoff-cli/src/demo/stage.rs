@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use indicatif::{HumanCount, MultiProgress};
 use rusqlite::Connection;
+use sendoff::metrics::Counters;
+use sendoff::options::{CircuitOptions, HandlerOptions, RetryOptions};
 use sendoff::sqlite::{Retention, SqliteOptions, SqliteStore, Synchronous};
-use sendoff::{
-    CircuitOptions, Counters, HandlerOptions, Outbox, OutboxOptions, RetryOptions, Timestamp,
-};
+use sendoff::{Outbox, OutboxOptions, Timestamp};
 use tokio::sync::watch;
 use tokio::task::{JoinSet, block_in_place};
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use sendoff::Lane;
+use sendoff::event::Lane;
 
 use super::latency::Latency;
 

@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanCount, MultiProgress, ProgressBar, ProgressStyle};
-use sendoff::LaneDepths;
+use sendoff::metrics::LaneDepths;
 
 use crate::output;
 

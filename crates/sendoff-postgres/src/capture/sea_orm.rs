@@ -195,7 +195,7 @@ async fn insert_last(
     store.check_open().map_err(|_| CommitError::Refused(WriteError::Closed))?;
     let mut all = Inserted { born: Vec::new(), xid: None };
     if rows.is_empty() {
-        let open = is_open(store, tx).await.map_err(|error| CommitError::RolledBack(error.into()));
+        let open = is_open(store, tx).await.map_err(CommitError::RolledBack);
         return if open? {
             Ok(all)
         } else {

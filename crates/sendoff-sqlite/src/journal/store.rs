@@ -128,8 +128,8 @@ impl SqliteJournal {
     }
 
     /// The name of the log's table, prefix included.
-    pub fn table(&self) -> &str {
-        &self.0.sql.table
+    pub fn table(&self) -> String {
+        self.0.sql.table.clone()
     }
 
     /// Closes the journal for all its clones, and returns when what was begun is done.

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use sendoff::journal::{Position, Recorded};
-use sendoff::{BoxError, Delivery, Failure, Sink, Stopped, Verdict};
+use sendoff::retry::Stopped;
+use sendoff::{BoxError, Delivery, Failure, Sink, Verdict};
 
 use super::bank::{MoneyDeposited, changes};
 

@@ -94,7 +94,7 @@ impl AnyJournal {
 
     /// The name of the log's table, ready to be put into SQL.
     pub fn table(&self) -> String {
-        whichever!(AnyJournal, self, store => store.table().to_owned())
+        whichever!(AnyJournal, self, store => store.table())
     }
 
     /// Ends its connections.

@@ -120,7 +120,7 @@ impl AnyStore {
 
     /// The name of the table, ready to be put into SQL.
     pub fn table(&self) -> String {
-        whichever!(AnyStore, self, store => store.table().to_owned())
+        whichever!(AnyStore, self, store => store.table())
     }
 
     /// Ends its connections.

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use sendoff::any::{AnyOptions, AnyStore, DatabaseKind, OpenError};
 use sendoff::capture::{CaptureBlocking, CommitBlocking, CommitError, WriteError};
+use sendoff::clock::Clock;
 use sendoff::sqlite::{SqliteOptions, SqliteStore};
 use sendoff::store::{Born, InspectStore, Layout, NewRow, Payloads};
-use sendoff::{Clock, Delivery, Ident, Outbox, Timestamp, partition};
+use sendoff::{Delivery, Ident, Outbox, Timestamp, partition};
 use sendoff_testkit::clock::ManualClock;
 use sendoff_testkit::conformance::{StoreHarness, async_trait};
 use sendoff_testkit::wait::eventually;
