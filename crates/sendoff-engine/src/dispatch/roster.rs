@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use super::handlers::Handlers;
 use crate::lock::lock;
+use crate::sink::discard;
 
 /// The handlers of a node. Where they are never changed, asking for them costs nothing.
 #[derive(Debug)]
@@ -59,7 +60,11 @@ impl Roster {
         ready(&next);
         let next = Arc::new(next);
         let known = self.changed.get_or_init(|| RwLock::new(next.clone()));
-        *known.write().unwrap_or_else(PoisonError::into_inner) = next;
+        let mut known = known.write().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *known, next);
+        drop(known);
+        // It may have been the last to know a handler that was removed, which is code of others.
+        discard(before);
         Ok(changed)
     }
 }

@@ -49,6 +49,7 @@ async fn everything_that_happens_is_counted() {
     outbox.close().await;
     let values = counters.values();
     let expected = CounterValues {
+        written: 4,
         hot_enqueued: 2,
         hot_dropped: 2,
         cold_enqueued: 2,
