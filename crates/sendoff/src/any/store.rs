@@ -5,13 +5,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sendoff_core::{AuditNote, EventId, Letter, LetterFate, Pause, PauseScope, Timestamp};
 use sendoff_engine::Outbox;
+use sendoff_engine::capture::SendError;
 use sendoff_engine::store::frame::Migrated;
 use sendoff_engine::store::{
-    AuditEntry, AuditPage, ChangeLetters, Claim, ClaimStore, Claims, Counts, EventKind,
+    AuditEntry, AuditPage, Born, ChangeLetters, Claim, ClaimStore, Claims, Counts, EventKind,
     EventRecord, Extended, Held, InspectStore, Lateness, LetterPage, LetterStore, Lock, LockStore,
-    LockedRows, PartitionSession, PartitionStore, PauseStore, PayloadWanted, Purge, Purged,
-    RegisterStore, Registered, RetainStore, Row, SettleStore, Settled, Settlement, StoreError,
-    TopicCounts, WakeStore,
+    LockedRows, NewRow, PartitionSession, PartitionStore, PauseStore, PayloadWanted, Purge, Purged,
+    RegisterStore, Registered, RetainStore, Row, SendStore, SettleStore, Settled, Settlement,
+    StoreError, TopicCounts, WakeStore,
 };
 
 use super::{AnyOptions, DatabaseKind, OpenError};
@@ -336,5 +337,11 @@ impl PartitionStore for AnyStore {
                 reason: "SQLite has no partitions; cleanup deletes what is over".into(),
             }),
         }
+    }
+}
+
+impl SendStore for AnyStore {
+    async fn send(&self, rows: &[NewRow]) -> Result<Vec<Born>, SendError> {
+        whichever!(AnyStore, self, store => store.send(rows).await)
     }
 }

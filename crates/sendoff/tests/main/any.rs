@@ -92,7 +92,8 @@ async fn an_outbox_works_on_the_store_that_a_url_names() {
     let mut tx = through.begin_blocking(&mut conn).unwrap();
     tx.emit(("order.placed", r#"{"order":4711}"#)).unwrap();
     tx.commit().unwrap();
-    eventually("it is delivered", async || store.counts().await.unwrap().done == 1).await;
+    outbox.send(("order.placed", r#"{"order":4712}"#)).await.unwrap();
+    eventually("both are delivered", async || store.counts().await.unwrap().done == 2).await;
     outbox.close().await;
 }
 
