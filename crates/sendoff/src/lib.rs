@@ -64,8 +64,8 @@
 
 pub use sendoff_core::{
     AggregateType, BoxError, Delivery, Event, EventBuilder, EventId, EventType, Failure,
-    FailureClass, Ident, IntoEvent, InvalidEvent, Sink, Status, Timestamp, TypedEvent, Verdict, async_trait,
-    limits, partition,
+    FailureClass, Ident, IntoEvent, InvalidEvent, Sink, Status, Timestamp, TypedEvent, Verdict,
+    async_trait, limits, partition,
 };
 pub use sendoff_engine::{
     Closed, EventHandler, Handler, HandlerResult, Outbox, OutboxBuilder, OutboxOptions, StartError,
@@ -80,9 +80,8 @@ pub mod any;
 /// What an event carries, and what is refused of it.
 pub mod event {
     pub use sendoff_core::{
-        GLOBAL_AGGREGATE, Headers, Holding, InvalidId, InvalidIdent,
-        InvalidTimestamp, Lane, Origin, StoredEvent, Token, Undecodable, UnreadableJson,
-        Validation,
+        GLOBAL_AGGREGATE, Headers, Holding, InvalidId, InvalidIdent, InvalidTimestamp, Lane,
+        Origin, StoredEvent, Token, Undecodable, UnreadableJson, Validation,
     };
 }
 

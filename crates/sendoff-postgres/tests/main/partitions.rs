@@ -426,7 +426,7 @@ async fn hours_are_made_filled_and_dropped() {
 #[tokio::test]
 async fn hours_behind_the_longest_prefix_are_refused_by_the_length_of_their_names() {
     let place = Place::new();
-    let longest = |length| Some(Ident::new(&"p".repeat(length)).unwrap());
+    let longest = |length| Some(Ident::new("p".repeat(length)).unwrap());
     let layout = Layout::Partitioned(Period::Hour);
     let fits = PostgresOptions { layout, prefix: longest(39), ..place.options() };
     place.store_with(fits.clone()).await;

@@ -141,7 +141,7 @@ async fn a_server_is_reached_by_its_url() {
         assert!(std::env::var("CI").is_err(), "SENDOFF_POSTGRES_URL is not set");
         return;
     };
-    let schema = Ident::new(&format!("any_{}", fastrand::u32(..))).ok();
+    let schema = Ident::new(format!("any_{}", fastrand::u32(..))).ok();
     let options = AnyOptions { schema, ..Default::default() };
     let missing = AnyStore::connect_existing(&url, &options).await.unwrap_err();
     assert!(missing.to_string().contains("sendoff migrate"), "{missing}");

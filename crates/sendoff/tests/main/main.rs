@@ -1,6 +1,7 @@
 //! Every example runs to its end. Each holds itself to what it shows.
 
 #![allow(dead_code, reason = "each example also has a main of its own")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot unwrap says less, not more")]
 
 mod any;
 #[path = "../../examples/axum_service.rs"]
