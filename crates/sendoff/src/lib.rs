@@ -76,7 +76,7 @@ pub mod any;
 
 /// How an outbox is: dead letters, what is late, what is paused.
 pub mod doctor {
-    pub use sendoff_core::journal::doctor::Severity;
+    pub use sendoff_core::journal::doctor::{ForgetfulSetting, Severity};
     pub use sendoff_core::{OutboxCheckup, OutboxFinding, Undelivered};
     pub use sendoff_engine::{CheckupStore, checkup};
 }
