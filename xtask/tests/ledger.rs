@@ -167,8 +167,10 @@ fn every_rule_is_held_by_a_test_and_every_test_holds_a_rule_that_is_there() {
         .filter(|rule| !rule.is_empty())
         .collect();
     assert!(rules.len() > 80, "{}", rules.len());
+    // A rule whose text begins so is not there at all yet.
+    let later = |rule: &&String| document.contains(&format!("- **{rule}** (**later**)"));
     let held = Sources::below("crates").held;
-    let unheld: Vec<_> = rules.difference(&held).collect();
+    let unheld: Vec<_> = rules.difference(&held).filter(|rule| !later(rule)).collect();
     assert!(unheld.is_empty(), "held by no test: {unheld:?}");
     let letters: BTreeSet<_> = rules.iter().map(|rule| &rule[..1]).collect();
     let is_number = |held: &&String| {

@@ -68,11 +68,11 @@ impl Database {
 pub(crate) fn told(url: &str, error: OpenError) -> anyhow::Error {
     let is_file = DatabaseKind::of(url).is_ok_and(|kind| kind == DatabaseKind::Sqlite);
     match &error {
-        OpenError::Store(StoreError::Schema { .. } | StoreError::Misconfigured { .. })
-            if !is_file =>
-        {
-            error.into()
-        }
+        OpenError::Store(
+            StoreError::NotInstalled { .. }
+            | StoreError::Schema { .. }
+            | StoreError::Misconfigured { .. },
+        ) if !is_file => error.into(),
         OpenError::Store(_) if is_file => {
             anyhow::Error::new(error).context("the file cannot be opened")
         }

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use clap::Args;
 use sendoff::Timestamp;
+use sendoff::any::OpenError;
 use sendoff::doctor::{OutboxCheckup, OutboxFinding, Undelivered, checkup};
 use sendoff::journal::Holder;
 use sendoff::journal::doctor::{Checkup, Finding, Severity, Tolerance};
 use sendoff::journal::publish::Which;
+use sendoff::store::StoreError;
 use serde_json::{Value, json};
 
 use crate::database::Database;
@@ -53,20 +55,34 @@ const WRONG: u8 = 1;
 
 pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
     let Options { database, open, lag, late, queries, json } = options;
-    let outbox = outbox(database.clone()).await;
-    let journal = journal(database, Tolerance { open, lag }, queries).await;
+    let outbox = Look::from(outbox(database.clone()).await);
+    let journal = Look::from(journal(database, Tolerance { open, lag }, queries).await);
+    let mut findings: Vec<Found> = Vec::new();
+    findings.extend(outbox.unusable("outbox-unusable", "the outbox"));
+    findings.extend(journal.unusable("journal-unusable", "the journal"));
     let (outbox, journal) = match (outbox, journal) {
         // Whichever is there; where neither is, both are missed.
-        (Err(no_outbox), Err(no_journal)) => {
+        (Look::Nothing(no_outbox), Look::Nothing(no_journal)) => {
             return Err(no_journal.context(format!("there is no outbox either ({no_outbox:#})")));
         }
-        (outbox, journal) => (outbox.ok(), journal.ok()),
+        // Nothing was answered, so that nothing is known.
+        (Look::Failed(error), Look::Failed(_) | Look::Nothing(_))
+        | (Look::Nothing(_), Look::Failed(error))
+            if !is_answer(&error) =>
+        {
+            return Err(error);
+        }
+        (outbox, journal) => (outbox.seen(), journal.seen()),
     };
-    let mut findings: Vec<Found> = Vec::new();
     if let Some(outbox) = &outbox {
         findings.extend(outbox.findings(late).iter().map(Found::from));
     }
-    findings.extend(journal.iter().flat_map(|journal| &journal.findings).map(Found::from));
+    for finding in journal.iter().flat_map(|journal| &journal.findings).map(Found::from) {
+        // Both live on one server.
+        if !findings.contains(&finding) {
+            findings.push(finding);
+        }
+    }
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     let wrong = findings.iter().any(|finding| finding.severity == Severity::Wrong);
     let said = if json {
@@ -81,7 +97,62 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
     Ok(if wrong { ExitCode::from(WRONG) } else { ExitCode::SUCCESS })
 }
 
+/// What came of looking at one of them.
+enum Look<T> {
+    Seen(T),
+    /// There is none.
+    Nothing(anyhow::Error),
+    /// There may be one, and it could not be looked at.
+    Failed(anyhow::Error),
+}
+
+impl<T> From<anyhow::Result<T>> for Look<T> {
+    fn from(looked: anyhow::Result<T>) -> Self {
+        match looked {
+            Ok(seen) => Self::Seen(seen),
+            Err(error) => match of_store(&error) {
+                Some(StoreError::NotInstalled { .. }) => Self::Nothing(error),
+                _ => Self::Failed(error),
+            },
+        }
+    }
+}
+
+impl<T> Look<T> {
+    fn seen(self) -> Option<T> {
+        match self {
+            Self::Seen(seen) => Some(seen),
+            Self::Nothing(_) | Self::Failed(_) => None,
+        }
+    }
+
+    /// Somebody has to mend what cannot be looked at.
+    fn unusable(&self, code: &'static str, what: &str) -> Option<Found> {
+        let Self::Failed(error) = self else { return None };
+        // Without what a command that needs one would say of it.
+        let why = of_store(error).map_or_else(|| format!("{error:#}"), StoreError::to_string);
+        let text = format!("{what} cannot be worked with: {why}");
+        Some(Found { code, severity: Severity::Wrong, text })
+    }
+}
+
+/// What a store said, on whichever way it came here.
+fn of_store(error: &anyhow::Error) -> Option<&StoreError> {
+    match error.downcast_ref() {
+        Some(OpenError::Store(error)) => Some(error),
+        _ => error.downcast_ref(),
+    }
+}
+
+/// Whether the database said what is wrong with the tables or the rights.
+fn is_answer(error: &anyhow::Error) -> bool {
+    use StoreError::{NewerSchema, Rights, Schema};
+
+    matches!(of_store(error), Some(NewerSchema { .. } | Rights { .. } | Schema { .. }))
+}
+
 /// Something that somebody should know, of whichever it is.
+#[derive(PartialEq)]
 struct Found {
     code: &'static str,
     severity: Severity,
@@ -126,8 +197,7 @@ fn text(
         }
     }
     if let Some(journal) = journal {
-        let between = if text.is_empty() { "" } else { "\n" };
-        write!(text, "{between}{}", journal.text()?)?;
+        write!(text, "\n{}", journal.text()?)?;
     }
     if findings.is_empty() {
         text.push_str("\nnothing is wrong");
@@ -135,7 +205,7 @@ fn text(
     for finding in findings {
         write!(text, "\n{}: {}", word(finding.severity), finding.text)?;
     }
-    Ok(text)
+    Ok(text.trim_start().to_owned())
 }
 
 fn outbox_json(checkup: &OutboxCheckup) -> Value {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::id::EventId;
-use crate::journal::doctor::Severity;
+use crate::journal::doctor::{ForgetfulSetting, Severity};
 use crate::letter::{Letter, LetterCount};
 use crate::pause::Pause;
 use crate::timestamp::Timestamp;
@@ -22,6 +22,8 @@ pub struct OutboxCheckup {
     pub at_least: bool,
     /// What operators paused.
     pub pauses: Vec<Pause>,
+    /// Settings under which a crash of the server takes back what it had committed.
+    pub forgetful: Vec<ForgetfulSetting>,
 }
 
 /// An event that is not delivered yet.
@@ -55,6 +57,8 @@ pub enum OutboxFinding {
     Late(Undelivered),
     /// Something is paused.
     Paused(Pause),
+    /// A crash of the server takes back commits.
+    Forgetful(ForgetfulSetting),
 }
 
 impl OutboxFinding {
@@ -62,7 +66,7 @@ impl OutboxFinding {
     pub const fn severity(&self) -> Severity {
         match self {
             Self::Dead(..) | Self::Late(_) => Severity::Wrong,
-            Self::Paused(_) => Severity::Advice,
+            Self::Paused(_) | Self::Forgetful(_) => Severity::Advice,
         }
     }
 
@@ -72,6 +76,8 @@ impl OutboxFinding {
             Self::Dead(..) => "dead",
             Self::Late(_) => "late",
             Self::Paused(_) => "outbox-paused",
+            // As of a journal, whose server it may be as well.
+            Self::Forgetful(_) => "forgetful",
         }
     }
 }
@@ -86,6 +92,7 @@ impl OutboxCheckup {
         let oldest = self.oldest.iter().filter(|oldest| oldest.due_for >= late);
         findings.extend(oldest.cloned().map(OutboxFinding::Late));
         findings.extend(self.pauses.iter().cloned().map(OutboxFinding::Paused));
+        findings.extend(self.forgetful.iter().cloned().map(OutboxFinding::Forgetful));
         findings
     }
 }
@@ -111,6 +118,7 @@ impl fmt::Display for OutboxFinding {
                 f,
                 "{scope} is paused by {actor} since {since} ({reason}); `sendoff resume` ends that"
             ),
+            Self::Forgetful(setting) => setting.fmt(f),
         }
     }
 }
@@ -178,6 +186,7 @@ mod tests {
             oldest: Some(oldest),
             at_least: false,
             pauses: Vec::new(),
+            forgetful: Vec::new(),
         }
     }
 
@@ -191,6 +200,17 @@ mod tests {
         assert!(found.iter().all(|finding| finding.severity() == Severity::Wrong));
         assert!(found[0].to_string().contains("sendoff events requeue"), "{}", found[0]);
         assert!(found[1].to_string().contains("is a node running"), "{}", found[1]);
+    }
+
+    #[test]
+    fn a_server_that_forgets_commits_is_advice_with_the_remedy() {
+        let (name, value, durable) = ("sync_binlog".into(), "0".into(), "1".into());
+        let forgetful = vec![ForgetfulSetting { name, value, durable }];
+        let checkup = OutboxCheckup { forgetful, ..checkup(0, undelivered(0)) };
+        let found = checkup.findings(Duration::from_secs(60));
+        assert_eq!((found[0].code(), found[0].severity()), ("forgetful", Severity::Advice));
+        let said = found[0].to_string();
+        assert!(said.contains("sync_binlog is 0") && said.contains("set it to 1"), "{said}");
     }
 
     #[test]

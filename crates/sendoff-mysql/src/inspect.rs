@@ -1,13 +1,15 @@
 //! Counts, lag and rows of an outbox on MySQL and MariaDB.
 
 use async_trait::async_trait;
+use sendoff_core::journal::doctor::ForgetfulSetting;
 use sendoff_core::{EventId, Status, Timestamp, limits};
 use sendoff_engine::store::{Counts, InspectStore, Lateness, Row, StoreError, TopicCounts};
 
 use crate::error::failed;
-use crate::link::last_rows;
+use crate::link::{Link, last_rows};
 use crate::rows;
 use crate::schema;
+use crate::sql::Sql;
 use crate::store::MysqlStore;
 use crate::wire::Literal;
 
@@ -15,6 +17,11 @@ use crate::wire::Literal;
 impl InspectStore for MysqlStore {
     async fn check_ready(&self) -> Result<(), StoreError> {
         schema::check_ready(self).await
+    }
+
+    async fn forgetful(&self) -> Result<Vec<ForgetfulSetting>, StoreError> {
+        self.check_open()?;
+        forgetful(&self.links().upkeep, self.sql()).await
     }
 
     async fn find(&self, id: EventId) -> Result<Option<Row>, StoreError> {
@@ -89,4 +96,17 @@ impl InspectStore for MysqlStore {
 fn first_due(rows: &[mysql_async::Row]) -> Result<(Timestamp, Timestamp), StoreError> {
     let row = rows.first().ok_or_else(|| StoreError::Refused("the server gave no time".into()))?;
     Ok((rows::time(row, 0)?, rows::time(row, 1)?))
+}
+
+/// What the server forgets in a crash, whatever lives on it.
+pub(crate) async fn forgetful(link: &Link, sql: &Sql) -> Result<Vec<ForgetfulSetting>, StoreError> {
+    let rows = link.query(sql.forgetful.text()).await?;
+    let mut forgetful = Vec::new();
+    for (column, name) in [(0, "innodb_flush_log_at_trx_commit"), (1, "sync_binlog")] {
+        if let Some(row) = rows.first().filter(|row| rows::maybe(row, column).is_some()) {
+            let value = rows::integer(row, column)?.to_string();
+            forgetful.push(ForgetfulSetting { name: name.into(), value, durable: "1".into() });
+        }
+    }
+    Ok(forgetful)
 }

@@ -97,7 +97,8 @@ impl MysqlStore {
     ///
     /// # Errors
     ///
-    /// [`Schema`](StoreError::Schema) where they are not, with what to do.
+    /// [`NotInstalled`](StoreError::NotInstalled) where they are not there, and
+    /// [`Schema`](StoreError::Schema) where they are not up to date, with what to do.
     pub async fn check_installed(&self) -> Result<(), StoreError> {
         self.check_open()?;
         installation(self).check_installed(&self.links().upkeep).await
@@ -178,6 +179,13 @@ impl<'a> Installation<'a> {
     /// Whether all of them ran.
     pub(crate) async fn check_installed(&self, link: &Link) -> Result<(), StoreError> {
         let missing = self.found(link).await?;
+        if missing.is_none() {
+            // Tables are hidden from whoever may do nothing with them; who asks for one is told so.
+            let denied = link.query(self.version).await.err();
+            if let Some(denied @ StoreError::Rights { .. }) = denied {
+                return Err(denied);
+            }
+        }
         check_complete(missing, &self.names.qualified(self.table), self.command, PLACE)
     }
 
@@ -187,16 +195,8 @@ impl<'a> Installation<'a> {
         link: &Link,
         ready: &Statement,
     ) -> Result<(), StoreError> {
-        match self.check_installed(link).await {
-            // Tables are hidden from whoever may do nothing with them; who asks for one is told so.
-            Err(missing @ StoreError::Schema { .. }) => {
-                let denied = link.query(self.version).await.err();
-                let denied = denied.filter(|error| matches!(error, StoreError::Rights { .. }));
-                Err(denied.unwrap_or(missing))
-            }
-            Err(error) => Err(error),
-            Ok(()) => link.query(ready.text()).await.map(drop),
-        }
+        self.check_installed(link).await?;
+        link.query(ready.text()).await.map(drop)
     }
 
     /// Runs what is missing, on a connection of its own, under a lock that ends with it. Neither

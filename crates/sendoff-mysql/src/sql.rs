@@ -109,6 +109,7 @@ statements!(
     first_visible in claim,
     first_visible_except in claim,
     fold,
+    forgetful in shared/forgetful,
     found,
     hold,
     in_transaction,

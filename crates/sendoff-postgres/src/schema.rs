@@ -80,7 +80,8 @@ impl PostgresStore {
     ///
     /// # Errors
     ///
-    /// [`Schema`](StoreError::Schema) where they are not, with what to do.
+    /// [`NotInstalled`](StoreError::NotInstalled) where they are not there, and
+    /// [`Schema`](StoreError::Schema) where they are not up to date, with what to do.
     pub async fn check_installed(&self) -> Result<(), StoreError> {
         self.check_open()?;
         migrations(self.names()).check_installed(&self.links().upkeep, versions(self)).await

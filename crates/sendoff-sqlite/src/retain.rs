@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::Connection;
-use sendoff_core::{Status, Timestamp};
+use sendoff_core::{Status, Timestamp, limits};
 use sendoff_engine::store::{Purge, Purged, RetainStore, StoreError};
 
 use crate::sql::Sql;
@@ -32,6 +32,20 @@ impl RetainStore for SqliteStore {
                 return Ok(purged);
             }
         }
+    }
+
+    /// There are no parts: only what is over is forgotten. Looked for without a lock first, which every
+    /// writer of the file would wait for.
+    async fn fold(&self) -> Result<u64, StoreError> {
+        let cutoff = self.now().saturating_sub(limits::TALLY).as_micros();
+        let over = self.read(move |conn, sql, _| {
+            conn.prepare_cached(&sql.tally_over)?.query_row([cutoff], |row| row.get(0))
+        });
+        if over.await? {
+            self.write(move |tx, sql, _| tx.prepare_cached(&sql.tally_forget)?.execute([cutoff]))
+                .await?;
+        }
+        Ok(0)
     }
 
     async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior};
 use sendoff_engine::store::StoreError;
 use sendoff_engine::store::frame::{Migrated, after, check_complete, missing};
 
-use crate::error::{failed, misconfigured};
+use crate::error::failed;
 use crate::options::SqliteOptions;
 use crate::sql::Sql;
 
@@ -176,20 +176,19 @@ pub(crate) fn check_installed(
     busy_timeout: Duration,
 ) -> Result<(), StoreError> {
     if !path.exists() {
-        return Err(misconfigured(format!(
-            "there is no file {}: migrate first, or mend the path",
-            path.display()
-        )));
+        return Err(StoreError::NotInstalled {
+            missing: format!("there is no file {}", path.display()),
+            remedy: "migrate first, or mend the path".into(),
+        });
     }
     let conn =
         Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(failed)?;
     conn.busy_timeout(busy_timeout).map_err(failed)?;
     if schema.version(&conn).map_err(failed)? == 0 {
-        return Err(misconfigured(format!(
-            "there is no table {} in {}: migrate first, or mend path or prefix",
-            schema.table(),
-            path.display()
-        )));
+        return Err(StoreError::NotInstalled {
+            missing: format!("there is no table {} in {}", schema.table(), path.display()),
+            remedy: "migrate first, or mend path or prefix".into(),
+        });
     }
     Ok(())
 }

@@ -79,7 +79,8 @@ pub(crate) fn settle_all(
     }
     let mut tally = conn.prepare_cached(&sql.tally)?;
     for ((event_type, status), count) in ended {
-        tally.execute((ToSqlOutput::Borrowed(ValueRef::Text(&event_type)), status, count))?;
+        let event_type = ToSqlOutput::Borrowed(ValueRef::Text(&event_type));
+        tally.execute((event_type, status, count, now.as_micros()))?;
     }
     Ok(settled)
 }

@@ -8,11 +8,12 @@ use sendoff_engine::store::frame::text;
 const TABLE: &str = "outbox_event";
 const OTHERS: [&str; 4] = ["outbox_tally", "outbox_audit", "outbox_pause", "outbox_handled"];
 
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     include_str!("../migrations/0001_outbox.sql"),
     include_str!("../migrations/0002_tally_and_ends.sql"),
     include_str!("../migrations/0003_bad_nights.sql"),
     include_str!("../migrations/0004_who_handles.sql"),
+    include_str!("../migrations/0005_forgotten_types.sql"),
 ];
 
 macro_rules! statements {
@@ -24,7 +25,7 @@ macro_rules! statements {
             /// The table's name.
             pub(crate) table: String,
             /// Every migration, the oldest first. What a published one does never changes.
-            pub(crate) migrations: [String; 4],
+            pub(crate) migrations: [String; 5],
             insert_head: String,
             insert_row: String,
             $(pub(crate) $name: String,)*
@@ -107,6 +108,8 @@ statements!(
     settle_retry in settle,
     settle_wait in settle,
     tally,
+    tally_forget,
+    tally_over in tally_forget,
     topics,
 );
 

@@ -129,8 +129,8 @@ impl SqliteStore {
     ///
     /// # Errors
     ///
-    /// As [`open_url`](Self::open_url), and [`Misconfigured`](StoreError::Misconfigured) for a file
-    /// that is missing or has no outbox in it.
+    /// As [`open_url`](Self::open_url), and [`NotInstalled`](StoreError::NotInstalled) for a file that is
+    /// missing, or without an outbox.
     pub async fn open_existing_url(url: &str, options: SqliteOptions) -> Result<Self, StoreError> {
         Self::start(options::file_of_url(url)?, options, Missing::Refuse).await
     }

@@ -15,6 +15,7 @@
 //! - [`ordeal`]: what they go through: rows that others lock, processes that are stopped.
 //! - [`starting`]: what starting does where the database is not as it should be, or not there.
 //! - [`thorny`]: values that a driver's encoding could get wrong.
+//! - [`upgrade`]: tables of older versions.
 //! - [`waking`]: how soon sleeping nodes begin, and how quiet idle ones are.
 //! - [`guide`]: what the guide tells people to run; [`clients`]: programs that are not ours and do.
 //! - [`proxy`]: a server's door that can be slammed at a chosen moment.
@@ -52,5 +53,6 @@ pub mod soak;
 pub mod starting;
 pub mod steps;
 pub mod thorny;
+pub mod upgrade;
 pub mod wait;
 pub mod waking;

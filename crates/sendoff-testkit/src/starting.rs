@@ -69,7 +69,7 @@ pub async fn an_outbox_starts_without_its_database(
     let outbox = outbox(store, &inbox).start().await.expect("it starts all the same");
     come().await;
     let look = || async { outbox.store().check_ready().await };
-    let missing = async || matches!(look().await, Err(StoreError::Schema { .. }));
+    let missing = async || matches!(look().await, Err(StoreError::NotInstalled { .. }));
     eventually("the database to be there, without tables", missing).await;
     let id = migrated().await;
     eventually("the event", async || inbox.ids() == [id]).await;
@@ -87,7 +87,8 @@ pub async fn publishing_starts_without_its_database<S: PublishStore + Clone>(
     // One that nobody waits for any longer ends, whether or not there is a database.
     publishing(&journal, &latch).start().await.expect("so does another").close().await;
     come().await;
-    let missing = async || matches!(store.check_ready().await, Err(StoreError::Schema { .. }));
+    let missing =
+        async || matches!(store.check_ready().await, Err(StoreError::NotInstalled { .. }));
     eventually("the database to be there, without tables", missing).await;
     migrated().await;
     journal.append([Fact::builder(("moved", "{}"))]).await.unwrap();

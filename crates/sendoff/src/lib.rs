@@ -136,7 +136,7 @@ pub mod clock {
 
 /// How an outbox is: dead letters, what is late, what is paused.
 pub mod doctor {
-    pub use sendoff_core::journal::doctor::Severity;
+    pub use sendoff_core::journal::doctor::{ForgetfulSetting, Severity};
     pub use sendoff_core::{OutboxCheckup, OutboxFinding, Undelivered};
     pub use sendoff_engine::{CheckupStore, checkup};
 }

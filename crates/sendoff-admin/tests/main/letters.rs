@@ -12,10 +12,13 @@ use sendoff_engine::store::{Birth, Claim, LetterStore, NewRow, OutboxStore, Outc
 use sendoff_sqlite::SqliteStore;
 use serde_json::{Value, json};
 
+use crate::mariadb;
 use crate::postgres::Place;
 use crate::served::{Served, token};
 
 const WHO: &str = r#"{"actor": "ada", "reason": "the mail server is back"}"#;
+
+const PAYLOAD: &str = r#"{"to":"sing-no-song"}"#;
 
 fn row(event_type: &str) -> NewRow {
     let event = Event::builder(event_type)
@@ -23,7 +26,7 @@ fn row(event_type: &str) -> NewRow {
         .aggregate_id("c1")
         .tenant_id("acme")
         .header("trace", "1")
-        .json_text(r#"{"to":"x"}"#);
+        .json_text(PAYLOAD);
     NewRow { event: event.build().unwrap(), birth: Birth::Due }
 }
 
@@ -82,9 +85,14 @@ async fn operated<S: OutboxStore + Clone>(store: S, ids_of: &[EventId]) {
     let id = &known[0];
     let shown = client.get(&format!("/events/{id}")).await.body;
     assert_eq!((&shown["status"], &shown["payload"]), (&json!("DEAD"), &json!(null)));
-    assert_eq!(shown["payload_bytes"], 10);
+    assert_eq!(shown["payload_bytes"], PAYLOAD.len());
     let shown = client.get(&format!("/events/{id}?payload=true")).await.body;
-    assert_eq!(shown["payload"], r#"{"to":"x"}"#);
+    assert_eq!(shown["payload"], PAYLOAD);
+    // Fault 36: and nowhere else.
+    for path in ["/events", &format!("/events/{id}"), "/audit"] {
+        let answer = client.get(path).await.body.to_string();
+        assert!(answer.len() > 10 && !answer.contains("sing-no-song"), "{path}: {answer}");
+    }
     assert_eq!(shown["audit"], json!([]));
 
     let requeued = client.post_json(&format!("/events/{id}/requeue"), WHO).await.body;
@@ -131,6 +139,7 @@ async fn operated<S: OutboxStore + Clone>(store: S, ids_of: &[EventId]) {
     assert_eq!(ids(&client.get("/events").await.body).len(), 0);
 
     let page = client.get("/audit?limit=4").await.body;
+    assert!(!page.to_string().contains("sing-no-song"), "{page}");
     let entries = page["entries"].as_array().unwrap();
     assert_eq!((&entries[0]["action"], &entries[0]["actor"]), (&json!("discard"), &json!("bob")));
     let next = page["next"].as_str().unwrap();
@@ -169,6 +178,19 @@ async fn dead_letters_are_seen_requeued_and_discarded_on_postgres() {
     let (store, rows) = (place.outbox().await, rows());
     let mut client = place.client().await;
     let tx = store.begin(&mut client).await.unwrap();
+    store.commit(tx, &rows).await.unwrap();
+    operated(store, &rows.iter().map(|row| row.event.id()).collect::<Vec<_>>()).await;
+    place.drop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dead_letters_are_seen_requeued_and_discarded_on_mariadb() {
+    use sendoff_engine::capture::Begin;
+
+    let Some(place) = mariadb::Place::new().await else { return };
+    let (store, rows) = (place.outbox().await, rows());
+    let mut conn = place.conn().await;
+    let tx = store.begin(&mut conn).await.unwrap();
     store.commit(tx, &rows).await.unwrap();
     operated(store, &rows.iter().map(|row| row.event.id()).collect::<Vec<_>>()).await;
     place.drop().await;

@@ -5,6 +5,7 @@ mod access;
 mod client;
 mod document;
 mod letters;
+mod mariadb;
 mod operating;
 mod parked;
 mod pauses;

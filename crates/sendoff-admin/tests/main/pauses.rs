@@ -11,6 +11,8 @@ use sendoff_sqlite::SqliteStore;
 use serde_json::{Value, json};
 
 use crate::client::Client;
+use crate::mariadb;
+use crate::postgres::Place;
 use crate::served::{Served, token};
 
 fn admin(store: impl PauseStore) -> Admin {
@@ -53,6 +55,14 @@ async fn delivery_is_paused_and_resumed() {
     pause_and_resume(MemoryStore::new()).await;
     let folder = tempfile::tempdir().unwrap();
     pause_and_resume(SqliteStore::open(folder.path().join("shop.db")).await.unwrap()).await;
+    if let Some(place) = Place::new() {
+        pause_and_resume(place.outbox().await).await;
+        place.drop().await;
+    }
+    if let Some(place) = mariadb::Place::new().await {
+        pause_and_resume(place.outbox().await).await;
+        place.drop().await;
+    }
 }
 
 #[tokio::test]

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use sendoff_admin::Admin;
+use sendoff_core::journal::{Fact, Topic};
+use sendoff_engine::journal::publish::Publishing;
 use sendoff_engine::journal::{Journal, MemoryJournal};
+use sendoff_testkit::journal::Latch;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
@@ -50,10 +53,15 @@ async fn a_connection_is_not_kept_for_whoever_says_nothing() {
     served.close().await;
 }
 
-/// Whoever opens connections and says nothing, or has no token, keeps no user waiting.
+/// Whoever opens connections and says nothing, or has no token, keeps no user waiting, and nothing that is
+/// to be published.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_idle_connections_keep_nobody_waiting() {
-    let served = Served::by(Admin::new(&Journal::new(MemoryJournal::new())).token(token())).await;
+    let journal = Journal::new(MemoryJournal::new());
+    let (topic, latch) = (Topic::builder("t").build().unwrap(), Latch::new("p"));
+    let publishing = Publishing::builder(&journal).pair(&topic, latch.publisher()).start();
+    let publishing = publishing.await.unwrap();
+    let served = Served::by(Admin::new(&journal).token(token())).await;
     let mut idle = Vec::new();
     for number in 0..1_000 {
         let mut stream = TcpStream::connect(served.client.address).await.unwrap();
@@ -67,6 +75,12 @@ async fn a_thousand_idle_connections_keep_nobody_waiting() {
         let answer = timeout(Duration::from_secs(1), served.client.get("/publishers")).await;
         assert_eq!(answer.expect("it is answered within a second").status, 200);
     }
+    for published in 1..=5 {
+        journal.append([Fact::builder(("moved", "{}"))]).await.unwrap();
+        let reached = timeout(Duration::from_secs(2), latch.wait_for(published)).await;
+        reached.expect("it is published while they are connected");
+    }
     drop(idle);
+    publishing.close().await;
     served.close().await;
 }

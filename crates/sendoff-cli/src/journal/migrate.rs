@@ -57,11 +57,8 @@ pub(super) async fn run(options: Options) -> anyhow::Result<ExitCode> {
     let url = database.url()?;
     let store =
         AnyJournal::connect_with(&url, &journal).await.map_err(|error| told(&url, error))?;
-    let without = store.migrate().await.context("the tables could not be brought up to date")?;
+    let migrated = store.migrate().await.context("the tables could not be brought up to date")?;
     store.close().await;
-    output::note(&format!("{} is up to date", store.table()));
-    if let Some(without) = without {
-        output::note(without);
-    }
+    output::note(&format!("{}: {migrated}", store.table()));
     Ok(ExitCode::SUCCESS)
 }

@@ -245,15 +245,69 @@ fn the_same_on_a_server() {
          select gen_random_uuid(), 0, 't', '{}', now(), now(), now(), 3, now(), 10, 'no'
            from generate_series(1, 700)",
     );
-    let events = |arguments: &[&str]| place.run(&[&["events"][..], arguments].concat());
+    seven_hundred_are_requeued(|asked| place.run(asked), |sql| place.number(sql));
+}
+
+/// On a server with so many dead letters.
+pub(crate) fn seven_hundred_are_requeued(
+    run: impl Fn(&[&str]) -> Output,
+    number_of: impl Fn(&str) -> i64,
+) {
+    let events = |arguments: &[&str]| run(&[&["events"][..], arguments].concat());
     assert_eq!(lines(&events(&["list", "--json", "--limit", "9999"])).len(), 700);
     let requeue = ["requeue", "--all", "--reason", WHY, "--actor", "ada", "--json"];
     let done = events(&requeue);
     assert_eq!(number(&report(&done), "done"), 700, "{}", stderr(&done));
-    assert_eq!(
-        place.number("select count(*) from outbox_event where status = 0 and attempts = 0"),
-        700
-    );
-    assert_eq!(place.number("select count(*) from outbox_audit where actor = 'ada'"), 700);
+    let pending = "select count(*) from outbox_event where status = 0 and attempts = 0";
+    assert_eq!(number_of(pending), 700);
+    assert_eq!(number_of("select count(*) from outbox_audit where actor = 'ada'"), 700);
     assert_eq!(events(&requeue).status.code(), Some(3));
+}
+
+/// Fault 36: what operators ask for shows no payload that they did not ask for, and never a password.
+#[test]
+fn no_payload_is_shown_unasked_and_no_password_ever() {
+    const PAYLOAD: &str = "sing-no-song";
+    const PASSWORD: &str = "s3same-open";
+    let Some(place) = Place::new() else { return };
+    assert!(place.run(&["migrate"]).status.success());
+    assert!(place.run(&["journal", "migrate"]).status.success());
+    let (dead, late) = (id(1, 1), id(1, 2));
+    place.sql(&format!(
+        "insert into outbox_event (event_id, shard, event_type, payload, occurred_at, created_at,
+                                   due_at, status, done_at, attempts, last_error)
+         values ('{dead}', 0, 't', '{PAYLOAD}', now(), now(), now(), 3, now(), 10, 'no'),
+                ('{late}', 0, 't', '{PAYLOAD}', now(), now() - interval '1 hour', now(), 0, null, 0, null)"
+    ));
+    let url = place.url.replacen("postgres@", &format!("postgres:{PASSWORD}@"), 1);
+    assert_ne!(url, place.url);
+    let shown = |arguments: &[&str]| {
+        let output = Running::start(place.sendoff_at(&url, arguments)).ended();
+        let shown = said(&output) + &stderr(&output);
+        assert!(shown.len() > 10 && !shown.contains(PASSWORD), "{arguments:?}: {shown}");
+        shown
+    };
+    let who = ["--reason", "r", "--actor", "a"];
+    let requeue = [&["events", "requeue", &dead], &who[..]].concat();
+    let (show, pause) = (["events", "show", &dead], [&["pause", "--type", "t"], &who[..]].concat());
+    for asked in [
+        &["events", "list"][..],
+        &show,
+        &["peek"],
+        &pause,
+        &["doctor"],
+        &requeue,
+        &["events", "audit"],
+    ] {
+        for asked in [asked.to_vec(), [asked, &["--json"]].concat()] {
+            // One of them prints JSON only, and says so.
+            let shown = shown(&asked);
+            assert!(!shown.contains(PAYLOAD), "{asked:?}: {shown}");
+        }
+    }
+    assert!(shown(&["events", "show", &late, "--payload"]).contains(PAYLOAD));
+    place.sql("alter table outbox_event drop column tenant_id cascade");
+    for asked in [&["doctor"][..], &["events", "list"], &["peek"]] {
+        assert!(!shown(asked).contains(PAYLOAD), "{asked:?}");
+    }
 }

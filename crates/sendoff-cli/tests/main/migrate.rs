@@ -4,6 +4,9 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
+use crate::postgres::Place;
+use crate::program::run;
+
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sendoff"));
     command.arg("migrate").args(arguments);
@@ -33,19 +36,71 @@ fn an_sqlite_file_is_made_and_brought_up_to_date() {
     assert!(folder.path().join("shop.db").exists());
 }
 
-/// Holds S8.
-#[test]
-fn a_postgres_database_is_brought_up_to_date_and_can_be_again() {
-    let Ok(url) = std::env::var("SENDOFF_POSTGRES_URL") else {
-        assert!(std::env::var("CI").is_err(), "SENDOFF_POSTGRES_URL is not set");
-        eprintln!("SKIPPED: SENDOFF_POSTGRES_URL is not set");
-        return;
+/// Tables are made, found as they should be, and brought up to date, of an outbox and of a journal; `undo`
+/// takes the last migration of each back.
+pub(crate) fn what_it_did_is_said(
+    run: impl Fn(&[&str]) -> Output,
+    undo_outbox: impl FnOnce(),
+    undo_journal: impl FnOnce(),
+) {
+    let says = |command: &[&str], table: &str, did: &str| {
+        let done = run(command);
+        let said = text(&done.stderr);
+        assert!(done.status.success() && said.contains(table) && said.contains(did), "{said}");
+        said.trim_end().rsplit(' ').next().unwrap().parse::<u32>().unwrap()
     };
-    for _ in 0..2 {
-        let done = migrate(&["--database-url", &url, "--schema", "sendoff_cli_test"]);
-        assert!(done.status.success(), "{}", text(&done.stderr));
-        assert!(text(&done.stderr).contains("version"), "{}", text(&done.stderr));
-    }
+    let (outbox, journal) = (["migrate"], ["journal", "migrate"]);
+    let newest = says(&outbox, "outbox_event", ": made, version ");
+    says(&outbox, "outbox_event", ": up to date already, version ");
+    undo_outbox();
+    let brought = format!(": brought from version {} to version ", newest - 1);
+    assert_eq!(says(&outbox, "outbox_event", &brought), newest);
+    let newest = says(&journal, "journal_event", ": made, version ");
+    undo_journal();
+    let brought = format!(": brought from version {} to version ", newest - 1);
+    assert_eq!(says(&journal, "journal_event", &brought), newest);
+    says(&journal, "journal_event", ": up to date already, version ");
+}
+
+/// Holds L10.
+#[test]
+fn what_migrate_did_to_a_file_is_said() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("shop.db");
+    let url = format!("sqlite:{}", path.display());
+    let execute = |sql| rusqlite::Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+    what_it_did_is_said(
+        |asked| run(&[asked, &["--database-url", &url]].concat()),
+        || {
+            execute(
+                "alter table outbox_tally drop column ended_at;
+                 update outbox_schema set version = version - 1",
+            );
+        },
+        || {
+            execute(
+                "alter table journal_cursor drop column waits_at;
+                 alter table journal_cursor drop column waits_since;
+                 delete from journal_schema where version = 3",
+            );
+        },
+    );
+}
+
+/// Holds S8 and L10.
+#[test]
+fn what_migrate_did_on_postgres_is_said() {
+    let Some(place) = Place::new() else { return };
+    what_it_did_is_said(
+        |asked| place.run(asked),
+        || place.sql("drop table outbox_handled; delete from outbox_schema where version = 6"),
+        || {
+            place.sql(
+                "drop function journal_ring; drop sequence journal_bell;
+                 delete from journal_schema where version = 6",
+            );
+        },
+    );
 }
 
 /// Holds W6.

@@ -8,9 +8,9 @@ use mysql_async::{Conn, Opts};
 use sendoff::journal::Journal;
 use sendoff::mysql::MysqlJournal;
 
-use crate::doctor;
 use crate::journal::{fact, positions};
 use crate::program::{Running, number, report, sendoff, stderr};
+use crate::{doctor, events, migrate, pause};
 
 /// A database that is dropped at the end.
 struct Place {
@@ -138,9 +138,9 @@ fn a_journal_is_made_read_operated_and_let_go_on_mariadb() {
     }
     let refused = place.run(&["journal", "migrate", "--partitioned"]);
     assert!(stderr(&refused).contains("in partitions is for PostgreSQL"), "{}", stderr(&refused));
-    for _ in 0..2 {
+    for did in ["journal_event: made, version", "journal_event: up to date already, version"] {
         let made = place.run(&["journal", "migrate"]);
-        assert!(stderr(&made).contains("journal_event is up to date"), "{}", stderr(&made));
+        assert!(stderr(&made).contains(did), "{}", stderr(&made));
     }
     place.runtime.block_on(async {
         let journal = Journal::new(MysqlJournal::connect(&place.url()).await.unwrap());
@@ -173,9 +173,8 @@ fn a_journal_is_made_read_operated_and_let_go_on_mariadb() {
     assert!(codes.contains(&&"given-up".into()) && codes.contains(&&"paused".into()), "{ill}");
     // What a new server begins with.
     assert!(codes.contains(&&"isolation".into()), "{ill}");
-    let forgetful = "select @@global.innodb_flush_log_at_trx_commit <> 1
-                            or (@@global.log_bin and @@global.sync_binlog <> 1)";
-    assert_eq!(codes.contains(&&"forgetful".into()), place.number(forgetful) == 1, "{ill}");
+    let forgetful = doctor::findings(&ill, "forgetful").len();
+    assert_eq!(forgetful as i64, place.number(FORGETFUL), "{ill}");
     assert_eq!((number(&ill, "head"), &ill["sequence"]["increment"]), (12, &1.into()));
 
     let discard = &["journal", "parked", "discard", "--all-positions"];
@@ -192,10 +191,69 @@ fn a_journal_is_made_read_operated_and_let_go_on_mariadb() {
     assert!(text.contains("ends at position 12"), "{text}");
 }
 
+/// How many settings of the server let its crash take back commits.
+const FORGETFUL: &str = "select (@@global.innodb_flush_log_at_trx_commit <> 1)
+                              + (@@global.log_bin and @@global.sync_binlog <> 1)";
+
+#[test]
+fn what_a_server_forgets_in_a_crash_is_said_once_whatever_lives_on_it() {
+    let Some(place) = Place::new("forgets") else { return };
+    for migrated in [&["migrate"][..], &["journal", "migrate"]] {
+        assert!(place.run(migrated).status.success());
+        let said = place.run(&["doctor", "--json"]);
+        assert_eq!(said.status.code(), Some(0), "it is advice: {}", stderr(&said));
+        let said = report(&said);
+        let forgetful = doctor::findings(&said, "forgetful");
+        assert_eq!(forgetful.len() as i64, place.number(FORGETFUL), "{said}");
+        assert!(forgetful.iter().all(|text| text.contains("set it to 1")), "{said}");
+    }
+}
+
 #[test]
 fn dead_letters_and_late_events_of_an_outbox_are_named_with_the_remedy() {
     let Some(place) = Place::new("doctor") else { return };
     let long_ago = "utc_timestamp(6) - interval 1 hour";
     let ill = doctor::ill("unhex(replace(uuid(), '-', ''))", long_ago, "'{}'", false);
     doctor::an_ill_outbox_is_said_to_be(|arguments| place.run(arguments), || place.sql(&ill));
+}
+
+#[test]
+fn tables_that_cannot_be_worked_with_are_named() {
+    let Some(place) = Place::new("undone") else { return };
+    doctor::tables_that_cannot_be_worked_with_are_named(
+        |asked| place.run(asked),
+        |sql| place.sql(sql),
+    );
+}
+
+/// Holds L10.
+#[test]
+fn what_migrate_did_is_said() {
+    let Some(place) = Place::new("did") else { return };
+    migrate::what_it_did_is_said(
+        |asked| place.run(asked),
+        || place.sql("drop table outbox_handled; delete from outbox_schema where version = 5"),
+        || place.sql("delete from journal_schema where version = 5"),
+    );
+}
+
+#[test]
+fn dead_letters_are_listed_and_requeued() {
+    let Some(place) = Place::new("letters") else { return };
+    assert!(place.run(&["migrate"]).status.success());
+    place.sql(
+        "insert into outbox_event (event_id, shard, event_type, payload, occurred_at, created_at,
+                                   due_at, status, done_at, attempts, last_error)
+         select unhex(replace(uuid(), '-', '')), 0, 't', '{}', utc_timestamp(6), utc_timestamp(6),
+                null, 3, utc_timestamp(6), 10, 'no'
+           from seq_1_to_700",
+    );
+    events::seven_hundred_are_requeued(|asked| place.run(asked), |sql| place.number(sql));
+}
+
+#[test]
+fn what_is_paused_is_shown_until_it_is_resumed() {
+    let Some(place) = Place::new("paused") else { return };
+    assert!(place.run(&["migrate"]).status.success());
+    pause::story(|asked| place.run(asked));
 }

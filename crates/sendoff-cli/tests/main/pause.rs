@@ -11,7 +11,8 @@ fn scopes(report: &serde_json::Value) -> Vec<String> {
     paused.map(|pause| format!("{} {}", text(&pause["scope"]), text(&pause["name"]))).collect()
 }
 
-fn story(run: impl Fn(&[&str]) -> std::process::Output) {
+/// What is done one after the other, on whatever database.
+pub(crate) fn story(run: impl Fn(&[&str]) -> std::process::Output) {
     let because = ["--reason", "an incident", "--actor", "ann"];
     let order = |command: &[&str]| {
         let output = run(&[command, &because].concat());

@@ -49,6 +49,17 @@ pub struct ForgetfulSetting {
     pub durable: String,
 }
 
+impl fmt::Display for ForgetfulSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, value, durable } = self;
+        write!(
+            f,
+            "{name} is {value}: a crash of the server takes back transactions whose events may have \
+             been delivered; set it to {durable}"
+        )
+    }
+}
+
 /// An isolation level that sessions begin with and that appends with a condition are refused at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StricterDefault {
@@ -311,11 +322,7 @@ impl fmt::Display for Finding {
                 "sessions of the {whose} begin at {level}, where an append with a condition is \
                  refused: begin transactions that append at READ COMMITTED"
             ),
-            Self::Forgetful(ForgetfulSetting { name, value, durable }) => write!(
-                f,
-                "{name} is {value}: a crash of the server takes back transactions whose events may have \
-                 been delivered; set it to {durable}"
-            ),
+            Self::Forgetful(setting) => setting.fmt(f),
             Self::Failed(pair, error) => write!(
                 f,
                 "{pair} stopped at a fact that could not be published{}; mend the cause and reset it",

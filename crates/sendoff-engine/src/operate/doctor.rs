@@ -45,5 +45,6 @@ pub async fn checkup(store: &dyn CheckupStore) -> Result<OutboxCheckup, StoreErr
         oldest,
         at_least,
         pauses: store.pauses().await?,
+        forgetful: store.forgetful().await?,
     })
 }

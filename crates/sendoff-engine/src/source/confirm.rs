@@ -148,3 +148,39 @@ impl Handover {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sendoff_core::{Event, Timestamp, Token};
+
+    use super::*;
+    use crate::source::Deadline;
+
+    fn row(bytes: usize) -> Doubtful {
+        let event = Event::builder("t").bytes(vec![0; bytes]).build().unwrap();
+        let (created_at, until) = (Timestamp::now(), Deadline::after(Duration::from_secs(60)));
+        let token = Token::new(created_at);
+        Doubtful::Row(HotRow { event, created_at, token, until, epoch: 0 })
+    }
+
+    /// Large events fill it long before many small ones do, and what was proved makes room again.
+    #[test]
+    fn what_waits_for_its_proof_is_bounded_in_bytes_and_in_number() {
+        let confirmer = Confirmer::new(Bound { count: 3, bytes: 1_000 });
+        assert!(confirmer.submit(row(999)).is_ok());
+        assert!(confirmer.submit(row(2_000)).is_ok(), "one byte is free: the last may exceed it");
+        assert!(confirmer.submit(row(1)).is_err(), "there is no room, however few there are");
+        assert_eq!(confirmer.take(1).len(), 1);
+        assert!(confirmer.submit(row(1)).is_err(), "the larger one is still there");
+        assert_eq!(confirmer.take(1).len(), 1);
+        for _ in 0..3 {
+            assert!(confirmer.submit(row(1)).is_ok());
+        }
+        assert!(confirmer.submit(row(1)).is_err(), "as many as there may be");
+        assert_eq!(confirmer.take(9).len(), 3);
+        assert!(
+            confirmer.submit(row(5_000)).is_ok(),
+            "one that is larger than all of it fits alone"
+        );
+    }
+}

@@ -91,7 +91,8 @@ mod tests {
         for error in [
             StoreError::Closed,
             StoreError::NewerSchema { found: 9, known: 3 },
-            StoreError::Schema { missing: "no table".into(), remedy: "migrate".into() },
+            StoreError::NotInstalled { missing: "no table".into(), remedy: "migrate".into() },
+            StoreError::Schema { missing: "no column".into(), remedy: "migrate".into() },
             StoreError::Rights { missing: "no right".into(), remedy: "grant".into() },
             StoreError::Misconfigured { reason: "wrong password".into() },
             StoreError::Refused("no".into()),

@@ -36,7 +36,15 @@ pub enum StoreError {
         /// The newest version known.
         known: i64,
     },
-    /// The tables are missing, older than this version, or were changed by hand.
+    /// There are no tables: nothing was ever installed here.
+    #[error("{missing}: {remedy}")]
+    NotInstalled {
+        /// The table that was looked for.
+        missing: String,
+        /// What to do about it.
+        remedy: String,
+    },
+    /// The tables are older than this version, or were changed by hand.
     #[error("{missing}: {remedy}")]
     Schema {
         /// What is not as it should be.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use sendoff_core::journal::doctor::ForgetfulSetting;
 use sendoff_core::{Event, EventId, Status, Timestamp, WaitsFor};
 
 use super::StoreError;
@@ -15,8 +16,9 @@ pub trait InspectStore: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`Schema`](StoreError::Schema), [`NewerSchema`](StoreError::NewerSchema) and
-    /// [`Rights`](StoreError::Rights) name what is missing and the remedy.
+    /// [`NotInstalled`](StoreError::NotInstalled), [`Schema`](StoreError::Schema),
+    /// [`NewerSchema`](StoreError::NewerSchema) and [`Rights`](StoreError::Rights) name what is
+    /// missing and the remedy.
     async fn check_ready(&self) -> Result<(), StoreError>;
 
     /// One row.
@@ -40,6 +42,12 @@ pub trait InspectStore: Send + Sync + 'static {
     /// A look at the first [`ROWS`](Lateness::ROWS) pending rows in the order of claims, held, waiting and
     /// retrying ones included.
     async fn lateness(&self) -> Result<Lateness, StoreError>;
+
+    /// Settings under which a crash of the server takes back what it had committed; none where there is no
+    /// server, or where what is written says for itself that it has to last.
+    async fn forgetful(&self) -> Result<Vec<ForgetfulSetting>, StoreError> {
+        Ok(Vec::new())
+    }
 
     /// A time before which no pending row is due: when the first of them is, or now if that is earlier,
     /// or if there is none; by the database's clock.

@@ -19,7 +19,9 @@ pub trait RetainStore: Send + Sync + 'static {
     async fn purge(&self, purge: &Purge) -> Result<Purged, StoreError>;
 
     /// Adds up what settlements counted by event type, where the store keeps that in parts so that
-    /// settlements of several nodes never wait for one another; answers how many parts there were.
+    /// settlements of several nodes never wait for one another; answers how many parts there were. Forgets
+    /// types of which nothing ended for [`TALLY`](sendoff_core::limits::TALLY), whose counters would grow
+    /// in number for ever.
     async fn fold(&self) -> Result<u64, StoreError> {
         Ok(0)
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use mysql_async::Error;
-use sendoff_core::journal::doctor::{ForgetfulSetting, StricterDefault, Vitals};
+use sendoff_core::journal::doctor::{StricterDefault, Vitals};
 use sendoff_core::journal::{Append, Holder, HolderId, Locks, Position, Query, Run};
 use sendoff_core::limits;
 use sendoff_engine::journal::{
@@ -30,6 +30,7 @@ use super::search::{Manner, Rarest, counts, from_last, reading, searches};
 use super::tail::MysqlTail;
 use crate::connect::{Connector, Reached};
 use crate::error::{code, failed, is_lost_race, number};
+use crate::inspect::forgetful;
 use crate::link::{Link, Session, Tries};
 use crate::names::Names;
 use crate::options::MysqlOptions;
@@ -438,13 +439,7 @@ impl JournalStore for MysqlJournal {
         let row = rows.first().ok_or_else(|| StoreError::Refused(Nothing.into()))?;
         let level = rows::maybe(row, 1).map(|_| rows::name(row, 1)).transpose()?;
         let stricter = level.map(|level| StricterDefault { whose: "server".into(), level });
-        let mut forgetful = Vec::new();
-        for (column, name) in [(2, "innodb_flush_log_at_trx_commit"), (3, "sync_binlog")] {
-            if rows::maybe(row, column).is_some() {
-                let value = rows::integer(row, column)?.to_string();
-                forgetful.push(ForgetfulSetting { name: name.into(), value, durable: "1".into() });
-            }
-        }
+        let forgetful = forgetful(self.upkeep(), self.sql()).await?;
         let stricter = stricter.into_iter().collect();
         Ok(Vitals { now: rows::time(row, 0)?, stricter, forgetful })
     }

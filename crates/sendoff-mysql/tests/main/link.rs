@@ -23,6 +23,7 @@ async fn a_store_whose_sessions_were_ended_works_again() {
         write(&store, &mut conn, &[due(event())]).await;
         let held = hold_of(&claim(&store, "a").await[0]);
         store.counts().await.unwrap();
+        let epoch = store.epoch();
         let ids = format!(
             "select id from information_schema.processlist where db = '{}' and id <> connection_id()",
             place.database
@@ -36,6 +37,7 @@ async fn a_store_whose_sessions_were_ended_works_again() {
         let settled = store.settle(&[Settlement { held, outcome: Outcome::Done }]).await;
         assert_eq!(settled.unwrap().applied, [held.id]);
         assert!(claim(&store, "a").await.is_empty());
+        assert!(store.epoch() > epoch, "what waits in memory is to be confirmed again");
     }
 }
 

@@ -7,7 +7,7 @@ use sendoff_core::partition::Period;
 use sendoff_core::{Event, EventId, GLOBAL_AGGREGATE, Status};
 use sendoff_engine::store::{
     Claim, ClaimStore, EventKind, Except, InspectStore, Lock, LockStore, LockedRows, Outcome,
-    RegisterStore, RetainStore, SettleStore, Settlement, StoreError, frame::text,
+    RegisterStore, RetainStore, SettleStore, Settlement, StoreError, frame::Migrated, frame::text,
 };
 use sendoff_engine::{Outbox, OutboxOptions};
 use sendoff_mysql::{Layout, MysqlOptions, MysqlStore};
@@ -427,7 +427,31 @@ async fn a_locked_batch_knows_after_how_long_a_silence_the_server_ends_it() {
     }
 }
 
-/// A migration waits a second at a time, and the application goes before it.
+/// A migration waits a second at a time beside a transaction that did what `open` does, and the application
+/// goes before it.
+pub(crate) async fn writers_pass_a_migration(
+    place: &Place,
+    open: &str,
+    write: &str,
+    migrate: impl Future<Output = Result<Migrated, StoreError>> + Send + 'static,
+) -> Migrated {
+    let mut opened = place.conn().await;
+    opened.query_drop(format!("begin; {open}")).await.unwrap();
+    let migration = tokio::spawn(migrate);
+    let waiting = format!(
+        "select count(*) from information_schema.processlist
+          where db = '{}' and state like 'Waiting for table metadata lock%'",
+        place.database
+    );
+    eventually("the migration to wait", async || place.number(&waiting).await > 0).await;
+    let mut writer = place.conn().await;
+    let written = tokio::time::timeout(Duration::from_secs(10), writer.query_drop(write)).await;
+    written.expect("a writer waits behind the migration").unwrap();
+    assert!(!migration.is_finished());
+    opened.query_drop("rollback").await.unwrap();
+    migration.await.unwrap().unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_migration_beside_an_open_transaction_keeps_no_writer_waiting_for_long() {
     for server in [MARIADB, MYSQL] {
@@ -435,26 +459,11 @@ async fn a_migration_beside_an_open_transaction_keeps_no_writer_waiting_for_long
         let store = place.store().await;
         place.run("delete from outbox_schema where version >= 3").await;
         place.run("alter table outbox_tally drop column ended_at").await;
-        let mut open = place.conn().await;
-        open.query_drop("begin; select * from outbox_tally").await.unwrap();
-        let migration = tokio::spawn({
-            let store = store.clone();
-            async move { store.migrate().await }
-        });
-        let waiting = format!(
-            "select count(*) from information_schema.processlist
-              where db = '{}' and state like 'Waiting for table metadata lock%'",
-            place.database
-        );
-        eventually("the migration to wait", async || place.number(&waiting).await > 0).await;
-        let mut writer = place.conn().await;
-        let write = writer.query_drop("insert into outbox_tally values ('t', 1, 1)");
-        let written = tokio::time::timeout(Duration::from_secs(10), write).await;
-        written.expect("a writer waits behind the migration").unwrap();
-        assert!(!migration.is_finished());
-        open.query_drop("rollback").await.unwrap();
-        migration.await.unwrap().unwrap();
-        assert_eq!(place.number("select max(version) from outbox_schema").await, 5);
+        let migrate = async move { store.migrate().await };
+        let (open, write) =
+            ("select * from outbox_tally", "insert into outbox_tally values ('t', 1, 1)");
+        let migrated = writers_pass_a_migration(&place, open, write, migrate).await;
+        assert_eq!((migrated.from, migrated.to), (2, 5));
     }
 }
 

@@ -3,9 +3,12 @@
 use mysql_async::prelude::Queryable;
 use sendoff_core::{Event, Ident};
 use sendoff_engine::store::{InspectStore, StoreError};
-use sendoff_mysql::{Layout, MysqlOptions, MysqlStore, Payloads, Period, migration_sql};
+use sendoff_mysql::{
+    Layout, MysqlOptions, MysqlStore, Payloads, Period, migration_sql, upgrade_sql,
+};
 
 use sendoff_testkit::readable;
+use sendoff_testkit::upgrade::up_to;
 
 use crate::place::{MARIADB, MYSQL, Place, claim, due, event, statements, write};
 
@@ -79,6 +82,44 @@ async fn the_printed_migration_is_what_migrate_runs() {
         assert_eq!(claim(&store, "a").await.len(), 1);
         place.run_script(&script).await;
         assert_eq!(store.counts().await.unwrap().new, 1, "a second time changes nothing");
+    }
+}
+
+/// Everything that a database has, in words.
+async fn shape(place: &Place) -> Vec<String> {
+    let query = "select convert(thing using utf8mb4) from (
+             select concat_ws(' ', table_name, ordinal_position, column_name, column_type,
+                              collation_name, is_nullable, column_default, extra) as thing
+               from information_schema.columns where table_schema = database()
+             union all
+             select concat_ws(' ', table_name, index_name, seq_in_index, column_name, non_unique)
+               from information_schema.statistics where table_schema = database()
+             union all
+             select concat_ws(' ', routine_name, routine_definition)
+               from information_schema.routines where routine_schema = database()) things
+          order by 1";
+    place.conn().await.query(query).await.unwrap()
+}
+
+/// Holds L10: whichever version made the tables, the script for it makes of them those of this one.
+#[tokio::test]
+async fn a_printed_upgrade_makes_the_tables_of_this_version() {
+    const NEWEST: usize = 5;
+    for server in [MARIADB, MYSQL] {
+        let fresh = Place::on(server).await;
+        fresh.store().await;
+        let wanted = shape(&fresh).await;
+        assert!(wanted.len() > 50, "{wanted:?}");
+        for from in 1..NEWEST {
+            let (place, options) = (Place::on(server).await, MysqlOptions::default());
+            let script = migration_sql(&options).unwrap();
+            place.run_script(&up_to(&script, "outbox_schema", from)).await;
+            assert_ne!(shape(&place).await, wanted);
+            place.run_script(&upgrade_sql(&options, from).unwrap()).await;
+            assert_eq!(shape(&place).await, wanted, "from version {from}");
+            let store = MysqlStore::connect(&place.url).await.unwrap();
+            assert_eq!(store.migrate().await.unwrap().from, NEWEST);
+        }
     }
 }
 

@@ -10,7 +10,8 @@ use crate::place::{MARIADB, MYSQL, Place, due, event, port, url_at, write};
 
 /// What is wrong, and whether it is said with these words.
 fn is_schema(error: &StoreError, words: &[&str]) {
-    assert!(matches!(error, StoreError::Schema { .. }), "{error:?}");
+    let of_schema = matches!(error, StoreError::Schema { .. } | StoreError::NotInstalled { .. });
+    assert!(of_schema, "{error:?}");
     let said = error.to_string();
     assert!(words.iter().all(|word| said.contains(word)), "{said}");
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sendoff_engine::journal::Purpose;
 use sendoff_engine::journal::retain::{JournalMaintainer, RetainOptions};
 use sendoff_engine::store::StoreError;
-use sendoff_engine::store::frame::after;
+use sendoff_engine::store::frame::{Migrated, after};
 use tokio_postgres::{Client, Row};
 
 use super::connections::Connections;
@@ -85,7 +85,8 @@ impl PostgresJournal {
     ///
     /// # Errors
     ///
-    /// [`Schema`](StoreError::Schema) where they are not, with what to do.
+    /// [`NotInstalled`](StoreError::NotInstalled) where they are not there, and
+    /// [`Schema`](StoreError::Schema) where they are not up to date, with what to do.
     pub async fn check_installed(&self) -> Result<(), StoreError> {
         self.check_open()?;
         migrations(self.names()).check_installed(self.connections(), versions(self)).await
@@ -99,22 +100,24 @@ impl PostgresJournal {
     /// [`NewerSchema`](StoreError::NewerSchema) if a newer version made the tables;
     /// [`Rights`](StoreError::Rights) if the role may not make them: then print
     /// [`journal_migration_sql`](crate::journal_migration_sql) for somebody who may.
-    pub async fn migrate(&self) -> Result<(), StoreError> {
+    pub async fn migrate(&self) -> Result<Migrated, StoreError> {
         self.check_open()?;
-        patiently(|| attempt(self)).await?;
-        first_partitions(self).await
+        let migrated = patiently(|| attempt(self)).await?;
+        first_partitions(self).await?;
+        Ok(migrated)
     }
 }
 
 /// Runs what is missing, in one transaction on a connection of its own: whoever drops the future
 /// drops the connection, and the server undoes it.
-async fn attempt(journal: &PostgresJournal) -> Result<(), StoreError> {
+async fn attempt(journal: &PostgresJournal) -> Result<Migrated, StoreError> {
     let opened = journal.connector().open(None).await?;
     let (client, migrations) = (&opened.client, migrations(journal.names()));
     let run = async {
         let missing = migrations.begin(client, versions(journal)).await?;
         let lines = layout(client, journal).await?;
-        migrations.finish(client, missing, |migration| shaped(migration, lines)).await
+        migrations.finish(client, missing, |migration| shaped(migration, lines)).await?;
+        Ok(Migrated::ran(missing, MIGRATIONS.len()))
     };
     run.await.inspect_err(|_| opened.task.abort())
 }

@@ -31,6 +31,7 @@ async fn a_store_whose_sessions_were_ended_works_again() {
         write(&store, &mut client, &[due(event())]).await;
         let held = hold_of(&claim(&store, "a").await[0]);
         store.counts().await.unwrap();
+        let epoch = store.epoch();
         let ours = format!("application_name = '{}'", place.schema);
         let ended = place.end_sessions(&ours).await;
         assert!(ended >= 2, "{ended}");
@@ -43,6 +44,7 @@ async fn a_store_whose_sessions_were_ended_works_again() {
         eventually("the store to settle again", settled).await;
         let claims = async || store.claim(&by("a")).await.is_ok();
         eventually("the store to claim again", claims).await;
+        assert!(store.epoch() > epoch, "what waits in memory is to be confirmed again");
     }
 }
 

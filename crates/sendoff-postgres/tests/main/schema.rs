@@ -3,9 +3,10 @@
 use sendoff_core::{Event, Ident, report};
 use sendoff_engine::capture::Commit;
 use sendoff_engine::store::{ClaimStore, InspectStore, Lock, LockStore, StoreError};
-use sendoff_postgres::{Doorbell, PostgresOptions, PostgresStore, migration_sql};
+use sendoff_postgres::{Doorbell, PostgresOptions, PostgresStore, migration_sql, upgrade_sql};
 
 use sendoff_testkit::readable;
+use sendoff_testkit::upgrade::up_to;
 
 use crate::partitions::as_role;
 use crate::place::{Place, by, claim, due, event, write};
@@ -149,6 +150,50 @@ async fn the_printed_migration_is_what_migrate_runs() {
     assert!(client.batch_execute(&script).await.is_err(), "a second time it fails");
     client.batch_execute("rollback").await.unwrap();
     assert_eq!(store.counts().await.unwrap().new, 1, "and changes nothing");
+}
+
+/// Everything that a schema has, in words.
+async fn shape(place: &Place) -> Vec<String> {
+    let schema = &place.schema;
+    let query = format!(
+        "select replace(thing, '{schema}', 'schema') from (
+             select concat_ws(' ', table_name, ordinal_position, column_name, data_type, is_nullable,
+                              column_default) as thing
+               from information_schema.columns where table_schema = '{schema}'
+             union all
+             select indexdef from pg_indexes where schemaname = '{schema}'
+             union all
+             select pg_get_constraintdef(oid) from pg_constraint
+              where connamespace = '{schema}'::regnamespace
+             union all
+             select pg_get_functiondef(oid) from pg_proc where pronamespace = '{schema}'::regnamespace
+             union all
+             select pg_get_viewdef(oid) from pg_class
+              where relkind = 'v' and relnamespace = '{schema}'::regnamespace) things
+          order by 1"
+    );
+    let rows = place.client().await.query(&query, &[]).await.unwrap();
+    rows.iter().map(|row| row.get(0)).collect()
+}
+
+/// Holds L10: whichever version made the tables, the script for it makes of them those of this one.
+#[tokio::test]
+async fn a_printed_upgrade_makes_the_tables_of_this_version() {
+    let fresh = Place::new();
+    fresh.store().await;
+    let wanted = shape(&fresh).await;
+    assert!(wanted.len() > 50, "{wanted:?}");
+    for from in 1..NEWEST as usize {
+        let place = Place::new();
+        let (client, options) = (place.client().await, place.options());
+        let older = up_to(&migration_sql(&options).unwrap(), "outbox_schema", from);
+        client.batch_execute(&format!("{older}commit;")).await.unwrap();
+        assert_ne!(shape(&place).await, wanted);
+        client.batch_execute(&upgrade_sql(&options, from).unwrap()).await.unwrap();
+        assert_eq!(shape(&place).await, wanted, "from version {from}");
+        let store = PostgresStore::connect_with(&place.url, options).await.unwrap();
+        assert_eq!(store.migrate().await.unwrap().from, NEWEST as usize);
+    }
 }
 
 /// Holds W6.

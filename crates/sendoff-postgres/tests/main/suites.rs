@@ -199,6 +199,14 @@ mod behind_a_pooler {
     sendoff_testkit::store_suite!(
         Database::at(Place::pooled(), Retention::default(), Doorbell::Off).await
     );
+
+    mod relays {
+        use super::*;
+
+        sendoff_testkit::relay_suite!(
+            Database::at(Place::pooled(), Retention::default(), Doorbell::Off).await
+        );
+    }
 }
 
 mod on_a_newer_server {

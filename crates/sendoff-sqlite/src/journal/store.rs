@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,7 +15,7 @@ use sendoff_engine::journal::{
     TailSource,
 };
 use sendoff_engine::store::StoreError;
-use sendoff_engine::store::frame::fact;
+use sendoff_engine::store::frame::{Migrated, fact};
 use tokio::sync::OnceCell;
 
 use super::append::append_all;
@@ -28,7 +28,7 @@ use crate::error::failed;
 use crate::file::DatabaseFile;
 use crate::options::{self, SqliteOptions, Synchronous};
 use crate::rows::all;
-use crate::schema;
+use crate::schema::{self, Schema};
 use crate::writer::Writer;
 
 /// How long a call waits for those before it.
@@ -53,6 +53,7 @@ struct Shared {
     /// Cursors, once something is published: they need not wait for who appends, nor for the disk.
     desk: OnceCell<Writer>,
     durability: Durability,
+    migrated: Migrated,
 }
 
 impl SqliteJournal {
@@ -84,8 +85,8 @@ impl SqliteJournal {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open), and [`Misconfigured`](StoreError::Misconfigured) for a file that is
-    /// missing or has no journal in it.
+    /// As [`open`](Self::open), and [`NotInstalled`](StoreError::NotInstalled) for a file that is
+    /// missing, or without a journal.
     pub async fn open_existing_url(url: &str, options: SqliteOptions) -> Result<Self, StoreError> {
         Self::start(options::file_of_url(url)?, options, Missing::Refuse).await
     }
@@ -98,15 +99,17 @@ impl SqliteJournal {
         options::check_path(&path)?;
         options.check()?;
         let sql = Arc::new(Sql::load(options.prefix.as_ref()));
+        let migrated = Arc::new(OnceLock::new());
         let opened = |missing| {
-            let (path, sql) = (path.clone(), Arc::clone(&sql));
+            let (path, sql, done) = (path.clone(), Arc::clone(&sql), Arc::clone(&migrated));
             let (busy_timeout, synchronous) = (options.busy_timeout, options.synchronous);
             move || {
                 if missing == Missing::Refuse {
                     schema::check_installed(&path, &*sql, busy_timeout)?;
                 }
                 let mut conn = connect(&path, missing, busy_timeout, synchronous)?;
-                schema::migrate(&mut conn, &*sql)?;
+                // The first to open it migrates.
+                let _ = done.set(schema::migrate(&mut conn, &*sql)?);
                 Ok(conn)
             }
         };
@@ -116,7 +119,10 @@ impl SqliteJournal {
         let writer = start(missing).await?;
         let reader = start(Missing::Refuse).await?;
         let (desk, durability) = (OnceCell::new(), Durability::new(options.synchronous));
-        let shared = Shared { path, file, options, sql, writer, reader, desk, durability };
+        let newest = Schema::migrations(&*sql).len();
+        let migrated = migrated.get().copied().unwrap_or(Migrated::ran(0, newest));
+        let shared =
+            Shared { path, file, options, sql, writer, reader, desk, durability, migrated };
         Ok(Self(Arc::new(shared)))
     }
 
@@ -130,6 +136,11 @@ impl SqliteJournal {
     /// The name of the log's table, prefix included.
     pub fn table(&self) -> String {
         self.0.sql.table.clone()
+    }
+
+    /// What opening it did to the tables.
+    pub fn migrated(&self) -> Migrated {
+        self.0.migrated
     }
 
     /// Closes the journal for all its clones, and returns when what was begun is done.

@@ -3,20 +3,29 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sendoff_core::EventId;
-use sendoff_engine::store::{Cutoff, InspectStore, Outcome, Purge, Purged, RetainStore};
+use sendoff_core::{Event, EventId, limits};
+use sendoff_engine::store::{Cutoff, InspectStore, NewRow, Outcome, Purge, Purged, RetainStore};
 use sendoff_engine::{CleanupMaintainer, CleanupOptions};
-use sendoff_sqlite::{Retention, SqliteOptions};
+use sendoff_sqlite::{Retention, SqliteOptions, SqliteStore};
 
 use crate::outbox::{Outbox, due, held};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 async fn delivered(outbox: &Outbox) -> EventId {
-    let id = outbox.write_due();
+    deliver(outbox, &due()).await
+}
+
+async fn deliver(outbox: &Outbox, row: &NewRow) -> EventId {
+    let id = row.event.id();
+    outbox.write(std::slice::from_ref(row));
     let claimed = outbox.claim_one("a").await;
     assert!(outbox.settle(held(&claimed), Outcome::Done).await);
     id
+}
+
+fn of_type(event_type: &str) -> NewRow {
+    NewRow { event: Event::json(event_type, &1).unwrap(), ..due() }
 }
 
 async fn purge(outbox: &Outbox, older_than: Duration, limit: usize) -> u64 {
@@ -43,6 +52,38 @@ async fn only_what_was_done_long_enough_ago_is_purged_oldest_first() {
     assert_eq!(purge(&outbox, DAY, 10).await, 1);
     assert_eq!(purge(&outbox, DAY, 10).await, 0);
     assert!(outbox.store.find(young).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_type_of_which_nothing_ended_for_a_month_is_forgotten() {
+    let outbox = Outbox::new().await;
+    let counted = async || {
+        let topics = outbox.store.topics().await.unwrap();
+        topics.into_iter().map(|topic| (topic.event_type, topic.counts.done)).collect::<Vec<_>>()
+    };
+    for event_type in ["old", "back"] {
+        deliver(&outbox, &of_type(event_type)).await;
+    }
+    outbox.clock.advance(limits::TALLY);
+    assert_eq!(outbox.store.fold().await.unwrap(), 0);
+    assert_eq!(counted().await.len(), 2, "a month ago is not longer than that");
+    deliver(&outbox, &of_type("back")).await;
+    outbox.clock.advance(Duration::from_micros(1));
+    assert_eq!(outbox.store.fold().await.unwrap(), 0);
+    assert_eq!(counted().await, [("back".to_owned(), 2)]);
+}
+
+/// What a version counted that did not know when is counted on, and forgotten a month later.
+#[tokio::test]
+async fn what_an_older_version_counted_is_remembered_from_the_upgrade_on() {
+    let outbox = Outbox::new().await;
+    deliver(&outbox, &of_type("old")).await;
+    outbox.execute("alter table outbox_tally drop column ended_at");
+    outbox.execute("update outbox_schema set version = 4");
+    let store = SqliteStore::open(outbox.store.path()).await.unwrap();
+    assert_eq!((store.migrated().from, store.migrated().to), (4, 5));
+    store.fold().await.unwrap();
+    assert_eq!(store.topics().await.unwrap()[0].counts.done, 1);
 }
 
 #[tokio::test]

@@ -63,7 +63,7 @@ async fn a_newer_schema_is_refused_with_both_versions() {
     let outbox = Outbox::new().await;
     outbox.execute("update outbox_schema set version = 99");
     let error = SqliteStore::open(outbox.store.path()).await.unwrap_err();
-    assert!(matches!(error, StoreError::NewerSchema { found: 99, known: 4 }), "{error:?}");
+    assert!(matches!(error, StoreError::NewerSchema { found: 99, known: 5 }), "{error:?}");
 }
 
 /// Holds W6.

@@ -135,6 +135,7 @@ macro_rules! store_suite {
             a_peek_shows_what_comes_next_and_takes_nothing
             the_oldest_lag_counts_from_the_due_time
             the_oldest_undelivered_event_is_late_whatever_it_waits_for
+            of_more_rows_than_are_looked_at_the_least_is_said
             the_first_due_time_hides_nothing
             topics_count_events_by_type_and_status
             counters_of_what_ended_outlive_its_rows

@@ -38,11 +38,13 @@
 #![allow(clippy::unwrap_used, reason = "a case is a test")]
 
 mod batches;
+mod programs;
 mod runs;
 mod suite;
 mod topics;
 
 pub use batches::*;
+pub use programs::*;
 pub use runs::*;
 pub use topics::*;
 

@@ -43,6 +43,7 @@ macro_rules! relay_suite {
             a_topic_worker_ends_nothing_by_itself
             consume_one_handles_exactly_one_event
             topics_are_counted_by_the_words_of_the_worker
+            two_programs_on_one_table_touch_nothing_of_each_other
         }
     };
     (@cases $mode:ident, $harness:expr; $($case:ident)*) => {$(

@@ -19,7 +19,10 @@ async fn refused(_: Delivery) -> HandlerResult {
     Err(Failure::retry("refused"))
 }
 
-async fn write<H: Relayed>(probe: &Probe<H>, topics: &[&str]) -> Vec<sendoff_core::EventId> {
+pub(super) async fn write<H: Relayed>(
+    probe: &Probe<H>,
+    topics: &[&str],
+) -> Vec<sendoff_core::EventId> {
     let event = |topic: &&str| due(Event::json_text(*topic, "{}").expect("an event"));
     let rows: Vec<_> = topics.iter().map(event).collect();
     probe.commit(&rows).await;

@@ -6,6 +6,7 @@ use sendoff_engine::journal::JournalStore;
 use sendoff_engine::journal::publish::PublishStore;
 use sendoff_engine::journal::retain::RetainJournalStore;
 use sendoff_engine::store::StoreError;
+use sendoff_engine::store::frame::Migrated;
 
 use super::{AnyJournalOptions, DatabaseKind, OpenError};
 
@@ -80,15 +81,14 @@ impl AnyJournal {
     }
 
     /// Installs the tables, or brings them up to date. Those of an SQLite file are, since it was opened.
-    /// Answers what could not be made and can be done without.
-    pub async fn migrate(&self) -> Result<Option<&'static str>, StoreError> {
+    pub async fn migrate(&self) -> Result<Migrated, StoreError> {
         match self {
             #[cfg(feature = "postgres")]
-            Self::Postgres(store) => store.migrate().await.map(|()| None),
+            Self::Postgres(store) => store.migrate().await,
             #[cfg(feature = "mysql")]
-            Self::Mysql(store) => store.migrate().await.map(|migrated| migrated.without),
+            Self::Mysql(store) => store.migrate().await,
             #[cfg(feature = "sqlite")]
-            Self::Sqlite(_) => Ok(None),
+            Self::Sqlite(store) => Ok(store.migrated()),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use sendoff_core::journal::doctor::ForgetfulSetting;
 use sendoff_core::{AuditNote, EventId, Letter, LetterFate, Pause, PauseScope, Timestamp};
 use sendoff_engine::Outbox;
 use sendoff_engine::capture::SendError;
@@ -231,6 +232,10 @@ impl InspectStore for AnyStore {
 
     async fn lateness(&self) -> Result<Lateness, StoreError> {
         whichever!(AnyStore, self, store => store.lateness().await)
+    }
+
+    async fn forgetful(&self) -> Result<Vec<ForgetfulSetting>, StoreError> {
+        whichever!(AnyStore, self, store => store.forgetful().await)
     }
 
     async fn first_due(&self) -> Result<Timestamp, StoreError> {

@@ -21,8 +21,9 @@ pub trait PublishStore: JournalStore {
     ///
     /// # Errors
     ///
-    /// [`Schema`](StoreError::Schema), [`NewerSchema`](StoreError::NewerSchema) and
-    /// [`Rights`](StoreError::Rights) name what is missing and the remedy.
+    /// [`NotInstalled`](StoreError::NotInstalled), [`Schema`](StoreError::Schema),
+    /// [`NewerSchema`](StoreError::NewerSchema) and [`Rights`](StoreError::Rights) name what is
+    /// missing and the remedy.
     async fn check_ready(&self) -> Result<(), StoreError>;
 
     /// Makes the cursors that are not there yet. One that is there stays as it is.

@@ -63,20 +63,26 @@ pub fn missing(found: i64, migrations: usize) -> Result<usize, StoreError> {
 ///
 /// # Errors
 ///
-/// [`Schema`](StoreError::Schema) unless all of them ran. `migrate` is the program's command that runs
-/// them, and `place` is what may be wrong about where the table was looked for.
+/// [`NotInstalled`](StoreError::NotInstalled) where none ever ran, and [`Schema`](StoreError::Schema) where
+/// some did not. `migrate` is the program's command that runs them, and `place` is what may be wrong about
+/// where the table was looked for.
 pub fn check_complete(
     missing: Option<usize>,
     table: &str,
     migrate: &str,
     place: &str,
 ) -> Result<(), StoreError> {
-    let (missing, remedy) = match missing {
-        None => (format!("there is no table {table}"), format!(", or mend {place}")),
-        Some(0) => return Ok(()),
-        Some(_) => (format!("the table {table} was made by an older version"), String::new()),
-    };
-    Err(StoreError::Schema { missing, remedy: format!("run `{migrate}`{remedy}") })
+    match missing {
+        None => Err(StoreError::NotInstalled {
+            missing: format!("there is no table {table}"),
+            remedy: format!("run `{migrate}`, or mend {place}"),
+        }),
+        Some(0) => Ok(()),
+        Some(_) => Err(StoreError::Schema {
+            missing: format!("the table {table} was made by an older version"),
+            remedy: format!("run `{migrate}`"),
+        }),
+    }
 }
 
 #[cfg(test)]

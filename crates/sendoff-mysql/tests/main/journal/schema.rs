@@ -5,8 +5,10 @@ use sendoff_mysql::{
     JournalOptions, MysqlJournal, MysqlOptions, journal_migration_sql, journal_upgrade_sql,
 };
 use sendoff_testkit::journal::facts;
+use sendoff_testkit::upgrade::up_to;
 
 use super::{fact, journal, journal_with, settled, tail};
+use crate::locks::writers_pass_a_migration;
 use crate::place::{MARIADB, MYSQL, Place};
 
 /// Several at once, and again: one migrates.
@@ -82,4 +84,20 @@ async fn a_closed_journal_says_so() {
     let reader = tail(&journal).await;
     journal.store().close().await;
     facts::nothing_is_answered_any_more(&journal, reader).await;
+}
+
+/// A log in use: an append and a cursor are locked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_migration_beside_an_open_append_keeps_no_writer_waiting_for_long() {
+    for server in [MARIADB, MYSQL] {
+        let place = Place::on(server).await;
+        let script = journal_migration_sql(&JournalOptions::default()).unwrap();
+        place.run_script(&up_to(&script, "journal_schema", 4)).await;
+        let store = MysqlJournal::connect(&place.url).await.unwrap();
+        let migrate = async move { store.migrate().await };
+        let open = "select * from journal_anchor limit 1 for update; select * from journal_cursor";
+        let write = "insert into journal_cursor (topic, publisher) values ('t', 'p')";
+        let migrated = writers_pass_a_migration(&place, open, write, migrate).await;
+        assert_eq!((migrated.from, migrated.to), (4, 5));
+    }
 }

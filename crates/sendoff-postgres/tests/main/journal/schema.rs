@@ -1,10 +1,15 @@
 //! Migrating a journal on PostgreSQL.
 
+use std::time::Duration;
+
 use sendoff_engine::store::StoreError;
 use sendoff_postgres::{
     JournalOptions, PostgresJournal, PostgresOptions, journal_migration_sql, journal_upgrade_sql,
 };
 use sendoff_testkit::journal::facts;
+use sendoff_testkit::upgrade::up_to;
+use sendoff_testkit::wait::eventually;
+use tokio::time::timeout;
 
 use super::{fact, journal, journal_with, options, tail};
 use crate::place::Place;
@@ -68,6 +73,37 @@ async fn the_script_for_an_older_version_brings_it_up_to_date() {
     assert!(
         journal_upgrade_sql(&options(&place), 7).unwrap_err().to_string().contains("no version 7")
     );
+}
+
+/// A migration of a log in use waits for open transactions, and lets writers pass.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_migration_beside_an_open_append_keeps_no_writer_waiting() {
+    let place = Place::new();
+    let open = place.client().await;
+    let older = up_to(&journal_migration_sql(&options(&place)).unwrap(), "journal_schema", 4);
+    open.batch_execute(&format!("{older}commit;")).await.unwrap();
+    // As an append and a publisher of that version lock.
+    let write = format!(
+        "begin; set local search_path = {};
+         lock table journal_event, journal_tag, journal_cursor in row exclusive mode;
+         select nextval('journal_position')",
+        place.schema
+    );
+    open.batch_execute(&write).await.unwrap();
+    let store = PostgresJournal::connect_with(&place.url, options(&place)).await.unwrap();
+    let migrating = tokio::spawn(async move { store.migrate().await });
+    let waits = "select count(*) from pg_locks
+                  where relation = 'journal_cursor'::regclass and not granted";
+    for _ in 0..3 {
+        eventually("the migration to wait", async || place.number(waits).await > 0).await;
+        // 2 s, and room for a crowded machine.
+        let written = timeout(Duration::from_secs(5), place.run(&format!("{write}; commit"))).await;
+        written.expect("a writer waits for the migration");
+    }
+    assert!(!migrating.is_finished());
+    open.batch_execute("commit").await.unwrap();
+    let migrated = migrating.await.unwrap().unwrap();
+    assert_eq!((migrated.from, migrated.to), (4, 6));
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! Through deadpool-postgres.
 
+use std::net::SocketAddr;
+
 use deadpool_postgres::{Client, Manager, Pool, Transaction};
 use sendoff_core::{BoxError, Event};
 use sendoff_engine::Outbox;
@@ -10,6 +12,7 @@ use sendoff_testkit::capture::{
     Begun, CaptureHarness, Guarded, Guards, Inserted, Nested, Nests, OutboxHarness, Own, Owns,
     Speaks, TRANSACTIONS_ONLY, Within, Written, commit_rows,
 };
+use sendoff_testkit::durability::{LinkHarness, Remote};
 use tokio_postgres::NoTls;
 
 use super::Orders;
@@ -23,8 +26,19 @@ struct Deadpool {
 impl Deadpool {
     async fn open() -> Self {
         let orders = Orders::open().await;
-        let manager = Manager::new(orders.place.url.parse().unwrap(), NoTls);
-        Self { pool: Pool::builder(manager).max_size(2).build().unwrap(), orders }
+        Self { pool: pool(&orders.place.url), orders }
+    }
+}
+
+/// A pool of so few connections.
+fn pool(url: &str) -> Pool {
+    let manager = Manager::new(url.parse().unwrap(), NoTls);
+    Pool::builder(manager).max_size(2).build().unwrap()
+}
+
+impl LinkHarness for Deadpool {
+    async fn connect_to(&self, address: SocketAddr) -> Client {
+        pool(&self.orders.url_at(address)).get().await.unwrap()
     }
 }
 
@@ -169,4 +183,10 @@ mod a_pool {
     use super::*;
 
     sendoff_testkit::capture_suite!(guard: OnPool::open().await);
+}
+
+mod a_broken_link {
+    use super::*;
+
+    sendoff_testkit::link_suite!(Deadpool::open().await);
 }

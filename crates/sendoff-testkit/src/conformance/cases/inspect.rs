@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use sendoff_core::{Event, EventId, WaitsFor};
 use sendoff_engine::store::{
-    Counts, Cutoff, Held, InspectStore, Lateness, Outcome, Purge, RetainStore, Settlement,
-    TopicCounts,
+    Claim, Counts, Cutoff, Held, InspectStore, Lateness, Outcome, Purge, RetainStore, Settlement,
+    Suspects, TopicCounts,
 };
 
 use crate::conformance::probe::{HOLD, due, held, hold_of};
@@ -65,8 +65,8 @@ pub async fn the_oldest_lag_counts_from_the_due_time<H: StoreHarness>(probe: &Pr
     assert_eq!(lag().await, Duration::ZERO, "all are held");
 }
 
-/// The oldest undelivered event is late since it was first due, whatever became of it: held, waiting,
-/// retrying, delayed and then due. One that is delayed still is not late. Holds P5.
+/// The oldest undelivered event is late since it was first due, whatever became of it: held, waiting for its
+/// target or a handler, retrying, a suspect, delayed and then due. One that is delayed still is not late. Holds P5.
 pub async fn the_oldest_undelivered_event_is_late_whatever_it_waits_for<H: StoreHarness>(
     probe: &Probe<H>,
 ) {
@@ -88,19 +88,34 @@ pub async fn the_oldest_undelivered_event_is_late_whatever_it_waits_for<H: Store
     let (late, asked) = oldest().await;
     written.assert_contains_start(asked, late);
 
-    let (error, attempts, delay) = ("no".to_owned(), 1, probe.ticks(HOLD));
+    let (error, attempts, delay) = ("no".to_owned(), 1, probe.ticks(2));
     let waits_for = WaitsFor::Target;
     let wait = Outcome::Wait { delay, waits_for, attempts, error: error.clone() };
     assert!(probe.settle(held, wait).await);
     let (late, asked) = oldest().await;
     written.assert_contains_start(asked, late);
-    probe.pass(HOLD + 1).await;
+    probe.pass(3).await;
     let held = hold_of(&probe.claim_one("node").await);
     assert!(probe.settle(held, Outcome::Retry { delay, attempts, error }).await);
     let (late, asked) = oldest().await;
     written.assert_contains_start(asked, late);
-    probe.pass(HOLD + 1).await;
+    probe.pass(3).await;
     let held = hold_of(&probe.claim_one("node").await);
+    let (error, waits_for) = ("nobody has a handler".to_owned(), WaitsFor::Handler);
+    assert!(probe.settle(held, Outcome::Wait { delay, waits_for, attempts, error }).await);
+    let (late, asked) = oldest().await;
+    written.assert_contains_start(asked, late);
+    for owner in ["one", "two"] {
+        probe.pass(3).await;
+        let soon_lost = Claim::new(owner, 100, probe.ticks(2));
+        assert_eq!(probe.claim(&soon_lost).await.len(), 1);
+    }
+    probe.pass(3).await;
+    assert!(probe.claim_all("node").await.is_empty(), "a suspect is for whoever has nothing else");
+    let (late, asked) = oldest().await;
+    written.assert_contains_start(asked, late);
+    let suspects = Claim { suspects: Suspects::Only, ..probe.claim_by("node") };
+    let held = hold_of(&probe.claim(&suspects).await[0]);
     assert!(probe.settle(held, Outcome::Done).await);
     assert_eq!(oldest().await.0, Duration::ZERO, "delivered");
 
@@ -109,6 +124,22 @@ pub async fn the_oldest_undelivered_event_is_late_whatever_it_waits_for<H: Store
     probe.claim_all("node").await;
     let (late, asked) = oldest().await;
     written.after(probe.ticks(2)).assert_contains_start(asked, late);
+}
+
+/// Where there are more rows than are looked at, what is said of the oldest is said to be the least. Holds
+/// P5.
+pub async fn of_more_rows_than_are_looked_at_the_least_is_said<H: StoreHarness>(probe: &Probe<H>) {
+    let late = || async { probe.store().lateness().await.expect("the lag") };
+    let (_, written) = probe.timed(probe.commit_due(1)).await;
+    let rows = usize::try_from(Lateness::ROWS).expect("few");
+    probe.commit_due(rows - 2).await;
+    assert!(!late().await.at_least, "one less than are looked at");
+    probe.commit_due(1).await;
+    assert!(late().await.at_least, "there may be another");
+    probe.commit_due(1).await;
+    let (late, asked) = probe.timed(late()).await;
+    assert!(late.at_least);
+    written.assert_contains_start(asked, late.oldest);
 }
 
 /// Nothing pending is due before the first due time, and it is never later than now.
