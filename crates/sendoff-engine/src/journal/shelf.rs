@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn nothing_is_continued_that_is_not_the_same_any_more() {
         let (first, last) = (fact(1, "moved"), fact(4, "moved"));
-        let kept = kept(&[first.clone(), last.clone()]);
+        let kept = kept(&[first, last.clone()]);
         let same = || vec![last.clone(), fact(5, "moved")];
         assert!(kept.continued(RUN, page(), same()).is_some());
         assert!(kept.continued(Some(Run::numbered(8)), page(), same()).is_none(), "another run");
