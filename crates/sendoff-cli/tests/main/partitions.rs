@@ -110,7 +110,7 @@ fn what_has_no_partitions_is_refused_with_the_reason() {
     );
     let url = ["--database-url", "sqlite:shop.db"];
     let sqlite = run(&[&["migrate", "--partitioned", "day"][..], &url].concat());
-    assert!(stderr(&sqlite).contains("no partitions"), "{}", stderr(&sqlite));
+    assert!(stderr(&sqlite).contains("partitions are for"), "{}", stderr(&sqlite));
     assert!(!std::path::Path::new("shop.db").exists());
 
     let Some(place) = Place::new() else { return };

@@ -95,7 +95,8 @@ async fn shape(place: &Place) -> Vec<String> {
              select concat_ws(' ', table_name, index_name, seq_in_index, column_name, non_unique)
                from information_schema.statistics where table_schema = database()
              union all
-             select concat_ws(' ', routine_name, routine_definition)
+             select concat_ws(' ', routine_name,
+                              replace(routine_definition, concat('`', database(), '`.'), ''))
                from information_schema.routines where routine_schema = database()) things
           order by 1";
     place.conn().await.query(query).await.unwrap()
