@@ -1,4 +1,4 @@
-//! PostgreSQL through sea-orm: events are written into its transaction.
+//! PostgreSQL through sea-orm: the order and its event in one transaction.
 //!
 //! `cargo xtask example sea_orm`, or with a server of yours
 //! `DATABASE_URL=postgres://app@localhost/shop cargo run -p sendoff --example sea_orm --features postgres-sea-orm`.
@@ -6,7 +6,7 @@
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use anyhow::{Context, Result};
-use sea_orm::{ConnectionTrait, Database, TransactionTrait};
+use sea_orm::{ConnectionTrait, Database};
 use sendoff::postgres::PostgresStore;
 use sendoff::{Delivery, HandlerResult, Outbox};
 
@@ -22,12 +22,11 @@ pub(crate) async fn run(url: &str) -> Result<()> {
     store.migrate().await?;
     let outbox = Outbox::builder(store.clone()).on("order.placed", ship).start().await?;
 
-    let mut tx = db.begin().await?;
+    let mut tx = outbox.begin(&db).await?; // dereferences to sea-orm's transaction
     tx.execute_unprepared("insert into orders values ('tea')").await?;
-    let staged = outbox.write(&mut tx, ("order.placed", r#""tea""#)).await?;
+    let id = tx.emit(("order.placed", r#""tea""#))?;
     tx.commit().await?;
-    println!("committed an order with event {}", staged.id());
-    staged.release(); // deliver now; forgetting it costs latency, never the event
+    println!("committed an order with event {id}");
 
     let closed = outbox.close().await;
     anyhow::ensure!(!closed.cut_off && !closed.unsettled, "{closed:?}");
