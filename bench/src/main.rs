@@ -79,6 +79,9 @@ enum Command {
         /// Clients that write at once [default: 8 and 32, on SQLite 1].
         #[arg(long, value_delimiter = ',')]
         clients: Vec<usize>,
+        /// Keys of the events, within which they are ordered; none if not given.
+        #[arg(long, default_value_t = 0)]
+        keys: u64,
         /// Only this way of writing [default: every way that the database has].
         #[arg(long, value_enum)]
         way: Option<work::Way>,
@@ -98,8 +101,24 @@ enum Command {
         #[arg(long, default_value_t = 500)]
         rate: u32,
     },
+    /// The same for events with keys, against events without, under load.
+    HotOrdered {
+        /// Clients that write at once.
+        #[arg(long, default_value_t = 32)]
+        clients: usize,
+        /// Keys of their events.
+        #[arg(long, default_value_t = 10_000)]
+        keys: u64,
+        /// How long a round writes.
+        #[arg(long, default_value_t = 4.0, value_parser = seconds, value_name = "SECONDS")]
+        seconds: f64,
+    },
     /// Delivers a backlog.
     Drain(scenario::drain::Backlog),
+    /// Delivers a backlog of events that are ordered within keys.
+    DrainOrdered(scenario::drain::Backlog),
+    /// Delivers a backlog of events with keys, those of one of which fail each time.
+    Poison(scenario::ordered::Poisoned),
     /// Delivers a backlog by the batch relay, in either claim mode.
     RelayBatch(scenario::relay_batch::Work),
     /// Delivers a backlog beside none and beside many delivered rows that were kept.
@@ -222,15 +241,21 @@ async fn measure_one(
     rounds: usize,
 ) -> anyhow::Result<Vec<report::Finding>> {
     match command {
-        Command::WriteCost { clients, way, seconds } => {
+        Command::WriteCost { clients, keys, way, seconds } => {
             let time = Duration::from_secs_f64(seconds);
-            scenario::write_cost::run(server, rounds, &clients, way, time).await
+            scenario::write_cost::run(server, rounds, &clients, keys, way, time).await
         }
         Command::Hot { clients, seconds, rate } => {
             let time = Duration::from_secs_f64(seconds);
             scenario::hot::run(server, rounds, clients, time, rate).await
         }
+        Command::HotOrdered { clients, keys, seconds } => {
+            let time = Duration::from_secs_f64(seconds);
+            scenario::hot::ordered(server, rounds, clients, keys, time).await
+        }
         Command::Drain(backlog) => scenario::drain::run(server, rounds, backlog).await,
+        Command::DrainOrdered(backlog) => scenario::ordered::drain(server, rounds, backlog).await,
+        Command::Poison(poisoned) => scenario::ordered::poison(server, rounds, poisoned).await,
         Command::RelayBatch(work) => scenario::relay_batch::run(server, rounds, work).await,
         Command::Retained { backlog, done } => {
             scenario::retained::run(server, rounds, backlog, done).await

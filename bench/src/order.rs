@@ -29,7 +29,21 @@ pub(crate) fn number(payload: &[u8]) -> Option<u64> {
 
 /// The event of an order.
 pub(crate) fn event(number: u64) -> Result<Event, InvalidEvent> {
-    Event::builder(EVENT_TYPE).bytes(payload(number)).content_type("application/json").build()
+    event_of(number, 0)
+}
+
+/// The event of an order, with one of so many keys; without any where there is none.
+pub(crate) fn event_of(number: u64, keys: u64) -> Result<Event, InvalidEvent> {
+    let event = Event::builder(EVENT_TYPE).bytes(payload(number)).content_type("application/json");
+    match key(number, keys) {
+        Some(key) => event.ordering_key(key).build(),
+        None => event.build(),
+    }
+}
+
+/// The key of an order, of so many.
+pub(crate) fn key(number: u64, keys: u64) -> Option<String> {
+    (keys > 0).then(|| format!("key-{}", number % keys))
 }
 
 #[cfg(test)]

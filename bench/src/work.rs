@@ -23,7 +23,12 @@ pub(crate) struct Drain {
     pub(crate) end: End,
     /// Which part of the library delivers.
     pub(crate) by: By,
+    /// Whether the events of the first key fail, each time, and nobody waits for them.
+    pub(crate) poison: bool,
 }
+
+/// The key whose events fail where that is asked for.
+pub(crate) const POISON: &str = "key-0";
 
 impl Drain {
     /// The store's option for it.
@@ -87,6 +92,22 @@ impl fmt::Display for Way {
             Self::Sqlx => "sqlx",
             Self::SqlFunction => "sql-function",
         })
+    }
+}
+
+/// Who writes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clients {
+    /// How many at once.
+    pub(crate) count: usize,
+    /// How many keys their events have; none where they have no order.
+    pub(crate) keys: u64,
+}
+
+impl Clients {
+    /// So many, whose events have no keys.
+    pub(crate) fn unordered(count: usize) -> Self {
+        Self { count, keys: 0 }
     }
 }
 

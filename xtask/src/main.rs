@@ -36,6 +36,7 @@ use crate::services::for_tests::Servers;
   cargo xtask sim --seed 4711               the run of one seed again
   cargo xtask soak sigstop --rounds 200     one of the tests that take minutes
   cargo xtask example axum_service          an example, with the server it needs
+  cargo xtask api --check                   whether what is public is as docs/api says
   cargo xtask ci                            what a change must pass"
 )]
 struct Cli {
@@ -66,6 +67,12 @@ enum Command {
     Sim(Sim),
     Soak(soak::Soak),
     Example(example::Example),
+    /// List what each crate makes public in docs/api. Needs the nightly toolchain.
+    Api {
+        /// Write nothing, and fail where something differs.
+        #[arg(long)]
+        check: bool,
+    },
     /// Check format and lints, then test.
     Ci,
 }
@@ -91,6 +98,7 @@ fn run(command: Command) -> Result<(), run::Error> {
         Command::Sim(sim) => workspace.run(&plan::sim(&sim), &[]),
         Command::Soak(soak) => soak.run(&workspace, runner(&workspace), || servers(false)),
         Command::Example(example) => example.run(&workspace),
+        Command::Api { check } => workspace.run(&[plan::api(check)], &[]),
         Command::Ci => {
             workspace.lock_outside()?;
             workspace.run(&plan::ci(runner(&workspace)), servers(false)?.exports())

@@ -69,6 +69,15 @@ pub(crate) struct Sim {
     extra: Vec<String>,
 }
 
+/// The program that lists what is public, which is none of the workspace's.
+pub(crate) fn api(check: bool) -> Step {
+    let check = if check { " -- --check" } else { "" };
+    Step::new(
+        "public API",
+        &format!("run --quiet --target-dir target/api --manifest-path xtask/api/Cargo.toml{check}"),
+    )
+}
+
 pub(crate) fn test(runner: Runner, extra: &[String], docs: Docs) -> Vec<Step> {
     let tests = match runner {
         Runner::Nextest => "nextest run --workspace --all-features",

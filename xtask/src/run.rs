@@ -126,9 +126,9 @@ impl Workspace {
     fn cargo(&self) -> Command {
         let mut cargo = Command::new(&self.cargo);
         cargo.current_dir(&self.root);
-        for variable in TEST_THREADS {
+        for (variable, for_each_core) in TEST_THREADS {
             if std::env::var_os(variable).is_none() {
-                cargo.env(variable, test_threads().to_string());
+                cargo.env(variable, (for_each_core * cores()).to_string());
             }
         }
         // What `cargo run` sets for this program would leak into build scripts that watch it, and
@@ -142,12 +142,13 @@ impl Workspace {
     }
 }
 
-/// What either runner of tests asks for the number of tests that run at once.
-const TEST_THREADS: [&str; 2] = ["NEXTEST_TEST_THREADS", "RUST_TEST_THREADS"];
+/// What either runner of tests asks for the number of tests that run at once, and how many for each core: most
+/// tests wait for a server or a clock, not for a core. Nextest counts those double that do not
+/// (`.config/nextest.toml`).
+const TEST_THREADS: [(&str, usize); 2] = [("NEXTEST_TEST_THREADS", 3), ("RUST_TEST_THREADS", 2)];
 
-/// Two for each core: most tests wait for a server or a clock, not for a core.
-fn test_threads() -> usize {
-    2 * std::thread::available_parallelism().map_or(1, usize::from)
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn describes_this_package(variable: &str) -> bool {

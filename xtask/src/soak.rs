@@ -17,10 +17,11 @@ use crate::services::for_tests::Servers;
 /// Every soak: its name, the rounds it makes unless told otherwise, and what it is about.
 ///
 /// Its tests are those of the modules `soak::NAME`, with underscores, of all crates.
-const SOAKS: [(&str, u32, &str); 8] = [
+const SOAKS: [(&str, u32, &str); 9] = [
     ("locked-row", 1, "one row locked for a minute beside two busy nodes"),
     ("sigstop", 50, "a process of ours stopped at a random moment"),
     ("crash", 20, "the server crashes right after an event left"),
+    ("order", 1, "ordered events, while nodes are killed, stopped and added, and letters requeued"),
     ("dead-letters", 1, "100,000 dead letters requeued while every handler still fails"),
     ("outage", 1, "a target away for three minutes, on every face"),
     ("journal-bytes", 1, "a journal of large facts, over a slow line as well"),
@@ -90,7 +91,8 @@ impl Soak {
         let line = match runner {
             Runner::Nextest => {
                 format!(
-                    "nextest run --workspace --all-features --test-threads 1 --no-capture {module}"
+                    "nextest run --profile soak --workspace --all-features --test-threads 1 \
+                     --no-capture {module}"
                 )
             }
             Runner::CargoTest => format!(

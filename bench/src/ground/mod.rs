@@ -27,6 +27,13 @@ pub(crate) enum Snapshot {
 pub(crate) enum Rows {
     /// Due, a delivery owed.
     Due(u64),
+    /// In line, with so many keys, one after the other.
+    InLine {
+        /// How many rows.
+        count: u64,
+        /// How many keys.
+        keys: u64,
+    },
     /// Delivered and kept.
     Done(u64),
 }
@@ -34,13 +41,21 @@ pub(crate) enum Rows {
 impl Rows {
     fn count(self) -> u64 {
         match self {
-            Self::Due(count) | Self::Done(count) => count,
+            Self::Due(count) | Self::Done(count) | Self::InLine { count, .. } => count,
+        }
+    }
+
+    /// How many keys they have; none where they have no order.
+    fn keys(self) -> u64 {
+        match self {
+            Self::Due(_) | Self::Done(_) => 0,
+            Self::InLine { keys, .. } => keys,
         }
     }
 
     fn status(self) -> i16 {
         match self {
-            Self::Due(_) => 0,
+            Self::Due(_) | Self::InLine { .. } => 0,
             Self::Done(_) => 1,
         }
     }

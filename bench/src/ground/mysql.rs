@@ -83,7 +83,7 @@ impl Ground {
 
     pub(super) async fn clear(&self) -> Result<()> {
         let mut conn = self.connect().await?;
-        for table in ["outbox_event", "outbox_tally", "bench_order"] {
+        for table in ["outbox_event", "outbox_key", "outbox_tally", "bench_order"] {
             conn.query_drop(format!("truncate table {table}")).await?;
         }
         Ok(())
@@ -121,21 +121,26 @@ impl Ground {
 fn filling(numbers: std::ops::Range<u64>, rows: Rows) -> Result<String> {
     let mut text = String::from(
         "insert into outbox_event (event_id, event_type, aggregate_type, shard, content_type, \
-         occurred_at, due_at, created_at, done_at, status, payload) values ",
+         occurred_at, due_at, created_at, done_at, status, payload, ordering_key) values ",
     );
     let (due, done) = match rows {
         Rows::Due(_) => ("utc_timestamp(6) - interval 1 minute", "null"),
+        Rows::InLine { .. } => ("date'9998-01-01'", "null"),
         Rows::Done(_) => ("null", "utc_timestamp(6)"),
     };
     let (from, status) = (numbers.start, rows.status());
     for number in numbers {
         let comma = if number == from { "" } else { "," };
         let (shard, payload) = (number % 64, String::from_utf8(order::payload(number))?);
+        let key = match rows.keys() {
+            0 => "null".to_owned(),
+            keys => format!("'key-{}'", number % keys),
+        };
         write!(
             text,
             "{comma}(x'{:012x}7{:03x}8{number:015x}','{}','__GLOBAL__',{shard},'application/json',\
              utc_timestamp(6) - interval 1 minute,{due},utc_timestamp(6) - interval 1 minute,\
-             {done},{status},'{payload}')",
+             {done},{status},'{payload}',{key})",
             1_700_000_000_000_u64 + number,
             number % 0x1000,
             order::EVENT_TYPE,

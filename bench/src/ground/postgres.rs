@@ -76,7 +76,7 @@ impl Ground {
 
     pub(super) async fn clear(&self) -> Result<()> {
         let client = self.connect().await?;
-        client.batch_execute("truncate outbox_event, bench_order").await?;
+        client.batch_execute("truncate outbox_event, outbox_key, bench_order").await?;
         calm(&client).await
     }
 
@@ -88,7 +88,8 @@ impl Ground {
         let first = self.filled.fetch_add(count, Ordering::Relaxed);
         let client = self.connect().await?;
         let (count, first) = (i64::try_from(count)?, i64::try_from(first)?);
-        client.execute(FILL, &[&count, &first, &rows.status()]).await?;
+        let keys = i64::try_from(rows.keys())?;
+        client.execute(FILL, &[&count, &first, &rows.status(), &keys]).await?;
         calm(&client).await
     }
 

@@ -88,7 +88,7 @@ impl Ground {
         block_in_place(|| {
             let conn = self.connect(Synchronous::Normal)?;
             let now = Timestamp::now().as_micros();
-            conn.execute(FILL, (count, first, rows.status(), now))?;
+            conn.execute(FILL, (count, first, rows.status(), now, i64::try_from(rows.keys())?))?;
             conn.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()))?;
             Ok(())
         })

@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
-use sendoff_core::Delivery;
+use sendoff_core::{Delivery, Failure};
+use sendoff_engine::capture::{Commit, OutboxTx};
 use sendoff_engine::relay::{ClaimMode, Relay, RelayOptions, RelayStore};
 use sendoff_engine::store::{OutboxStore, RetainStore};
 use sendoff_engine::{
@@ -23,7 +24,7 @@ use crate::Store;
 use crate::ground::Ground;
 use crate::load::{Trace, Writers};
 use crate::order;
-use crate::work::{By, Drain, Finish, Hot, Way};
+use crate::work::{By, Clients, Drain, Finish, Hot, POISON, Way};
 
 use self::timed::Timed;
 
@@ -35,19 +36,35 @@ pub(crate) fn ways(store: Store) -> &'static [Way] {
     }
 }
 
-pub(crate) async fn writers(ground: &Ground, way: Way, clients: usize) -> Result<Writers> {
+/// Emits the order's event and commits, on the way of a guard.
+async fn emit_and_commit<S: Commit<Tx>, Tx>(
+    mut tx: OutboxTx<'_, S, Tx>,
+    number: u64,
+    keys: u64,
+    trace: &Trace,
+) -> Result<()> {
+    tx.emit(order::event_of(number, keys)?)?;
+    trace.called(number);
+    tx.commit().await?;
+    trace.replied(number);
+    Ok(())
+}
+
+pub(crate) async fn writers(ground: &Ground, way: Way, clients: Clients) -> Result<Writers> {
     match ground {
         Ground::Postgres(ground) => postgres::writers(ground, way, clients).await,
-        Ground::Mysql(ground) => mysql::writers(ground, way, clients).await,
-        Ground::Sqlite(ground) => sqlite::writers(ground, way, clients).await,
+        _ if clients.keys > 0 => bail!("writes with keys are measured on PostgreSQL only"),
+        Ground::Mysql(ground) => mysql::writers(ground, way, clients.count).await,
+        Ground::Sqlite(ground) => sqlite::writers(ground, way, clients.count).await,
     }
 }
 
-pub(crate) async fn hot(ground: &Ground, clients: usize, trace: Trace) -> Result<Hot> {
+pub(crate) async fn hot(ground: &Ground, clients: Clients, trace: Trace) -> Result<Hot> {
     match ground {
         Ground::Postgres(ground) => postgres::hot(ground, clients, trace).await,
+        _ if clients.keys > 0 => bail!("`hot-ordered` is measured on PostgreSQL only"),
         Ground::Mysql(_) => bail!("`hot` is not measured on MariaDB and MySQL"),
-        Ground::Sqlite(ground) => sqlite::hot(ground, clients, trace).await,
+        Ground::Sqlite(ground) => sqlite::hot(ground, clients.count, trace).await,
     }
 }
 
@@ -96,7 +113,11 @@ async fn drain_store<S: RelayStore>(store: S, drain: &Drain, lap: u64) -> Result
         .options(drain_options(drain))
         .on(
             order::EVENT_TYPE,
-            CountingHandler { counter: counter.clone(), trace: Trace::default() },
+            CountingHandler {
+                counter: counter.clone(),
+                trace: Trace::default(),
+                poison: drain.poison,
+            },
         )
         .start()
         .await?;
@@ -118,7 +139,8 @@ async fn relay_store(
         workers: drain.connections,
         ..RelayOptions::default()
     };
-    let handler = CountingHandler { counter: counter.clone(), trace: Trace::default() };
+    let handler =
+        CountingHandler { counter: counter.clone(), trace: Trace::default(), poison: drain.poison };
     let relay = Relay::builder(store).options(options).build(handler)?;
     let (started, mut ends) = (Instant::now(), Vec::new());
     relay.run(async { ends = counter.laps(drain.rows, lap).await }).await;
@@ -137,7 +159,7 @@ fn times(started: Instant, mut ends: Vec<Instant>) -> Vec<Duration> {
 async fn hot_outbox<S: OutboxStore>(store: S, trace: Trace) -> Result<(Outbox<Timed<S>>, Finish)> {
     let counter = Arc::new(Counter::default());
     let store = Timed { store, trace: trace.clone() };
-    let handler = CountingHandler { counter: counter.clone(), trace };
+    let handler = CountingHandler { counter: counter.clone(), trace, poison: false };
     let outbox = Outbox::builder(store).on(order::EVENT_TYPE, handler).start().await?;
     let closing = outbox.clone();
     let finish = move |written| {
@@ -161,10 +183,14 @@ async fn close<S: OutboxStore>(outbox: &Outbox<S>) -> Result<()> {
 struct CountingHandler {
     counter: Arc<Counter>,
     trace: Trace,
+    poison: bool,
 }
 
 impl Handler for CountingHandler {
     async fn handle(&self, delivery: Delivery) -> HandlerResult {
+        if self.poison && delivery.event.ordering_key() == Some(POISON) {
+            return Err(Failure::retry("poison"));
+        }
         if let Some(number) = order::number(delivery.payload()) {
             self.trace.handled(number);
         }

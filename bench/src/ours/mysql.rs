@@ -9,10 +9,9 @@ use mysql_async::{Conn, Statement};
 use sendoff_engine::Outbox;
 use sendoff_mysql::{MysqlStore, Retention};
 
-use super::drain_store;
+use super::{drain_store, emit_and_commit};
 use crate::ground::mysql::Ground;
 use crate::load::{Trace, Writer, Writers};
-use crate::order;
 use crate::work::{Drain, Way};
 
 const INSERT_BUSINESS: &str = include_str!("../../sql/mysql/insert_business.sql");
@@ -28,11 +27,7 @@ impl Writer for Guarded {
     async fn write(&mut self, number: u64, trace: &Trace) -> Result<()> {
         let mut tx = self.outbox.begin(&mut self.conn).await?;
         tx.exec_drop(&self.business, (number,)).await?;
-        tx.emit(order::event(number)?)?;
-        trace.called(number);
-        tx.commit().await?;
-        trace.replied(number);
-        Ok(())
+        emit_and_commit(tx, number, 0, trace).await
     }
 }
 

@@ -9,11 +9,11 @@ use sendoff_postgres::{PostgresStore, PreparedClient, Retention};
 use sqlx::{Connection, PgConnection};
 use tokio_postgres::{Client, Statement};
 
-use super::{Timed, drain_store, hot_outbox};
+use super::{Timed, drain_store, emit_and_commit, hot_outbox};
 use crate::ground::postgres::Ground;
 use crate::load::{Trace, Writer, Writers};
 use crate::order;
-use crate::work::{Drain, Hot, Way};
+use crate::work::{Clients, Drain, Hot, Way};
 
 const INSERT_BUSINESS: &str = include_str!("../../sql/postgres/insert_business.sql");
 const EMIT: &str = include_str!("../../sql/postgres/emit.sql");
@@ -23,19 +23,20 @@ struct Guarded {
     outbox: Outbox<Timed<PostgresStore>>,
     client: PreparedClient,
     business: Statement,
+    keys: u64,
 }
 
 async fn guarded(
     ground: &Ground,
     outbox: &Outbox<Timed<PostgresStore>>,
-    clients: usize,
+    Clients { count, keys }: Clients,
 ) -> Result<Writers> {
     let mut writers = Writers::new();
-    for _ in 0..clients {
+    for _ in 0..count {
         let client = ground.connect().await?;
         let business = client.prepare(INSERT_BUSINESS).await?;
         let client = outbox.store().store.prepare(client).await?;
-        writers.push(Box::new(Guarded { outbox: outbox.clone(), client, business }));
+        writers.push(Box::new(Guarded { outbox: outbox.clone(), client, business, keys }));
     }
     Ok(writers)
 }
@@ -45,7 +46,7 @@ impl Writer for Guarded {
     async fn write(&mut self, number: u64, trace: &Trace) -> Result<()> {
         let mut tx = self.outbox.begin(&mut self.client).await?;
         tx.execute(&self.business, &[&i64::try_from(number)?]).await?;
-        tx.emit(order::event(number)?)?;
+        tx.emit(order::event_of(number, self.keys)?)?;
         trace.called(number);
         tx.commit().await?;
         Ok(())
@@ -57,6 +58,7 @@ struct Emitting {
     client: Client,
     business: Statement,
     emit: Statement,
+    keys: u64,
 }
 
 #[async_trait]
@@ -64,7 +66,8 @@ impl Writer for Emitting {
     async fn write(&mut self, number: u64, trace: &Trace) -> Result<()> {
         let tx = self.client.transaction().await?;
         tx.execute(&self.business, &[&i64::try_from(number)?]).await?;
-        tx.execute(&self.emit, &[&order::EVENT_TYPE, &order::payload(number)]).await?;
+        let key = order::key(number, self.keys);
+        tx.execute(&self.emit, &[&order::EVENT_TYPE, &order::payload(number), &key]).await?;
         trace.called(number);
         tx.commit().await?;
         trace.replied(number);
@@ -76,6 +79,7 @@ impl Writer for Emitting {
 struct Sqlx {
     outbox: Outbox<PostgresStore>,
     conn: PgConnection,
+    keys: u64,
 }
 
 #[async_trait]
@@ -83,15 +87,12 @@ impl Writer for Sqlx {
     async fn write(&mut self, number: u64, trace: &Trace) -> Result<()> {
         let mut tx = self.outbox.begin(&mut self.conn).await?;
         sqlx::query(INSERT_BUSINESS).bind(i64::try_from(number)?).execute(&mut **tx).await?;
-        tx.emit(order::event(number)?)?;
-        trace.called(number);
-        tx.commit().await?;
-        trace.replied(number);
-        Ok(())
+        emit_and_commit(tx, number, self.keys, trace).await
     }
 }
 
-pub(super) async fn writers(ground: &Ground, way: Way, clients: usize) -> Result<Writers> {
+pub(super) async fn writers(ground: &Ground, way: Way, clients: Clients) -> Result<Writers> {
+    let Clients { count, keys } = clients;
     match way {
         Way::Guard => {
             let store = ground.open(Retention::default()).await?;
@@ -100,27 +101,27 @@ pub(super) async fn writers(ground: &Ground, way: Way, clients: usize) -> Result
         }
         Way::SqlFunction => {
             let mut writers = Writers::new();
-            for _ in 0..clients {
+            for _ in 0..count {
                 let client = ground.connect().await?;
                 let business = client.prepare(INSERT_BUSINESS).await?;
                 let emit = client.prepare(EMIT).await?;
-                writers.push(Box::new(Emitting { client, business, emit }));
+                writers.push(Box::new(Emitting { client, business, emit, keys }));
             }
             Ok(writers)
         }
         Way::Sqlx => {
             let outbox = Outbox::writer_only(ground.open(Retention::default()).await?);
             let mut writers = Writers::new();
-            for _ in 0..clients {
+            for _ in 0..count {
                 let conn = PgConnection::connect(ground.url()).await?;
-                writers.push(Box::new(Sqlx { outbox: outbox.clone(), conn }));
+                writers.push(Box::new(Sqlx { outbox: outbox.clone(), conn, keys }));
             }
             Ok(writers)
         }
     }
 }
 
-pub(super) async fn hot(ground: &Ground, clients: usize, trace: Trace) -> Result<Hot> {
+pub(super) async fn hot(ground: &Ground, clients: Clients, trace: Trace) -> Result<Hot> {
     let (outbox, finish) = hot_outbox(ground.open(Retention::default()).await?, trace).await?;
     Ok(Hot { writers: guarded(ground, &outbox, clients).await?, finish })
 }

@@ -16,7 +16,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::ground::Ground;
 use crate::load::{Trace, Writers};
-use crate::work::{Drain, Finish, Hot, Statements, Way};
+use crate::work::{Clients, Drain, Finish, Hot, Statements, Way};
 
 /// How long these loops take, which deliver the whole backlog together.
 async fn timed(loops: Vec<BoxFuture<'static, Result<u64>>>, drain: &Drain) -> Result<Duration> {
@@ -56,7 +56,7 @@ pub(crate) async fn writers(
     ground: &Ground,
     way: Way,
     content: Content,
-    clients: usize,
+    clients: Clients,
 ) -> Result<Writers> {
     match (ground, way) {
         (Ground::Postgres(ground), Way::Guard) => {
@@ -68,8 +68,8 @@ pub(crate) async fn writers(
                 .await
         }
         (Ground::Postgres(ground), Way::Sqlx) => sqlx::writers(ground, content, clients).await,
-        (Ground::Mysql(ground), Way::Guard) => mysql::writers(ground, content, clients).await,
-        (Ground::Sqlite(ground), Way::Guard) => sqlite::writers(ground, content, clients),
+        (Ground::Mysql(ground), Way::Guard) => mysql::writers(ground, content, clients.count).await,
+        (Ground::Sqlite(ground), Way::Guard) => sqlite::writers(ground, content, clients.count),
         (Ground::Mysql(_) | Ground::Sqlite(_), _) => bail!("{way} is not measured here"),
     }
 }

@@ -10,12 +10,18 @@ use super::postgres::{INSERT, INSERT_BUSINESS};
 use crate::ground::postgres::Ground;
 use crate::load::{Trace, Writer, Writers};
 use crate::order;
+use crate::work::Clients;
 
-pub(super) async fn writers(ground: &Ground, content: Content, clients: usize) -> Result<Writers> {
+pub(super) async fn writers(
+    ground: &Ground,
+    content: Content,
+    clients: Clients,
+) -> Result<Writers> {
+    let Clients { count, keys } = clients;
     let mut writers = Writers::new();
-    for _ in 0..clients {
+    for _ in 0..count {
         let conn = PgConnection::connect(ground.url()).await?;
-        writers.push(Box::new(ByHand { conn, content }));
+        writers.push(Box::new(ByHand { conn, content, keys }));
     }
     Ok(writers)
 }
@@ -23,6 +29,7 @@ pub(super) async fn writers(ground: &Ground, content: Content, clients: usize) -
 struct ByHand {
     conn: PgConnection,
     content: Content,
+    keys: u64,
 }
 
 #[async_trait]
@@ -39,6 +46,7 @@ impl Writer for ByHand {
                 .bind(0.0)
                 .bind(None::<&str>)
                 .bind(order::payload(number))
+                .bind(order::key(number, self.keys))
                 .execute(&mut *tx)
                 .await?;
         }

@@ -15,7 +15,7 @@ use crate::ground::{Ground, Rows};
 use crate::load::{Writers, flood, flood_while};
 use crate::report::Finding;
 use crate::server::Server;
-use crate::work::Way;
+use crate::work::{Clients, Way};
 use crate::{Store, ours};
 
 /// Beside what the clients write.
@@ -64,7 +64,7 @@ pub(crate) async fn run(
     let tally = alternate("cleanup", rounds, &contenders, async |contender| {
         ground.clear().await?;
         ground.fill(Rows::Done(done)).await?;
-        let writers = ours::writers(&ground, Way::Guard, clients).await?;
+        let writers = ours::writers(&ground, Way::Guard, Clients::unordered(clients)).await?;
         match contender {
             Contender::Alone => {
                 let written = flood(writers, time).await?;

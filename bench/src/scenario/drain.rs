@@ -43,7 +43,7 @@ impl Backlog {
             // It has one writer.
             Store::Sqlite => 1,
         };
-        Drain { rows: self.rows, batch: self.batch, connections, end, by }
+        Drain { rows: self.rows, batch: self.batch, connections, end, by, poison: false }
     }
 }
 

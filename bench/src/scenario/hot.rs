@@ -1,5 +1,6 @@
 //! Write, handle, done, all in one process: how many in a second, and how soon after the commit.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use crate::latency::{Latency, Stamps};
 use crate::load::{Trace, flood, paced};
 use crate::report::Finding;
 use crate::server::Server;
-use crate::work::Hot;
+use crate::work::{Clients, Hot};
 use crate::{Store, ours, raw};
 
 type Number = fn(&Latency) -> f64;
@@ -86,16 +87,71 @@ pub(crate) async fn run(
     Ok(findings)
 }
 
+/// The same for events with keys, against events without: how many in a second.
+pub(crate) async fn ordered(
+    server: &Server,
+    rounds: usize,
+    clients: usize,
+    keys: u64,
+    time: Duration,
+) -> Result<Vec<Finding>> {
+    let ground = server.ground().await?;
+    let database = ground.settings().await?;
+    let contenders = [Order::None, Order::WithinKeys];
+    let tally = alternate("hot-ordered", rounds, &contenders, async |order| {
+        ground.clear().await?;
+        let keys = if order == Order::None { 0 } else { keys };
+        let clients = Clients { count: clients, keys };
+        flooded(&ground, ours::hot(&ground, clients, Trace::default()).await?, time).await
+    })
+    .await?;
+    let of = |order| tally.of(order, |rate: &Rate| rate.0);
+    let work = json!({
+        "clients": clients,
+        "keys": keys,
+        "seconds": time.as_secs_f64(),
+        "limit_is": "the same without keys",
+    });
+    Ok(vec![Finding {
+        scenario: "hot-ordered",
+        variant: "throughput".into(),
+        unit: "events/s",
+        ours: of(Order::WithinKeys),
+        limit: of(Order::None),
+        settings: settings(&database, work),
+    }])
+}
+
+/// Whether events have keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    None,
+    WithinKeys,
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "unordered",
+            Self::WithinKeys => "ordered",
+        })
+    }
+}
+
 async fn start(ground: &Ground, side: Side, clients: usize, trace: Trace) -> Result<Hot> {
     match side {
         Side::ByHand => raw::hot(ground, clients, trace).await,
-        Side::Sendoff => ours::hot(ground, clients, trace).await,
+        Side::Sendoff => ours::hot(ground, Clients::unordered(clients), trace).await,
     }
 }
 
 /// As fast as the clients can, up to the last event done.
 async fn loaded(ground: &Ground, side: Side, clients: usize, time: Duration) -> Result<Rate> {
-    let Hot { writers, finish } = start(ground, side, clients, Trace::default()).await?;
+    flooded(ground, start(ground, side, clients, Trace::default()).await?, time).await
+}
+
+async fn flooded(ground: &Ground, hot: Hot, time: Duration) -> Result<Rate> {
+    let Hot { writers, finish } = hot;
     let started = Instant::now();
     let written = flood(writers, time).await?.count;
     finish(written).await?;

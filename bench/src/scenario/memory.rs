@@ -99,7 +99,8 @@ pub(crate) async fn child(store: Store, at: &str, rows: u64, batch: usize) -> Re
         Store::Postgres => Ground::Postgres(postgres::Ground::existing(at.to_owned())),
         Store::Sqlite => Ground::Sqlite(sqlite::Ground::existing(PathBuf::from(at))),
     };
-    let drain = Drain { rows, batch, connections: 1, end: End::Keep, by: By::Outbox };
+    let drain =
+        Drain { rows, batch, connections: 1, end: End::Keep, by: By::Outbox, poison: false };
     ours::drain(&ground, &drain).await?;
     let status = std::fs::read_to_string("/proc/self/status")
         .context("peak memory is read from /proc, which only Linux has")?;

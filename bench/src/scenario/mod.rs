@@ -6,6 +6,7 @@ pub(crate) mod drain;
 pub(crate) mod hot;
 pub(crate) mod journal;
 pub(crate) mod memory;
+pub(crate) mod ordered;
 pub(crate) mod publish;
 pub(crate) mod relay_batch;
 pub(crate) mod retained;

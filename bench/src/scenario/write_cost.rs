@@ -12,7 +12,7 @@ use crate::load::flood;
 use crate::raw::Content;
 use crate::report::Finding;
 use crate::server::Server;
-use crate::work::Way;
+use crate::work::{Clients, Way};
 use crate::{Store, ours, raw};
 
 /// Who writes what.
@@ -46,6 +46,7 @@ pub(crate) async fn run(
     server: &Server,
     rounds: usize,
     clients: &[usize],
+    keys: u64,
     way: Option<Way>,
     time: Duration,
 ) -> Result<Vec<Finding>> {
@@ -58,8 +59,9 @@ pub(crate) async fn run(
     for way in ours::ways(store).iter().copied().filter(wanted) {
         let sides = [Side::ByHand, Side::Sendoff].map(Contender::Event);
         let contenders: Vec<_> = std::iter::once(Contender::Alone).chain(sides).collect();
-        for &clients in clients {
-            let title = format!("write-cost {way}, {clients} clients");
+        for &count in clients {
+            let clients = Clients { count, keys };
+            let title = format!("write-cost {way}, {count} clients");
             let tally = alternate(&title, rounds, &contenders, async |contender| {
                 ground.clear().await?;
                 let writers = match contender {
@@ -78,7 +80,7 @@ pub(crate) async fn run(
             let of = |contender| tally.of(contender, |rate: &Rate| rate.0);
             let finding = |variant: String, limit, limit_is: &str| Finding {
                 scenario: "write-cost",
-                variant: format!("{variant}-{clients}"),
+                variant: format!("{variant}-{count}"),
                 unit: "transactions/s",
                 ours: of(Contender::Event(Side::Sendoff)),
                 limit,
@@ -86,7 +88,8 @@ pub(crate) async fn run(
                     &database,
                     json!({
                         "way": way.to_string(),
-                        "clients": clients,
+                        "clients": count,
+                        "keys": keys,
                         "seconds": time.as_secs_f64(),
                         "limit_is": limit_is,
                     }),

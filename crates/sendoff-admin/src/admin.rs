@@ -14,10 +14,10 @@ use axum::http::HeaderValue;
 use axum::http::header::CACHE_CONTROL;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use sendoff_engine::DeadLetters;
 use sendoff_engine::journal::Journal;
 use sendoff_engine::journal::publish::PublishStore;
 use sendoff_engine::store::PauseStore;
+use sendoff_engine::{DeadLetters, OrderKeys};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -71,6 +71,7 @@ pub struct Admin {
     journal: Option<Arc<dyn Desk>>,
     outbox: Option<DeadLetters>,
     pauses: Option<Arc<dyn PauseStore>>,
+    keys: Option<OrderKeys>,
     access: Access,
     deadline: Duration,
 }
@@ -98,9 +99,15 @@ impl Admin {
         self
     }
 
+    /// For the keys of an outbox's events too, wherever nodes deliver: `with_keys(outbox.keys())`.
+    pub fn with_keys(mut self, keys: OrderKeys) -> Self {
+        self.keys = Some(keys);
+        self
+    }
+
     fn of_nothing() -> Self {
         let (access, deadline) = (Access::default(), DEADLINE);
-        Self { journal: None, outbox: None, pauses: None, access, deadline }
+        Self { journal: None, outbox: None, pauses: None, keys: None, access, deadline }
     }
 
     /// Requests must carry this token.
@@ -150,7 +157,7 @@ impl Admin {
             Gate { access: self.access, deadline: self.deadline, room: Semaphore::new(REQUESTS) };
         let deadline = self.deadline;
         let outbox = self.outbox.map(|letters| LetterDesk { letters, patience: deadline / 2 });
-        let parts = Parts { journal: self.journal, outbox, pauses: self.pauses };
+        let parts = Parts { journal: self.journal, outbox, pauses: self.pauses, keys: self.keys };
         let routes = routes::router(&parts).route_layer(DefaultBodyLimit::max(BODY_BYTES));
         Ok((routes, Arc::new(gate)))
     }

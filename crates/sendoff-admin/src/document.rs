@@ -28,6 +28,7 @@ use crate::problem::Body;
     tags(
         (name = "letters", description = "Dead letters: seen, requeued, discarded; what operators did."),
         (name = "pauses", description = "Delivery of an outbox: what is paused."),
+        (name = "keys", description = "Keys of an outbox's events: how they stand, and letting parked ones go on."),
         (name = "publishers", description = "Where publishers are, and operating them."),
         (name = "parked", description = "Facts that could not be published and were parked."),
         (name = "document"),
@@ -130,9 +131,11 @@ shared! {
     BadRequest 400 "A parameter or the body makes no sense; the detail names it.";
     NoSuchPublisher 404 "There is no such publisher, or it has no such topic.";
     NotParked 404 "There is no such publisher or topic, or nothing is parked at this position.";
+    KeyNotParked 404 "The key is not parked.";
     NoSuchEvent 404 "There is no such event, or no more.";
     HasFailed 409 "It has failed, and must be reset.";
     NotTreated 409 "The event is not dead, or somebody has it locked; it is as it was.";
+    KeyNotResumed 409 "Another event parks the key, or somebody has it locked; it is as it was.";
     TooManyPauses 409 "Too much is paused by name.";
     TooLarge 413 "The body is too large.";
     NotJson 415 "The body is not declared to be JSON.";

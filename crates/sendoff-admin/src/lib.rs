@@ -35,7 +35,8 @@
 //! ```
 //!
 //! [`Admin::outbox`] serves the dead letters of an outbox instead, and
-//! [`with_outbox`](Admin::with_outbox) both; [`with_pauses`](Admin::with_pauses) adds what is paused.
+//! [`with_outbox`](Admin::with_outbox) both; [`with_pauses`](Admin::with_pauses) adds what is paused,
+//! [`with_keys`](Admin::with_keys) keys that are parked.
 //!
 //! | under `/api/outbox` | |
 //! |---|---|
@@ -78,6 +79,7 @@ mod admin;
 mod answer;
 mod desk;
 mod document;
+mod keys;
 mod letters;
 mod page;
 mod parameter;

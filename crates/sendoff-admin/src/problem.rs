@@ -38,6 +38,8 @@ pub(crate) enum Kind {
     NotDead,
     #[serde(rename = "urn:sendoff:problem:locked")]
     Locked,
+    #[serde(rename = "urn:sendoff:problem:parked-by-another")]
+    ParkedByAnother,
     #[serde(rename = "urn:sendoff:problem:wrong-method")]
     WrongMethod,
     #[serde(rename = "urn:sendoff:problem:has-failed")]
@@ -71,7 +73,8 @@ impl Kind {
             Self::NotParked => (StatusCode::NOT_FOUND, "nothing is parked there"),
             Self::NoSuchEvent => (StatusCode::NOT_FOUND, "there is no such event"),
             Self::NotDead => (StatusCode::CONFLICT, "the event is not dead"),
-            Self::Locked => (StatusCode::CONFLICT, "somebody has the event locked"),
+            Self::Locked => (StatusCode::CONFLICT, "somebody has it locked"),
+            Self::ParkedByAnother => (StatusCode::CONFLICT, "another event parks the key"),
             Self::WrongMethod => (StatusCode::METHOD_NOT_ALLOWED, "not with this method"),
             Self::HasFailed => (StatusCode::CONFLICT, "the publisher has failed"),
             Self::TooManyPauses => (StatusCode::CONFLICT, "too much is paused by name"),

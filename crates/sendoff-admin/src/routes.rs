@@ -8,6 +8,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{Method, Uri};
 use axum::response::IntoResponse;
 use axum::routing::any;
+use sendoff_engine::OrderKeys;
 use sendoff_engine::store::PauseStore;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -15,7 +16,7 @@ use utoipa_axum::routes;
 use crate::desk::Desk;
 use crate::letters::LetterDesk;
 use crate::problem::{Kind, Problem};
-use crate::{document, letters, parked, pauses, publishers};
+use crate::{document, keys, letters, parked, pauses, publishers};
 
 /// Where the routes are.
 pub(crate) const BASE: &str = "/api/outbox";
@@ -29,6 +30,8 @@ pub(crate) struct Parts {
     pub(crate) outbox: Option<LetterDesk>,
     /// An outbox, for what is paused of its delivery.
     pub(crate) pauses: Option<Arc<dyn PauseStore>>,
+    /// The keys of an outbox's events.
+    pub(crate) keys: Option<OrderKeys>,
 }
 
 /// The document itself, for whoever asks for it.
@@ -71,6 +74,14 @@ fn of_pauses() -> OpenApiRouter<Arc<dyn PauseStore>> {
         .routes(routes!(pauses::resume))
 }
 
+/// The routes of keys.
+fn of_keys() -> OpenApiRouter<OrderKeys> {
+    OpenApiRouter::new()
+        .routes(routes!(keys::list))
+        .routes(routes!(keys::show))
+        .routes(routes!(keys::resume))
+}
+
 /// The routes of what is served, and of the document about them.
 fn routes(parts: &Parts, document: Document) -> OpenApiRouter {
     let mut routes: OpenApiRouter =
@@ -83,6 +94,9 @@ fn routes(parts: &Parts, document: Document) -> OpenApiRouter {
     }
     if let Some(store) = &parts.pauses {
         routes = routes.merge(of_pauses().with_state(Arc::clone(store)));
+    }
+    if let Some(keys) = &parts.keys {
+        routes = routes.merge(of_keys().with_state(keys.clone()));
     }
     OpenApiRouter::with_openapi(document::frame()).nest(BASE, routes)
 }

@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::{
-    cleanup, consume_one, demo, doctor, events, journal, migrate, partitions, pause, peek,
+    cleanup, consume_one, demo, doctor, events, journal, keys, migrate, partitions, pause, peek,
 };
 
 /// A transactional outbox: events leave only after your commit, and always arrive.
@@ -21,6 +21,8 @@ use crate::{
         sendoff consume-one -- ./ship the next due event, on a command's standard input\n  \
         sendoff pause --all --reason …  nothing is delivered until `sendoff resume`\n  \
         sendoff events list           dead letters; requeue or discard them\n  \
+        sendoff events replay …       what was delivered, once more, to a command of yours\n  \
+        sendoff keys list             keys that are parked behind a dead event\n  \
         sendoff cleanup --once        delete what was kept long enough\n  \
         sendoff partitions --once     make partitions ahead, drop those that are over\n  \
         sendoff journal tail --follow the facts of a journal, as they become certain\n  \
@@ -54,6 +56,7 @@ pub(crate) enum Command {
     Pause(pause::PauseOptions),
     Resume(pause::ResumeOptions),
     Events(events::Options),
+    Keys(keys::Options),
     Cleanup(cleanup::Options),
     Partitions(partitions::Options),
     Journal(journal::Options),
@@ -64,12 +67,14 @@ impl Command {
     /// What is logged where SENDOFF_LOG says nothing.
     pub(crate) fn default_log_filter(&self) -> &'static str {
         match self {
-            // Failed deliveries are warnings, and the demo makes them on purpose.
-            Self::Demo(_) => "error",
+            // Failed deliveries are warnings, and the demo makes them on purpose. Those that end dead are a
+            // line of its report, and not one each.
+            Self::Demo(_) => "error,sendoff_engine::dispatch::follow_up=off",
             Self::Migrate(_)
             | Self::Pause(_)
             | Self::Resume(_)
             | Self::Events(_)
+            | Self::Keys(_)
             | Self::Cleanup(_)
             | Self::Partitions(_)
             | Self::Journal(_)

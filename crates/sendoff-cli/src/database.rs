@@ -22,7 +22,7 @@ pub(crate) struct Database {
     prefix: Option<Ident>,
 }
 
-fn ident(name: &str) -> Result<Ident, InvalidIdent> {
+pub(crate) fn ident(name: &str) -> Result<Ident, InvalidIdent> {
     Ident::new(name)
 }
 

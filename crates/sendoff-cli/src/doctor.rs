@@ -21,8 +21,8 @@ use crate::output;
 
 /// Say what is wrong with an outbox and a journal, and what to do
 ///
-/// Looks at whichever of them is there. Of an outbox it names dead letters, the event that has been due for
-/// longest and what that waits for, and what is paused. Of a journal it names whoever holds the tail back, by
+/// Looks at whichever of them is there. Of an outbox it names dead letters, keys that are parked, the event that has
+/// been due for longest and what that waits for, and what is paused. Of a journal it names whoever holds the tail back, by
 /// process or by the name of a prepared transaction, and since when; checks what a tail relies on; and shows
 /// every pair of topic and publisher. Changes nothing.
 #[derive(Debug, Args)]
@@ -185,8 +185,12 @@ fn text(
     findings: &[Found],
 ) -> Result<String, std::fmt::Error> {
     let mut text = String::new();
-    if let Some(OutboxCheckup { dead, oldest, at_least, pauses, .. }) = outbox {
-        write!(text, "the outbox has {dead} dead letters, and {} pauses", pauses.len())?;
+    if let Some(OutboxCheckup { dead, oldest, at_least, parked, pauses, .. }) = outbox {
+        write!(
+            text,
+            "the outbox has {dead} dead letters, {parked} parked keys, and {} pauses",
+            pauses.len()
+        )?;
         if let Some(Undelivered { id, event_type, due_for, .. }) = oldest {
             let least = if *at_least { "at least " } else { "" };
             let seconds = due_for.as_secs_f64();
@@ -209,7 +213,7 @@ fn text(
 }
 
 fn outbox_json(checkup: &OutboxCheckup) -> Value {
-    let OutboxCheckup { dead, oldest, at_least, pauses, .. } = checkup;
+    let OutboxCheckup { dead, oldest, at_least, parked, pauses, .. } = checkup;
     let oldest = oldest.as_ref().map(|oldest| {
         json!({
             "event_id": oldest.id.to_string(),
@@ -220,6 +224,8 @@ fn outbox_json(checkup: &OutboxCheckup) -> Value {
             "unavailable_since": oldest.unavailable_since.map(|time| time.to_string()),
             "unroutable_since": oldest.unroutable_since.map(|time| time.to_string()),
             "held_by": oldest.held_by,
+            "key": oldest.key.as_ref().map(|key| &key.key),
+            "key_state": oldest.key.as_ref().map(|key| key.state.name()),
             "error": oldest.last_error,
         })
     });
@@ -227,6 +233,7 @@ fn outbox_json(checkup: &OutboxCheckup) -> Value {
     json!({
         "dead": { "count": dead.counted(), "exact": dead.is_exact() },
         "oldest": oldest,
+        "parked_keys": { "count": parked.counted(), "exact": parked.is_exact() },
         "paused": paused,
     })
 }

@@ -14,6 +14,7 @@ mod doctor;
 mod duration;
 mod events;
 mod journal;
+mod keys;
 mod logging;
 mod migrate;
 mod output;
@@ -52,6 +53,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Pause(options) => runtime.block_on(pause::pause(options)),
         Command::Resume(options) => runtime.block_on(pause::resume(options)),
         Command::Events(options) => runtime.block_on(events::run(options, screen)),
+        Command::Keys(options) => runtime.block_on(keys::run(options)),
         Command::Cleanup(options) => runtime.block_on(cleanup::run(options, screen)),
         Command::Partitions(options) => runtime.block_on(partitions::run(options, screen)),
         Command::Journal(options) => runtime.block_on(journal::run(options, screen)),

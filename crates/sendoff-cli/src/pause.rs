@@ -83,8 +83,9 @@ impl Choice {
     }
 }
 
+/// Who does something, and why.
 #[derive(Debug, Args)]
-struct Note {
+pub(crate) struct Note {
     /// Why, for the audit
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -94,7 +95,7 @@ struct Note {
 }
 
 impl Note {
-    fn checked(self) -> anyhow::Result<AuditNote> {
+    pub(crate) fn checked(self) -> anyhow::Result<AuditNote> {
         let reason = self.reason.context("why? Give --reason: the audit keeps it")?;
         let user = || std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).ok();
         let Some(actor) = self.actor.or_else(user).filter(|name| !name.trim().is_empty()) else {

@@ -13,8 +13,8 @@ use crate::payload::payload;
 /// Show the events that come next, and take none of them
 ///
 /// In the order in which they are claimed: due ones first, then those that are held, delayed or to be tried
-/// again later. One line of JSON for each. Changes nothing: `consume-one` handles an event, `events` is for
-/// dead letters.
+/// again later, then those in line, which wait for their key. One line of JSON for each. Changes nothing:
+/// `consume-one` handles an event, `events` is for dead letters, `keys` says why a key stands still.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     SENDOFF_DATABASE_URL=postgres://app@db/shop sendoff peek\n  \
@@ -52,6 +52,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
 
 fn line(row: &Row, with_payload: bool) -> Value {
     let event = &row.event;
+    let in_line = row.is_in_line();
     let mut line = json!({
         "event_id": event.id().to_string(),
         "event_type": event.event_type(),
@@ -60,7 +61,10 @@ fn line(row: &Row, with_payload: bool) -> Value {
         "tenant_id": event.tenant_id(),
         "status": row.status.name(),
         "attempts": row.attempts,
-        "due_at": row.due_at.to_string(),
+        // What is in line waits for its key, and is due at no time.
+        "due_at": (!in_line).then(|| row.due_at.to_string()),
+        "in_line": in_line,
+        "ordering_key": event.ordering_key(),
         "created_at": row.created_at.to_string(),
         "held_by": row.locked_by,
         "unavailable_since": row.waiting.for_target.map(|time| time.to_string()),

@@ -65,7 +65,7 @@ pub enum AuditAction {
     Discard,
     /// Something is not delivered for now.
     Pause,
-    /// It is delivered again.
+    /// It is delivered again: what was paused, or, of the subject `key:…`, a key that was parked.
     Resume,
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::id::EventId;
 use crate::journal::doctor::{ForgetfulSetting, Severity};
 use crate::letter::{Letter, LetterCount};
+use crate::order::{KeyStanding, KeyState, Parking};
 use crate::pause::Pause;
 use crate::timestamp::Timestamp;
 
@@ -20,6 +21,10 @@ pub struct OutboxCheckup {
     pub oldest: Option<Undelivered>,
     /// Whether an older one may be among those that were not looked at.
     pub at_least: bool,
+    /// How many keys are parked.
+    pub parked: LetterCount,
+    /// The first of them.
+    pub first_parked: Option<KeyStanding>,
     /// What operators paused.
     pub pauses: Vec<Pause>,
     /// Settings under which a crash of the server takes back what it had committed.
@@ -45,6 +50,8 @@ pub struct Undelivered {
     pub unroutable_since: Option<Timestamp>,
     /// Who holds it.
     pub held_by: Option<String>,
+    /// How its key stands, where it has one.
+    pub key: Option<KeyStanding>,
 }
 
 /// What somebody should know about an outbox.
@@ -53,6 +60,8 @@ pub struct Undelivered {
 pub enum OutboxFinding {
     /// There are dead letters.
     Dead(LetterCount, Option<Letter>),
+    /// Keys are parked.
+    ParkedKeys(LetterCount, Option<KeyStanding>),
     /// An event is not delivered although it was due long ago.
     Late(Undelivered),
     /// Something is paused.
@@ -65,7 +74,7 @@ impl OutboxFinding {
     /// How bad it is.
     pub const fn severity(&self) -> Severity {
         match self {
-            Self::Dead(..) | Self::Late(_) => Severity::Wrong,
+            Self::Dead(..) | Self::ParkedKeys(..) | Self::Late(_) => Severity::Wrong,
             Self::Paused(_) | Self::Forgetful(_) => Severity::Advice,
         }
     }
@@ -74,6 +83,7 @@ impl OutboxFinding {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Dead(..) => "dead",
+            Self::ParkedKeys(..) => "parked-keys",
             Self::Late(_) => "late",
             Self::Paused(_) => "outbox-paused",
             // As of a journal, whose server it may be as well.
@@ -88,6 +98,9 @@ impl OutboxCheckup {
         let mut findings = Vec::new();
         if self.dead.counted() > 0 {
             findings.push(OutboxFinding::Dead(self.dead, self.newest_dead.clone()));
+        }
+        if self.parked.counted() > 0 {
+            findings.push(OutboxFinding::ParkedKeys(self.parked, self.first_parked.clone()));
         }
         let oldest = self.oldest.iter().filter(|oldest| oldest.due_for >= late);
         findings.extend(oldest.cloned().map(OutboxFinding::Late));
@@ -113,6 +126,7 @@ impl fmt::Display for OutboxFinding {
                      `discard`",
                 )
             }
+            Self::ParkedKeys(count, first) => parked(f, *count, first.as_ref()),
             Self::Late(event) => late(f, event),
             Self::Paused(Pause { scope, since, actor, reason }) => write!(
                 f,
@@ -121,6 +135,35 @@ impl fmt::Display for OutboxFinding {
             Self::Forgetful(setting) => setting.fmt(f),
         }
     }
+}
+
+fn parked(
+    f: &mut fmt::Formatter<'_>,
+    count: LetterCount,
+    first: Option<&KeyStanding>,
+) -> fmt::Result {
+    match count {
+        LetterCount::Exactly(1) => f.write_str("1 key is parked")?,
+        count => write!(f, "{count} keys are parked")?,
+    }
+    if let Some((standing, parking)) = first.and_then(|first| Some((first, first.parking()?))) {
+        let KeyStanding { key, events, .. } = standing;
+        let Parking { event, since, letter } = parking;
+        write!(
+            f,
+            ", as {key}, where {events} events wait since {since} for the dead event {event}"
+        )?;
+        if let Some(letter) = letter {
+            write!(f, " of type {}", letter.event_type)?;
+            if let Some(error) = &letter.last_error {
+                write!(f, " ({})", shortened(error))?;
+            }
+        }
+    }
+    f.write_str(
+        "; `sendoff keys list` shows them: requeue or discard the dead event, which keeps the order, or let \
+         the key go on without it by `sendoff keys resume`",
+    )
 }
 
 fn late(f: &mut fmt::Formatter<'_>, event: &Undelivered) -> fmt::Result {
@@ -141,6 +184,25 @@ fn late(f: &mut fmt::Formatter<'_>, event: &Undelivered) -> fmt::Result {
             ": its target is unavailable since {since}{}; it goes on by itself when that is back",
             error()
         );
+    }
+    if let Some(KeyStanding { key, state, .. }) = &event.key {
+        match state {
+            KeyState::Parked(Parking { event, since, .. }) => {
+                return write!(
+                    f,
+                    ": its key {key} is parked since {since} behind the dead event {event}; `sendoff keys \
+                     show` says why"
+                );
+            }
+            KeyState::Held { by, .. } if event.held_by.is_none() => {
+                return write!(
+                    f,
+                    ": {by} holds its key {key}; a handler may hang, or that node may have died{}",
+                    error()
+                );
+            }
+            _ => {}
+        }
     }
     match (&event.held_by, attempts) {
         (Some(holder), _) => {
@@ -176,6 +238,7 @@ mod tests {
             unavailable_since: None,
             unroutable_since: None,
             held_by: None,
+            key: None,
         }
     }
 
@@ -185,6 +248,8 @@ mod tests {
             newest_dead: None,
             oldest: Some(oldest),
             at_least: false,
+            parked: LetterCount::Exactly(0),
+            first_parked: None,
             pauses: Vec::new(),
             forgetful: Vec::new(),
         }
@@ -222,7 +287,44 @@ mod tests {
         assert!(says(away.clone()).contains("target is unavailable since 1970"), "{}", says(away));
         let nobody = Undelivered { unroutable_since: since, ..late.clone() };
         assert!(says(nobody).contains("start a node that has one"));
-        let held = Undelivered { held_by: Some("node-1".to_owned()), ..late };
+        let held = Undelivered { held_by: Some("node-1".to_owned()), ..late.clone() };
         assert!(says(held).contains("node-1 holds it"));
+        let parked = Undelivered { key: Some(parked_key()), ..late.clone() };
+        assert!(says(parked.clone()).contains("key order:7 is parked"), "{}", says(parked));
+        let until = Timestamp::from_micros(9);
+        let state = KeyState::Held { by: "node-2".to_owned(), until };
+        let busy = Undelivered { key: Some(KeyStanding { state, ..parked_key() }), ..late };
+        assert!(says(busy.clone()).contains("node-2 holds its key order:7"), "{}", says(busy));
+    }
+
+    fn parked_key() -> KeyStanding {
+        let letter = crate::order::ParkingLetter {
+            event_type: "order.placed".to_owned(),
+            attempts: 10,
+            last_error: Some("refused".to_owned()),
+        };
+        let since = Timestamp::from_micros(0);
+        let parking = Parking { event: EventId::generate(), since, letter: Some(letter) };
+        let (state, events) = (KeyState::Parked(parking), LetterCount::AtLeast(1_000));
+        KeyStanding { key: "order:7".to_owned(), state, events, first: None }
+    }
+
+    #[test]
+    fn parked_keys_are_wrong_and_named_with_both_ways_out() {
+        let quiet = checkup(0, undelivered(0));
+        let first_parked = Some(parked_key());
+        let parked = LetterCount::Exactly(2);
+        let found = OutboxCheckup { parked, first_parked, ..quiet }.findings(Duration::MAX);
+        let [finding] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((finding.code(), finding.severity()), ("parked-keys", Severity::Wrong));
+        let said = finding.to_string();
+        for part in [
+            "2 keys are parked, as order:7",
+            "at least 1000 events",
+            "order.placed (refused)",
+            "sendoff keys resume",
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
     }
 }

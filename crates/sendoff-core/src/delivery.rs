@@ -21,6 +21,12 @@ pub enum Lane {
 pub enum Origin {
     /// A row of an outbox, and the way it came.
     Row(Lane),
+    /// A row of an outbox that was delivered before, and is [replayed](crate::ReplayFilter): to a handler that somebody
+    /// chose for that, and nothing about it is stored.
+    Replay {
+        /// When it was delivered, by the database's clock.
+        done_at: Timestamp,
+    },
     /// A fact of a journal, with its position, its tags, and what caused it.
     Fact(Arc<Recorded>),
 }
@@ -53,8 +59,13 @@ impl Delivery {
     pub fn lane(&self) -> Option<Lane> {
         match self.origin {
             Origin::Row(lane) => Some(lane),
-            Origin::Fact(_) => None,
+            Origin::Replay { .. } | Origin::Fact(_) => None,
         }
+    }
+
+    /// Whether it was delivered before, and is replayed.
+    pub fn is_replay(&self) -> bool {
+        matches!(self.origin, Origin::Replay { .. })
     }
 
     /// Its position, where it is of a journal.
@@ -65,7 +76,7 @@ impl Delivery {
     /// The fact that it is of, where it is of a journal.
     pub fn fact(&self) -> Option<&Arc<Recorded>> {
         match &self.origin {
-            Origin::Row(_) => None,
+            Origin::Row(_) | Origin::Replay { .. } => None,
             Origin::Fact(fact) => Some(fact),
         }
     }

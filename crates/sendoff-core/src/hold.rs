@@ -1,3 +1,4 @@
+use crate::order::KeyToken;
 use crate::timestamp::Timestamp;
 
 /// Proof of a hold on one row: the due time the holder wrote, as the database stamped it.
@@ -34,4 +35,6 @@ pub enum Holding {
     /// Its row, by a lock of the transaction that took it. Nothing was written, so it is a proof inside
     /// of that transaction and nowhere else.
     Lock,
+    /// Its key, by the token of whoever holds that. Nothing was written into its row, which is in line.
+    Key(KeyToken),
 }

@@ -30,6 +30,11 @@ pub enum InvalidEvent {
         /// The first offending character.
         character: char,
     },
+    /// It is to be ordered by its aggregate, and names none.
+    #[error(
+        "ordered by its aggregate, but aggregate_id is missing: set it, or give an ordering_key"
+    )]
+    NothingToOrderBy,
     /// Neither JSON nor bytes were given.
     #[error("payload is missing: give JSON or bytes")]
     NoPayload,

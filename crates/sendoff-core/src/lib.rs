@@ -24,8 +24,10 @@ pub mod lead;
 mod letter;
 pub mod limits;
 mod name;
+pub mod order;
 pub mod partition;
 mod pause;
+mod replay;
 mod retry;
 mod shard;
 mod sink;
@@ -55,6 +57,7 @@ pub use letter::{
 };
 pub use name::{AggregateType, EventType, GLOBAL_AGGREGATE};
 pub use pause::{InvalidPause, Pause, PauseScope, Paused};
+pub use replay::{InvalidMark, ReplayFilter, ReplayMark, ReplayPosition};
 pub use retry::{Exponential, Jitter, Linear, RetryPolicy};
 pub use shard::{SHARDS, shard_of};
 pub use sink::{Sink, Stopped, Verdict};

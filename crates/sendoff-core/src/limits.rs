@@ -67,8 +67,6 @@ pub const READ_BYTES: usize = 8 * 1024 * 1024;
 /// How long a decision under locks may take: then the server takes them back, so that a process that
 /// stops while it decides holds nobody up for long.
 pub const DECISION: Duration = Duration::from_secs(3);
-/// Facts that a journal keeps in memory for the next decision about the same.
-pub const SHELF_BYTES: usize = 16 * 1024 * 1024;
 /// Items of a query. Each is looked up by itself.
 pub const QUERY_ITEMS: usize = 256;
 /// Types of one item of a query, and of a topic.
@@ -82,6 +80,13 @@ pub const REASON_CHARS: usize = 500;
 /// Dead letters of one page, and of one transaction that requeues or discards them: short for whoever
 /// else uses the table.
 pub const LETTERS: usize = 500;
+/// Keys of one page: each is looked at by itself.
+pub const KEYS: usize = 500;
+/// Events of a key that are counted when somebody looks at it: beyond that the exact number is worth less than
+/// the time.
+pub const KEY_EVENTS: usize = 1_000;
+/// Parked keys that are counted, for whoever watches.
+pub const PARKED_KEYS: usize = 10_000;
 /// Characters of a handler's name where it is paused by it; as long as an event type, which most handlers
 /// are named after.
 pub const HANDLER_CHARS: usize = 128;

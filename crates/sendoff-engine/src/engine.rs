@@ -15,13 +15,13 @@ use crate::dispatch::{
     supervise,
 };
 use crate::lock::lock;
-use crate::operate::{Lag, Metrics, Observer, Upkeep};
+use crate::operate::{Lag, Metrics, Observer, Upkeep, Waiters};
 use crate::options::OutboxOptions;
 use crate::settle::{Pace, Refusals, SettleWriter, completions};
 use crate::sink::{Door, Interceptors, Reactions, shielded_policy};
 use crate::source::{
-    Alarm, Bound, Capacity, Confirmer, Drops, Handover, Holds, LaneDepths, Lanes, PauseWatch,
-    Pauses, Poller, Register,
+    Alarm, Bound, Capacity, Confirmer, Drops, Handover, Holds, KeyLooks, Keys, LaneDepths, Lanes,
+    PauseWatch, Pauses, Poller, Register,
 };
 use crate::store::{Contact, OutboxStore, StoreError};
 
@@ -129,6 +129,7 @@ impl Engine {
         let handover = Arc::new(Handover {
             lanes: Lanes::new(capacity, &demands, options.handler.circuit),
             holds: Arc::new(Holds::new(shortest_hold / 2, options.in_flight_ttl)),
+            keys: Arc::new(Keys::new(cold, hot.count, shortest_hold / 2)),
             handlers: handlers.clone(),
             alarm: Alarm::new(options.poll_interval),
             confirmer: Confirmer::new(hot),
@@ -136,6 +137,7 @@ impl Engine {
             drops: Drops::default(),
             pauses: pauses.clone(),
             unknown: follow_up.unknown().clone(),
+            waiters: Waiters::new(store.clone()),
             store: store.clone(),
         });
         let (completions, completed) = completions(options.hot_capacity + options.cold_capacity);
@@ -152,7 +154,8 @@ impl Engine {
                 max_attempts: options.retry.max_attempts,
             },
         };
-        let writer = SettleWriter::new(store.clone(), handover.clone(), completed, pace);
+        let writer =
+            SettleWriter::new(store.clone(), handover.clone(), completed, pace, owner.clone());
         let writer = Arc::new(tokio::sync::Mutex::new(writer));
         let mut settling = JoinSet::new();
         stages.spawn(&mut settling, "settlement", writer, |writer| async move {
@@ -189,9 +192,10 @@ impl Engine {
             handover: handover.clone(),
             completions,
             options: options.clone(),
-            owner,
+            owner: owner.clone(),
             asking: Arc::new(Poller::asking(&options, store.clone())),
             slow_asking: Arc::new(Poller::asking(&options, store.clone())),
+            keys: Arc::new(KeyLooks::new(store.clone(), handover.clone(), options.clone(), owner)),
             suspecting: Arc::default(),
             busy_turns: Arc::new(Mutex::new(Poller::busy_turns(&options))),
             armed: Arc::default(),

@@ -7,6 +7,7 @@
 //! Not here: SQL (see the store crates), pure decisions (see `sendoff-core`).
 
 mod appetite;
+mod builder;
 pub mod capture;
 mod clock;
 mod dispatch;
@@ -30,17 +31,19 @@ mod told;
 mod until;
 mod weight;
 
+pub use builder::Builder;
 pub use clock::{Clock, SystemClock, TokioClock};
 pub use dispatch::{DuplicateHandler, Handlers, NoHandler, RegisterError, Registration};
 pub use engine::Closed;
 #[cfg(feature = "prometheus")]
 pub use operate::PrometheusMetrics;
 pub use operate::{
-    Audit, CheckupStore, Cleaned, CleanupError, CleanupMaintainer, CleanupOptions, CountedPair,
-    CountedRun, CounterValues, Counters, DeadLetters, HandlerRun, LetterSweep, Letters,
-    LettersError, Maintained, Metrics, NoMetrics, PartitionError, PartitionMaintainer,
-    PartitionOptions, PartitionReport, RunOutcome, ShownEvent, Skipped, SweepError, SweepOptions,
-    Swept, WhySkipped, checkup,
+    Audit, AwaitError, Awaited, CaughtUp, CheckupStore, Cleaned, CleanupError, CleanupMaintainer,
+    CleanupOptions, CountedPair, CountedRun, CounterValues, Counters, DeadLetters, HandlerRun,
+    KeysError, LetterSweep, Letters, LettersError, Maintained, Metrics, NoMetrics, OnReplayFailure,
+    OrderKeys, ParkedKeys, PartitionError, PartitionMaintainer, PartitionOptions, PartitionReport,
+    Replay, ReplayError, ReplayFailure, ReplayFault, ReplayOptions, ReplayRefused, Replayed,
+    RunOutcome, ShownEvent, Skipped, SweepError, SweepOptions, Swept, WhySkipped, checkup,
 };
 pub use options::{
     CircuitOptions, HandlerOptions, NodeOptions, OptionsError, OutboxOptions, RetryOptions,

@@ -1,22 +1,25 @@
 //! The handle that an application keeps of its outbox, and the builder that starts it.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use sendoff_core::{
-    AggregateType, Delivery, Event, EventId, EventType, Failure, FailureClass, GLOBAL_AGGREGATE,
-    IntoEvent, RetryPolicy, Sink, TypedEvent, limits,
+    AggregateType, Event, EventId, EventType, GLOBAL_AGGREGATE, IntoEvent, ReplayFilter,
+    RetryPolicy, Sink, TypedEvent, limits,
 };
-use serde::de::DeserializeOwned;
 
+use crate::builder::{Builder, HasHandlers, Registrations};
 use crate::capture::{Staged, WriteError, Writer, ring_for_delayed};
 use crate::dispatch::{DuplicateHandler, Handlers, RegisterError, Registration};
 use crate::engine::{Closed, Engine, Parts};
-use crate::operate::{DeadLetters, Metrics, NoMetrics, Observer};
+use crate::operate::{
+    AwaitError, Awaited, CaughtUp, DeadLetters, Metrics, NoMetrics, Observer, OrderKeys, Replay,
+    ReplayOptions, ReplayRefused, Waiters,
+};
 use crate::options::{OptionsError, OutboxOptions};
 use crate::owner::owner;
-use crate::sink::{EventHandler, Handler, Interceptor, Interceptors, Reactions, Typed};
+use crate::sink::Handler;
 use crate::source::{LaneDepths, Pauses, Stamp};
 use crate::store::{Born, NewRow, OutboxStore, StoreError, contact_at_start, within};
 
@@ -59,19 +62,40 @@ impl<S: OutboxStore> Outbox<S> {
 
     /// Like [`writer_with`](Self::writer_with), and counts what it writes into `metrics`.
     pub fn writer_measured(store: S, options: &OutboxOptions, metrics: Arc<dyn Metrics>) -> Self {
+        let store = Arc::new(store);
         let writer = Writer {
             validation: options.validation,
             handover: None,
             owner: owner(options.node.name.as_deref(), 0),
             hot_grace: options.hot_grace,
             observer: Observer::new(metrics),
+            waiters: Waiters::new(store.clone()),
         };
-        Self { store: Arc::new(store), inner: Arc::new(Inner { writer, engine: None }) }
+        Self { store, inner: Arc::new(Inner { writer, engine: None }) }
     }
 
     /// Its dead letters: seen, requeued, discarded.
     pub fn dead_letters(&self) -> DeadLetters {
         DeadLetters::new(self.store.clone())
+    }
+
+    /// The keys of its events: how they stand, which are parked, and letting those go on.
+    pub fn keys(&self) -> OrderKeys {
+        OrderKeys::new(self.store.clone())
+    }
+
+    /// A replay of what was delivered and is kept, to a handler that is given to its
+    /// [`run`](Replay::run).
+    ///
+    /// # Errors
+    ///
+    /// [`NothingKept`](ReplayRefused::NothingKept) where delivered events are deleted.
+    pub fn replay(
+        &self,
+        filter: ReplayFilter,
+        options: ReplayOptions,
+    ) -> Result<Replay, ReplayRefused> {
+        Replay::new(self.store.clone(), filter, options)
     }
 }
 
@@ -95,6 +119,67 @@ impl<S> Outbox<S> {
             Some(engine) => engine.poll().await,
             None => Ok(true),
         }
+    }
+
+    /// Waits until an event is over, wherever it is delivered: by this node, which tells at once, or by
+    /// another, whose work is found by looking at the row, after 50 ms, then less and less often, up to once a
+    /// second. All who wait in a process are served by one look.
+    ///
+    /// Cancel-safe. It may answer a second late, so that the last look is made to its end.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use sendoff_core::Delivery;
+    /// use sendoff_engine::memory::MemoryStore;
+    /// use sendoff_engine::{Awaited, Outbox};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let outbox = Outbox::builder(MemoryStore::new())
+    ///     .on("night.began", |_: Delivery| async { Ok(()) })
+    ///     .start()
+    ///     .await?;
+    /// let id = outbox.send(("night.began", "{}")).await?;
+    /// match outbox.delivered(id, Duration::from_secs(5)).await? {
+    ///     Awaited::Delivered => println!("it is dark"),
+    ///     Awaited::Dead { error } => println!("nobody took it: {error}"),
+    ///     Awaited::TimedOut => println!("it is still on its way"),
+    ///     Awaited::NotSeen => println!("was it ever committed?"),
+    /// }
+    /// # outbox.close().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Call it after the commit: of an event whose row is not there yet, or not any more, it cannot tell one
+    /// from the other. A row that is gone counts as delivered only where its commit was proved, by this
+    /// process or because a look saw the row; else the answer is [`NotSeen`](Awaited::NotSeen). Where
+    /// delivered rows are deleted, this process remembers the last ten thousand it committed or delivered.
+    ///
+    /// # Errors
+    ///
+    /// [`TooMany`](AwaitError::TooMany) where ten thousand events are waited for, and
+    /// [`Store`](AwaitError::Store) where the database refuses. One that is unavailable is asked again.
+    pub async fn delivered(&self, id: EventId, timeout: Duration) -> Result<Awaited, AwaitError> {
+        self.writer().waiters.delivered(id, timeout).await
+    }
+
+    /// Waits until everything is over that was committed before this call, by whatever process it was written
+    /// and is delivered: a barrier for tests and deploys.
+    ///
+    /// Over means DONE or DEAD: a dead letter is no reason to wait. What waits for a retry, a target, a handler
+    /// or its turn, and what is paused, is not over. An event whose delay was not over at the time of the call
+    /// is not waited for. What is committed later may be waited for as well, where its transaction was open
+    /// at the time of the call.
+    ///
+    /// It costs a look through the index of what is pending when it begins and whenever a hundred more are
+    /// over, and rests four times as long as that took. Cancel-safe.
+    ///
+    /// # Errors
+    ///
+    /// As [`delivered`](Self::delivered).
+    pub async fn caught_up(&self, timeout: Duration) -> Result<CaughtUp, AwaitError> {
+        self.writer().waiters.caught_up(timeout).await
     }
 
     /// How full the lanes are.
@@ -189,7 +274,8 @@ impl<S> Outbox<S> {
         if let Some(handover) = &writer.handover {
             ring_for_delayed(handover, &rows);
         }
-        Staged::new(id, writer.hot_rows(rows, born, stamp), writer.handover.clone())
+        let (handover, waiters) = (writer.handover.clone(), writer.waiters.clone());
+        Staged::new(id, writer.hot_rows(rows, born, stamp), handover, waiters)
     }
 }
 
@@ -200,38 +286,32 @@ impl<S> fmt::Debug for Outbox<S> {
 }
 
 /// Puts an outbox together.
-#[must_use = "nothing runs before `start`"]
-pub struct OutboxBuilder<S> {
+pub type OutboxBuilder<S> = Builder<OutboxOptions, OutboxParts<S>>;
+
+/// What only an outbox is put together from.
+#[expect(missing_debug_implementations, reason = "its builder shows the options")]
+pub struct OutboxParts<S> {
     store: Arc<S>,
-    options: OutboxOptions,
-    handlers: Handlers,
-    duplicate: Option<DuplicateHandler>,
-    interceptors: Vec<Box<dyn Interceptor>>,
-    reactions: Reactions,
-    metrics: Arc<dyn Metrics>,
+    registered: Registrations,
     retry: Option<Arc<dyn RetryPolicy>>,
     seed: Option<u64>,
 }
 
-impl<S: OutboxStore> OutboxBuilder<S> {
-    fn new(store: S) -> Self {
-        Self {
-            store: Arc::new(store),
-            options: OutboxOptions::default(),
-            handlers: Handlers::new(),
-            duplicate: None,
-            interceptors: Vec::new(),
-            reactions: Reactions::default(),
-            metrics: Arc::new(NoMetrics),
-            retry: None,
-            seed: None,
-        }
+impl<S> HasHandlers for OutboxParts<S> {
+    fn registrations(&mut self) -> &mut Registrations {
+        &mut self.registered
     }
 
-    /// Sets every parameter.
-    pub fn options(mut self, options: OutboxOptions) -> Self {
-        self.options = options;
-        self
+    fn aggregate_of<E: TypedEvent>() -> &'static str {
+        E::AGGREGATE_TYPE
+    }
+}
+
+impl<S: OutboxStore> OutboxBuilder<S> {
+    fn new(store: S) -> Self {
+        let (store, registered) = (Arc::new(store), Registrations::default());
+        let parts = OutboxParts { store, registered, retry: None, seed: None };
+        Self::of(OutboxOptions::default(), parts)
     }
 
     /// Registers the handler for events of this type without an aggregate.
@@ -239,30 +319,16 @@ impl<S: OutboxStore> OutboxBuilder<S> {
         self.on_aggregate(GLOBAL_AGGREGATE, event_type, handler)
     }
 
-    /// Registers the handler for a struct with `#[derive(Event)]`, whatever aggregate it names: an async
-    /// function of the struct and its [`Delivery`]. What cannot be read as one is
-    /// dead at once.
-    pub fn on_event<E>(self, handler: impl EventHandler<E>) -> Self
-    where
-        E: TypedEvent + DeserializeOwned + Send + 'static,
-    {
-        self.on_raw::<E>(Typed::new(handler))
-    }
-
-    /// Like [`on_event`](Self::on_event), for a handler that reads the payload itself.
-    pub fn on_raw<E: TypedEvent>(self, handler: impl Handler) -> Self {
-        self.on_aggregate(E::AGGREGATE_TYPE, E::EVENT_TYPE, handler)
-    }
-
     /// Registers the handler for events of this type about this kind of aggregate.
     pub fn on_aggregate(
-        mut self,
+        self,
         aggregate_type: impl AggregateType,
         event_type: impl EventType,
         handler: impl Handler,
     ) -> Self {
-        let registered = self.handlers.on_aggregate(aggregate_type, event_type, handler).map(drop);
-        self.noted(registered)
+        self.register(|handlers| {
+            handlers.on_aggregate(aggregate_type, event_type, handler).map(drop)
+        })
     }
 
     /// Registers the sink for events of this type without an aggregate. It gets what waits for it, as
@@ -273,92 +339,26 @@ impl<S: OutboxStore> OutboxBuilder<S> {
 
     /// Registers the sink for events of this type about this kind of aggregate.
     pub fn on_aggregate_sink(
-        mut self,
+        self,
         aggregate_type: impl AggregateType,
         event_type: impl EventType,
         sink: impl Sink,
     ) -> Self {
-        let registered =
-            self.handlers.on_aggregate_sink(aggregate_type, event_type, sink).map(drop);
-        self.noted(registered)
-    }
-
-    /// Registers the handler for every event that no other takes; see [`Handlers::on_any`].
-    pub fn on_any(mut self, handler: impl Handler) -> Self {
-        let registered = self.handlers.on_any(handler).map(drop);
-        self.noted(registered)
-    }
-
-    /// Registers the sink for every event that no other takes.
-    pub fn on_any_sink(mut self, sink: impl Sink) -> Self {
-        let registered = self.handlers.on_any_sink(sink).map(drop);
-        self.noted(registered)
-    }
-
-    /// Registers a handler under a name alone; see [`Handlers::on_named`].
-    pub fn on_named(mut self, name: impl Into<String>, handler: impl Handler) -> Self {
-        let registered = self.handlers.on_named(name, handler).map(drop);
-        self.noted(registered)
-    }
-
-    /// Decides in code who handles an event, by name; see [`Handlers::route`].
-    pub fn route<N: Into<Cow<'static, str>>>(
-        mut self,
-        decide: impl Fn(&Event) -> Option<N> + Send + Sync + 'static,
-    ) -> Self {
-        self.handlers.route(decide);
-        self
-    }
-
-    /// Remembers the first handler that there was already.
-    fn noted(mut self, registered: Result<(), DuplicateHandler>) -> Self {
-        if let Err(duplicate) = registered {
-            self.duplicate.get_or_insert(duplicate);
-        }
-        self
-    }
-
-    /// Adds an interceptor.
-    pub fn intercept(mut self, interceptor: impl Interceptor) -> Self {
-        self.interceptors.push(Box::new(interceptor));
-        self
-    }
-
-    /// Decides what follows a failed attempt, in place of the failure's own class. An event that no
-    /// handler is registered for is none.
-    pub fn classify(
-        mut self,
-        classify: impl Fn(&Delivery, &Failure) -> FailureClass + Send + Sync + 'static,
-    ) -> Self {
-        self.reactions.classify(classify);
-        self
-    }
-
-    /// Calls `hook` after every failed attempt, before it is stored.
-    pub fn on_failure(
-        mut self,
-        hook: impl Fn(&Delivery, &Failure) + Send + Sync + 'static,
-    ) -> Self {
-        self.reactions.on_failure(hook);
-        self
-    }
-
-    /// Counts into `metrics`.
-    pub fn metrics(mut self, metrics: Arc<dyn Metrics>) -> Self {
-        self.metrics = metrics;
-        self
+        self.register(|handlers| {
+            handlers.on_aggregate_sink(aggregate_type, event_type, sink).map(drop)
+        })
     }
 
     /// Waits between attempts as `policy` says; the default doubles from
     /// [`base`](crate::RetryOptions::base) to [`max`](crate::RetryOptions::max).
     pub fn retry(mut self, policy: impl RetryPolicy + 'static) -> Self {
-        self.retry = Some(Arc::new(policy));
+        self.parts.retry = Some(Arc::new(policy));
         self
     }
 
     /// Takes every random number from this seed, for simulations that must repeat.
     pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = Some(seed);
+        self.parts.seed = Some(seed);
         self
     }
 
@@ -372,31 +372,31 @@ impl<S: OutboxStore> OutboxBuilder<S> {
     /// [`StartError::Store`] for tables that this version cannot work with and for rights that are
     /// missing, with what to do about it; the others are about what was passed to the builder.
     pub async fn start(self) -> Result<Outbox<S>, StartError> {
-        if let Some(duplicate) = self.duplicate {
-            return Err(duplicate.into());
-        }
-        self.options.validate()?;
-        let mut random = self.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
-        let owner = owner(self.options.node.name.as_deref(), random.u64(..));
-        let retry = self.retry.unwrap_or_else(|| Arc::new(self.options.retry));
+        let Self { options, around, parts } = self;
+        let OutboxParts { store, registered, retry, seed } = parts;
+        let handlers = registered.checked()?;
+        options.validate()?;
+        let mut random = seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
+        let owner = owner(options.node.name.as_deref(), random.u64(..));
+        let retry = retry.unwrap_or_else(|| Arc::new(options.retry));
         let runtime = tokio::runtime::Handle::try_current().map_err(StartError::NoRuntime)?;
-        let (validation, hot_grace) = (self.options.validation, self.options.hot_grace);
+        let (validation, hot_grace) = (options.validation, options.hot_grace);
         let pauses = Arc::new(Pauses::default());
         let look = async {
-            self.store.check_ready().await?;
-            pauses.look(&*self.store).await.map(drop)
+            store.check_ready().await?;
+            pauses.look(&*store).await.map(drop)
         };
-        let contact = contact_at_start(within(self.options.statement_limit(), look)).await?;
+        let contact = contact_at_start(within(options.statement_limit(), look)).await?;
         let engine = Engine::start(
             Parts {
                 contact,
                 pauses,
-                store: self.store.clone(),
-                options: Arc::new(self.options),
-                handlers: self.handlers,
-                interceptors: Interceptors::of(self.interceptors),
-                reactions: self.reactions,
-                metrics: self.metrics,
+                store: store.clone(),
+                options: Arc::new(options),
+                handlers,
+                interceptors: around.interceptors(),
+                reactions: around.reactions,
+                metrics: around.metrics,
                 retry,
                 random: Arc::new(Mutex::new(random)),
                 owner: owner.clone(),
@@ -405,15 +405,10 @@ impl<S: OutboxStore> OutboxBuilder<S> {
         );
         let handover = Some(engine.handover());
         let observer = engine.handover().observer.clone();
-        let writer = Writer { validation, handover, owner, hot_grace, observer };
+        let waiters = engine.handover().waiters.clone();
+        let writer = Writer { validation, handover, owner, hot_grace, observer, waiters };
         let inner = Arc::new(Inner { writer, engine: Some(engine) });
-        Ok(Outbox { store: self.store, inner })
-    }
-}
-
-impl<S> fmt::Debug for OutboxBuilder<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OutboxBuilder").field("options", &self.options).finish_non_exhaustive()
+        Ok(Outbox { store, inner })
     }
 }
 

@@ -28,15 +28,18 @@ struct Container {
     krate: Option<Path>,
     event_type: Option<LitStr>,
     aggregate: Option<LitStr>,
+    /// Where it says so.
+    ordered: Option<Path>,
 }
 
 fn from_struct(input: &DeriveInput, fields: &Fields) -> syn::Result<TokenStream> {
     let mut container = Container::default();
-    let known = "`type`, `aggregate` and `crate`";
+    let known = "`type`, `aggregate`, `ordered` and `crate`";
     attribute::read(&input.attrs, "event", known, |key, meta| match key {
         "crate" => attribute::once(&mut container.krate, meta, attribute::krate(meta)?),
         "type" => attribute::once(&mut container.event_type, meta, attribute::text(meta)?),
         "aggregate" => attribute::once(&mut container.aggregate, meta, attribute::text(meta)?),
+        "ordered" => attribute::once(&mut container.ordered, meta, meta.path.clone()),
         _ => Ok(false),
     })?;
 
@@ -57,7 +60,11 @@ fn from_struct(input: &DeriveInput, fields: &Fields) -> syn::Result<TokenStream>
     let aggregate = Name::new("the aggregate type", text, span, name::AGGREGATE_TYPE_CHARS)?;
     let aggregate = aggregate.literal();
 
-    let (setters, tags) = (setters(fields, container.aggregate.is_some())?, tags(fields)?);
+    let Setters { mut setters, taken } = setters(fields, container.aggregate.is_some())?;
+    if let Some(ordered) = &container.ordered {
+        setters.push(order(ordered, &taken)?);
+    }
+    let tags = tags(fields)?;
     let root = attribute::root(container.krate);
     let (ident, vis) = (&input.ident, &input.vis);
     let (generics, arguments, bounds) = input.generics.split_for_impl();
@@ -187,8 +194,28 @@ fn implementation(
 /// What a field can be marked with.
 const KNOWN: &str = "`aggregate_id`, `tenant_id`, `ordering_key`, `occurred_at` and `tag`";
 
-/// One statement for each purpose a field serves.
-fn setters(fields: &Fields, has_aggregate: bool) -> syn::Result<Vec<TokenStream>> {
+/// What fields are for.
+struct Setters {
+    /// One statement for each purpose a field serves.
+    setters: Vec<TokenStream>,
+    /// These purposes.
+    taken: Vec<String>,
+}
+
+/// The statement that makes the aggregate the key of the event.
+fn order(ordered: &Path, taken: &[String]) -> syn::Result<TokenStream> {
+    let has = |purpose| taken.iter().any(|taken| taken == purpose);
+    let message = if has("ordering_key") {
+        "what is `ordered` has its aggregate for a key, and no `ordering_key` besides"
+    } else if !has("aggregate_id") {
+        "what is `ordered` has its aggregate for a key: a field with `#[event(aggregate_id)]` is missing"
+    } else {
+        return Ok(quote!(let builder = builder.ordered();));
+    };
+    Err(Error::new_spanned(ordered, message))
+}
+
+fn setters(fields: &Fields, has_aggregate: bool) -> syn::Result<Setters> {
     let mut taken = Vec::new();
     let mut setters = Vec::new();
     for (member, field) in fields.members().zip(fields) {
@@ -214,7 +241,7 @@ fn setters(fields: &Fields, has_aggregate: bool) -> syn::Result<Vec<TokenStream>
             Ok(true)
         })?;
     }
-    Ok(setters)
+    Ok(Setters { setters, taken })
 }
 
 fn setter(purpose: &Path, member: &Member, field: &Field) -> TokenStream {
@@ -348,11 +375,31 @@ mod tests {
     }
 
     #[test]
+    fn an_order_needs_an_aggregate_and_no_other_key() {
+        let both = parse_quote! {
+            #[event(type = "s", aggregate = "a", ordered)]
+            struct S { #[event(aggregate_id)] a: u8, #[event(ordering_key)] b: u8 }
+        };
+        let message =
+            "what is `ordered` has its aggregate for a key, and no `ordering_key` besides";
+        assert_eq!(refusal(&both), message);
+        let neither =
+            parse_quote! { #[event(type = "s", aggregate = "a", ordered)] struct S { a: u8 } };
+        let message = "what is `ordered` has its aggregate for a key: \
+                       a field with `#[event(aggregate_id)]` is missing";
+        assert_eq!(refusal(&neither), message);
+        let twice = parse_quote! {
+            #[event(type = "s", ordered, ordered)] struct S { #[event(aggregate_id)] a: u8 }
+        };
+        assert_eq!(refusal(&twice), "given twice");
+    }
+
+    #[test]
     fn unknown_and_misplaced_attributes_are_refused() {
         for (input, message) in [
             (
                 parse_quote! { #[event(kind = "x")] struct S; },
-                "`kind` is not known here; known is `type`, `aggregate` and `crate`",
+                "`kind` is not known here; known is `type`, `aggregate`, `ordered` and `crate`",
             ),
             (
                 parse_quote! { #[event(type = "s")] struct S { #[event(payload)] a: u8 } },

@@ -131,6 +131,7 @@ pub fn aggregate_type(input: TokenStream) -> TokenStream {
 /// |---|---|---|
 /// | `#[event(type = "...")]` | struct | the event type, which must be said: a rename of the struct changes nothing that is stored |
 /// | `#[event(aggregate = "...")]` | struct | the aggregate type; `__GLOBAL__` by default |
+/// | `#[event(ordered)]` | struct | the events of its aggregate are delivered in order; needs an `aggregate_id`, and goes with no `ordering_key` |
 /// | `#[event(crate = "...")]` | struct, enum | where the traits live; `::sendoff` by default |
 /// | `#[event(aggregate_id)]` | field | is the aggregate's id; only beside an `aggregate` |
 /// | `#[event(tenant_id)]` | field | is the tenant |
@@ -168,6 +169,22 @@ pub fn aggregate_type(input: TokenStream) -> TokenStream {
 /// # Ok::<(), sendoff_core::InvalidEvent>(())
 /// ```
 ///
+/// What is `ordered` has its aggregate for a key, as by the builder's `ordered`:
+///
+/// ```
+/// # use sendoff_macros::Event;
+/// # use sendoff_core::{Event, IntoEvent};
+/// #[derive(serde::Serialize, Event)]
+/// #[event(type = "order.shipped", aggregate = "order", ordered, crate = "sendoff_core")]
+/// struct OrderShipped {
+///     #[event(aggregate_id)]
+///     order: u64,
+/// }
+/// let event = OrderShipped { order: 4711 }.into_event()?;
+/// assert_eq!(event.ordering_key(), Some("order:4711"));
+/// # Ok::<(), sendoff_core::InvalidEvent>(())
+/// ```
+///
 /// An enum whose variants each hold one such struct is the event it holds:
 ///
 /// ```
@@ -201,6 +218,25 @@ pub fn aggregate_type(input: TokenStream) -> TokenStream {
 ///     #[event(tenant_id)]
 ///     from: u64,
 ///     #[event(tenant_id)]
+///     to: u64,
+/// }
+/// ```
+///
+/// An order by the aggregate beside a key of its own, or without the id of an aggregate:
+///
+/// ```compile_fail
+/// #[derive(serde::Serialize, sendoff_macros::Event)]
+/// #[event(type = "moved", aggregate = "box", ordered, crate = "sendoff_core")]
+/// struct Moved {
+///     #[event(aggregate_id, ordering_key)]
+///     which: u64,
+/// }
+/// ```
+///
+/// ```compile_fail
+/// #[derive(serde::Serialize, sendoff_macros::Event)]
+/// #[event(type = "moved", aggregate = "box", ordered, crate = "sendoff_core")]
+/// struct Moved {
 ///     to: u64,
 /// }
 /// ```

@@ -70,7 +70,7 @@ impl Take<MysqlStore> for Claim<'_> {
         for _ in 0..ROUNDS {
             let Round { claimed: rows, missed } = round(self, store, limit, &passed).await?;
             if !rows.is_empty() {
-                return Ok(Some(Claims { rows, cut: !missed.is_empty() }));
+                return Ok(Some(Claims { cut: !missed.is_empty(), ..rows.into() }));
             }
             if missed.is_empty() {
                 break;
@@ -126,6 +126,11 @@ async fn round(
     let text = format!("{look};\n{hold};\ncommit;\n{ahead}{}", sql.claimed.with(&values));
     let mut results = store.links().claims.results(&text).await?;
     let claimed = rows::claimed(results.pop().unwrap_or_default())?;
+    let keyed =
+        |row: &Claimed| row.event.as_ref().is_ok_and(|event| event.ordering_key().is_some());
+    if claimed.iter().any(keyed) {
+        store.has_keys().set();
+    }
     let got: HashSet<_> = claimed.iter().map(|row| row.id).collect();
     let seen = results.pop().unwrap_or_default();
     let seen = seen.iter().map(|row| rows::id(row, 0)).collect::<Result<Vec<_>, _>>()?;
@@ -137,8 +142,8 @@ async fn round(
 pub(crate) fn row_token(held: &Held) -> Option<Token> {
     match held.by {
         Holding::Row(token) => Some(token),
-        // Its transaction settles it: see `locked.rs`.
-        Holding::Lock => None,
+        // Its transaction settles it: see `locked.rs`; and a key its rows: see `keys.rs`.
+        Holding::Lock | Holding::Key(_) => None,
     }
 }
 

@@ -79,7 +79,7 @@ impl LetterStore for MysqlStore {
 type Answer = Result<Vec<Row>, StoreError>;
 
 impl MysqlStore {
-    async fn ask(&self, text: &str) -> Answer {
+    pub(crate) async fn ask(&self, text: &str) -> Answer {
         self.check_open()?;
         self.links().upkeep.query(text).await
     }
@@ -118,13 +118,19 @@ impl MysqlStore {
             (Literal::text(change.note.actor()), Literal::text(change.note.reason()));
         let text =
             statement.with(&[("rows", &rows.literal()), ("actor", &actor), ("reason", &reason)]);
+        self.once(&text).await
+    }
+
+    /// Carries out a change that an operator orders, and that may not be repeated: done twice, it would say that
+    /// it was somebody else's.
+    pub(crate) async fn once(&self, text: &str) -> Answer {
+        self.check_open()?;
         let mut tries = Tries::default();
         loop {
             let mut session = self.links().upkeep.session().await?;
-            // A connection that the server has ended meanwhile is found by what may be repeated. The change
-            // may not: done twice, it would say that it was somebody else's.
+            // A connection that the server has ended meanwhile is found by what may be repeated.
             let answer = match session.query(self.sql().clock.text()).await {
-                Ok(_) => session.query(&text).await,
+                Ok(_) => session.query(text).await,
                 Err(error) => Err(error),
             };
             match answer {

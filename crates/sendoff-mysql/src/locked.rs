@@ -18,9 +18,9 @@ use crate::durable;
 use crate::error::{failed, number, spoils_session};
 use crate::link::{last_rows, results};
 use crate::rows;
-use crate::settle::{end_of, longest_error};
+use crate::settle::{Noted, end_of, longest_error};
 use crate::store::MysqlStore;
-use crate::wire::{EndRows, Literal};
+use crate::wire::{EndRows, Literal, LockedRow};
 
 /// Connections for locked batches: as many as batches are open, and never more than the limit.
 pub(crate) struct LockSessions {
@@ -183,7 +183,11 @@ impl Take<MysqlStore> for Locking<'_> {
         };
         let keys = found
             .iter()
-            .map(|row| Ok((rows::id(row, 0)?, (rows::seq(row)?, rows::event_type(row).to_vec()))))
+            .map(|row| {
+                let (seq, event_type) = (rows::seq(row)?, rows::event_type(row).to_vec());
+                let key = rows::ordering_key(row).map(<[u8]>::to_vec);
+                Ok((rows::id(row, 0)?, LockedRow { seq, event_type, key }))
+            })
             .collect::<Result<Keys, StoreError>>()?;
         let rows = rows::locked(found)?;
         let store = store.clone();
@@ -212,8 +216,8 @@ impl Locking<'_> {
     }
 }
 
-/// What identifies each row beside its id, and its type.
-type Keys = HashMap<EventId, (i64, Vec<u8>)>;
+/// What is known of each row beside its id.
+type Keys = HashMap<EventId, LockedRow>;
 
 pub(crate) struct MysqlLocked {
     store: MysqlStore,
@@ -257,11 +261,13 @@ impl LockedRows for MysqlLocked {
         }
         let cut = longest_error(ours.iter().map(|(.., outcome)| *outcome));
         let mut rows = EndRows::default();
-        for (id, (seq, event_type), outcome) in &ours {
-            rows.locked(*id, *seq, event_type, &end_of(outcome, cut));
+        for (id, row, outcome) in &ours {
+            rows.locked(*id, row, &end_of(outcome, cut));
         }
+        let keyed = ours.iter().any(|(_, row, _)| row.key.is_some());
+        let noted = if keyed { Noted::Locked } else { Noted::Unordered };
         let note = self.store.sql().note.with(&[("rows", &rows.literal())]);
-        let ends = self.store.ends_text(ours.iter().map(|(.., outcome)| *outcome));
+        let ends = self.store.ends_text(ours.iter().map(|(.., outcome)| *outcome), noted);
         // One text: the server stops at the first statement that fails.
         self.transaction.end(&format!("{note};\n{ends}commit")).await
     }

@@ -4,7 +4,7 @@ use sendoff_core::Ident;
 use sendoff_engine::store::frame::put_names;
 
 /// How names begin that stand without a database: of indexes and constraints.
-const PLAIN: [&str; 3] = ["outbox_event_", "outbox_audit_", "outbox_pause_"];
+const PLAIN: [&str; 4] = ["outbox_event_", "outbox_audit_", "outbox_pause_", "outbox_key_"];
 
 /// The files are written for a database called `sendoff`. Only checked or quoted names ever take its
 /// place.

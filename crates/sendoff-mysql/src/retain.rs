@@ -25,7 +25,8 @@ impl RetainStore for MysqlStore {
             return Ok(Purged::default());
         }
         let delete = async |status, limit| {
-            let text = look(&self.sql().purge, purge, status, limit);
+            let (done, dead) = (&self.sql().purge, &self.sql().purge_dead);
+            let text = look(of(status, done, dead), purge, limit);
             count(&self.links().upkeep.query(&text).await?)
         };
         let done = delete(Status::Done, limit).await?;
@@ -46,7 +47,8 @@ impl RetainStore for MysqlStore {
     async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {
         self.check_open()?;
         let found = async |status, limit| {
-            let text = look(&self.sql().purgeable, purge, status, limit);
+            let (done, dead) = (&self.sql().purgeable, &self.sql().purgeable_dead);
+            let text = look(of(status, done, dead), purge, limit);
             count(&self.links().upkeep.query(&text).await?)
         };
         let done = found(Status::Done, purge.limit).await?;
@@ -62,11 +64,12 @@ fn count(rows: &[Row]) -> Result<u64, StoreError> {
     Ok(u64::try_from(found).unwrap_or(0))
 }
 
-/// One of the two statements that look for what is over.
-fn look(statement: &Statement, purge: &Purge, status: Status, limit: usize) -> String {
-    statement.with(&[
-        ("kind", &Literal::number(status.code())),
-        ("cutoff", &Literal::cutoff(purge.cutoff)),
-        ("limit", &Literal::count(limit)),
-    ])
+/// The statement for delivered rows, or that for dead ones.
+fn of<'s>(status: Status, done: &'s Statement, dead: &'s Statement) -> &'s Statement {
+    if status == Status::Dead { dead } else { done }
+}
+
+/// One of the statements that look for what is over.
+fn look(statement: &Statement, purge: &Purge, limit: usize) -> String {
+    statement.with(&[("cutoff", &Literal::cutoff(purge.cutoff)), ("limit", &Literal::count(limit))])
 }

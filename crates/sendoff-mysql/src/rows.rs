@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use mysql_async::{Row, Value};
+use sendoff_core::order::KeyToken;
 use sendoff_core::{EventId, Holding, Status, Timestamp, Token, Undecodable};
-use sendoff_engine::store::frame::event::{self, EVENT_ID, EVENT_TYPE};
+use sendoff_engine::store::frame::event::{self, EVENT_ID, EVENT_TYPE, ORDERING_KEY};
 use sendoff_engine::store::frame::{Cells, Column};
 use sendoff_engine::store::{Claimed, Row as Standing, StoreError, Waiting};
 
@@ -21,6 +22,8 @@ mod column {
     pub(super) const CLAIMED_AT: usize = COLUMNS + 5;
     pub(super) const SEQ: usize = COLUMNS + 6;
     pub(super) const CLAIMED_WAITING: usize = COLUMNS + 7;
+    /// Of a run.
+    pub(super) const PLACE: usize = COLUMNS + 9;
 }
 
 /// Rows that a claim holds, oldest due first. A row that is no event still has to be claimed, so that it
@@ -32,6 +35,17 @@ pub(crate) fn claimed(rows: Vec<Row>) -> Result<Vec<Claimed>, StoreError> {
 /// The same of rows that a transaction has locked.
 pub(crate) fn locked(rows: Vec<Row>) -> Result<Vec<Claimed>, StoreError> {
     all(rows, |_| Holding::Lock)
+}
+
+/// A row in line whose key is held, and whether its last holder was lost, which is counted.
+pub(crate) fn of_run(row: Row, token: KeyToken, lost: bool) -> Result<Claimed, StoreError> {
+    Ok(Claimed { lost, ..one(row, Holding::Key(token))? })
+}
+
+/// The place of a row's key in the list that `runs` was given, from 1.
+pub(crate) fn place(row: &Row) -> Result<usize, StoreError> {
+    let place = integer(row, column::PLACE)?;
+    usize::try_from(place).map_err(|_| unreadable(column::PLACE))
 }
 
 fn all(rows: Vec<Row>, by: impl Fn(&Row) -> Holding) -> Result<Vec<Claimed>, StoreError> {
@@ -54,9 +68,9 @@ fn one(mut row: Row, by: Holding) -> Result<Claimed, StoreError> {
     let lost = integer(&row, column::LOST)? != 0;
     let attempts = count(&row, column::ATTEMPTS)?;
     let or_earliest = |column| or_earliest(&row, column);
-    // A claim has written the loss into the row; a lock has written nothing.
+    // A claim has written the loss into the row, or the taking of its key; a lock has written nothing.
     let uncounted = match by {
-        Holding::Row(_) => false,
+        Holding::Row(_) | Holding::Key(_) => false,
         Holding::Lock => lost,
     };
     Ok(Claimed {
@@ -90,6 +104,11 @@ pub(crate) fn seq(row: &Row) -> Result<i64, StoreError> {
 /// The bytes of a row's type, whether or not they are text.
 pub(crate) fn event_type(row: &Row) -> &[u8] {
     maybe(row, EVENT_TYPE.at).unwrap_or_default()
+}
+
+/// The bytes of a row's key, if it has one.
+pub(crate) fn ordering_key(row: &Row) -> Option<&[u8]> {
+    maybe(row, ORDERING_KEY.at)
 }
 
 pub(crate) fn standing(mut row: Row) -> Result<Standing, StoreError> {

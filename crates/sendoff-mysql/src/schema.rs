@@ -23,12 +23,13 @@ use crate::store::MysqlStore;
 use crate::wire::Literal;
 
 /// Every migration, the oldest first. A published one never changes.
-const MIGRATIONS: [&str; 5] = [
+const MIGRATIONS: [&str; 6] = [
     include_str!("../migrations/0001_outbox.sql"),
     include_str!("../migrations/0002_tally.sql"),
     include_str!("../migrations/0003_nothing_waits.sql"),
     include_str!("../migrations/0004_bad_nights.sql"),
     include_str!("../migrations/0005_who_handles.sql"),
+    include_str!("../migrations/0006_order.sql"),
 ];
 
 /// What programs in other languages write with.
@@ -385,9 +386,10 @@ pub(crate) fn script(
 
 /// A migration as the options want it.
 fn laid_out(migration: &str, options: &MysqlOptions, now: Timestamp) -> String {
-    let (key, partitions) = match options.layout {
-        Layout::Flat => ("event_id", String::new()),
-        Layout::Partitioned(period) => ("event_id, created_at", partitions::first(period, now)),
+    let (key, instant, partitions) = match options.layout {
+        Layout::Flat => ("event_id", ", algorithm = instant", String::new()),
+        // No server adds a virtual column to one in place.
+        Layout::Partitioned(period) => ("event_id, created_at", "", partitions::first(period, now)),
     };
     let check = match options.payloads {
         Payloads::Binary => "",
@@ -401,6 +403,7 @@ fn laid_out(migration: &str, options: &MysqlOptions, now: Timestamp) -> String {
     migration
         .replace("sendoff_prefix", prefix.as_deref().unwrap_or_default())
         .replace("sendoff_key", key)
+        .replace("sendoff_instant", instant)
         .replace("sendoff_payload_check", check)
         .replace("sendoff_partitions", &partitions)
 }

@@ -6,6 +6,7 @@ use sendoff_engine::store::{Look, Outcome, PassedOver, Sieve, StoreError, Visibl
 
 use crate::error::is_of_a_row;
 use crate::rows;
+use crate::settle::Noted;
 use crate::store::MysqlStore;
 use crate::wire::{EARLIEST, Literal};
 
@@ -42,8 +43,8 @@ impl Sieve for MysqlStore {
             ("due_at", &Literal::time(row.due_at)),
             ("error", &Literal::text(error)),
         ]);
-        let dead = Outcome::Dead { attempts: 0, error: String::new() };
-        let text = format!("{note};\n{}commit", self.ends_text([&dead]));
+        let dead = Outcome::dead(0, String::new());
+        let text = format!("{note};\n{}commit", self.ends_text([&dead], Noted::Keyed));
         self.links().claims.query(&text).await?;
         Ok(())
     }

@@ -13,15 +13,15 @@ use crate::locked::LockSessions;
 use crate::names::Names;
 use crate::options::{Layout, MysqlOptions, Retention};
 use crate::schema;
-use crate::settle::Wary;
+use crate::settle::{HasKeys, Wary};
 use crate::sql::Sql;
 use crate::wake::{Idle, LOOK};
 
 /// An outbox in a MySQL or MariaDB database. Cheap to clone.
 ///
-/// It has up to five connections of its own, opened when they are first needed and again when they
-/// are lost: for claims, for proofs of commits, for settlements, for looking and tidying up, and for
-/// events that are [sent](sendoff_engine::Outbox::send) without a transaction; and one more for each batch of the `locked` claim mode that is open. They work at READ COMMITTED, and
+/// It has up to six connections of its own, opened when they are first needed and again when they
+/// are lost: for claims, for proofs of commits, for settlements, for rows that somebody else has locked, for
+/// looking and tidying up, and for events that are [sent](sendoff_engine::Outbox::send) without a transaction; and one more for each batch of the `locked` claim mode that is open. They work at READ COMMITTED, and
 /// nothing they do depends on a session's time zone. The server ends those that go silent.
 ///
 /// Every call is one short transaction in one round trip, so that whoever freezes has nothing locked;
@@ -44,6 +44,7 @@ struct Shared {
     /// Rows that make statements fail.
     passed: PassedOver,
     wary: Wary,
+    has_keys: HasKeys,
     lookout: Lookout,
     idle: Idle,
 }
@@ -98,6 +99,7 @@ impl MysqlStore {
             claims: link(),
             proofs: link(),
             settlements: link(),
+            turns: link(),
             upkeep: link(),
             sends: link(),
         };
@@ -114,6 +116,7 @@ impl MysqlStore {
             open: Open::default(),
             passed: PassedOver::default(),
             wary: Wary::default(),
+            has_keys: HasKeys::default(),
             lookout: Lookout::every(LOOK),
             idle: Idle::default(),
         })))
@@ -126,8 +129,8 @@ impl MysqlStore {
         self.0.open.close();
         self.0.lookout.end();
         self.0.locks.close();
-        let Links { claims, proofs, settlements, upkeep, sends } = &self.0.links;
-        for link in [claims, proofs, settlements, upkeep, sends] {
+        let Links { claims, proofs, settlements, turns, upkeep, sends } = &self.0.links;
+        for link in [claims, proofs, settlements, turns, upkeep, sends] {
             link.close().await;
         }
     }
@@ -180,6 +183,10 @@ impl MysqlStore {
 
     pub(crate) fn wary(&self) -> &Wary {
         &self.0.wary
+    }
+
+    pub(crate) fn has_keys(&self) -> &HasKeys {
+        &self.0.has_keys
     }
 
     pub(crate) fn options(&self) -> &MysqlOptions {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sendoff_core::PauseScope;
 use sendoff_engine::store::frame::{SIGHT_ROWS, Sight};
-use sendoff_engine::store::{Claim, PAUSES_READ, StoreError, Suspects, WakeStore};
+use sendoff_engine::store::{Claim, PAUSES_READ, StoreError, Suspects, TakeKeys, WakeStore};
 
 use crate::rows;
 use crate::store::MysqlStore;
@@ -69,6 +69,9 @@ impl MysqlStore {
 pub(crate) struct Idle {
     company: AtomicBool,
     suspects: AtomicBool,
+    /// The same of keys, which take more.
+    keys: AtomicBool,
+    suspect_keys: AtomicBool,
 }
 
 impl Idle {
@@ -77,6 +80,18 @@ impl Idle {
             Suspects::Skip => &self.company,
             Suspects::Only => &self.suspects,
         }
+    }
+
+    fn of_keys(&self, suspects: Suspects) -> &AtomicBool {
+        match suspects {
+            Suspects::Skip => &self.keys,
+            Suspects::Only => &self.suspect_keys,
+        }
+    }
+
+    /// Keys were looked for, and there were some or there were none.
+    pub(crate) fn learn_keys(&self, take: &TakeKeys<'_>, found: bool) {
+        self.of_keys(take.suspects).store(!found, Ordering::Relaxed);
     }
 
     /// A claim ended, with rows or without.
@@ -97,5 +112,18 @@ impl MysqlStore {
         };
         let text = statement.with(&[("from", &Literal::from(claim.from))]);
         Ok(self.links().claims.query(&text).await?.is_empty())
+    }
+
+    /// The same of taking keys.
+    pub(crate) async fn has_no_keys(&self, take: &TakeKeys<'_>) -> Result<bool, StoreError> {
+        if !self.idle().of_keys(take.suspects).load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        let statement = match take.suspects {
+            Suspects::Skip => &self.sql().some_keys,
+            Suspects::Only => &self.sql().some_suspect_keys,
+        };
+        let after = Literal::number(take.walk.map_or(i64::MAX, |walk| walk.after));
+        Ok(self.links().claims.query(&statement.with(&[("after", &after)])).await?.is_empty())
     }
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use mysql_async::Value;
 use sendoff_core::journal::{Mode, Position};
+use sendoff_core::order::{Ending, KeyToken};
 use sendoff_core::partition::PartitionName;
 use sendoff_core::{Death, EventId, Timestamp, limits};
 use sendoff_engine::store::{Cutoff, EventKind};
@@ -133,7 +134,8 @@ impl Literal {
     /// A mark for each value of so many rows of `insert`, which are given apart from it.
     #[cfg(any(feature = "sea-orm", feature = "_sqlx"))]
     pub(crate) fn marks(rows: usize) -> Self {
-        let row = "(?,?,?,?,?,?,?,?,?,@sendoff_at + interval ? microsecond,@sendoff_at,?,?,?,\
+        let row = "(?,?,?,?,?,?,?,?,?,\
+                   coalesce(@sendoff_at + interval ? microsecond,date'9998-01-01'),@sendoff_at,?,?,?,\
                    @sendoff_at + interval ? microsecond)";
         Self(vec![row; rows].join(",\n"))
     }
@@ -199,6 +201,11 @@ impl Literal {
             list.push(')');
         }
         Self(list)
+    }
+
+    /// The due time of a row that is in line.
+    pub(crate) fn in_line() -> Self {
+        Self("date'9998-01-01'".into())
     }
 
     /// The time that `insert` notes, and so much later.
@@ -353,6 +360,29 @@ pub(crate) struct End<'a> {
     pub(crate) attempts: Option<u32>,
     pub(crate) error: Option<&'a str>,
     pub(crate) due_at: Option<Timestamp>,
+    /// Whether its key, if it has one, waits for what becomes of it.
+    pub(crate) parks: bool,
+}
+
+impl End<'_> {
+    /// As a list has it, after what it is looked for by.
+    fn push(&self, list: &mut String) {
+        let _ = write!(list, ",\"o\":{}", self.outcome);
+        if let Some(after) = self.after {
+            let _ = write!(list, ",\"d\":{}", micros(after));
+        }
+        if let Some(attempts) = self.attempts {
+            let _ = write!(list, ",\"a\":{attempts}");
+        }
+        if let Some(error) = self.error {
+            list.push_str(",\"e\":\"");
+            push_digits(list, error.as_bytes());
+            list.push('"');
+        }
+        if let Some(due_at) = self.due_at {
+            let _ = write!(list, ",\"u\":\"{}\"", time_text(due_at));
+        }
+    }
 }
 
 impl EndRows {
@@ -362,27 +392,31 @@ impl EndRows {
         push_digits(&mut self.0, id.as_bytes());
         let _ = write!(self.0, "\",\"t\":\"{}\"", time_text(token));
         if let Some(end) = end {
-            let _ = write!(self.0, ",\"o\":{}", end.outcome);
-            if let Some(after) = end.after {
-                let _ = write!(self.0, ",\"d\":{}", micros(after));
-            }
-            if let Some(attempts) = end.attempts {
-                let _ = write!(self.0, ",\"a\":{attempts}");
-            }
-            if let Some(error) = end.error {
-                self.0.push_str(",\"e\":\"");
-                push_digits(&mut self.0, error.as_bytes());
-                self.0.push('"');
-            }
-            if let Some(due_at) = end.due_at {
-                let _ = write!(self.0, ",\"u\":\"{}\"", time_text(due_at));
+            end.push(&mut self.0);
+            if end.parks {
+                self.0.push_str(",\"p\":1");
             }
         }
         self.0.push('}');
     }
 
-    /// A row that is locked already, as `lock` notes those that it found.
-    pub(crate) fn locked(&mut self, id: EventId, seq: i64, event_type: &[u8], end: &End<'_>) {
+    /// A row in line, whose key stands at this place in another list, from 1.
+    pub(crate) fn in_line(&mut self, id: EventId, key: (usize, &str), end: &End<'_>) {
+        self.0.push_str(if self.0.is_empty() { "[{\"i\":\"" } else { ",{\"i\":\"" });
+        push_digits(&mut self.0, id.as_bytes());
+        let _ = write!(self.0, "\",\"k\":{}", key.0);
+        end.push(&mut self.0);
+        if end.parks {
+            self.0.push_str(",\"p\":\"");
+            push_digits(&mut self.0, key.1.as_bytes());
+            self.0.push('"');
+        }
+        self.0.push('}');
+    }
+
+    /// A row that is locked already, as `lock_keyed` notes those that it found.
+    pub(crate) fn locked(&mut self, id: EventId, row: &LockedRow, end: &End<'_>) {
+        let LockedRow { seq, event_type, key } = row;
         fn or_null(value: Option<impl std::fmt::Display>) -> String {
             value.map_or_else(|| "null".into(), |value| value.to_string())
         }
@@ -402,14 +436,73 @@ impl EndRows {
         }
         match end.due_at {
             Some(due_at) => {
-                let _ = write!(self.0, "\"{}\"]", time_text(due_at));
+                let _ = write!(self.0, "\"{}\",", time_text(due_at));
             }
-            None => self.0.push_str("null]"),
+            None => self.0.push_str("null,"),
         }
+        match key {
+            Some(key) => {
+                self.0.push('"');
+                push_digits(&mut self.0, key);
+                self.0.push_str("\",");
+            }
+            None => self.0.push_str("null,"),
+        }
+        self.0.push_str(if end.parks { "1,null]" } else { "null,null]" });
     }
 
     pub(crate) fn literal(&self) -> Literal {
         if self.0.is_empty() { Literal("'[]'".into()) } else { Literal(format!("'{}]'", self.0)) }
+    }
+}
+
+/// What identifies a row that is locked beside its id, and what its end needs to know of it.
+pub(crate) struct LockedRow {
+    pub(crate) seq: i64,
+    pub(crate) event_type: Vec<u8>,
+    pub(crate) key: Option<Vec<u8>>,
+}
+
+/// Keys, as statements about them take them: JSON of nothing but digits and dates.
+#[derive(Default)]
+pub(crate) struct KeyRows(String);
+
+impl KeyRows {
+    /// With the most events to run.
+    pub(crate) fn wanted(&mut self, key: &str, run: u32) {
+        self.begin(key);
+        let _ = write!(self.0, ",\"r\":{run}}}");
+    }
+
+    /// With when it was taken.
+    pub(crate) fn held(&mut self, key: &str, token: KeyToken) {
+        self.begin(key);
+        let _ = write!(self.0, ",\"t\":\"{}\"}}", time_text(nearest(token.taken_at())));
+    }
+
+    /// With what shall become of it, and whether events of it are over.
+    pub(crate) fn ends(&mut self, key: &str, token: KeyToken, ending: Ending, ended: bool) {
+        let (ending, after) = match ending {
+            Ending::HeldOn => (0, Duration::ZERO),
+            Ending::Free => (1, Duration::ZERO),
+            Ending::After(after) => (2, after.min(limits::DELAY)),
+            Ending::Exhausted => (3, Duration::ZERO),
+        };
+        self.begin(key);
+        let (token, after) = (time_text(nearest(token.taken_at())), micros(after));
+        let ended = u8::from(ended);
+        let _ = write!(self.0, ",\"t\":\"{token}\",\"w\":{ending},\"d\":{after},\"s\":{ended}}}");
+    }
+
+    fn begin(&mut self, key: &str) {
+        self.0.push_str(if self.0.is_empty() { "[{\"k\":\"" } else { ",{\"k\":\"" });
+        push_digits(&mut self.0, key.as_bytes());
+        self.0.push('"');
+    }
+
+    /// There is at least one.
+    pub(crate) fn literal(&self) -> Literal {
+        Literal(format!("'{}]'", self.0))
     }
 }
 
@@ -586,17 +679,31 @@ mod tests {
         );
         let id = EventId::from_bytes([255; 16]);
         let after = Some(Duration::from_secs(1));
-        let end = End { outcome: 2, after, attempts: Some(7), error: Some("a'\"\\"), due_at: None };
+        let error = Some("a'\"\\");
+        let end = End { outcome: 2, after, attempts: Some(7), error, due_at: None, parks: true };
         let mut rows = EndRows::default();
         rows.held(id, Timestamp::from_micros(1), Some(&end));
         rows.held(id, Timestamp::from_micros(1), None);
         let json = rows.literal().0;
-        assert!(json.contains(r#""o":2,"d":1000000,"a":7,"e":"6127225c"}"#), "{json}");
+        assert!(json.contains(r#""o":2,"d":1000000,"a":7,"e":"6127225c","p":1}"#), "{json}");
         assert_eq!(json.matches('\'').count(), 2, "{json}");
         let mut rows = EndRows::default();
-        rows.locked(id, 5, nasty.as_bytes(), &end);
+        let event_type = nasty.as_bytes().to_vec();
+        rows.locked(id, &LockedRow { seq: 5, event_type, key: Some(b"k'".to_vec()) }, &end);
         let json = rows.literal().0;
-        assert!(json.ends_with(r#",1000000,7,"6127225c",null]]'"#), "{json}");
+        assert!(json.ends_with(r#",1000000,7,"6127225c",null,"6b27",1,null]]'"#), "{json}");
+        assert_eq!(json.matches('\'').count(), 2, "{json}");
+        let mut rows = EndRows::default();
+        rows.in_line(id, (3, nasty), &end);
+        let json = rows.literal().0;
+        assert!(json.contains(r#"","k":3,"o":2,"d":1000000"#), "{json}");
+        assert_eq!(json.matches('\'').count(), 2, "{json}");
+        let (mut keys, token) = (KeyRows::default(), KeyToken::new(Timestamp::from_micros(1)));
+        keys.ends(nasty, token, Ending::After(Duration::from_secs(1)), true);
+        keys.held(nasty, token);
+        keys.wanted(nasty, 7);
+        let json = keys.literal().0;
+        assert!(json.contains(r#"","w":2,"d":1000000,"s":1}"#), "{json}");
         assert_eq!(json.matches('\'').count(), 2, "{json}");
     }
 }

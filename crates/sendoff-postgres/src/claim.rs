@@ -102,7 +102,7 @@ pub(crate) fn columns(holds: &[Held]) -> (Vec<Id>, Vec<At>) {
 pub(crate) fn row_token(held: &Held) -> Option<Token> {
     match held.by {
         Holding::Row(token) => Some(token),
-        // Its transaction settles it, by `settle_locked`.
-        Holding::Lock => None,
+        // Its transaction settles it, by `settle_locked`; and the holder of its key, by `settle_runs`.
+        Holding::Lock | Holding::Key(_) => None,
     }
 }

@@ -4,7 +4,7 @@ use crate::options::Layout;
 
 /// Functions that several migrations make. Each stands here as the last of them makes it: the ones before
 /// may as well, because a function is only called when all of them ran.
-const FUNCTIONS: [Function; 3] = [
+const FUNCTIONS: [Function; 4] = [
     Function {
         name: "journal_append",
         whose: "journal_",
@@ -18,6 +18,11 @@ const FUNCTIONS: [Function; 3] = [
         name: "journal_clash",
         whose: "journal_",
         texts: &[include_str!("../migrations/functions/journal_clash.sql")],
+    },
+    Function {
+        name: "outbox_keys",
+        whose: "outbox_",
+        texts: &[include_str!("../migrations/functions/outbox_keys.sql")],
     },
     Function {
         name: "sendoff_emit",

@@ -80,7 +80,8 @@ impl LetterStore for PostgresStore {
 type Answer = Result<Vec<Row>, StoreError>;
 
 impl PostgresStore {
-    async fn ask(&self, statement: &Statement, params: Params<'_>) -> Answer {
+    /// Over the connection of those who look and mend.
+    pub(crate) async fn ask(&self, statement: &Statement, params: Params<'_>) -> Answer {
         self.check_open()?;
         self.links().upkeep.query(statement, params).await
     }

@@ -40,9 +40,11 @@ mod connect;
 mod ddl;
 #[cfg(any(feature = "diesel-async", feature = "_sqlx"))]
 mod encoded;
+mod end;
 mod error;
 mod inspect;
 mod journal;
+mod keys;
 mod layout;
 mod letters;
 mod link;
@@ -50,10 +52,12 @@ mod locked;
 mod migrations;
 mod names;
 mod options;
+mod park;
 mod partition;
 mod pause;
 mod ready;
 mod register;
+mod replay;
 mod resolve;
 mod retain;
 mod rows;
@@ -66,6 +70,8 @@ mod tls;
 mod wake;
 mod wire;
 
+#[cfg(feature = "diesel-async")]
+pub use capture::DieselTransaction;
 #[cfg(feature = "sea-orm")]
 pub use capture::SeaOrmTransaction;
 pub use capture::{PooledSavepoint, PooledTransaction, PreparedClient, PreparedTransaction};

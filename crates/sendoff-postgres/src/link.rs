@@ -69,6 +69,8 @@ pub(crate) struct Links {
     pub(crate) claims: Link,
     /// Settlements and extensions, in the order they are sent.
     pub(crate) settlements: Link,
+    /// Extensions that wait for a row that somebody has locked.
+    pub(crate) turns: Link,
     /// What may take its time.
     pub(crate) upkeep: Link,
     /// Events that come without a transaction.

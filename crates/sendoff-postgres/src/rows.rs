@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use sendoff_core::journal::{Tag, Tags};
+use sendoff_core::order::KeyToken;
 use sendoff_core::{Event, EventId, Holding, Status, Timestamp, Token, Undecodable};
 use sendoff_engine::store::frame::event::{self, EVENT_ID};
 use sendoff_engine::store::frame::{Cells, Column};
@@ -26,6 +27,9 @@ mod column {
     pub(super) const CLAIMED_WAITING: usize = COLUMNS + 7;
 }
 
+/// Columns of `runs` after those of a claim: of which key, and whether it is of its run.
+pub(crate) const RUN: usize = column::CLAIMED_WAITING + 2;
+
 /// A claimed row, and its place among the others.
 pub(crate) struct Placed {
     pub(crate) place: (Timestamp, i64),
@@ -40,6 +44,11 @@ pub(crate) fn claimed(row: &Row) -> Result<Placed, StoreError> {
 /// A row that a transaction has locked.
 pub(crate) fn locked(row: &Row) -> Result<Claimed, StoreError> {
     taken(row, Holding::Lock).map(|placed| placed.claimed)
+}
+
+/// A row in line, whose key is held.
+pub(crate) fn in_line(row: &Row, token: KeyToken, lost: bool) -> Result<Claimed, StoreError> {
+    taken(row, Holding::Key(token)).map(|placed| Claimed { lost, ..placed.claimed })
 }
 
 fn taken(row: &Row, by: Holding) -> Result<Placed, StoreError> {

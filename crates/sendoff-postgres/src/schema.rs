@@ -10,19 +10,21 @@ use tokio_postgres::Client;
 
 use crate::error::{failed, misconfigured};
 use crate::layout::for_layout;
+use crate::link::query_unnamed;
 use crate::migrations::{Migrations, Versions, patiently};
 use crate::names::Names;
 use crate::options::{Doorbell, Layout, PostgresOptions};
 use crate::store::PostgresStore;
 
 /// Every migration, the oldest first. What a published one does never changes.
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 7] = [
     include_str!("../migrations/0001_outbox.sql"),
     include_str!("../migrations/0002_tally_and_ends.sql"),
     include_str!("../migrations/0003_nothing_waits.sql"),
     include_str!("../migrations/0004_bad_nights.sql"),
     include_str!("../migrations/0005_other_languages.sql"),
     include_str!("../migrations/0006_who_handles.sql"),
+    include_str!("../migrations/0007_order.sql"),
 ];
 
 fn migrations(names: &Names) -> Migrations<'_> {
@@ -93,44 +95,70 @@ impl PostgresStore {
 async fn attempt(store: &PostgresStore) -> Result<Migrated, StoreError> {
     let opened = store.connector().open(None).await?;
     let run = async {
-        index_ahead(&opened.client, store).await?;
+        indexes_ahead(&opened.client, store).await?;
         run(&opened.client, store).await
     };
     run.await.inspect_err(|_| opened.task.abort())
 }
 
-/// Makes the index of the second migration where the table is in use already: beside its writers, who
-/// would have to wait for the whole of it otherwise. A table in partitions cannot have it that way.
-async fn index_ahead(client: &Client, store: &PostgresStore) -> Result<(), StoreError> {
+/// An index that a migration makes on a table that may be in use.
+struct Index {
+    /// The migration that makes it.
+    version: usize,
+    name: &'static str,
+    columns: &'static [&'static str],
+    definition: &'static str,
+}
+
+const INDEXES: [Index; 2] = [
+    Index {
+        version: 2,
+        name: "outbox_event_dead",
+        columns: &["done_at", "seq"],
+        definition: "(done_at, seq) where status = 3",
+    },
+    Index {
+        version: 7,
+        name: "outbox_event_key",
+        columns: &["ordering_key", "seq"],
+        definition: "(ordering_key collate \"C\", seq) where ordering_key is not null and status in (0, 2)",
+    },
+];
+
+/// Makes the indexes of later migrations where the table is in use already: beside its writers, who would have
+/// to wait for the whole of each otherwise. In partitions it is made for each by itself; the migration then finds
+/// all of them, and makes nothing but the one of the table, which is theirs together.
+async fn indexes_ahead(client: &Client, store: &PostgresStore) -> Result<(), StoreError> {
     // Asked on another session: this one would remember what is not there, also in the transaction
     // that asks again once nobody else migrates.
     let missing =
         migrations(store.names()).installed(&store.links().upkeep, versions(store)).await?;
-    if missing != Some(MIGRATIONS.len() - 1) || layout(client, store).await? != Layout::Flat {
-        return Ok(());
-    }
-    let put = |text: &str| store.names().put_into(text);
+    let Some(missing) = missing else { return Ok(()) };
     let run = async |text: &str| client.batch_execute(text).await.map_err(failed);
-    let known = put("select indisvalid from pg_index
-          where indexrelid = to_regclass('sendoff.outbox_event_dead')");
-    let known = client.query_typed(&known, &[]).await.map_err(failed)?;
-    let valid: Option<bool> =
-        known.first().map(|row| row.try_get(0)).transpose().map_err(failed)?;
-    if valid == Some(true) {
-        return Ok(());
+    for index in INDEXES.iter().filter(|index| index.version > MIGRATIONS.len() - missing) {
+        let tables = &store.sql().tables_to_index;
+        let tables = query_unnamed(client, tables, &[&index.columns]).await.map_err(failed)?;
+        for table in &tables {
+            let table_name: &str = table.try_get(0).map_err(failed)?;
+            let left_behind: Option<&str> = table.try_get(1).map_err(failed)?;
+            if store.doorbell() == Doorbell::On {
+                // It waits for every transaction that is older, and nobody waits for it.
+                run("set statement_timeout = 0").await?;
+                run("set lock_timeout = 0").await?;
+            }
+            if let Some(index) = left_behind {
+                run(&format!("drop index concurrently {index}")).await?;
+            }
+            // A partition's has whichever name the server gives it.
+            let name = match table.try_get(2).map_err(failed)? {
+                true => String::new(),
+                false => format!("if not exists {}", store.names().plain(index.name)),
+            };
+            let definition = index.definition;
+            run(&format!("create index concurrently {name} on {table_name} {definition}")).await?;
+        }
     }
-    if store.doorbell() == Doorbell::On {
-        // It waits for every transaction that is older, and nobody waits for it.
-        run("set statement_timeout = 0").await?;
-        run("set lock_timeout = 0").await?;
-    }
-    if valid.is_some() {
-        // What a build that was broken off left behind.
-        run(&put("drop index concurrently sendoff.outbox_event_dead")).await?;
-    }
-    run(&put("create index concurrently if not exists outbox_event_dead on sendoff.outbox_event (done_at, seq)
-          where status = 3"))
-    .await
+    Ok(())
 }
 
 async fn run(client: &Client, store: &PostgresStore) -> Result<Migrated, StoreError> {

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use sendoff_core::order::AfterDead;
 use sendoff_core::{EventId, Status, Token, WaitsFor, limits};
 use sendoff_engine::store::{
-    Extended, Held, Outcome, SettleStore, Settled, Settlement, StoreError,
+    ExtendInTurn, Extended, Held, Outcome, SettleStore, Settled, Settlement, StoreError,
 };
+use tokio_postgres::Row;
 
 use crate::claim::{columns, row_token};
 use crate::options::Retention;
@@ -40,7 +42,8 @@ impl SettleStore for PostgresStore {
             .await?;
         let mut settled = Settled::default();
         for row in &rows {
-            let Id(id) = rows::get(row, 0)?;
+            // One that has no id is about keys.
+            let Some(Id(id)) = rows::get(row, 0)? else { continue };
             if rows::get(row, 1)? { settled.applied.push(id) } else { settled.busy.push(id) }
         }
         self.fold_sometimes();
@@ -58,16 +61,34 @@ impl SettleStore for PostgresStore {
             .settlements
             .query(&self.sql().extend, &[&ids, &tokens, &Span(hold)])
             .await?;
-        let mut extended = Extended::default();
-        for row in &rows {
-            let Id(id) = rows::get(row, 0)?;
-            match rows::get::<Option<At>>(row, 1)? {
-                Some(At(due_at)) => extended.held.push(Held::row(id, Token::new(due_at))),
-                None => extended.busy.push(id),
-            }
-        }
-        Ok(extended)
+        extended(&rows)
     }
+
+    async fn extend_in_turn(&self, turn: ExtendInTurn) -> Result<Extended, StoreError> {
+        let ExtendInTurn { held, hold, patience } = turn;
+        self.check_open()?;
+        let (ids, tokens) = columns(&[held]);
+        // 0 would be no limit.
+        let patience = i32::try_from(patience.as_millis()).unwrap_or(i32::MAX).max(1);
+        let rows = self
+            .links()
+            .turns
+            .query(&self.sql().extend_in_turn, &[&ids, &tokens, &Span(hold), &patience])
+            .await?;
+        extended(&rows)
+    }
+}
+
+fn extended(rows: &[Row]) -> Result<Extended, StoreError> {
+    let mut extended = Extended::default();
+    for row in rows {
+        let Id(id) = rows::get(row, 0)?;
+        match rows::get::<Option<At>>(row, 1)? {
+            Some(At(due_at)) => extended.held.push(Held::row(id, Token::new(due_at))),
+            None => extended.busy.push(id),
+        }
+    }
+    Ok(extended)
 }
 
 /// Outcomes as arrays, one for each parameter.
@@ -80,6 +101,9 @@ pub(crate) struct Columns<'a> {
     pub(crate) errors: Vec<Option<ErrorText<'a>>>,
     pub(crate) due: Vec<Option<At>>,
 }
+
+/// DEAD, and its key goes on.
+const DEAD_AND_ON: i16 = 6;
 
 /// The status stays as it is.
 const GIVEN_BACK: i16 = 0;
@@ -105,8 +129,12 @@ impl<'a> Columns<'a> {
                 Outcome::Wait { delay, waits_for, attempts, error } => {
                     (waits(*waits_for), *delay, Some(attempts), Some(error))
                 }
-                Outcome::Dead { attempts, error } => {
-                    (Status::Dead.code(), Duration::ZERO, Some(attempts), Some(error))
+                Outcome::Dead { attempts, error, then } => {
+                    let dead = match then {
+                        AfterDead::Park => Status::Dead.code(),
+                        AfterDead::Skip => DEAD_AND_ON,
+                    };
+                    (dead, Duration::ZERO, Some(attempts), Some(error))
                 }
                 Outcome::Released => (GIVEN_BACK, Duration::ZERO, None, None),
                 Outcome::Restored { due_at } => {

@@ -87,9 +87,12 @@ statements!(
     ],
     clock: [],
     confirm: [UUID_ARRAY, TIMESTAMPTZ_ARRAY],
+    confirm_keys in confirm: [UUID_ARRAY, TIMESTAMPTZ_ARRAY, INT8],
     counts: [],
     disarm: [],
     extend in settle: [UUID_ARRAY, TIMESTAMPTZ_ARRAY, INTERVAL],
+    extend_in_turn in settle: [UUID_ARRAY, TIMESTAMPTZ_ARRAY, INTERVAL, INT4],
+    extend_keys in keys: [TEXT, TEXT_ARRAY, TIMESTAMPTZ_ARRAY, INTERVAL],
     find: [UUID],
     first_due: [],
     first_visible in claim: [INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT2, TEXT],
@@ -97,6 +100,7 @@ statements!(
         INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT2, TEXT, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY
     ],
     fold: [INT8, INTERVAL],
+    horizon: [],
     in_transaction in shared/in_transaction: [],
     insert: [
         UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT2_ARRAY,
@@ -109,6 +113,7 @@ statements!(
         UUID, TEXT, TEXT, TEXT, TEXT, TEXT, INT2, TEXT, TIMESTAMPTZ, JSONB, BYTEA
     ],
     is_in_transaction: [],
+    key_standings in park: [TEXT_ARRAY, INT8],
     lag: [INT8],
     letters: [
         TIMESTAMPTZ, TIMESTAMPTZ, TIMESTAMPTZ, INT8, TEXT, TEXT, TEXT, TEXT, TEXT, INT8, INT8, INT8
@@ -126,6 +131,8 @@ statements!(
         INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT8, INT8, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY
     ],
     lock_tables: [],
+    parked_count in park: [INT8],
+    parked_keys in park: [TEXT, INT8],
     partition_layout in shared/layout: [],
     partition_list in shared/partition_list: [],
     partition_idle in shared/partition_idle: [TEXT],
@@ -134,14 +141,25 @@ statements!(
     peek in find: [INT8],
     pause: [INT2, TEXT, TEXT, TEXT, TEXT, INT8],
     pauses: [INT8],
+    pending_within in horizon: [INT8, TIMESTAMPTZ, INT8],
     present: [UUID_ARRAY],
     purge: [INTERVAL, INT8, BOOL, TIMESTAMPTZ],
-    purgeable: [INTERVAL, INT8, BOOL, TIMESTAMPTZ],
+    purgeable in purge: [INTERVAL, INT8, BOOL, TIMESTAMPTZ],
     ready in shared/ready: [BOOL],
     record: [UUID, BOOL],
     register: [TEXT_ARRAY, TEXT_ARRAY, INTERVAL, INT8],
+    replay: [
+        TIMESTAMPTZ, TIMESTAMPTZ, TIMESTAMPTZ, INT8, TIMESTAMPTZ, INT8, TEXT, TEXT, TEXT, TEXT, TEXT,
+        INT8, INT8
+    ],
+    replay_count in replay: [
+        TIMESTAMPTZ, TIMESTAMPTZ, TIMESTAMPTZ, INT8, TIMESTAMPTZ, INT8, TEXT, TEXT, TEXT, TEXT, TEXT
+    ],
+    replay_step in replay: [TIMESTAMPTZ, TIMESTAMPTZ, TIMESTAMPTZ, INT8, INT8],
     rescue: [INTERVAL, INTERVAL, INTERVAL, INT8],
     resume in pause: [INT2, TEXT, TEXT, TEXT, TEXT],
+    resume_key in park: [TEXT, UUID, TEXT, TEXT, TEXT],
+    runs in keys: [TEXT_ARRAY, INT8_ARRAY, INT8],
     schema_known: [],
     schema_version: [],
     set_aside: [UUID, TIMESTAMPTZ, TEXT],
@@ -159,7 +177,21 @@ statements!(
     settle_locked_keep in settle: [
         UUID_ARRAY, INT2_ARRAY, INTERVAL_ARRAY, INT4_ARRAY, TEXT_ARRAY, TIMESTAMPTZ_ARRAY
     ],
+    settle_runs_delete in settle: [
+        TEXT, TEXT_ARRAY, TIMESTAMPTZ_ARRAY, INT2_ARRAY, INTERVAL_ARRAY, INT4_ARRAY, UUID_ARRAY, INT2_ARRAY,
+        INT4_ARRAY, TEXT_ARRAY
+    ],
+    settle_runs_keep in settle: [
+        TEXT, TEXT_ARRAY, TIMESTAMPTZ_ARRAY, INT2_ARRAY, INTERVAL_ARRAY, INT4_ARRAY, UUID_ARRAY, INT2_ARRAY,
+        INT4_ARRAY, TEXT_ARRAY
+    ],
+    shelve in keys: [INT8, INT8, INTERVAL, INT8],
     some_visible in claim: [INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY],
+    standing: [UUID_ARRAY],
+    tables_to_index: [TEXT_ARRAY],
+    take_keys in keys: [
+        TEXT, INT8, INT2, INTERVAL, BOOL, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8, INT8
+    ],
     topics: [],
     transaction_status: [XID8],
     write_one in insert_one: [
@@ -235,7 +267,6 @@ statements!(
     read: [INT2_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8],
     read_book: [TEXT, TEXT_ARRAY, INT8, INT8, INT8, INT8, TEXT_ARRAY],
     read_from_last in read: [INT2_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8, INT8, INT8, INT8, INT2_ARRAY, TEXT_ARRAY, TEXT_ARRAY],
-    read_on in read_tag: [TEXT, TEXT_ARRAY, INT8, INT8, INT8, INT8, INT8],
     read_tag: [TEXT, TEXT_ARRAY, INT8, INT8, INT8, INT8],
     register: [TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY],
     release_session: [TEXT],

@@ -18,10 +18,10 @@ use crate::wake::Bell;
 
 /// An outbox in a PostgreSQL database. Cheap to clone.
 ///
-/// It has up to five connections of its own, opened when they are first needed and again when they
-/// are lost: for claims, for settlements, for looking and tidying up, for the doorbell, and for events that
-/// are [sent](sendoff_engine::Outbox::send) without a transaction. Batches
-/// of the `locked` claim mode have further ones,
+/// It has up to six connections of its own, opened when they are first needed and again when they
+/// are lost: for claims, for settlements, for rows that somebody else has locked, for looking and tidying up,
+/// for the doorbell, and for events that are [sent](sendoff_engine::Outbox::send) without a transaction.
+/// Batches of the `locked` claim mode have further ones,
 /// [as many as the options allow](PostgresOptions::locked_connections).
 ///
 /// Claims and settlements do not wait for the disk (`synchronous_commit` is off in the store's own
@@ -94,7 +94,13 @@ impl PostgresStore {
         let connector = Arc::new(Connector::new(url.into(), &options, commits, bounds)?);
         let names = Names::new(options.schema.as_ref(), options.prefix.as_ref());
         let link = || Link::new(Arc::clone(&connector), Kept::from(options.doorbell));
-        let links = Links { claims: link(), settlements: link(), upkeep: link(), sends: link() };
+        let links = Links {
+            claims: link(),
+            settlements: link(),
+            turns: link(),
+            upkeep: link(),
+            sends: link(),
+        };
         let locks = LockSessions::new(
             Arc::clone(&connector),
             Kept::from(options.doorbell),
@@ -122,8 +128,8 @@ impl PostgresStore {
         self.0.open.close();
         self.0.bell.silence();
         self.0.locks.close();
-        let Links { claims, settlements, upkeep, sends } = &self.0.links;
-        for link in [claims, settlements, upkeep, sends] {
+        let Links { claims, settlements, turns, upkeep, sends } = &self.0.links;
+        for link in [claims, settlements, turns, upkeep, sends] {
             link.close().await;
         }
     }

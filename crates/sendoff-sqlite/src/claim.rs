@@ -10,6 +10,7 @@ use sendoff_engine::store::{
 };
 use tracing::error;
 
+use crate::keys;
 use crate::rows::{self, Visible};
 use crate::sql::Sql;
 use crate::store::{SqliteStore, due, in_transaction};
@@ -65,6 +66,12 @@ impl ClaimStore for SqliteStore {
                 now.as_micros(),
                 ahead(longest),
                 ahead(RESCUE_SLACK),
+                ahead(limits::DELAY),
+                limits::BATCH_ROWS as i64,
+            ))?;
+            tx.prepare_cached(&sql.keys_rescue)?.execute((
+                now.as_micros(),
+                ahead(longest),
                 ahead(limits::DELAY),
                 limits::BATCH_ROWS as i64,
             ))?;
@@ -142,13 +149,18 @@ fn take(
         match taken {
             Ok(_) => claimed.push(row.claimed),
             // A trigger or a constraint of somebody's: it must not keep the others from going out.
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
+            Err(error) if is_refusal(&error) => {
                 set_aside(tx, sql, now, &row, &error);
             }
             Err(error) => return Err(error),
         }
     }
     Ok(claimed)
+}
+
+/// Whether a trigger or a constraint of somebody's refused one row.
+pub(crate) fn is_refusal(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation)
 }
 
 /// A row that cannot be held is dead with the reason, or at least named where it cannot even be that.
@@ -161,9 +173,12 @@ fn set_aside(
 ) {
     let (id, reason) = (row.claimed.id, format!("cannot be held: {}", report(error)));
     let kept = limits::truncate(&reason, limits::ERROR_CHARS);
+    let key = row.claimed.event.as_ref().ok().and_then(|event| event.ordering_key());
     let dead = tx
         .prepare_cached(&sql.set_aside)
-        .and_then(|mut dead| dead.execute((row.seq, now.as_micros(), kept)));
+        .and_then(|mut dead| dead.execute((row.seq, now.as_micros(), kept)))
+        // Nobody here knows whether its key may go on without it.
+        .and_then(|_| key.map_or(Ok(()), |key| keys::park(tx, sql, now, key, id)));
     match dead {
         Ok(_) => error!(event.id = %id, error = reason, "event is dead"),
         Err(_) => {
@@ -177,8 +192,9 @@ fn set_aside(
 pub(crate) fn row_token(held: &Held) -> Option<Token> {
     match held.by {
         Holding::Row(token) => Some(token),
-        // Settled by `settle_all` in the transaction that has it: see `locked.rs`.
-        Holding::Lock => None,
+        // Settled by `settle_all` in the transaction that has it: see `locked.rs`. What is held by its key is
+        // settled with that: see `keys.rs`.
+        Holding::Lock | Holding::Key(_) => None,
     }
 }
 
@@ -190,20 +206,11 @@ struct Taken {
 
 /// What the claim makes of a visible row.
 fn held(row: Visible, now: Timestamp, wanted: &Wanted) -> Taken {
-    let Visible { seq, id, attempts, due_at, created_at, locked_by, waiting, event } = row;
-    let lost = locked_by.is_some_and(|holder| holder != wanted.owner.as_bytes());
-    let token = Token::new(due(now, wanted.hold, Some(due_at)));
-    let claimed = Claimed {
-        id,
-        by: Holding::Row(token),
-        attempts: attempts.saturating_add(u32::from(lost)),
-        was_due: due_at,
-        lost,
-        created_at,
-        claimed_at: now,
-        waiting,
-        event,
-    };
+    let holder = row.locked_by.as_deref();
+    let lost = holder.is_some_and(|holder| holder != wanted.owner.as_bytes());
+    let token = Token::new(due(now, wanted.hold, Some(row.due_at)));
+    let (seq, attempts) = (row.seq, row.attempts.saturating_add(u32::from(lost)));
+    let claimed = Claimed { attempts, ..row.claimed(Holding::Row(token), lost, now) };
     Taken { seq, token, claimed }
 }
 

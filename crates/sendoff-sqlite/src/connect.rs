@@ -11,7 +11,7 @@ use crate::error::{failed, misconfigured};
 use crate::options::Synchronous;
 
 /// Statements of ours that may be in use on one connection, with room for the application's.
-const CACHED_STATEMENTS: usize = 64;
+const CACHED_STATEMENTS: usize = 128;
 
 /// Whether the file must be there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use sendoff_engine::store::{
 
 use crate::durable::durably;
 use crate::options::Synchronous;
-use crate::rows::all;
+use crate::rows::{all, readable};
 use crate::sql::Sql;
 use crate::store::{SqliteStore, in_transaction};
 
@@ -243,14 +243,18 @@ fn change_one(
             Some(status) => LetterFate::NotDead { status },
         });
     }
-    match act {
+    let key = |row: &rusqlite::Row<'_>| Ok(readable(row.get_ref(0)?));
+    let key = match act {
         LetterAct::Requeue => {
-            tx.prepare_cached(&sql.letter_requeue)?.execute((id.as_bytes(), died_at, at))?
+            tx.prepare_cached(&sql.letter_requeue)?.query_row((id.as_bytes(), died_at, at), key)?
         }
         LetterAct::Discard => {
-            tx.prepare_cached(&sql.letter_discard)?.execute((id.as_bytes(), died_at))?
+            tx.prepare_cached(&sql.letter_discard)?.query_row((id.as_bytes(), died_at), key)?
         }
     };
+    if let Some(key) = key {
+        tx.prepare_cached(&sql.key_unpark)?.execute((key, id.as_bytes(), at))?;
+    }
     Ok(LetterFate::Done)
 }
 

@@ -137,17 +137,8 @@ fn begin(
 
 fn locked(row: Visible, now: Timestamp) -> Claimed {
     let lost = row.locked_by.is_some();
-    Claimed {
-        id: row.id,
-        by: Holding::Lock,
-        attempts: row.attempts.saturating_add(u32::from(lost)),
-        was_due: row.due_at,
-        lost,
-        created_at: row.created_at,
-        claimed_at: now,
-        waiting: row.waiting,
-        event: row.event,
-    }
+    let attempts = row.attempts.saturating_add(u32::from(lost));
+    Claimed { attempts, ..row.claimed(Holding::Lock, lost, now) }
 }
 
 struct SqliteLocked {

@@ -78,7 +78,7 @@ fn audit(
 impl SqliteStore {
     /// Carries out what an operator orders: in a transaction that waits for the disk, which those of this
     /// thread do not otherwise.
-    async fn order<T: Send + 'static>(
+    pub(crate) async fn order<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Transaction<'_>, &Sql, Timestamp) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {

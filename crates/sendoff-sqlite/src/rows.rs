@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use rusqlite::types::{FromSql, ValueRef};
-use sendoff_core::{Event, EventId, Status, StoredEvent, Timestamp, Token, Undecodable};
+use rusqlite::types::{FromSql, ToSqlOutput, ValueRef};
+use sendoff_core::order::{IN_LINE, is_in_line};
+use sendoff_core::{Event, EventId, Holding, Status, StoredEvent, Timestamp, Token, Undecodable};
 use sendoff_engine::store::frame::{Cells, Column, event};
-use sendoff_engine::store::{Birth, Born, NewRow, Row, Waiting};
+use sendoff_engine::store::{Birth, Born, Claimed, NewRow, Row, Waiting};
 
 use crate::store::due;
 
@@ -28,9 +29,10 @@ impl<'a> Draft<'a> {
             Birth::Held { owner, grace } => (*grace, Some(&**owner)),
         };
         let event: &StoredEvent = row.event.as_ref();
-        // A new row replaces no token.
-        let due_at = due(now, after, None);
         let delayed = locked_by.is_none() && !after.is_zero();
+        let in_line = locked_by.is_none() && !delayed && event.ordering_key.is_some();
+        // A new row replaces no token.
+        let due_at = if in_line { IN_LINE } else { due(now, after, None) };
         Self {
             event,
             shard: row.event.shard(),
@@ -100,6 +102,23 @@ pub(crate) struct Visible {
     pub(crate) event: Result<Event, Undecodable>,
 }
 
+impl Visible {
+    /// The row in the hands of whoever holds it by this, with its stored attempts.
+    pub(crate) fn claimed(self, by: Holding, lost: bool, now: Timestamp) -> Claimed {
+        Claimed {
+            id: self.id,
+            by,
+            attempts: self.attempts,
+            was_due: self.due_at,
+            lost,
+            created_at: self.created_at,
+            claimed_at: now,
+            waiting: self.waiting,
+            event: self.event,
+        }
+    }
+}
+
 fn visible(row: &rusqlite::Row<'_>) -> rusqlite::Result<Visible> {
     // The table's own constraints (strict types, sixteen bytes) hold for what is read with `?`.
     Ok(Visible {
@@ -124,10 +143,9 @@ pub(crate) fn visible_within(
     bytes: usize,
 ) -> rusqlite::Result<Vec<Visible>> {
     let mut rows = Vec::new();
-    let mut sum = 0_usize;
+    let mut room = Room::new(bytes);
     while let Some(row) = found.next()? {
-        sum = sum.saturating_add(weight(row)?);
-        if sum > bytes && !rows.is_empty() {
+        if !room.fits(row)? {
             break;
         }
         rows.push(visible(row)?);
@@ -135,11 +153,50 @@ pub(crate) fn visible_within(
     Ok(rows)
 }
 
+/// The events of a key as long as they are in line and fit, up to `most`; and whether these are all of them.
+pub(crate) fn in_line_within(
+    mut found: rusqlite::Rows<'_>,
+    most: usize,
+    room: &mut Room,
+) -> rusqlite::Result<(Vec<Visible>, bool)> {
+    let mut rows = Vec::new();
+    while let Some(row) = found.next()? {
+        if rows.len() == most || !is_in_line(time(row, column::DUE_AT)?) || !room.fits(row)? {
+            return Ok((rows, false));
+        }
+        rows.push(visible(row)?);
+    }
+    Ok((rows, true))
+}
+
+/// Room for so many bytes, and always for the first row.
+pub(crate) struct Room {
+    bytes: usize,
+    taken: Option<usize>,
+}
+
+impl Room {
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self { bytes, taken: None }
+    }
+
+    /// Whether a row fits. One that does not leaves no room for others.
+    fn fits(&mut self, row: &rusqlite::Row<'_>) -> rusqlite::Result<bool> {
+        let sum = self.taken.unwrap_or(0).saturating_add(weight(row)?);
+        Ok(self.taken.replace(sum).is_none() || sum <= self.bytes)
+    }
+}
+
 /// The bytes of a row that can be many.
 fn weight(row: &rusqlite::Row<'_>) -> rusqlite::Result<usize> {
+    weight_from(row, column::EVENT)
+}
+
+/// The same, where the event's columns begin at this one.
+pub(crate) fn weight_from(row: &rusqlite::Row<'_>, first: usize) -> rusqlite::Result<usize> {
     let mut bytes = 0_usize;
     for column in [event::PAYLOAD, event::HEADERS] {
-        let value = row.get_ref(column::EVENT + column.at)?;
+        let value = row.get_ref(first + column.at)?;
         if let ValueRef::Text(many) | ValueRef::Blob(many) = value {
             bytes = bytes.saturating_add(many.len());
         }
@@ -180,13 +237,26 @@ fn id(row: &rusqlite::Row<'_>) -> rusqlite::Result<EventId> {
     row.get(column::EVENT + event::EVENT_ID.at).map(EventId::from_bytes)
 }
 
-fn count(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<u32> {
+pub(crate) fn count(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<u32> {
     let stored: i64 = row.get(column)?;
     Ok(u32::try_from(stored).unwrap_or(u32::MAX))
 }
 
 fn maybe_time(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<Option<Timestamp>> {
     Ok(row.get::<_, Option<i64>>(column)?.map(Timestamp::from_micros))
+}
+
+/// A text that can be read; SQLite stores any bytes as text.
+pub(crate) fn readable(value: ValueRef<'_>) -> Option<String> {
+    match value {
+        ValueRef::Text(bytes) => std::str::from_utf8(bytes).ok().map(str::to_owned),
+        _ => None,
+    }
+}
+
+/// A text as it is stored, whether or not it can be read.
+pub(crate) fn verbatim(bytes: &[u8]) -> ToSqlOutput<'_> {
+    ToSqlOutput::Borrowed(ValueRef::Text(bytes))
 }
 
 fn waiting(row: &rusqlite::Row<'_>) -> rusqlite::Result<Waiting> {

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row};
 use sendoff_core::{EventId, Holding, Timestamp, Token, WaitsFor, limits};
 use sendoff_engine::store::{
@@ -12,7 +11,9 @@ use sendoff_engine::store::{
 };
 
 use crate::claim::row_token;
+use crate::keys;
 use crate::options::Retention;
+use crate::rows::{readable, verbatim};
 use crate::sql::Sql;
 use crate::store::{SqliteStore, due};
 
@@ -67,71 +68,106 @@ pub(crate) fn settle_all(
     batch: &[Settlement],
 ) -> rusqlite::Result<Vec<EventId>> {
     let mut settled = Vec::with_capacity(batch.len());
-    let mut ended: BTreeMap<(Vec<u8>, i16), i64> = BTreeMap::new();
-    for settlement in batch {
-        let Some(event_type) = settle(conn, sql, now, retention, settlement)? else {
+    let mut ended = Ended::default();
+    for Settlement { held, outcome } in batch {
+        let Some(Over { event_type, key }) = settle(conn, sql, now, retention, *held, outcome)?
+        else {
             continue;
         };
-        settled.push(settlement.held.id);
-        if let Some(status) = settlement.outcome.end() {
-            *ended.entry((event_type, status.code())).or_default() += 1;
+        settled.push(held.id);
+        ended.add(event_type, outcome);
+        if let Some(key) = key {
+            keys::row_ended(conn, sql, now, &key, held.id, outcome)?;
         }
     }
-    let mut tally = conn.prepare_cached(&sql.tally)?;
-    for ((event_type, status), count) in ended {
-        let event_type = ToSqlOutput::Borrowed(ValueRef::Text(&event_type));
-        tally.execute((event_type, status, count, now.as_micros()))?;
-    }
+    ended.count(conn, sql, now)?;
     Ok(settled)
 }
 
-/// Carries out one settlement, and answers the type of its event; `None` if it was fenced.
-fn settle(
+/// How many events ended, by type and status.
+#[derive(Default)]
+pub(crate) struct Ended(BTreeMap<(Vec<u8>, i16), i64>);
+
+impl Ended {
+    pub(crate) fn add(&mut self, event_type: Vec<u8>, outcome: &Outcome) {
+        if let Some(status) = outcome.end() {
+            *self.0.entry((event_type, status.code())).or_default() += 1;
+        }
+    }
+
+    /// Adds them to the counters.
+    pub(crate) fn count(
+        self,
+        conn: &Connection,
+        sql: &Sql,
+        now: Timestamp,
+    ) -> rusqlite::Result<()> {
+        let mut tally = conn.prepare_cached(&sql.tally)?;
+        for ((event_type, status), count) in self.0 {
+            tally.execute((verbatim(&event_type), status, count, now.as_micros()))?;
+        }
+        Ok(())
+    }
+}
+
+/// A row that was settled.
+pub(crate) struct Over {
+    /// Verbatim: SQLite stores any bytes as text.
+    pub(crate) event_type: Vec<u8>,
+    /// Its key, if it has one that can be read.
+    pub(crate) key: Option<String>,
+}
+
+/// Carries out one settlement; `None` if it was fenced. A hold on its key was proved before.
+pub(crate) fn settle(
     conn: &Connection,
     sql: &Sql,
     now: Timestamp,
     retention: Retention,
-    settlement: &Settlement,
-) -> rusqlite::Result<Option<Vec<u8>>> {
-    let Settlement { held: Held { id, by }, outcome } = settlement;
+    Held { id, by }: Held,
+    outcome: &Outcome,
+) -> rusqlite::Result<Option<Over>> {
     // Nobody else can have changed what this transaction has locked, whatever its due time is.
-    let (token, ours) = match by {
-        Holding::Row(token) => (Some(token.due_at()), false),
-        Holding::Lock => (None, true),
+    let (token, proof) = match by {
+        Holding::Row(token) => (Some(token.due_at()), 0),
+        Holding::Lock => (None, 1),
+        Holding::Key(_) => (None, 2),
     };
     let (id, was_due) = (id.as_bytes(), token.map(Timestamp::as_micros));
-    // Verbatim: SQLite stores any bytes as text.
-    let event_type = |row: &Row<'_>| Ok(row.get_ref(0)?.as_bytes()?.to_vec());
+    let at = now.as_micros();
+    let over = |row: &Row<'_>| {
+        let event_type = row.get_ref(0)?.as_bytes()?.to_vec();
+        Ok(Over { event_type, key: readable(row.get_ref(1)?) })
+    };
     match outcome {
         Outcome::Done => match retention {
             Retention::DeleteWhenDone => {
-                conn.prepare_cached(&sql.settle_delete)?.query_row((id, was_due, ours), event_type)
+                conn.prepare_cached(&sql.settle_delete)?.query_row((id, was_due, proof), over)
             }
-            Retention::Keep(_) => conn
-                .prepare_cached(&sql.settle_done)?
-                .query_row((id, was_due, now.as_micros(), ours), event_type),
+            Retention::Keep(_) => {
+                conn.prepare_cached(&sql.settle_done)?.query_row((id, was_due, proof, at), over)
+            }
         },
         Outcome::Retry { delay, attempts, error } => {
             let due_at = due(now, *delay, token).as_micros();
             conn.prepare_cached(&sql.settle_retry)?
-                .query_row((id, was_due, due_at, attempts, kept(error), ours), event_type)
+                .query_row((id, was_due, proof, due_at, attempts, kept(error)), over)
         }
         Outcome::Wait { delay, waits_for, attempts, error } => {
             let due_at = due(now, *delay, token).as_micros();
             let for_handler = *waits_for == WaitsFor::Handler;
-            let values =
-                (id, was_due, due_at, attempts, kept(error), ours, now.as_micros(), for_handler);
-            conn.prepare_cached(&sql.settle_wait)?.query_row(values, event_type)
+            let values = (id, was_due, proof, due_at, attempts, kept(error), at, for_handler);
+            conn.prepare_cached(&sql.settle_wait)?.query_row(values, over)
         }
-        Outcome::Dead { attempts, error } => conn
+        Outcome::Dead { attempts, error, .. } => conn
             .prepare_cached(&sql.settle_dead)?
-            .query_row((id, was_due, attempts, kept(error), now.as_micros(), ours), event_type),
-        Outcome::Released => conn
-            .prepare_cached(&sql.settle_release)?
-            .query_row((id, was_due, now.as_micros(), ours), event_type),
+            .query_row((id, was_due, proof, at, attempts, kept(error)), over),
+        Outcome::Released => {
+            conn.prepare_cached(&sql.settle_release)?.query_row((id, was_due, proof, at), over)
+        }
         Outcome::Restored { due_at } => conn
-            .prepare_cached(&sql.settle_release)?
-            .query_row((id, was_due, due_at.as_micros(), ours), event_type),
+            .prepare_cached(&sql.settle_restore)?
+            .query_row((id, was_due, proof, due_at.as_micros()), over),
     }
     .optional()
 }

@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
@@ -12,11 +12,12 @@ use sendoff_engine::Clock;
 use sendoff_engine::store::StoreError;
 use sendoff_engine::store::frame::{Lookout, Migrated};
 
-use crate::connect::{Missing, connect};
+use crate::connect::Missing;
 use crate::durable::Durability;
 use crate::error::failed;
 use crate::file::DatabaseFile;
 use crate::locked::LockConnection;
+use crate::opened::Opened;
 use crate::options::{self, Retention, SqliteOptions, Synchronous};
 use crate::schema;
 use crate::sql::Sql;
@@ -31,18 +32,13 @@ use crate::writer::Writer;
 pub struct SqliteStore(Arc<Shared>);
 
 struct Shared {
-    path: PathBuf,
-    file: Arc<DatabaseFile>,
-    options: SqliteOptions,
-    sql: Arc<Sql>,
+    opened: Opened<Sql>,
     writer: Writer,
     locks: LockConnection,
     /// The row that the last purge ended at; 0 where it came to the end.
     walked: AtomicI64,
-    durability: Durability,
     lookout: Lookout,
     last_look: Arc<LastLook>,
-    migrated: Migrated,
 }
 
 impl SqliteStore {
@@ -70,42 +66,18 @@ impl SqliteStore {
         options: SqliteOptions,
         missing: Missing,
     ) -> Result<Self, StoreError> {
-        options::check_path(&path)?;
-        options.check()?;
-        let sql = Arc::new(Sql::load(options.prefix.as_ref()));
-        let file = Arc::new(DatabaseFile::at(&path));
-        let migrated = Arc::new(OnceLock::new());
-        let writer = {
-            let done = Arc::clone(&migrated);
-            let (path, sql, busy_timeout) = (path.clone(), Arc::clone(&sql), options.busy_timeout);
-            Writer::start(Arc::clone(&file), busy_timeout, move || {
-                // Claims and settlements lost to a power failure only cause another delivery, so
-                // they need not wait for the disk.
-                if missing == Missing::Refuse {
-                    schema::check_installed(&path, &*sql, busy_timeout)?;
-                }
-                let mut conn = connect(&path, missing, busy_timeout, Synchronous::Normal)?;
-                let _ = done.set(schema::migrate(&mut conn, &*sql)?);
-                Ok(conn)
-            })
-            .await?
-        };
-        let (locks, walked) = (LockConnection::new(), AtomicI64::new(0));
-        let durability = Durability::new(options.synchronous);
-        let newest = sql.migrations.len();
-        let migrated = migrated.get().copied().unwrap_or(Migrated::ran(0, newest));
+        let sql = Sql::load(options.prefix.as_ref());
+        // Claims and settlements lost to a power failure only cause another delivery, so they need not
+        // wait for the disk.
+        let started = Opened::start(path, options, missing, sql, Synchronous::Normal);
+        let (opened, writer) = started.await?;
         Ok(Self(Arc::new(Shared {
-            path,
-            file,
-            options,
-            sql,
+            opened,
             writer,
-            locks,
-            walked,
-            durability,
+            locks: LockConnection::new(),
+            walked: AtomicI64::new(0),
             lookout: Lookout::every(LOOK),
             last_look: Arc::default(),
-            migrated,
         })))
     }
 
@@ -141,23 +113,22 @@ impl SqliteStore {
     /// Writing through another connection works as well, as long as it is to the same file.
     pub fn connect(&self) -> Result<Connection, StoreError> {
         self.check_open()?;
-        let SqliteOptions { busy_timeout, synchronous, .. } = self.0.options;
-        connect(&self.0.path, Missing::Refuse, busy_timeout, synchronous)
+        self.0.opened.connect()
     }
 
     /// The file.
     pub fn path(&self) -> &Path {
-        &self.0.path
+        &self.0.opened.path
     }
 
     /// The name of the table, prefix included.
     pub fn table(&self) -> String {
-        self.0.sql.table.clone()
+        self.0.opened.sql.table.clone()
     }
 
     /// What opening it did to the tables.
     pub fn migrated(&self) -> Migrated {
-        self.0.migrated
+        self.0.opened.migrated
     }
 
     /// Closes the store for all its clones, and returns when what was begun is done.
@@ -171,18 +142,15 @@ impl SqliteStore {
 
     /// Whether the store is open, and its file where it was.
     pub(crate) fn check_open(&self) -> Result<(), StoreError> {
-        if self.0.writer.is_closed() {
-            return Err(StoreError::Closed);
-        }
-        Ok(self.0.file.check()?)
+        self.0.opened.check_open(&self.0.writer)
     }
 
     pub(crate) fn file(&self) -> &Arc<DatabaseFile> {
-        &self.0.file
+        &self.0.opened.file
     }
 
     pub(crate) fn sql(&self) -> &Arc<Sql> {
-        &self.0.sql
+        &self.0.opened.sql
     }
 
     pub(crate) fn walked(&self) -> &AtomicI64 {
@@ -191,7 +159,7 @@ impl SqliteStore {
 
     /// Whether connections that events are written through commit durably.
     pub(crate) fn durability(&self) -> &Durability {
-        &self.0.durability
+        &self.0.opened.durability
     }
 
     pub(crate) fn lookout(&self) -> &Lookout {
@@ -213,20 +181,20 @@ impl SqliteStore {
     }
 
     pub(crate) fn busy_timeout(&self) -> Duration {
-        self.0.options.busy_timeout
+        self.0.opened.options.busy_timeout
     }
 
     pub(crate) fn retention(&self) -> Retention {
-        self.0.options.retention
+        self.0.opened.options.retention
     }
 
     pub(crate) fn now(&self) -> Timestamp {
-        self.0.options.clock.now()
+        self.0.opened.now()
     }
 
     /// Whether everything is there that delivering needs.
     pub(crate) async fn check_ready(&self) -> Result<(), StoreError> {
-        let sql = Arc::clone(&self.0.sql);
+        let sql = Arc::clone(&self.0.opened.sql);
         self.0.writer.call(move |conn| schema::check_ready(conn, &*sql)).await
     }
 
@@ -256,14 +224,15 @@ impl SqliteStore {
 
     /// How transactions commit that carry events.
     pub(crate) fn synchronous(&self) -> Synchronous {
-        self.0.options.synchronous
+        self.0.opened.options.synchronous
     }
 
     pub(crate) async fn on_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection, &Sql, &dyn Clock) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (sql, clock) = (Arc::clone(&self.0.sql), Arc::clone(&self.0.options.clock));
+        let (sql, clock) =
+            (Arc::clone(&self.0.opened.sql), Arc::clone(&self.0.opened.options.clock));
         self.0.writer.call(move |conn| work(conn, &sql, &*clock).map_err(failed)).await
     }
 }
@@ -293,7 +262,7 @@ pub(crate) fn due(now: Timestamp, after: Duration, previous: Option<Timestamp>) 
 impl fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SqliteStore")
-            .field("path", &self.0.path)
+            .field("path", &self.0.opened.path)
             .field("table", &self.table())
             .finish_non_exhaustive()
     }

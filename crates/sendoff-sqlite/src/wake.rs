@@ -8,16 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 use sendoff_core::{PauseScope, Timestamp};
 use sendoff_engine::store::frame::{SIGHT_ROWS, Sight};
 use sendoff_engine::store::{PAUSES_READ, StoreError, WakeStore};
 
 use crate::sql::Sql;
 use crate::store::SqliteStore;
-
-/// How often.
-pub(crate) const LOOK: Duration = Duration::from_millis(200);
 
 #[async_trait]
 impl WakeStore for SqliteStore {
@@ -32,6 +29,9 @@ impl WakeStore for SqliteStore {
     }
 }
 
+/// How often.
+pub(crate) const LOOK: Duration = Duration::from_millis(200);
+
 /// What the last look saw, and for how long that is all there is to see.
 #[derive(Debug, Default)]
 pub(crate) struct LastLook(Mutex<Option<Last>>);
@@ -41,7 +41,7 @@ struct Last {
     sight: Sight,
     /// The file as it was: changes with every commit of another connection.
     version: i64,
-    /// When the next row becomes visible by itself.
+    /// When the next row becomes visible by itself, or the next key is due.
     next_due: Option<Timestamp>,
 }
 
@@ -52,16 +52,6 @@ impl Last {
 }
 
 impl SqliteStore {
-    /// Looks from now on, if nobody does yet.
-    pub(crate) fn keep_lookout(&self) {
-        // Not the store itself: its thread ends with its last user.
-        let store = self.weak();
-        self.lookout().keep(move || {
-            let store = store();
-            async move { Some(store?.look_out().await) }
-        });
-    }
-
     async fn look_out(&self) -> Result<Sight, StoreError> {
         let last = Arc::clone(self.last_look());
         self.read(move |conn, sql, now| {
@@ -73,6 +63,16 @@ impl SqliteStore {
             }
         })
         .await
+    }
+
+    /// Looks from now on, if nobody does yet.
+    pub(crate) fn keep_lookout(&self) {
+        // Not the store itself: its thread ends with its last user.
+        let store = self.weak();
+        self.lookout().keep(move || {
+            let store = store();
+            async move { Some(store?.look_out().await) }
+        });
     }
 }
 
@@ -94,7 +94,7 @@ fn whole(conn: &Connection, sql: &Sql, version: i64, now: Timestamp) -> rusqlite
     let visible = look.query_map((now, SIGHT_ROWS as i64), |row| row.get(0))?;
     let visible = visible.collect::<rusqlite::Result<BTreeSet<i64>>>()?;
     let mut next_due = conn.prepare_cached(&sql.next_due)?;
-    let next_due = next_due.query_row([now], |row| row.get(0)).optional()?;
+    let next_due: Option<i64> = next_due.query_row([now], |row| row.get(0))?;
     let mut pauses = conn.prepare_cached(&sql.pauses)?;
     let scope = |row: &rusqlite::Row<'_>| {
         let (scope, name): (i64, String) = (row.get(0)?, row.get(1)?);

@@ -88,3 +88,16 @@ pub async fn delivered<S: OutboxStore + Clone>(store: S, many: usize) -> Vec<(St
     received.sort();
     received
 }
+
+/// Every byte that there is, in hexadecimal digits.
+pub fn every_byte() -> String {
+    (0..=255).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What is delivered of the guide's order, written by a client of a database, and of [`every_byte`].
+pub fn order_and_scan() -> [(String, Vec<u8>); 2] {
+    [
+        ("order.placed".to_owned(), "{\"id\": 4711, \"who\": \"Zoë\"}".as_bytes().to_vec()),
+        ("scan.done".to_owned(), (0..=255).collect()),
+    ]
+}

@@ -53,7 +53,7 @@ async fn dead<H: Shared>(harness: &H, event_type: &str, count: usize) -> Vec<Eve
         ids.extend(rows.iter().map(|row| row.event.id()));
         let claim = Claim::new("undertaker", some, Duration::from_secs(60));
         let claimed = harness.store().claim(&claim).await.unwrap().rows;
-        let outcome = Outcome::Dead { attempts: 10, error: "it is no use".to_owned() };
+        let outcome = Outcome::dead(10, "it is no use");
         let end = |held| Settlement { held, outcome: outcome.clone() };
         let batch: Vec<_> = claimed.iter().map(|row| end(row.held())).collect();
         assert_eq!(harness.store().settle(&batch).await.unwrap().applied.len(), some);

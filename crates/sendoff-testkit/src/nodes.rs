@@ -144,11 +144,7 @@ pub async fn nodes_settle_the_same_rows(harness: &impl NodesHarness) {
                 if at == 0 {
                     return store.extend(&held, Duration::from_secs(60)).await.unwrap().held.len();
                 }
-                let outcomes = [
-                    Outcome::Done,
-                    Outcome::Released,
-                    Outcome::Dead { attempts: 1, error: "no".into() },
-                ];
+                let outcomes = [Outcome::Done, Outcome::Released, Outcome::dead(1, "no")];
                 let batch: Vec<_> = held
                     .into_iter()
                     .zip(outcomes.into_iter().cycle())

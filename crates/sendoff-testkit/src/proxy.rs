@@ -178,11 +178,34 @@ async fn link(
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
-    let begun = AtomicBool::new(false);
+    let state = State {
+        armed: &armed,
+        begun: AtomicBool::new(false),
+        heard: AtomicBool::new(false),
+        line: &line,
+    };
     tokio::select! {
-        _ = requests(from_client, to_server, &armed, &begun, &line, silence.clone()) => {}
-        _ = replies(from_server, to_client, &armed, &begun, &line, silence) => {}
+        _ = requests(Way { from: from_client, to: to_server, silence: silence.clone() }, &state) => {}
+        _ = replies(Way { from: from_server, to: to_client, silence }, &state) => {}
     }
+}
+
+/// One direction.
+struct Way {
+    from: OwnedReadHalf,
+    to: OwnedWriteHalf,
+    silence: Silence,
+}
+
+/// What both directions know.
+struct State<'l> {
+    armed: &'l Armed,
+    /// Whether the text went by.
+    begun: AtomicBool,
+    /// Whether the client heard the reply that it still is to hear; a driver that sends in two pieces may, before
+    /// the text went by.
+    heard: AtomicBool,
+    line: &'l Line,
 }
 
 fn armed_now(armed: &Armed) -> Option<Cut> {
@@ -193,26 +216,20 @@ fn made(armed: &Armed) {
     *armed.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
-async fn requests(
-    mut from: OwnedReadHalf,
-    mut to: OwnedWriteHalf,
-    armed: &Armed,
-    begun: &AtomicBool,
-    line: &Line,
-    mut silence: Silence,
-) -> io::Result<()> {
+async fn requests(mut way: Way, state: &State<'_>) -> io::Result<()> {
+    let State { armed, begun, heard, line } = state;
     let mut seen = Window::default();
     loop {
-        let chunk = read(&mut from).await?;
+        let chunk = read(&mut way.from).await?;
         line.asked.fetch_add(1, Ordering::SeqCst);
-        let _ = silence.wait_for(|silent| !silent).await;
+        let _ = way.silence.wait_for(|silent| !silent).await;
         seen.push(&chunk);
         match armed_now(armed) {
             Some(Cut::Request { text, before, reply }) => {
                 if let Some(until) = seen.message(text, before, chunk.len()) {
                     begun.store(true, Ordering::SeqCst);
-                    to.write_all(&chunk[..until]).await?;
-                    if !reply.is_empty() {
+                    way.to.write_all(&chunk[..until]).await?;
+                    if !reply.is_empty() && !heard.load(Ordering::SeqCst) {
                         // The other direction ends the link.
                         std::future::pending::<()>().await;
                     }
@@ -225,32 +242,30 @@ async fn requests(
             }
             _ => {}
         }
-        to.write_all(&chunk).await?;
+        way.to.write_all(&chunk).await?;
     }
 }
 
-async fn replies(
-    mut from: OwnedReadHalf,
-    mut to: OwnedWriteHalf,
-    armed: &Armed,
-    begun: &AtomicBool,
-    line: &Line,
-    mut silence: Silence,
-) -> io::Result<()> {
+async fn replies(mut way: Way, state: &State<'_>) -> io::Result<()> {
+    let State { armed, begun, heard, line } = state;
     let mut seen = Window::default();
     loop {
-        let chunk = read(&mut from).await?;
+        let chunk = read(&mut way.from).await?;
         line.carry(chunk.len()).await;
-        let _ = silence.wait_for(|silent| !silent).await;
+        let _ = way.silence.wait_for(|silent| !silent).await;
         seen.push(&chunk);
-        let begun = begun.load(Ordering::SeqCst);
         match armed_now(armed) {
-            Some(Cut::Request { reply, .. }) if begun && seen.find(reply).is_some() => {
-                to.write_all(&chunk).await?;
-                made(armed);
-                return Ok(());
+            Some(Cut::Request { reply, .. }) if seen.arrived(reply, chunk.len()) => {
+                way.to.write_all(&chunk).await?;
+                // In this order, and asked in the other one there: one of both directions ends the link.
+                heard.store(true, Ordering::SeqCst);
+                if begun.load(Ordering::SeqCst) {
+                    made(armed);
+                    return Ok(());
+                }
+                continue;
             }
-            Some(Cut::AllReplies { answer, .. }) if begun => {
+            Some(Cut::AllReplies { answer, .. }) if begun.load(Ordering::SeqCst) => {
                 if seen.find(answer).is_some() {
                     made(armed);
                     return Ok(());
@@ -259,14 +274,14 @@ async fn replies(
             }
             Some(Cut::Reply { text, before }) => {
                 if let Some(until) = seen.message(text, before, chunk.len()) {
-                    to.write_all(&chunk[..until]).await?;
+                    way.to.write_all(&chunk[..until]).await?;
                     made(armed);
                     return Ok(());
                 }
             }
             _ => {}
         }
-        to.write_all(&chunk).await?;
+        way.to.write_all(&chunk).await?;
     }
 }
 
@@ -296,10 +311,62 @@ impl Window {
         self.0.windows(text.len()).position(|window| window == text)
     }
 
+    /// Whether this text came to its end in the last chunk, of `len` bytes.
+    fn arrived(&self, text: &[u8], len: usize) -> bool {
+        let before = (self.0.len() - len).saturating_sub(text.len().saturating_sub(1));
+        !text.is_empty() && self.0[before..].windows(text.len()).any(|window| window == text)
+    }
+
     /// Where in the last chunk, of `len` bytes, the message with this text begins. What lies before
     /// the chunk went by already.
     fn message(&self, text: &[u8], before: usize, len: usize) -> Option<usize> {
         let at = self.find(text)?;
         Some(at.saturating_sub(before).saturating_sub(self.0.len() - len))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CUT: Cut = Cut::Request { text: b"COMMIT", before: 0, reply: b"INSERT 0 1" };
+
+    /// A client behind a proxy, and the server that it is in front of.
+    async fn connected() -> (Proxy, TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let proxy = Proxy::start(listener.local_addr().unwrap()).await.unwrap();
+        let client = TcpStream::connect(proxy.address()).await.unwrap();
+        (proxy, client, listener.accept().await.unwrap().0)
+    }
+
+    async fn hears(stream: &mut TcpStream, text: &[u8]) {
+        let mut heard = vec![0; text.len()];
+        stream.read_exact(&mut heard).await.unwrap();
+        assert_eq!(heard, text);
+    }
+
+    #[tokio::test]
+    async fn a_request_is_cut_after_its_reply_although_that_came_before_the_request() {
+        let (proxy, mut client, mut server) = connected().await;
+        proxy.cut(CUT);
+        client.write_all(b"INSERT").await.unwrap();
+        hears(&mut server, b"INSERT").await;
+        server.write_all(b"INSERT 0 1").await.unwrap();
+        hears(&mut client, b"INSERT 0 1").await;
+        client.write_all(b"COMMIT").await.unwrap();
+        assert_eq!(client.read(&mut [0]).await.unwrap_or(0), 0);
+        assert!(proxy.is_cut());
+    }
+
+    #[tokio::test]
+    async fn a_request_is_cut_when_its_reply_was_heard() {
+        let (proxy, mut client, mut server) = connected().await;
+        proxy.cut(CUT);
+        client.write_all(b"INSERT COMMIT").await.unwrap();
+        hears(&mut server, b"INSERT ").await;
+        server.write_all(b"INSERT 0 1").await.unwrap();
+        hears(&mut client, b"INSERT 0 1").await;
+        assert_eq!(client.read(&mut [0]).await.unwrap_or(0), 0);
+        assert!(proxy.is_cut());
     }
 }

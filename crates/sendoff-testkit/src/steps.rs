@@ -6,7 +6,10 @@
 use std::time::Duration;
 
 use sendoff_core::{Event, Holding, Token};
-use sendoff_engine::capture::{CommitError, WriteError};
+use sendoff_engine::capture::{
+    Begin, BeginBlocking, Capture, CaptureBlocking, Commit, CommitBlocking, CommitError,
+    InsertResult, WriteError,
+};
 use sendoff_engine::store::{
     Birth, Claim, ClaimStore, Claimed, Held, NewRow, Outcome, SettleStore, Settlement,
 };
@@ -45,7 +48,7 @@ pub fn hold_of(claimed: &Claimed) -> Held {
 pub fn token_of(held: &Held) -> Token {
     match held.by {
         Holding::Row(token) => token,
-        Holding::Lock => panic!("{} is held by a lock, not by a token", held.id),
+        Holding::Lock | Holding::Key(_) => panic!("{} is not held by its row", held.id),
     }
 }
 
@@ -60,4 +63,46 @@ pub fn refusal(error: CommitError) -> WriteError {
         CommitError::Refused(refused) => refused,
         other => WriteError::Driver(other.into()),
     }
+}
+
+/// Inserts rows in a transaction of the store's, and commits it.
+pub async fn commit_on<S, Conn>(store: &S, conn: Conn, rows: &[NewRow]) -> InsertResult
+where
+    S: Begin<Conn> + Commit<<S as Begin<Conn>>::Tx>,
+{
+    let tx = store.begin(conn).await.unwrap();
+    store.commit(tx, rows).await.map_err(refusal)
+}
+
+/// Inserts rows in a transaction of the store's, and rolls it back.
+pub async fn roll_back_on<S, Conn>(store: &S, conn: Conn, rows: &[NewRow]) -> InsertResult
+where
+    S: Begin<Conn> + Commit<<S as Begin<Conn>>::Tx> + Capture<<S as Begin<Conn>>::Tx>,
+{
+    let mut tx = store.begin(conn).await.unwrap();
+    let born = store.insert(&mut tx, rows).await?;
+    store.rollback(tx).await.unwrap();
+    Ok(born)
+}
+
+/// [`commit_on`] through a driver that blocks.
+pub fn commit_blocking_on<S, Conn>(store: &S, conn: Conn, rows: &[NewRow]) -> InsertResult
+where
+    S: BeginBlocking<Conn> + CommitBlocking<<S as BeginBlocking<Conn>>::Tx>,
+{
+    let tx = store.begin_blocking(conn).unwrap();
+    store.commit_blocking(tx, rows).map_err(refusal)
+}
+
+/// [`roll_back_on`] through a driver that blocks.
+pub fn roll_back_blocking_on<S, Conn>(store: &S, conn: Conn, rows: &[NewRow]) -> InsertResult
+where
+    S: BeginBlocking<Conn>
+        + CommitBlocking<<S as BeginBlocking<Conn>>::Tx>
+        + CaptureBlocking<<S as BeginBlocking<Conn>>::Tx>,
+{
+    let tx = store.begin_blocking(conn).unwrap();
+    let born = store.insert_blocking(&tx, rows)?;
+    store.rollback_blocking(tx).unwrap();
+    Ok(born)
 }

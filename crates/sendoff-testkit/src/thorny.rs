@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
+use sendoff_core::order::IN_LINE;
 use sendoff_core::{Event, Timestamp, limits};
-use sendoff_engine::store::{Birth, Born, InspectStore, NewRow};
+use sendoff_engine::store::{Birth, Born, InspectStore, KeyStore, NewRow};
 
 /// One row for each; `times` are the ends of what the database can keep, in microseconds since 1970.
 pub fn rows(times: &[i64]) -> Vec<NewRow> {
@@ -54,7 +55,7 @@ pub fn rows(times: &[i64]) -> Vec<NewRow> {
 }
 
 /// Every row is in the table as it was written, and the driver told so.
-pub async fn check(store: &impl InspectStore, rows: &[NewRow], born: &[Born]) {
+pub async fn check(store: &(impl InspectStore + KeyStore), rows: &[NewRow], born: &[Born]) {
     assert_eq!(rows.len(), born.len());
     for (NewRow { event, birth }, born) in rows.iter().zip(born) {
         let row = store.find(event.id()).await.unwrap().unwrap();
@@ -64,7 +65,9 @@ pub async fn check(store: &impl InspectStore, rows: &[NewRow], born: &[Born]) {
             Birth::Held { owner, grace } => (Some(&**owner), *grace),
         };
         assert_eq!(row.created_at, born.created_at);
-        assert_eq!(row.due_at, row.created_at.saturating_add(after));
+        let in_line = store.keeps_order() && event.ordering_key().is_some() && after.is_zero();
+        let due_at = if in_line { IN_LINE } else { row.created_at.saturating_add(after) };
+        assert_eq!(row.due_at, due_at);
         assert_eq!(row.locked_by.as_deref(), owner);
         let delayed = owner.is_none() && after > Duration::ZERO;
         assert_eq!(

@@ -40,8 +40,8 @@ pub(crate) async fn run(url: &str) -> Result<()> {
     println!("committed an order with event {id}");
 
     let closed = outbox.close().await; // delivers what waits, settles, releases
-    anyhow::ensure!(!closed.cut_off && !closed.unsettled, "{closed:?}");
     store.close().await;
+    anyhow::ensure!(!closed.cut_off && !closed.unsettled, "{closed:?}");
     Ok(())
 }
 

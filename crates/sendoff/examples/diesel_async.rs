@@ -8,7 +8,7 @@
 use anyhow::{Context, Result};
 use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
 use sendoff::postgres::PostgresStore;
-use sendoff::{Delivery, HandlerResult, Outbox};
+use sendoff::{Closed, Delivery, HandlerResult, Outbox};
 
 async fn ship(delivery: Delivery) -> HandlerResult {
     println!("shipping {}, event {}", delivery.read_json::<String>()?, delivery.id());
@@ -22,17 +22,22 @@ pub(crate) async fn run(url: &str) -> Result<()> {
     store.migrate().await?;
     let outbox = Outbox::builder(store.clone()).on("order.placed", ship).start().await?;
 
+    let mut tx = outbox.begin(&mut conn).await?; // dereferences to diesel's connection
+    diesel::sql_query("insert into orders values ('tea')").execute(&mut **tx).await?;
+    let id = tx.emit(("order.placed", r#""tea""#))?;
+    tx.commit().await?;
+    println!("committed an order with event {id}");
+
+    // Or inside a transaction that diesel begins and ends.
     let staged = conn
         .transaction(async |conn| {
-            diesel::sql_query("insert into orders values ('tea')").execute(conn).await?;
-            anyhow::Ok(outbox.write(conn, ("order.placed", r#""tea""#)).await?)
+            diesel::sql_query("insert into orders values ('cake')").execute(conn).await?;
+            anyhow::Ok(outbox.write(conn, ("order.placed", r#""cake""#)).await?)
         })
         .await?;
-    println!("committed an order with event {}", staged.id());
     staged.release(); // deliver now; forgetting it costs latency, never the event
 
-    let closed = outbox.close().await;
-    anyhow::ensure!(!closed.cut_off && !closed.unsettled, "{closed:?}");
+    anyhow::ensure!(outbox.close().await == Closed::default(), "not everything came to its end");
     store.close().await;
     Ok(())
 }

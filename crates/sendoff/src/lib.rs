@@ -49,7 +49,7 @@
 //! | [`handling`], [`retry`], [`options`], [`event`] | interceptors, routes, policies, options, headers |
 //! | [`relay`] | events in batches, and the topic worker |
 //! | [`journal`] | the event log |
-//! | [`letters`], [`pause`], [`doctor`], [`maintain`], [`metrics`] | operating it |
+//! | [`letters`], [`keys`], [`pause`], [`doctor`], [`maintain`], [`metrics`] | operating it |
 //! | [`store`], [`memory`], [`clock`] | stores of your own, and tests |
 //!
 //! ## Features
@@ -68,8 +68,9 @@ pub use sendoff_core::{
     async_trait, limits, partition,
 };
 pub use sendoff_engine::{
-    Closed, EventHandler, Handler, HandlerResult, Outbox, OutboxBuilder, OutboxOptions, StartError,
-    at_most, blocking, capture, fan_out, memory, relay, sink, store,
+    AwaitError, Awaited, CaughtUp, Closed, EventHandler, Handler, HandlerResult, Outbox,
+    OutboxBuilder, OutboxOptions, StartError, at_most, blocking, capture, fan_out, memory, relay,
+    sink, store,
 };
 #[cfg(feature = "macros")]
 pub use sendoff_macros::{AggregateType, Event, EventType};
@@ -96,6 +97,7 @@ pub mod handling {
 
 /// Groups of options that outbox, relay and publishing share.
 pub mod options {
+    pub use sendoff_core::order::AfterDead;
     pub use sendoff_engine::{
         CircuitOptions, HandlerOptions, NodeOptions, OptionsError, RetryOptions,
     };
@@ -127,6 +129,15 @@ pub mod maintain {
 /// What operators pause, and the note that every act of theirs carries.
 pub mod pause {
     pub use sendoff_core::{AuditNote, InvalidNote, InvalidPause, Pause, PauseScope, Paused};
+}
+
+/// The keys of events: how they stand, which are parked, and letting those go on.
+pub mod keys {
+    pub use sendoff_core::order::{
+        FirstEvent, KeyFate, KeyStanding, KeyState, Parking, ParkingLetter,
+    };
+    pub use sendoff_core::{AuditNote, InvalidEvent, LetterCount};
+    pub use sendoff_engine::{KeysError, OrderKeys, ParkedKeys};
 }
 
 /// Clocks, for tests.
@@ -162,9 +173,9 @@ pub mod journal {
             CursorStatus, IdleBackoff, Leadership, PairId, Poison, UnknownCursorStatus, WaitsAt,
         };
         pub use sendoff_engine::journal::publish::{
-            Cursor, Mode, PairOptions, Parked, ParkedOptions, PublishOptions, PublishOptionsError,
-            PublishStore, Publishers, Publishing, PublishingBuilder, Start, Statistics, To,
-            UnavailableOptions, Which,
+            Cursor, Mode, PairCaughtUp, PairOptions, Parked, ParkedOptions, PublishOptions,
+            PublishOptionsError, PublishStore, Publishers, Publishing, PublishingBuilder, Start,
+            Statistics, To, UnavailableOptions, Which,
         };
     }
 
@@ -190,6 +201,18 @@ pub mod letters {
     pub use sendoff_engine::{
         Audit, DeadLetters, LetterSweep, Letters, LettersError, ShownEvent, SweepError,
         SweepOptions, Swept,
+    };
+}
+
+/// Delivered events, handed once more to a handler that somebody chose for that.
+pub mod replay {
+    pub use sendoff_core::{
+        InvalidFilter, InvalidMark, LetterCount, ReplayFilter, ReplayMark, ReplayPosition,
+    };
+    pub use sendoff_engine::store::ReplayStore;
+    pub use sendoff_engine::{
+        OnReplayFailure, Replay, ReplayError, ReplayFailure, ReplayFault, ReplayOptions,
+        ReplayRefused, Replayed,
     };
 }
 
@@ -227,16 +250,22 @@ mod documented {
     struct Admin;
     #[doc = include_str!("../../../docs/guide/configuration.md")]
     struct Configuration;
+    #[doc = include_str!("../../../docs/guide/dead-letters.md")]
+    struct DeadLetters;
     #[doc = include_str!("../../../docs/guide/handling-events.md")]
     struct HandlingEvents;
     #[doc = include_str!("../../../docs/guide/journal.md")]
     struct Journal;
     #[doc = include_str!("../../../docs/guide/operating.md")]
     struct Operating;
+    #[doc = include_str!("../../../docs/guide/order.md")]
+    struct Order;
     #[doc = include_str!("../../../docs/guide/other-languages.md")]
     struct OtherLanguages;
     #[doc = include_str!("../../../docs/guide/relaying.md")]
     struct Relaying;
+    #[doc = include_str!("../../../docs/guide/replay.md")]
+    struct Replay;
     #[doc = include_str!("../../../docs/guide/stores.md")]
     struct Stores;
     #[doc = include_str!("../../../docs/guide/testing.md")]

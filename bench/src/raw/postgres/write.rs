@@ -13,7 +13,7 @@ use crate::ground::postgres::Ground;
 use crate::load::{Trace, Writer, Writers};
 use crate::order;
 use crate::raw::Content;
-use crate::work::GRACE;
+use crate::work::{Clients, GRACE};
 
 pub(in crate::raw) const INSERT: &str = include_str!("../../../sql/postgres/insert.sql");
 pub(in crate::raw) const INSERT_BUSINESS: &str =
@@ -41,11 +41,12 @@ pub(in crate::raw) async fn writers(
     ground: &Ground,
     trips: Trips,
     content: Content,
-    clients: usize,
+    Clients { count, keys }: Clients,
 ) -> Result<Writers> {
     let mut writers = Writers::new();
-    for _ in 0..clients {
-        writers.push(Box::new(ByHand::new(ground, trips, content, None).await?));
+    for _ in 0..count {
+        let writer = ByHand::new(ground, trips, content, None).await?;
+        writers.push(Box::new(ByHand { keys, ..writer }));
     }
     Ok(writers)
 }
@@ -55,6 +56,7 @@ pub(super) struct ByHand {
     business: Statement,
     event: Option<Statement>,
     trips: Trips,
+    keys: u64,
     /// Where committed events go; without it they are due for anybody.
     handover: Option<Handover>,
 }
@@ -72,7 +74,7 @@ impl ByHand {
             Content::Business => None,
             Content::WithEvent => Some(client.prepare(INSERT).await?),
         };
-        Ok(Self { client, business, event, trips, handover })
+        Ok(Self { client, business, event, trips, keys: 0, handover })
     }
 
     async fn insert(&self, statement: &Statement, number: u64) -> Result<(Uuid, SystemTime)> {
@@ -82,10 +84,10 @@ impl ByHand {
             Some(_) => (GRACE.as_secs_f64(), Some("by hand")),
             None => (0.0, None),
         };
-        let payload = order::payload(number);
+        let (payload, key) = (order::payload(number), order::key(number, self.keys));
         let row = self
             .client
-            .query_one(statement, &[&id, &order::EVENT_TYPE, &shard, &hold, &owner, &payload])
+            .query_one(statement, &[&id, &order::EVENT_TYPE, &shard, &hold, &owner, &payload, &key])
             .await?;
         Ok((id, row.try_get(0)?))
     }

@@ -118,7 +118,8 @@ pub(crate) struct EventDetail {
     occurred_at: String,
     #[schema(format = DateTime)]
     created_at: String,
-    /// When it is due, or until when it is held; of one that ended it means nothing.
+    /// When it is due, or until when it is held; null where it is in line, and waits for its key. Of one that
+    /// ended it means nothing.
     #[schema(required, format = DateTime)]
     due_at: Option<String>,
     /// When it ended: was done, or dead.

@@ -104,7 +104,7 @@ impl ToSchema for Most {}
 
 /// An event's id, as UUID or ULID.
 #[derive(Debug, Clone, Copy, Deserialize)]
-pub(crate) struct Id(pub(super) EventId);
+pub(crate) struct Id(pub(crate) EventId);
 
 impl PartialSchema for Id {
     fn schema() -> RefOr<Schema> {

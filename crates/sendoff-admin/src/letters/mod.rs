@@ -15,6 +15,7 @@ use sendoff_engine::{DeadLetters, LettersError, ShownEvent, SweepOptions};
 use tokio::time::sleep;
 
 use self::answer::{AuditEntries, DeadLetterPage, EventDetail, SweptLetters, TreatedLetter};
+pub(crate) use self::asked::Id;
 use self::asked::{AuditPages, Author, Identified, List, Shown, Sweep};
 use crate::document::{NoSuchEvent, NotTreated};
 use crate::page::{After, limit};

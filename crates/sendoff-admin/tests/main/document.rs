@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sendoff_admin::Admin;
-use sendoff_engine::DeadLetters;
 use sendoff_engine::journal::{Journal, MemoryJournal};
 use sendoff_engine::memory::MemoryStore;
+use sendoff_engine::{DeadLetters, OrderKeys};
 use serde_json::{Map, Value, json};
 use tokio::sync::OnceCell;
 
@@ -24,7 +24,8 @@ async fn document() -> &'static Value {
 fn everything() -> Admin {
     let letters = DeadLetters::new(Arc::new(MemoryStore::new()));
     let admin = Admin::new(&Journal::new(MemoryJournal::new())).with_outbox(letters);
-    admin.with_pauses(MemoryStore::new()).token(token())
+    let keys = OrderKeys::new(Arc::new(MemoryStore::new()));
+    admin.with_pauses(MemoryStore::new()).with_keys(keys).token(token())
 }
 
 async fn described(admin: Admin) -> Value {

@@ -37,7 +37,7 @@ fn rows() -> Vec<NewRow> {
 /// Lets all that is due die.
 async fn kill(store: &impl OutboxStore) {
     let claimed = store.claim(&Claim::new("a", 100, Duration::from_secs(60))).await.unwrap().rows;
-    let outcome = Outcome::Dead { attempts: 10, error: "550 no \"such\" mailbox\nat all".into() };
+    let outcome = Outcome::dead(10, "550 no \"such\" mailbox\nat all");
     let end = |held| Settlement { held, outcome: outcome.clone() };
     let batch: Vec<_> = claimed.iter().map(|row| end(row.held())).collect();
     assert_eq!(store.settle(&batch).await.unwrap().applied.len(), claimed.len());

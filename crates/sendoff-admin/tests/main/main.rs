@@ -4,6 +4,7 @@
 mod access;
 mod client;
 mod document;
+mod keys;
 mod letters;
 mod mariadb;
 mod operating;

@@ -5,6 +5,7 @@ use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use sendoff::event::Origin;
 use sendoff::{Delivery, Failure, HandlerResult};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
@@ -12,7 +13,7 @@ use tokio::process::Command;
 /// The command is not there, or may not be run.
 #[derive(Debug, thiserror::Error)]
 #[error("the command {program:?} could not be started")]
-pub(super) struct NotStarted {
+pub(crate) struct NotStarted {
     program: OsString,
     source: io::Error,
 }
@@ -26,7 +27,7 @@ struct Ended(ExitStatus);
 const UNTIL_MENDED: Duration = Duration::from_secs(1);
 
 /// Runs a command for an event: payload on standard input, the rest in its environment.
-pub(super) async fn run(
+pub(crate) async fn run(
     program: &OsStr,
     arguments: &[OsString],
     delivery: &Delivery,
@@ -64,9 +65,15 @@ fn describe(command: &mut Command, delivery: &Delivery) {
         .env("SENDOFF_AGGREGATE_TYPE", delivery.aggregate_type())
         .env("SENDOFF_CREATED_AT", delivery.created_at.to_string())
         .env("SENDOFF_OCCURRED_AT", delivery.occurred_at().to_string());
+    let done_at = match delivery.origin {
+        Origin::Replay { done_at } => Some(done_at.to_string()),
+        _ => None,
+    };
     let optional = [
         ("SENDOFF_AGGREGATE_ID", delivery.aggregate_id().map(str::to_owned)),
         ("SENDOFF_TENANT_ID", delivery.tenant_id().map(str::to_owned)),
+        ("SENDOFF_ORDERING_KEY", delivery.ordering_key().map(str::to_owned)),
+        ("SENDOFF_DONE_AT", done_at),
         ("SENDOFF_HEADERS", delivery.headers().to_json()),
     ];
     for (name, value) in optional {

@@ -1,7 +1,7 @@
 //! `sendoff consume-one`: handles exactly one due event, by printing it or by running a command.
 
-mod command;
-mod view;
+pub(crate) mod command;
+pub(crate) mod view;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -25,7 +25,7 @@ use crate::signals::Signals;
 /// With `--ack` the event is printed as one line of JSON and counts as handled. With a command, that
 /// gets the payload on its standard input, byte by byte, and the rest in environment
 /// variables: SENDOFF_EVENT_ID, SENDOFF_EVENT_TYPE, SENDOFF_ATTEMPT, SENDOFF_CONTENT_TYPE,
-/// SENDOFF_AGGREGATE_TYPE, SENDOFF_AGGREGATE_ID, SENDOFF_TENANT_ID, SENDOFF_CREATED_AT,
+/// SENDOFF_AGGREGATE_TYPE, SENDOFF_AGGREGATE_ID, SENDOFF_TENANT_ID, SENDOFF_ORDERING_KEY, SENDOFF_CREATED_AT,
 /// SENDOFF_OCCURRED_AT and SENDOFF_HEADERS (JSON). If it exits with 0 the event is handled; otherwise
 /// it is tried again later, a minute for each attempt so far, and is dead after the last one.
 #[derive(Debug, Args)]

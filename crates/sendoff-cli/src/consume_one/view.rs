@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use crate::payload::payload;
 
 /// An event for whoever reads lines of JSON; a command gets the very bytes of the payload.
-pub(super) fn line(delivery: &Delivery) -> Value {
+pub(crate) fn line(delivery: &Delivery) -> Value {
     let headers: serde_json::Map<String, Value> =
         delivery.headers().iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
     json!({

@@ -33,9 +33,8 @@ impl Handler for DemoHandler {
         let digest = Digest::of(&delivery.event);
         let lane = delivery.lane();
         let Delivery { attempt, created_at, .. } = delivery;
-        // From here on it counts as received, whatever happens to this process. (A few bytes to the
-        // system's cache: quicker than asking another thread to write them.)
-        self.record.add(Received { id: delivery.id(), run: self.run, attempt, digest })?;
+        // From here on it counts as received, whatever happens to this process.
+        self.record.add(Received { id: delivery.id(), run: self.run, attempt, digest }).await?;
         run.finished(true);
         // What an earlier run wrote waited for somebody to resume it.
         let ours = created_at >= self.since;

@@ -3,19 +3,14 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use rusqlite::Connection;
-use sendoff::{EventId, Status};
 use sendoff_testkit::history::{
-    Digest, Entry, Expectations, Fault, FaultKind, History, WriteOutcome, check,
+    Entry, Expectations, Fault, FaultKind, History, WriteOutcome, check,
 };
 
 use super::book::Book;
 use super::handler::node;
-use super::record::{Received, Record};
-
-const ORDERS_AFTER: &str = include_str!("sql/orders_after.sql");
-const ROWS_AFTER: &str = include_str!("sql/rows_after.sql");
-const FORGET_ORDERS: &str = include_str!("sql/forget_orders.sql");
+use super::place::Desk;
+use super::record::{FileRecord, Received};
 
 /// Broken promises that are told one by one; the rest is counted.
 const TOLD: usize = 20;
@@ -34,7 +29,7 @@ pub(crate) enum Ended {
 
 #[derive(Debug)]
 pub(crate) struct Judge {
-    conn: Connection,
+    desk: Box<dyn Desk>,
     book: Arc<Book>,
     /// The last order and the last row that were judged.
     order: u64,
@@ -59,8 +54,8 @@ pub(crate) struct Found {
 }
 
 impl Judge {
-    pub(crate) fn new(conn: Connection, book: Arc<Book>) -> Self {
-        Self { conn, book, order: 0, row: 0, found: Found::default() }
+    pub(crate) fn new(desk: Box<dyn Desk>, book: Arc<Book>) -> Self {
+        Self { desk, book, order: 0, row: 0, found: Found::default() }
     }
 
     /// Learns what earlier runs received, and that each of them ended in whatever way: that explains
@@ -118,8 +113,8 @@ impl Judge {
     }
 
     /// Deletes what was judged, from a file nobody will see again.
-    pub(crate) fn forget(&self, record: &Record) -> anyhow::Result<()> {
-        self.conn.execute(FORGET_ORDERS, [self.order])?;
+    pub(crate) fn forget(&mut self, record: &FileRecord) -> anyhow::Result<()> {
+        self.desk.forget_orders(self.order)?;
         record.clear()?;
         Ok(())
     }
@@ -129,30 +124,20 @@ impl Judge {
     }
 
     /// The table of orders is the truth about what was committed. Answers how many there are.
-    fn resolve(&mut self, history: &History) -> rusqlite::Result<u64> {
-        let mut orders = self.conn.prepare_cached(ORDERS_AFTER)?;
-        let mut rows = orders.query([self.order])?;
-        let mut count = 0;
-        while let Some(row) = rows.next()? {
-            self.order = row.get(0)?;
-            let id = EventId::from_bytes(row.get(1)?);
-            let digest = Digest::from_u64(row.get::<_, i64>(2)?.cast_unsigned());
-            let outcome = WriteOutcome::Committed;
+    fn resolve(&mut self, history: &History) -> anyhow::Result<u64> {
+        let orders = self.desk.orders_after(self.order)?;
+        for order in &orders {
+            self.order = order.number;
+            let (id, digest, outcome) = (order.id, order.digest, WriteOutcome::Committed);
             history.push(Entry::Written { id, key: None, digest, outcome, seq: None });
-            count += 1;
         }
-        Ok(count)
+        Ok(orders.len() as u64)
     }
 
-    fn rows_stand(&mut self, history: &History) -> rusqlite::Result<()> {
-        let mut all = self.conn.prepare_cached(ROWS_AFTER)?;
-        let mut rows = all.query([self.row])?;
-        while let Some(row) = rows.next()? {
-            self.row = row.get(0)?;
-            // The table's check allows the four of them only.
-            if let Ok(status) = Status::try_from(row.get::<_, i64>(2)?) {
-                history.stands(EventId::from_bytes(row.get(1)?), status, row.get(3)?);
-            }
+    fn rows_stand(&mut self, history: &History) -> anyhow::Result<()> {
+        for row in self.desk.rows_after(self.row)? {
+            self.row = row.seq;
+            history.stands(row.id, row.status, row.attempts);
         }
         Ok(())
     }

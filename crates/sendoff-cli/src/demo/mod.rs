@@ -36,10 +36,9 @@ pub(crate) async fn run(options: Options, screen: MultiProgress) -> anyhow::Resu
     if options.crash {
         return crash::run(&options);
     }
-    let place = Place::prepare(&options)?;
     let mut signals = Signals::listen()?;
     let (stop, stopped) = watch::channel(false);
-    let mut play = Box::pin(play(&options, place, &screen, stopped));
+    let mut play = Box::pin(play(&options, &screen, stopped));
     tokio::select! {
         biased;
         ended = &mut play => return ended,
@@ -50,17 +49,21 @@ pub(crate) async fn run(options: Options, screen: MultiProgress) -> anyhow::Resu
     tokio::select! {
         biased;
         ended = &mut play => ended,
-        () = signals.next() => Ok(ExitCode::from(ABORTED)),
+        () = signals.next() => {
+            if options.server().is_some() {
+                output::note("sendoff demo: its tables are left in the database; --resume goes on");
+            }
+            Ok(ExitCode::from(ABORTED))
+        }
     }
 }
 
 async fn play(
     options: &Options,
-    place: Place,
     screen: &MultiProgress,
     stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<ExitCode> {
-    let stage = Stage::set(options, place).await?;
+    let stage = Stage::set(options, Place::prepare(options).await?).await?;
     output::note(&stage.announcement());
     let report = stage.play(screen, stopped).await?;
     report.complaints().for_each(|line| output::note(&line));
@@ -69,5 +72,6 @@ async fn play(
     } else {
         output::data(&report.to_string())?;
     }
+    report.left().into_iter().for_each(output::note);
     Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(BROKEN) })
 }

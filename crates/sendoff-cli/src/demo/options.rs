@@ -2,8 +2,13 @@
 
 use std::path::PathBuf;
 
+use anyhow::bail;
 use clap::builder::BoolishValueParser;
-use clap::{Args, value_parser};
+use clap::{ArgGroup, Args, value_parser};
+use sendoff::Ident;
+use sendoff::any::DatabaseKind;
+
+use crate::database::ident;
 
 /// Events of a run that is to end and was not told how many.
 const SHORT_RUN: u64 = 2_000;
@@ -12,14 +17,15 @@ const COOL_RATE: u32 = 500;
 
 /// Place orders, deliver their events past crashes and failures, and have the result checked
 ///
-/// Orders go into an SQLite file, each with its event in one transaction, and the events to a
-/// handler that sometimes fails. A checker that follows every event says in the end whether any was
+/// Orders go into an SQLite file, or a database of yours, each with its event in one transaction, and the
+/// events to a handler that sometimes fails. A checker that follows every event says in the end whether any was
 /// lost, made up or delivered twice.
 ///
 /// The outbox runs in this process. Kill it whenever you like: with --db and --resume it goes on,
 /// and what was committed is delivered.
 #[derive(Debug, Args)]
 #[command(
+    group = ArgGroup::new("kept").args(["db", "database_url"]),
     after_help = include_str!("examples.txt"),
     after_long_help = concat!(include_str!("notes.txt"), include_str!("examples.txt"))
 )]
@@ -86,8 +92,26 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE", env = "SENDOFF_DEMO_DB")]
     pub(crate) db: Option<PathBuf>,
 
-    /// Go on with a FILE that an earlier demo left, also by a crash
-    #[arg(long, requires = "db", env = "SENDOFF_DEMO_RESUME", value_parser = BoolishValueParser::new())]
+    /// The same in a database: `postgres://…`, `mysql://…`, `mariadb://…`, or `sqlite:FILE`. The demo makes
+    /// tables of its own and removes them at its end. Better given by the environment, where other users of
+    /// the machine do not see it
+    #[arg(long, value_name = "URL", env = "SENDOFF_DEMO_DATABASE_URL", hide_env_values = true)]
+    database_url: Option<String>,
+
+    /// What the tables in URL's database are called by: a schema on PostgreSQL, a prefix on MySQL and
+    /// MariaDB. At most 40 characters
+    #[arg(
+        long, value_name = "NAME", default_value = "sendoff_demo", value_parser = name,
+        env = "SENDOFF_DEMO_NAME"
+    )]
+    pub(crate) name: Ident,
+
+    /// Leave the tables in URL's database
+    #[arg(long, env = "SENDOFF_DEMO_KEEP", value_parser = BoolishValueParser::new())]
+    pub(crate) keep: bool,
+
+    /// Go on with what an earlier demo left in FILE or URL, also by a crash
+    #[arg(long, requires = "kept", env = "SENDOFF_DEMO_RESUME", value_parser = BoolishValueParser::new())]
     pub(crate) resume: bool,
 
     /// Kill the demo twice in the middle of its work, resume it each time, and show what became of
@@ -101,6 +125,20 @@ pub(crate) struct Options {
     /// What decides which orders are rolled back and which attempts fail [default: random]
     #[arg(long, value_name = "N", env = "SENDOFF_DEMO_SEED")]
     pub(crate) seed: Option<u64>,
+
+    /// A part of --crash: --events counts those of earlier runs, too, and once so many of them are there
+    /// that is said on stdout
+    #[arg(long, hide = true, value_name = "N")]
+    pub(crate) chapter: Option<u64>,
+}
+
+/// A name with room for those of tables after it.
+fn name(name: &str) -> anyhow::Result<Ident> {
+    let name = ident(name)?;
+    if name.as_str().len() > 40 {
+        bail!("at most 40 characters");
+    }
+    Ok(name)
 }
 
 /// How many orders to commit.
@@ -120,6 +158,29 @@ impl Options {
         }
     }
 
+    /// What is left of that after what earlier runs wrote.
+    pub(crate) fn amount_after(&self, written: u64) -> Amount {
+        match (self.amount(), self.chapter) {
+            (Amount::Exactly(all), Some(_)) => Amount::Exactly(all.saturating_sub(written)),
+            (amount, _) => amount,
+        }
+    }
+
+    /// The URL of a server's database.
+    pub(crate) fn server(&self) -> Option<&str> {
+        self.database_url.as_deref().filter(|url| !is_file(url))
+    }
+
+    /// The SQLite file that was named.
+    pub(crate) fn file(&self) -> anyhow::Result<Option<PathBuf>> {
+        let Some(url) = &self.database_url else { return Ok(self.db.clone()) };
+        let path = url.trim_start_matches("sqlite:").trim_start_matches("//");
+        if path.is_empty() || path.contains(['?', '#']) || path == ":memory:" {
+            bail!("--database-url: the demo wants sqlite:FILE, without options");
+        }
+        Ok(Some(path.into()))
+    }
+
     /// Orders a second; none is no limit.
     pub(crate) fn rate(&self) -> Option<u32> {
         self.rate.or((self.amount() == Amount::Endless).then_some(COOL_RATE))
@@ -127,6 +188,11 @@ impl Options {
 
     /// Whether all that is judged may be thrown away, so that the file does not grow for ever.
     pub(crate) fn forgets(&self) -> bool {
-        self.db.is_none() && self.amount() == Amount::Endless
+        let temporary = self.db.is_none() && self.database_url.is_none();
+        temporary && self.amount() == Amount::Endless
     }
+}
+
+fn is_file(url: &str) -> bool {
+    DatabaseKind::of(url).is_ok_and(|kind| kind == DatabaseKind::Sqlite)
 }

@@ -1,15 +1,19 @@
 //! The handler's own record of what it received.
 //!
 //! The handler plays another system, so what it received must not be forgotten when this process
-//! is killed: each successful delivery is one line, appended with a single write.
+//! is killed: each successful delivery is one line of a file, appended with a single write, or a row
+//! of a table, committed.
 
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+use std::path::PathBuf;
 
 use anyhow::Context;
-use sendoff::EventId;
+use sendoff::{EventId, HandlerResult};
 use sendoff_testkit::history::Digest;
+
+use super::place::{MysqlRecord, PostgresRecord};
 
 /// A delivery that succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,21 +43,65 @@ impl Received {
         };
         parts.next().is_none().then_some(received)
     }
+
+    /// A row of a table.
+    pub(crate) fn read(id: [u8; 16], run: i64, attempt: i64, digest: i64) -> anyhow::Result<Self> {
+        let (id, digest) = (EventId::from_bytes(id), Digest::from_u64(digest.cast_unsigned()));
+        Ok(Self { id, run: run.try_into()?, attempt: attempt.try_into()?, digest })
+    }
+
+    /// The same row, to be written.
+    pub(crate) fn columns(&self) -> ([u8; 16], i64, i64, i64) {
+        let Self { id, run, attempt, digest } = *self;
+        (*id.as_bytes(), run.into(), attempt.into(), digest.as_u64().cast_signed())
+    }
+}
+
+/// Where the handler writes down what it received.
+#[derive(Debug)]
+pub(crate) enum Record {
+    File(FileRecord),
+    Postgres(PostgresRecord),
+    Mysql(MysqlRecord),
+}
+
+impl Record {
+    /// Everything so far.
+    pub(crate) async fn load(&mut self) -> anyhow::Result<Vec<Received>> {
+        match self {
+            Self::File(file) => file.load().with_context(|| file.path.display().to_string()),
+            Self::Postgres(record) => record.load().await,
+            Self::Mysql(record) => record.load().await,
+        }
+    }
+
+    /// Adds a delivery. Once this returned, killing the process does not undo it.
+    pub(crate) async fn add(&self, received: Received) -> HandlerResult {
+        match self {
+            // A few bytes to the system's cache: quicker than asking another thread to write them.
+            Self::File(file) => Ok(file.add(received)?),
+            Self::Postgres(record) => record.add(received).await,
+            Self::Mysql(record) => record.add(received).await,
+        }
+    }
 }
 
 #[derive(Debug)]
-pub(crate) struct Record(File);
+pub(crate) struct FileRecord {
+    file: File,
+    path: PathBuf,
+}
 
-impl Record {
+impl FileRecord {
     /// `file` is open to append.
-    pub(crate) fn new(file: File) -> Self {
-        Self(file)
+    pub(crate) fn new(file: File, path: PathBuf) -> Self {
+        Self { file, path }
     }
 
     /// Everything so far. The beginning of a line that was never finished is cut off.
-    pub(crate) fn load(&mut self) -> anyhow::Result<Vec<Received>> {
-        self.0.seek(SeekFrom::Start(0))?;
-        let mut reader = BufReader::new(&self.0);
+    fn load(&mut self) -> anyhow::Result<Vec<Received>> {
+        self.file.seek(SeekFrom::Start(0))?;
+        let mut reader = BufReader::new(&self.file);
         let (mut all, mut line, mut whole) = (Vec::new(), String::new(), 0);
         while reader.read_line(&mut line)? > 0 {
             let Some(text) = line.strip_suffix('\n') else { break };
@@ -64,21 +112,20 @@ impl Record {
             whole += line.len() as u64;
             line.clear();
         }
-        self.0.set_len(whole)?;
+        self.file.set_len(whole)?;
         Ok(all)
     }
 
-    /// Adds a delivery. Once this returned, killing the process does not undo it.
-    pub(crate) fn add(&self, received: Received) -> io::Result<()> {
+    fn add(&self, received: Received) -> io::Result<()> {
         let line = format!("{received}\n");
-        let written = (&self.0).write(line.as_bytes())?;
+        let written = (&self.file).write(line.as_bytes())?;
         // A second write could land after another thread's line.
         if written == line.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
     }
 
     /// Forgets everything.
     pub(crate) fn clear(&self) -> io::Result<()> {
-        self.0.set_len(0)
+        self.file.set_len(0)
     }
 }
 
@@ -90,10 +137,11 @@ mod tests {
         Received { id: EventId::generate(), run, attempt: 2, digest: Digest::from_u64(77) }
     }
 
-    fn record() -> Record {
+    fn record() -> FileRecord {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("deliveries");
-        Record(File::options().read(true).append(true).create(true).open(path).unwrap())
+        let file = File::options().read(true).append(true).create(true).open(&path).unwrap();
+        FileRecord::new(file, path)
     }
 
     #[test]
@@ -109,7 +157,7 @@ mod tests {
         let mut record = record();
         let (first, second) = (received(1), received(2));
         record.add(first).unwrap();
-        record.0.write_all(b"0190aaaa").unwrap();
+        record.file.write_all(b"0190aaaa").unwrap();
         assert_eq!(record.load().unwrap(), [first]);
         record.add(second).unwrap();
         assert_eq!(record.load().unwrap(), [first, second]);
@@ -119,7 +167,7 @@ mod tests {
     fn a_line_that_is_no_delivery_is_named() {
         let mut record = record();
         record.add(received(1)).unwrap();
-        record.0.write_all(b"hello\n").unwrap();
+        record.file.write_all(b"hello\n").unwrap();
         assert!(record.load().unwrap_err().to_string().contains("line 2"));
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use indicatif::HumanCount;
 use serde::Serialize;
 
-use super::judge::Found;
+use super::judge::{Found, MAX_ATTEMPTS};
 use super::tally::Tally;
 
 /// What came of it. The fields are an interface: scripts read them.
@@ -41,8 +41,9 @@ pub(crate) struct Report {
     seed: u64,
     #[serde(skip)]
     told: Vec<String>,
+    /// What became of what the demo made.
     #[serde(skip)]
-    temporary: bool,
+    left: Option<String>,
 }
 
 impl Report {
@@ -51,7 +52,7 @@ impl Report {
         tally: &Tally,
         took: Duration,
         seed: u64,
-        temporary: bool,
+        left: Option<String>,
     ) -> Self {
         let counted = tally.counted();
         let millis = |percent| {
@@ -77,12 +78,17 @@ impl Report {
             seconds: (took.as_secs_f64() * 1_000.0).round() / 1_000.0,
             seed,
             told: found.told.clone(),
-            temporary,
+            left,
         }
     }
 
     pub(crate) fn is_clean(&self) -> bool {
         self.violations == 0
+    }
+
+    /// What became of what the demo made, for people.
+    pub(crate) fn left(&self) -> Option<&str> {
+        self.left.as_deref()
     }
 
     /// The broken promises, for people.
@@ -114,10 +120,11 @@ impl fmt::Display for Report {
         let explained = self.duplicates.saturating_sub(self.unexplained);
         let why = if explained > 0 { "on their way when an earlier run ended" } else { "" };
         line("duplicates", self.duplicates, why)?;
-        line("dead", self.dead, "")?;
+        let why = format!("each failed {MAX_ATTEMPTS} times");
+        line("dead", self.dead, if self.dead > 0 { &why } else { "" })?;
         if self.pending > 0 {
             let (gone, kept) = ("gone with the temporary file", "left for --resume");
-            line("pending", self.pending, if self.temporary { gone } else { kept })?;
+            line("pending", self.pending, if self.left.is_some() { kept } else { gone })?;
         }
         if let (Some(p50), Some(p99)) = (self.p50_ms, self.p99_ms) {
             writeln!(f, "\n  half of them were delivered within {p50} ms, 99 % within {p99} ms")?;

@@ -3,22 +3,21 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use indicatif::{HumanCount, MultiProgress};
-use rusqlite::Connection;
+use sendoff::any::AnyStore;
 use sendoff::metrics::Counters;
 use sendoff::options::{CircuitOptions, HandlerOptions, RetryOptions};
-use sendoff::sqlite::{Retention, SqliteOptions, SqliteStore, Synchronous};
 use sendoff::{Outbox, OutboxOptions, Timestamp};
 use tokio::sync::watch;
 use tokio::task::{JoinSet, block_in_place};
 
 use super::book::Book;
 use super::chance::Chance;
+use super::crash::Milestone;
 use super::handler::DemoHandler;
 use super::judge::{Ended, Judge, MAX_ATTEMPTS};
 use super::options::{Amount, Options};
-use super::place::Place;
+use super::place::{Desk, Earlier, Place};
 use super::quota::{Quota, Rest};
 use super::record::Record;
 use super::report::Report;
@@ -39,8 +38,7 @@ const HOLD: Duration = Duration::from_secs(5);
 pub(crate) struct Stage<'o> {
     options: &'o Options,
     place: Place,
-    store: SqliteStore,
-    outbox: Outbox<SqliteStore>,
+    outbox: Outbox<AnyStore>,
     counters: Arc<Counters>,
     quota: Arc<Quota>,
     book: Arc<Book>,
@@ -48,32 +46,26 @@ pub(crate) struct Stage<'o> {
     record: Arc<Record>,
     judge: Judge,
     chance: Chance,
-    conn: Connection,
+    /// Looks at how things stand.
+    desk: Box<dyn Desk>,
     earlier: Earlier,
-}
-
-/// What the file held when the demo began.
-#[derive(Debug, Clone, Copy, Default)]
-struct Earlier {
-    written: u64,
-    delivered: u64,
-    dead: u64,
-    last_order: u64,
+    /// Deliveries of earlier runs.
+    received: u64,
+    milestone: Option<Milestone>,
 }
 
 impl<'o> Stage<'o> {
     pub(crate) async fn set(options: &'o Options, place: Place) -> anyhow::Result<Self> {
-        let store = SqliteStore::open_with(&place.db, store_options(options))
-            .await
-            .with_context(|| format!("--db {}", place.db.display()))?;
-        let conn = store.connect()?;
-        let mut record = Record::new(place.deliveries.try_clone()?);
-        let received =
-            record.load().with_context(|| place.deliveries_path.display().to_string())?;
-        let earlier = Earlier::read(&conn, received.len() as u64)?;
+        let mut record = place.record().await?;
+        let received = record.load().await?;
+        // Neither of these writes.
+        let looking = Outbox::writer_only(place.store().clone());
+        let mut desk = place.desk(&looking).await?;
+        let judging = place.desk(&looking).await?;
+        let earlier = block_in_place(|| desk.earlier())?;
 
         let (book, tally) = (Arc::new(Book::default()), Arc::new(Tally::default()));
-        let judge = Judge::new(store.connect()?, book.clone());
+        let judge = Judge::new(judging, book.clone());
         let run = judge.recall(&received);
         let chance = Chance {
             seed: options.seed.unwrap_or_else(|| fastrand::u64(..)),
@@ -90,19 +82,18 @@ impl<'o> Stage<'o> {
             chance,
         };
         let counters = Arc::new(Counters::default());
-        let outbox = Outbox::builder(store.clone())
+        let outbox = Outbox::builder(place.store().clone())
             .options(outbox_options(options))
             .metrics(counters.clone())
             .on_aggregate(OrderPlaced::AGGREGATE_TYPE, OrderPlaced::EVENT_TYPE, handler)
             .start()
             .await?;
         let first = earlier.last_order + 1;
-        let (amount, rate) = (options.amount(), options.rate());
+        let (amount, rate) = (options.amount_after(earlier.written), options.rate());
         let quota = Arc::new(Quota::new(first, amount, rate, options.check_every));
         Ok(Self {
             options,
             place,
-            store,
             outbox,
             counters,
             quota,
@@ -111,19 +102,17 @@ impl<'o> Stage<'o> {
             record,
             judge,
             chance,
-            conn,
+            desk,
             earlier,
+            received: received.len() as u64,
+            milestone: options.chapter.and_then(Milestone::at),
         })
     }
 
     /// What is going to happen, for people.
     pub(crate) fn announcement(&self) -> String {
         let Options { writers, workers, rollback, failures, .. } = self.options;
-        let file = if self.place.is_temporary() {
-            "a temporary file".to_owned()
-        } else {
-            self.place.db.display().to_string()
-        };
+        let place = self.place.described();
         let orders = match (self.options.amount(), self.options.rate()) {
             (Amount::Exactly(0), _) => "no new orders".to_owned(),
             (Amount::Exactly(count), _) => format!("{} orders", HumanCount(count)),
@@ -131,7 +120,7 @@ impl<'o> Stage<'o> {
             (Amount::Endless, Some(rate)) => format!("{rate} orders a second"),
         };
         let mut text = format!(
-            "sendoff demo: {orders} in {file}\n  \
+            "sendoff demo: {orders} in {place}\n  \
              writers: {writers}, {rollback} % rolled back on purpose; \
              workers: {workers}, {failures} % of the attempts fail"
         );
@@ -139,7 +128,7 @@ impl<'o> Stage<'o> {
             text.push_str("\n  Ctrl-C ends it, when what was written is delivered");
         }
         if self.options.resume {
-            let Earlier { written, delivered, .. } = self.earlier;
+            let (written, delivered) = (self.earlier.written, self.received);
             text.push_str(&format!(
                 "\n  found {} orders and {} deliveries of earlier runs; what was on its way then is \
                  held for up to {} s more",
@@ -158,7 +147,7 @@ impl<'o> Stage<'o> {
     ) -> anyhow::Result<Report> {
         let began = Instant::now();
         let mut view = View::new(screen);
-        let mut writers = self.open_shop();
+        let mut writers = self.open_shop().await?;
         let ended = self.until_the_end(&mut view, &mut writers, &mut stopped).await?;
         let took = began.elapsed();
 
@@ -169,14 +158,19 @@ impl<'o> Stage<'o> {
         self.outbox.close().await;
         block_in_place(|| self.judge.judge(ended))?;
         view.clear();
-        self.store.close().await;
-        let temporary = self.place.is_temporary();
-        Ok(Report::new(self.judge.found(), &self.tally, took, self.chance.seed, temporary))
+        self.place.store().close().await;
+        let found = self.judge.found();
+        // What is owed or wrong is left for whoever goes on with it or looks at it.
+        let left = if self.options.keep || found.pending > 0 || found.violations > 0 {
+            self.place.what_is_left()
+        } else {
+            self.place.remove().await?
+        };
+        Ok(Report::new(found, &self.tally, took, self.chance.seed, left))
     }
 
-    fn open_shop(&self) -> JoinSet<anyhow::Result<()>> {
+    async fn open_shop(&self) -> anyhow::Result<JoinSet<anyhow::Result<()>>> {
         let shop = Arc::new(Shop {
-            outbox: self.outbox.clone(),
             quota: self.quota.clone(),
             book: self.book.clone(),
             tally: self.tally.clone(),
@@ -184,10 +178,10 @@ impl<'o> Stage<'o> {
         });
         let mut writers = JoinSet::new();
         for _ in 0..self.options.writers {
-            let shop = shop.clone();
-            writers.spawn_blocking(move || shop.write());
+            let (shop, mut desk) = (shop.clone(), self.place.desk(&self.outbox).await?);
+            writers.spawn_blocking(move || shop.write(&mut *desk));
         }
-        writers
+        Ok(writers)
     }
 
     /// Watches, and judges one window after the other, until there is nothing more to come or
@@ -202,7 +196,7 @@ impl<'o> Stage<'o> {
         loop {
             // In this order: what was written before the writers came to rest is in the table.
             let rest = self.quota.rest();
-            let stand = block_in_place(|| Stand::read(&self.conn))?;
+            let stand = block_in_place(|| self.desk.stand())?;
             let drained = stand.pending() == 0;
             let phase = match (rest, drained) {
                 _ if leaving.is_some() => Phase::Closing,
@@ -221,6 +215,7 @@ impl<'o> Stage<'o> {
                 }
                 _ => view.show(&self.snapshot(phase, stand)),
             }
+            self.tell()?;
             if leaving.is_some_and(|since| since.elapsed() > PATIENCE) {
                 return Ok(Ended::Early);
             }
@@ -239,23 +234,36 @@ impl<'o> Stage<'o> {
 
     fn next_window(&mut self) -> anyhow::Result<()> {
         self.judge.judge(Ended::Drained)?;
-        if self.options.forgets() {
-            self.judge.forget(&self.record)?;
+        if let Record::File(record) = &*self.record
+            && self.options.forgets()
+        {
+            self.judge.forget(record)?;
         }
         self.quota.open_window();
         Ok(())
     }
 
+    /// Tells whoever waits for it that it has come so far.
+    fn tell(&mut self) -> anyhow::Result<()> {
+        let counted = self.tally.counted();
+        let written = self.earlier.written + counted.written;
+        let delivered = self.received + counted.delivered();
+        match &mut self.milestone {
+            Some(milestone) => milestone.passed(written, delivered),
+            None => Ok(()),
+        }
+    }
+
     fn snapshot(&self, phase: Phase, stand: Stand) -> Snapshot {
         let (counted, earlier) = (self.tally.counted(), self.earlier);
-        let total = match self.options.amount() {
+        let total = match self.options.amount_after(earlier.written) {
             Amount::Exactly(count) => Some(earlier.written + count),
             Amount::Endless => None,
         };
         Snapshot {
             phase,
             written: earlier.written + counted.written,
-            delivered: earlier.delivered + counted.delivered(),
+            delivered: self.received + counted.delivered(),
             total,
             rolled_back: counted.rolled_back,
             failed: counted.failed,
@@ -265,29 +273,6 @@ impl<'o> Stage<'o> {
             lanes: self.outbox.lane_depths(),
             lag: stand.lag,
         }
-    }
-}
-
-impl Earlier {
-    fn read(conn: &Connection, delivered: u64) -> rusqlite::Result<Self> {
-        let (written, last_order) =
-            conn.query_row("select count(*), coalesce(max(number), 0) from orders", [], |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })?;
-        let dead =
-            conn.query_row("select count(*) from outbox_event where status = 3", [], |row| {
-                row.get(0)
-            })?;
-        Ok(Self { written, delivered, dead, last_order })
-    }
-}
-
-fn store_options(options: &Options) -> SqliteOptions {
-    SqliteOptions {
-        // The demo shows what a crash of the process does; nobody watches it through a power cut.
-        synchronous: Synchronous::Normal,
-        retention: if options.forgets() { Retention::DeleteWhenDone } else { Retention::default() },
-        ..SqliteOptions::default()
     }
 }
 

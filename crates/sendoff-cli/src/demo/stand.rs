@@ -1,9 +1,6 @@
 use std::time::Duration;
 
-use rusqlite::Connection;
-use sendoff::{Status, Timestamp};
-
-const PENDING: &str = include_str!("sql/pending.sql");
+use sendoff::Status;
 
 /// What the outbox still owes.
 #[derive(Debug, Clone, Copy, Default)]
@@ -15,21 +12,13 @@ pub(crate) struct Stand {
 }
 
 impl Stand {
-    pub(crate) fn read(conn: &Connection) -> rusqlite::Result<Self> {
-        let mut stand = Self::default();
-        let mut pending = conn.prepare_cached(PENDING)?;
-        let mut rows = pending.query([])?;
-        let now = Timestamp::now();
-        while let Some(row) = rows.next()? {
-            let count: u64 = row.get(1)?;
-            match Status::try_from(row.get::<_, i64>(0)?) {
-                Ok(Status::Retry) => stand.retry = count,
-                _ => stand.new = count,
-            }
-            let oldest = Timestamp::from_micros(row.get(2)?);
-            stand.lag = stand.lag.max(now.since(oldest));
+    /// So many rows of this status, the oldest of them of this age.
+    pub(crate) fn add(&mut self, status: Status, count: u64, age: Duration) {
+        match status {
+            Status::Retry => self.retry += count,
+            _ => self.new += count,
         }
-        Ok(stand)
+        self.lag = self.lag.max(age);
     }
 
     pub(crate) fn pending(&self) -> u64 {

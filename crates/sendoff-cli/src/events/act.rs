@@ -219,6 +219,19 @@ fn sentence(id: EventId, act: LetterAct, fate: LetterFate) -> String {
     }
 }
 
+/// How far it is, where it is known how far it goes.
+pub(super) fn bar_for(found: LetterCount) -> ProgressBar {
+    let bar = match found {
+        LetterCount::Exactly(count) => ProgressBar::new(count).with_style(
+            ProgressStyle::with_template("{bar:40} {pos}/{len} {per_sec} {eta}")
+                .unwrap_or_else(|_| ProgressStyle::default_bar()),
+        ),
+        LetterCount::AtLeast(_) => ProgressBar::new_spinner(),
+    };
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
+}
+
 async fn swept(
     act: LetterAct,
     sweep: LetterSweep,
@@ -226,14 +239,7 @@ async fn swept(
     screen: MultiProgress,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
-    let bar = screen.add(match found {
-        LetterCount::Exactly(count) => ProgressBar::new(count).with_style(
-            ProgressStyle::with_template("{bar:40} {pos}/{len} {per_sec} {eta}")
-                .unwrap_or_else(|_| ProgressStyle::default_bar()),
-        ),
-        LetterCount::AtLeast(_) => ProgressBar::new_spinner(),
-    });
-    bar.enable_steady_tick(Duration::from_millis(100));
+    let bar = screen.add(bar_for(found));
     let sweep = sweep.on_progress({
         let bar = bar.clone();
         move |swept| {

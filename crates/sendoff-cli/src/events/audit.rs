@@ -75,7 +75,8 @@ pub(super) fn line(entry: &AuditEntry) -> Value {
 pub(super) fn sentence(entry: &AuditEntry) -> String {
     let AuditEntry { at, action, actor, reason, .. } = entry;
     let what = match (&entry.event, &entry.subject) {
-        (Some(event), _) => format!(" {event}"),
+        (Some(event), Some(subject)) => format!(" {subject} without {event}"),
+        (Some(event), None) => format!(" {event}"),
         (None, Some(subject)) => format!(" {subject}"),
         (None, None) => String::new(),
     };

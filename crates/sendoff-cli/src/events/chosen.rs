@@ -5,21 +5,28 @@ use clap::Args;
 use sendoff::letters::LetterFilter;
 use sendoff::{EventId, Timestamp};
 
+/// Events by what they are about.
+#[derive(Debug, Clone, Args)]
+pub(super) struct About {
+    /// Only events of this type
+    #[arg(long = "type", value_name = "NAME")]
+    pub(super) event_type: Option<String>,
+    /// Only events about this kind of aggregate
+    #[arg(long, value_name = "NAME")]
+    pub(super) aggregate_type: Option<String>,
+    /// Only events about this aggregate
+    #[arg(long, value_name = "ID")]
+    pub(super) aggregate_id: Option<String>,
+    /// Only events of this tenant
+    #[arg(long, value_name = "ID")]
+    pub(super) tenant: Option<String>,
+}
+
 /// Letters by what is true of all of them.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Filter {
-    /// Only events of this type
-    #[arg(long = "type", value_name = "NAME")]
-    event_type: Option<String>,
-    /// Only events about this kind of aggregate
-    #[arg(long, value_name = "NAME")]
-    aggregate_type: Option<String>,
-    /// Only events about this aggregate
-    #[arg(long, value_name = "ID")]
-    aggregate_id: Option<String>,
-    /// Only events of this tenant
-    #[arg(long, value_name = "ID")]
-    tenant: Option<String>,
+    #[command(flatten)]
+    about: About,
     /// Only those that died at this time or later, such as 2026-01-31T08:00:00Z
     #[arg(long, value_name = "TIME")]
     died_from: Option<Timestamp>,
@@ -40,10 +47,10 @@ pub(super) struct Filter {
 impl From<Filter> for LetterFilter {
     fn from(filter: Filter) -> Self {
         Self {
-            event_type: filter.event_type,
-            aggregate_type: filter.aggregate_type,
-            aggregate_id: filter.aggregate_id,
-            tenant_id: filter.tenant,
+            event_type: filter.about.event_type,
+            aggregate_type: filter.about.aggregate_type,
+            aggregate_id: filter.about.aggregate_id,
+            tenant_id: filter.about.tenant,
             died_from: filter.died_from,
             died_to: filter.died_to,
             error: filter.error,

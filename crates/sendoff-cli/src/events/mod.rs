@@ -1,10 +1,12 @@
-//! `sendoff events`: shows dead letters, requeues and discards them, and shows what operators did.
+//! `sendoff events`: shows dead letters, requeues and discards them, shows what operators did, and replays what
+//! was delivered.
 
 mod act;
 mod audit;
 mod chosen;
 mod list;
 mod opened;
+mod replay;
 mod show;
 
 use std::process::ExitCode;
@@ -15,7 +17,7 @@ use indicatif::MultiProgress;
 /// Nothing was there that was asked for.
 const NOTHING: u8 = 3;
 
-/// Show dead letters, requeue or discard them
+/// Show dead letters, requeue or discard them; replay what was delivered
 ///
 /// A dead letter is an event that no attempt is left for. It stays until somebody decides: requeue it when
 /// its cause is mended, or discard it. Whatever is done is remembered, with who did it and why.
@@ -27,7 +29,8 @@ const NOTHING: u8 = 3;
     sendoff events requeue --type mail.wanted --reason 'the mail server is back' --dry-run\n  \
     sendoff events requeue --type mail.wanted --reason 'the mail server is back'\n  \
     sendoff events discard --tenant acme --reason 'the customer left' --yes\n  \
-    sendoff events audit")]
+    sendoff events audit\n  \
+    sendoff events replay --type order.placed -- ./rebuild-index")]
 pub(crate) struct Options {
     #[command(subcommand)]
     command: Command,
@@ -41,6 +44,7 @@ enum Command {
     Requeue(act::Requeue),
     Discard(act::Discard),
     Audit(audit::Options),
+    Replay(replay::Options),
 }
 
 pub(crate) async fn run(options: Options, screen: MultiProgress) -> anyhow::Result<ExitCode> {
@@ -50,5 +54,6 @@ pub(crate) async fn run(options: Options, screen: MultiProgress) -> anyhow::Resu
         Command::Requeue(options) => act::requeue(options, screen).await,
         Command::Discard(options) => act::discard(options, screen).await,
         Command::Audit(options) => audit::run(options).await,
+        Command::Replay(options) => replay::run(options, screen).await,
     }
 }

@@ -1,9 +1,11 @@
 //! `sendoff demo`: what committed arrives, also across kills and restarts.
 
 use std::path::{Path, PathBuf};
+use std::process::Output;
 
 use serde_json::Value;
 
+use crate::postgres::Place;
 use crate::program::{Running, lines, number, report, run, sendoff, stderr, until};
 
 /// In every order's payload.
@@ -63,6 +65,17 @@ fn events_that_always_fail_are_dead_and_not_lost() {
     let report = report(&output);
     assert_eq!(numbers(&report, ["written", "delivered", "dead", "lost"]), [5, 0, 5, 0]);
     assert_eq!(number(&report, "failed_attempts"), 50, "ten attempts each");
+}
+
+/// One line for all of them.
+#[test]
+fn dead_letters_are_a_line_of_the_report_and_not_one_each() {
+    let output = run(&["demo", "--events", "4", "--failures", "100", "--exit"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("event is dead"), "{}", stderr(&output));
+    let report = String::from_utf8_lossy(&output.stdout);
+    let dead: Vec<_> = report.lines().filter(|line| line.contains("dead")).collect();
+    assert_eq!(dead, ["  dead                 4   each failed 10 times"]);
 }
 
 /// Holds W3 and the second promise, past a crash.
@@ -305,4 +318,78 @@ fn a_demo_that_is_killed_twice_keeps_every_promise() {
     assert!(written >= 300 && written == delivered, "{report}");
     let flaws = ["lost", "phantoms", "violations", "unexplained", "dead", "pending"];
     assert_eq!(numbers(&report, flaws), [0; 6], "{report}");
+}
+
+/// A file by its URL is the file by its name.
+#[test]
+fn a_database_url_may_name_an_sqlite_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("shop.db");
+    let url = format!("sqlite:{}", db.display());
+    let output = run(&["demo", "--database-url", &url, "--events", "30", "--exit", "--json"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(numbers(&report(&output), ["written", "delivered", "violations"]), [30, 30, 0]);
+    assert_eq!(lines(&deliveries_of(&db)), 30);
+    assert!(stderr(&output).contains("shop.db.deliveries are left"), "{}", stderr(&output));
+}
+
+/// What a demo on a server is told, and what must hold of its end: shared with MariaDB's tests.
+pub(crate) fn tells_the_same_story(run: impl Fn(&[&str]) -> Output, things: impl Fn() -> i64) {
+    let short =
+        ["demo", "--events", "200", "--exit", "--json", "--rollback", "30", "--failures", "10"];
+    let output = run(&short);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let first = report(&output);
+    assert_eq!(numbers(&first, ["written", "delivered"]), [200, 200], "{first}");
+    let flaws = ["lost", "phantoms", "duplicates", "violations", "dead", "pending"];
+    assert_eq!(numbers(&first, flaws), [0; 6], "{first}");
+    assert!(number(&first, "rolled_back") > 0 && number(&first, "failed_attempts") > 0);
+    assert!(stderr(&output).contains("removed"), "{}", stderr(&output));
+    assert_eq!(things(), 0, "nothing is left");
+
+    let crash = ["demo", "--crash", "--events", "150", "--json", "--failures", "5"];
+    let output = run(&crash);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(stderr(&output).matches("kill -9").count(), 2, "{}", stderr(&output));
+    let crashed = report(&output);
+    let [written, delivered] = numbers(&crashed, ["written", "delivered"]);
+    assert!(written >= 150 && written == delivered, "{crashed}");
+    let flaws = ["lost", "phantoms", "violations", "unexplained", "dead", "pending"];
+    assert_eq!(numbers(&crashed, flaws), [0; 6], "{crashed}");
+    assert_eq!(things(), 0, "nothing is left");
+
+    let kept = ["demo", "--events", "20", "--exit", "--json", "--keep"];
+    let output = run(&kept);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("left in the database"), "{}", stderr(&output));
+    assert!(things() > 0);
+    let again = run(&kept);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(stderr(&again).contains("there already"), "{}", stderr(&again));
+    let output = run(&["demo", "--resume", "--events", "5", "--exit", "--json"]);
+    assert_eq!(numbers(&report(&output), ["written", "delivered", "violations"]), [25, 25, 0]);
+    assert_eq!(things(), 0, "nothing is left");
+}
+
+/// Holds W3, D7, and the second promise, past crashes.
+#[test]
+fn on_postgres_the_same_story_is_told_and_nothing_is_left() {
+    let Some(place) = Place::new() else { return };
+    let on_server = |arguments: &[&str]| {
+        let mut command = sendoff(arguments);
+        command.env("SENDOFF_DEMO_DATABASE_URL", &place.url);
+        command.env("SENDOFF_DEMO_NAME", &place.schema);
+        Running::start(command).ended()
+    };
+    let schemas = format!("select count(*) from pg_namespace where nspname = '{}'", place.schema);
+    tells_the_same_story(on_server, || place.number(&schemas));
+
+    place.sql(&format!("create schema {}", place.schema));
+    for resume in [None, Some("--resume")] {
+        let arguments: Vec<_> = ["demo", "--exit"].into_iter().chain(resume).collect();
+        let output = on_server(&arguments);
+        assert_eq!(output.status.code(), Some(2), "a schema that is not a demo's");
+        assert!(stderr(&output).contains("left as it is"), "{}", stderr(&output));
+    }
+    assert_eq!(place.number(&schemas), 1);
 }

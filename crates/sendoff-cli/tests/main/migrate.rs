@@ -73,7 +73,7 @@ fn what_migrate_did_to_a_file_is_said() {
         |asked| run(&[asked, &["--database-url", &url]].concat()),
         || {
             execute(
-                "alter table outbox_tally drop column ended_at;
+                "drop index outbox_event_key; drop table outbox_key;
                  update outbox_schema set version = version - 1",
             );
         },
@@ -93,7 +93,12 @@ fn what_migrate_did_on_postgres_is_said() {
     let Some(place) = Place::new() else { return };
     what_it_did_is_said(
         |asked| place.run(asked),
-        || place.sql("drop table outbox_handled; delete from outbox_schema where version = 6"),
+        || {
+            place.sql(
+                "drop table outbox_key; drop index outbox_event_key;
+                 delete from outbox_schema where version = 7",
+            );
+        },
         || {
             place.sql(
                 "drop function journal_ring; drop sequence journal_bell;

@@ -10,7 +10,7 @@ use sendoff::mysql::MysqlJournal;
 
 use crate::journal::{fact, positions};
 use crate::program::{Running, number, report, sendoff, stderr};
-use crate::{doctor, events, migrate, pause};
+use crate::{demo, doctor, events, keys, migrate, pause};
 
 /// A database that is dropped at the end.
 struct Place {
@@ -232,7 +232,7 @@ fn what_migrate_did_is_said() {
     let Some(place) = Place::new("did") else { return };
     migrate::what_it_did_is_said(
         |asked| place.run(asked),
-        || place.sql("drop table outbox_handled; delete from outbox_schema where version = 5"),
+        || place.sql("drop table outbox_key; delete from outbox_schema where version = 6"),
         || place.sql("delete from journal_schema where version = 5"),
     );
 }
@@ -256,4 +256,42 @@ fn what_is_paused_is_shown_until_it_is_resumed() {
     let Some(place) = Place::new("paused") else { return };
     assert!(place.run(&["migrate"]).status.success());
     pause::story(|asked| place.run(asked));
+}
+
+#[test]
+fn a_parked_key_is_shown_explained_and_let_go_on() {
+    let Some(place) = Place::new("keys") else { return };
+    assert!(place.run(&["migrate"]).status.success());
+    let dialect = keys::Dialect {
+        id: |n| format!("unhex(repeat('{n:02x}', 16))"),
+        now: "utc_timestamp(6)",
+        dead_due: "null",
+        in_line: "'9998-01-01'",
+        payload: "'{}'",
+    };
+    let make = || keys::parked(&dialect).iter().for_each(|sql| place.sql(sql));
+    keys::story(|asked| place.run(asked), make);
+}
+
+/// Holds W3, D7, and the second promise, past crashes.
+#[test]
+fn on_mariadb_the_demo_tells_the_same_story_and_nothing_is_left() {
+    let Some(place) = Place::new("demo") else { return };
+    place.sql("create table sendoff_demonstration (a int)");
+    let on_server = |arguments: &[&str]| {
+        let mut command = sendoff(arguments);
+        command.env("SENDOFF_DEMO_DATABASE_URL", place.url());
+        Running::start(command).ended()
+    };
+    let things = "select (select count(*) from information_schema.tables
+                           where table_schema = database())
+                       + (select count(*) from information_schema.routines
+                           where routine_schema = database()) - 1";
+    demo::tells_the_same_story(on_server, || place.number(things));
+    place.sql("create table sendoff_demo_orders (a int)");
+    for resume in [None, Some("--resume")] {
+        let arguments: Vec<_> = ["demo", "--exit"].into_iter().chain(resume).collect();
+        assert_eq!(on_server(&arguments).status.code(), Some(2), "a table that is not a demo's");
+    }
+    assert_eq!(place.number(things), 1, "it was left as it is");
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 
 use super::{Event, Parts, StoredEvent, Syntax};
 use crate::header::Headers;
@@ -23,6 +24,7 @@ const BYTES: &str = "application/octet-stream";
 #[must_use = "an event exists only after `build`"]
 pub struct EventBuilder {
     stored: StoredEvent,
+    ordered: bool,
     delay: Duration,
     payloads: usize,
     syntax: Syntax,
@@ -46,6 +48,7 @@ impl EventBuilder {
                 payload: Bytes::new(),
                 occurred_at: Timestamp::from_micros(0),
             },
+            ordered: false,
             delay: Duration::ZERO,
             payloads: 0,
             syntax: Syntax::Settled,
@@ -84,9 +87,16 @@ impl EventBuilder {
         self
     }
 
-    /// Sets the key within which order matters.
+    /// Sets the key within which order matters: its events are delivered one after the other, in the order in
+    /// which they were written, and one that fails holds back those after it and nothing else.
     pub fn ordering_key(mut self, key: impl Into<String>) -> Self {
         self.stored.ordering_key = Some(key.into());
+        self
+    }
+
+    /// Delivers the events of its aggregate in order: the key is its type and id.
+    pub fn ordered(mut self) -> Self {
+        self.ordered = true;
         self
     }
 
@@ -163,7 +173,8 @@ impl EventBuilder {
 
     /// Checks every field against its limit and makes the event.
     pub fn build(self) -> Result<Event, InvalidEvent> {
-        let Self { mut stored, delay, payloads, syntax, unserialisable, occurred_at, id } = self;
+        let Self { mut stored, ordered, delay, payloads, syntax, unserialisable, occurred_at, id } =
+            self;
         if let Some(error) = unserialisable {
             return Err(error);
         }
@@ -171,6 +182,9 @@ impl EventBuilder {
             0 => return Err(InvalidEvent::NoPayload),
             1 => {}
             _ => return Err(InvalidEvent::TwoPayloads),
+        }
+        if ordered && stored.ordering_key.is_none() {
+            stored.ordering_key = Some(key_of_aggregate(&stored)?);
         }
         check_fields(&stored)?;
         if delay > limits::DELAY {
@@ -180,6 +194,19 @@ impl EventBuilder {
         stored.occurred_at = occurred_at.unwrap_or_else(Timestamp::now);
         Ok(Event(Arc::new(Parts { stored, delay, syntax })))
     }
+}
+
+/// `type:id`, or as much of it as fits beside its digest.
+fn key_of_aggregate(event: &StoredEvent) -> Result<String, InvalidEvent> {
+    let id = event.aggregate_id.as_ref().ok_or(InvalidEvent::NothingToOrderBy)?;
+    let key = format!("{}:{id}", event.aggregate_type);
+    if key.chars().count() <= limits::ORDERING_KEY_CHARS {
+        return Ok(key);
+    }
+    let digest = Sha256::digest(key.as_bytes());
+    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let kept = limits::ORDERING_KEY_CHARS - digest.len() - 1;
+    Ok(format!("{}:{digest}", limits::truncate(&key, kept)))
 }
 
 fn check_fields(event: &StoredEvent) -> Result<(), InvalidEvent> {

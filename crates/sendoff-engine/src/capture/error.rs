@@ -2,7 +2,7 @@
 
 use sendoff_core::{BoxError, EventId, InvalidEvent};
 
-use crate::store::StoreError;
+use crate::store::{NewRow, StoreError};
 
 /// Why an event was not written. The transaction is the caller's and still open.
 #[derive(Debug, thiserror::Error)]
@@ -118,6 +118,11 @@ pub struct CommitMark {
 }
 
 impl CommitMark {
+    /// A mark for these rows, without a transaction's number.
+    pub fn of(rows: &[NewRow]) -> Self {
+        Self::new(rows.iter().map(|row| row.event.id()).collect())
+    }
+
     /// The mark of a transaction that wrote these events.
     pub fn new(ids: Vec<EventId>) -> Self {
         Self { ids, xid: None }

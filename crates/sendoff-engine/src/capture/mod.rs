@@ -1,9 +1,16 @@
 //! Events enter here, inside the caller's transaction.
 
 mod error;
+mod inserted;
 mod outbox_tx;
 mod outbox_tx_async;
 mod outbox_tx_blocking;
+#[cfg(feature = "sea-orm")]
+mod sea_orm;
+#[cfg(feature = "sqlx-08")]
+pub mod sqlx_08;
+#[cfg(feature = "sqlx")]
+pub mod sqlx_09;
 mod staged;
 mod staging;
 mod tx;
@@ -11,9 +18,13 @@ mod tx;
 pub use error::{
     BeginError, CommitError, CommitMark, Resolution, SendError, TornSavepoint, WriteError,
 };
+pub use inserted::Inserted;
 pub use outbox_tx::{
-    Awaits, BlockingOutboxSavepoint, BlockingOutboxTx, Blocks, OutboxSavepoint, OutboxTx,
+    Awaits, BlockingOutboxSavepoint, BlockingOutboxTx, Blocks, Guard, OutboxSavepoint, OutboxTx,
+    Scope, Whole, Within,
 };
+#[cfg(feature = "sea-orm")]
+pub use sea_orm::{SeaOrmStore, SeaOrmTransaction};
 pub use staged::Staged;
 pub use tx::{
     Begin, BeginBlocking, BoxFuture, Capture, CaptureBlocking, Commit, CommitBlocking,

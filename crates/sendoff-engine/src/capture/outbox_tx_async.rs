@@ -4,8 +4,9 @@ use sendoff_core::{Event, EventId, EventType, IntoEvent};
 use serde::Serialize;
 
 use super::{
-    Begin, BeginError, Capture, Commit, CommitError, CommitMark, Nest, OutboxSavepoint, OutboxTx,
-    Release, Resolution, Resolve, SendError, Staged, TornSavepoint, WriteError,
+    Awaits, Begin, BeginError, Capture, Commit, CommitError, CommitMark, Guard, Nest,
+    OutboxSavepoint, OutboxTx, Release, Resolution, Resolve, Scope, SendError, Staged,
+    TornSavepoint, WriteError,
 };
 use crate::outbox::Outbox;
 use crate::store::{SendStore, StoreError};
@@ -127,11 +128,11 @@ impl<S, Tx> OutboxTx<'_, S, Tx> {
         S: Commit<Tx>,
     {
         let Some(tx) = self.tx.take() else { return Ok(()) };
-        if self.staging.is_torn() {
+        if self.scope.staging.is_torn() {
             self.store.rollback(tx).await?;
             return Err(CommitError::RolledBack(TornSavepoint.into()));
         }
-        self.committing = true;
+        self.scope.committing = true;
         let rows = self.rows();
         let stamp = self.writer.stamp();
         let answer = self.store.commit(tx, &rows).await;
@@ -145,49 +146,38 @@ impl<S, Tx> OutboxTx<'_, S, Tx> {
     {
         let Some(tx) = self.tx.take() else { return Ok(()) };
         let ended = self.store.rollback(tx).await;
-        self.staging.rolled_back();
+        self.scope.staging.rolled_back();
         ended
-    }
-
-    /// Sets a savepoint. Rolling back to it discards what was staged under it.
-    pub async fn savepoint<'t>(
-        &'t mut self,
-    ) -> Result<OutboxSavepoint<'t, S, S::Nested>, BeginError>
-    where
-        S: Nest<'t, Tx>,
-    {
-        let tx = self.tx.as_mut().expect("a guard that can be named has its transaction");
-        let nested = self.store.savepoint(tx).await?;
-        Ok(OutboxSavepoint::new(self.store, self.writer, nested, &mut self.staging))
     }
 }
 
 impl<'t, S: Release<'t, Nested>, Nested> OutboxSavepoint<'t, S, Nested> {
     /// Keeps what was done since the savepoint.
     pub async fn release(mut self) -> Result<(), CommitError> {
-        let Some(nested) = self.nested.take() else { return Ok(()) };
+        let Some(nested) = self.tx.take() else { return Ok(()) };
         let answer = self.store.release(nested).await;
         self.released(answer)
     }
 
     /// Undoes what was done since the savepoint, and forgets what was staged under it.
     pub async fn rollback(mut self) -> Result<(), CommitError> {
-        let Some(nested) = self.nested.take() else { return Ok(()) };
+        let Some(nested) = self.tx.take() else { return Ok(()) };
         let answer = self.store.roll_back_to(nested).await;
         self.rolled_back(answer)
     }
 }
 
-impl<S, Nested> OutboxSavepoint<'_, S, Nested> {
-    /// Sets a savepoint within this one.
-    pub async fn savepoint<'n>(
-        &'n mut self,
-    ) -> Result<OutboxSavepoint<'n, S, S::Nested>, BeginError>
+impl<S, Tx, Reach: Scope> Guard<'_, S, Tx, Awaits, Reach> {
+    /// Sets a savepoint, in a transaction or in another one. Rolling back to it discards what was staged under
+    /// it.
+    pub async fn savepoint<'t>(
+        &'t mut self,
+    ) -> Result<OutboxSavepoint<'t, S, S::Nested>, BeginError>
     where
-        S: Nest<'n, Nested>,
+        S: Nest<'t, Tx>,
     {
-        let outer = self.nested.as_mut().expect("a guard that can be named has its savepoint");
-        let nested = self.store.savepoint(outer).await?;
-        Ok(OutboxSavepoint::new(self.store, self.writer, nested, self.staging))
+        let (store, writer) = (self.store, self.writer);
+        let (tx, staging) = self.outer();
+        Ok(OutboxSavepoint::nested(store, writer, store.savepoint(tx).await?, staging))
     }
 }

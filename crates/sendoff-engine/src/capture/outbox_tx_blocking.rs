@@ -4,9 +4,9 @@ use sendoff_core::{Event, EventId, EventType, IntoEvent};
 use serde::Serialize;
 
 use super::{
-    BeginBlocking, BeginError, BlockingOutboxSavepoint, BlockingOutboxTx, CaptureBlocking,
-    CommitBlocking, CommitError, NestBlocking, OutboxSavepoint, ReleaseBlocking, Staged,
-    WriteError,
+    BeginBlocking, BeginError, BlockingOutboxSavepoint, BlockingOutboxTx, Blocks, CaptureBlocking,
+    CommitBlocking, CommitError, Guard, NestBlocking, OutboxSavepoint, ReleaseBlocking, Scope,
+    Staged, WriteError,
 };
 use crate::outbox::Outbox;
 
@@ -77,7 +77,7 @@ impl<S, Tx> BlockingOutboxTx<'_, S, Tx> {
         S: CommitBlocking<Tx>,
     {
         let Some(tx) = self.tx.take() else { return Ok(()) };
-        self.committing = true;
+        self.scope.committing = true;
         let rows = self.rows();
         let stamp = self.writer.stamp();
         let answer = self.store.commit_blocking(tx, &rows);
@@ -91,49 +91,38 @@ impl<S, Tx> BlockingOutboxTx<'_, S, Tx> {
     {
         let Some(tx) = self.tx.take() else { return Ok(()) };
         let ended = self.store.rollback_blocking(tx);
-        self.staging.rolled_back();
+        self.scope.staging.rolled_back();
         ended
-    }
-
-    /// Sets a savepoint. Rolling back to it discards what was staged under it.
-    pub fn savepoint<'t>(
-        &'t mut self,
-    ) -> Result<BlockingOutboxSavepoint<'t, S, S::Nested>, BeginError>
-    where
-        S: NestBlocking<'t, Tx>,
-    {
-        let tx = self.tx.as_mut().expect("a guard that can be named has its transaction");
-        let nested = self.store.savepoint_blocking(tx)?;
-        Ok(OutboxSavepoint::new(self.store, self.writer, nested, &mut self.staging))
     }
 }
 
 impl<S: ReleaseBlocking<Nested>, Nested> BlockingOutboxSavepoint<'_, S, Nested> {
     /// Keeps what was done since the savepoint.
     pub fn release(mut self) -> Result<(), CommitError> {
-        let Some(nested) = self.nested.take() else { return Ok(()) };
+        let Some(nested) = self.tx.take() else { return Ok(()) };
         let answer = self.store.release_blocking(nested);
         self.released(answer)
     }
 
     /// Undoes what was done since the savepoint, and forgets what was staged under it.
     pub fn rollback(mut self) -> Result<(), CommitError> {
-        let Some(nested) = self.nested.take() else { return Ok(()) };
+        let Some(nested) = self.tx.take() else { return Ok(()) };
         let answer = self.store.roll_back_to_blocking(nested);
         self.rolled_back(answer)
     }
 }
 
-impl<S, Nested> BlockingOutboxSavepoint<'_, S, Nested> {
-    /// Sets a savepoint within this one.
-    pub fn savepoint<'n>(
-        &'n mut self,
-    ) -> Result<BlockingOutboxSavepoint<'n, S, S::Nested>, BeginError>
+impl<S, Tx, Reach: Scope> Guard<'_, S, Tx, Blocks, Reach> {
+    /// Sets a savepoint, in a transaction or in another one. Rolling back to it discards what was staged under
+    /// it.
+    pub fn savepoint<'t>(
+        &'t mut self,
+    ) -> Result<BlockingOutboxSavepoint<'t, S, S::Nested>, BeginError>
     where
-        S: NestBlocking<'n, Nested>,
+        S: NestBlocking<'t, Tx>,
     {
-        let outer = self.nested.as_mut().expect("a guard that can be named has its savepoint");
-        let nested = self.store.savepoint_blocking(outer)?;
-        Ok(OutboxSavepoint::new(self.store, self.writer, nested, self.staging))
+        let (store, writer) = (self.store, self.writer);
+        let (tx, staging) = self.outer();
+        Ok(OutboxSavepoint::nested(store, writer, store.savepoint_blocking(tx)?, staging))
     }
 }

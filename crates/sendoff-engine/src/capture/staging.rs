@@ -1,5 +1,6 @@
 //! What every kind of guard shares: the events of a transaction that is still open.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use sendoff_core::{Event, EventId, IntoEvent, Validation};
 use tracing::error;
 
 use super::WriteError;
-use crate::operate::Observer;
+use crate::operate::{Observer, Waiters};
 use crate::sink::shielded;
 use crate::source::{Deadline, Handover, HotRow, Stamp};
 use crate::store::{Birth, Born, NewRow};
@@ -21,6 +22,8 @@ pub(crate) struct Writer {
     pub(crate) owner: Arc<str>,
     pub(crate) hot_grace: Duration,
     pub(crate) observer: Observer,
+    /// Who waits until events are over.
+    pub(crate) waiters: Arc<Waiters>,
 }
 
 impl Writer {
@@ -72,6 +75,7 @@ impl Writer {
     /// The transaction committed, and that is proved.
     pub(crate) fn committed(&self, rows: Vec<NewRow>, born: &[Born], stamp: Stamp) {
         self.count(&rows);
+        self.waiters.committed(rows.iter().map(|row| row.event.id()));
         let Some(handover) = &self.handover else { return };
         ring_for_delayed(handover, &rows);
         for row in self.hot_rows(rows, born, stamp) {
@@ -93,7 +97,7 @@ type Hook = Box<dyn FnOnce() + Send>;
 
 /// Events and hooks waiting for the end of their transaction.
 #[derive(Default)]
-pub(crate) struct Staging {
+pub struct Staging {
     events: Vec<Event>,
     after_commit: Vec<Hook>,
     after_rollback: Vec<Hook>,
@@ -101,8 +105,14 @@ pub(crate) struct Staging {
     torn: bool,
 }
 
+impl fmt::Debug for Staging {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Staging").field("events", &self.events.len()).finish_non_exhaustive()
+    }
+}
+
 /// Where a savepoint began.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Mark {
     events: usize,
     after_commit: usize,

@@ -39,7 +39,7 @@ pub trait Capture<Tx: ?Sized> {
     note = "on PostgreSQL it takes a `&mut tokio_postgres::Client`, or of deadpool a `&Pool` or `&mut Client` (feature `postgres` of `sendoff`), a `&PgPool` or `&mut PgConnection` of sqlx 0.9 (`postgres-sqlx`) or 0.8 (`postgres-sqlx-08`)",
     note = "on MySQL and MariaDB it takes a `&Pool` or `&mut Conn` of mysql_async (feature `mysql` of `sendoff`), a `&MySqlPool` or `&mut MySqlConnection` of sqlx 0.9 (`mysql-sqlx`) or 0.8 (`mysql-sqlx-08`)",
     note = "on SQLite it takes a `&SqlitePool` or `&mut SqliteConnection` of sqlx 0.9 (feature `sqlite-sqlx` of `sendoff`); rusqlite blocks: `begin_blocking(&mut connection)`",
-    note = "of sea-orm 2 it takes a `&DatabaseConnection` (`postgres-sea-orm`, `mysql-sea-orm`); with diesel-async begin the transaction yourself, and call `write(&mut connection, event)`"
+    note = "of sea-orm 2 it takes a `&DatabaseConnection` (`postgres-sea-orm`, `mysql-sea-orm`), of diesel-async a `&mut AsyncPgConnection` (`postgres-diesel-async`)"
 )]
 pub trait Begin<Conn> {
     /// The transaction.

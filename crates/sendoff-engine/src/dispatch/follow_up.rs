@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use sendoff_core::order::AfterDead;
 use sendoff_core::{
     Attempt, Delivery, Failure, FailureClass, Jitter, Next, RetryBounds, RetryPolicy, Unroutable,
     Waited, WaitsFor, after_failure, after_unroutable,
@@ -25,6 +26,7 @@ pub(crate) struct FollowUp {
     retry: Arc<dyn RetryPolicy>,
     bounds: RetryBounds,
     unroutable: Unroutable,
+    after_dead: AfterDead,
     random: Arc<Mutex<fastrand::Rng>>,
     log: Arc<Log>,
     unknown: Arc<Unknown>,
@@ -44,9 +46,10 @@ impl FollowUp {
         handler: &HandlerOptions,
         random: Arc<Mutex<fastrand::Rng>>,
     ) -> Self {
-        let HandlerOptions { unroutable, unavailable_at_most, .. } = *handler;
+        let HandlerOptions { unroutable, unavailable_at_most, after_dead, .. } = *handler;
         let bounds = RetryBounds { max_attempts, unavailable_at_most };
-        Self { retry, bounds, unroutable, random, log: Arc::default(), unknown: Arc::default() }
+        let (log, unknown) = (Arc::default(), Arc::default());
+        Self { retry, bounds, unroutable, after_dead, random, log, unknown }
     }
 
     /// What there is no handler for.
@@ -119,7 +122,7 @@ impl FollowUp {
                     }
                     _ => error,
                 };
-                Outcome::Dead { attempts, error }
+                Outcome::Dead { attempts, error, then: self.after_dead }
             }
         }
     }
@@ -155,7 +158,7 @@ impl FollowUp {
                     "delivery failed"
                 );
             }
-            Outcome::Dead { attempts, error } => {
+            Outcome::Dead { attempts, error, .. } => {
                 let Some(line) = self.log.dead.line(event_type, Instant::now()) else { return };
                 error!(
                     event.id = %id,

@@ -110,7 +110,8 @@ impl Worker {
             Err(failure) => span(&parcel).in_scope(|| self.after(&parcel, failure, class)),
         };
         let Parcel { ticket, attempt, .. } = parcel;
-        self.completions.send(Completion { ticket, attempt, outcome }).await;
+        let completion = Completion { ticket, attempt, outcome };
+        self.handover.complete(&self.completions, completion).await;
     }
 
     fn after(&self, parcel: &Parcel, failure: Failure, class: FailureClass) -> Outcome {

@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sendoff_core::EventId;
-use sendoff_core::journal::{Position, Query, Tag};
+use sendoff_core::journal::Position;
 
 /// How many are remembered, at least of those used last; twice as many at most.
 const REMEMBERED: usize = 10_000;
@@ -31,87 +31,41 @@ impl MemoryKey {
         what.hash(&mut hasher);
         Self(hasher.finish())
     }
-
-    /// The key of a model, by the facts it is made of and those that close it.
-    pub fn of_model(query: &Query, closing: Option<&Query>) -> Self {
-        Self::of_queries([query].into_iter().chain(closing), Tag::as_str)
-    }
-
-    /// The key of models of this kind, whatever the values of their tags.
-    pub fn of_kind(query: &Query) -> Self {
-        Self::of_queries([query], Tag::key)
-    }
-
-    fn of_queries<'q>(
-        queries: impl IntoIterator<Item = &'q Query>,
-        of: impl Fn(&Tag) -> &str,
-    ) -> Self {
-        let mut hasher = DefaultHasher::new();
-        for item in queries.into_iter().flat_map(Query::items) {
-            item.types().for_each(|event_type| event_type.hash(&mut hasher));
-            item.types().len().hash(&mut hasher);
-            item.tags().for_each(|tag| of(tag).hash(&mut hasher));
-            item.tags().len().hash(&mut hasher);
-        }
-        Self(hasher.finish())
-    }
 }
 
 /// What was used lately, and a bounded part of what was used before.
 #[derive(Debug)]
 pub struct Remembered<V> {
     used: Mutex<Used<V>>,
-    /// What `lately` and `before` may weigh, each.
-    most: usize,
 }
 
 #[derive(Debug)]
 struct Used<V> {
-    lately: HashMap<MemoryKey, Weighed<V>>,
-    before: HashMap<MemoryKey, Weighed<V>>,
-    /// What is remembered lately.
-    weight: usize,
+    lately: HashMap<MemoryKey, V>,
+    before: HashMap<MemoryKey, V>,
 }
 
-#[derive(Debug)]
-struct Weighed<V> {
-    value: V,
-    weight: usize,
-}
-
-impl<V: Clone> Remembered<V> {
-    /// Remembers values that weigh so much together, at least of those used last; twice as much at most.
-    pub fn weighing(most: usize) -> Self {
-        let used = Used { lately: HashMap::new(), before: HashMap::new(), weight: 0 };
-        Self { used: Mutex::new(used), most }
-    }
-
+impl<V: Copy> Remembered<V> {
     /// What is remembered.
     pub fn get(&self, key: MemoryKey) -> Option<V> {
         let mut used = self.used();
-        if let Some(found) = used.lately.get(&key) {
-            return Some(found.value.clone());
+        if let Some(value) = used.lately.get(&key) {
+            return Some(*value);
         }
-        let found = used.before.remove(&key)?;
-        let value = found.value.clone();
-        used.put(key, found, self.most);
+        let value = used.before.remove(&key)?;
+        used.put(key, value);
         Some(value)
     }
 
     /// Remembers this, and nothing else by that key.
     pub fn put(&self, key: MemoryKey, value: V) {
-        self.put_weighing(key, value, 1);
-    }
-
-    /// The same for a value that weighs so much.
-    pub fn put_weighing(&self, key: MemoryKey, value: V, weight: usize) {
-        self.used().put(key, Weighed { value, weight }, self.most);
+        self.used().put(key, value);
     }
 
     /// Forgets what was wrong.
     pub fn forget(&self, key: MemoryKey) {
         let mut used = self.used();
-        used.take(key);
+        used.lately.remove(&key);
         used.before.remove(&key);
     }
 
@@ -121,27 +75,17 @@ impl<V: Clone> Remembered<V> {
 }
 
 impl<V> Used<V> {
-    fn put(&mut self, key: MemoryKey, new: Weighed<V>, most: usize) {
-        self.take(key);
-        if self.weight + new.weight > most {
+    fn put(&mut self, key: MemoryKey, value: V) {
+        if self.lately.len() >= REMEMBERED && !self.lately.contains_key(&key) {
             self.before = std::mem::take(&mut self.lately);
-            self.weight = 0;
         }
-        self.before.remove(&key);
-        self.weight += new.weight;
-        self.lately.insert(key, new);
-    }
-
-    fn take(&mut self, key: MemoryKey) {
-        if let Some(old) = self.lately.remove(&key) {
-            self.weight -= old.weight;
-        }
+        self.lately.insert(key, value);
     }
 }
 
-impl<V: Clone> Default for Remembered<V> {
+impl<V> Default for Remembered<V> {
     fn default() -> Self {
-        Self::weighing(REMEMBERED)
+        Self { used: Mutex::new(Used { lately: HashMap::new(), before: HashMap::new() }) }
     }
 }
 

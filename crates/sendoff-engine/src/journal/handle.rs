@@ -12,6 +12,7 @@ use tokio::sync::{Mutex, Notify, watch};
 use super::error::{AppendError, DecideError};
 use super::model::{Decided, Model};
 use super::pages::{Pages, pages};
+use super::publish::Surveys;
 use super::store::{AppendIn, AppendInBlocking, Basis, JournalStore, Mark, Receipt};
 use super::tail::{TailOptions, TailReader};
 use crate::store::{StoreError, within};
@@ -29,13 +30,20 @@ struct Shared<S> {
     appended: Arc<Notify>,
     operated: watch::Sender<()>,
     turn: Mutex<()>,
+    surveys: Arc<Surveys>,
 }
 
 impl<S: JournalStore> Journal<S> {
     /// The journal in this store.
     pub fn new(store: S) -> Self {
         let (appended, operated) = (Arc::new(Notify::new()), watch::Sender::new(()));
-        Self(Arc::new(Shared { store, appended, operated, turn: Mutex::new(()) }))
+        Self(Arc::new(Shared {
+            store,
+            appended,
+            operated,
+            turn: Mutex::new(()),
+            surveys: Arc::default(),
+        }))
     }
 
     /// Its store.
@@ -134,6 +142,11 @@ impl<S: JournalStore> Journal<S> {
     /// Whoever decides here by itself, where the store has no locks to decide under.
     pub(super) fn turn(&self) -> &Mutex<()> {
         &self.0.turn
+    }
+
+    /// Looks at the cursors, for all who wait for a pair.
+    pub(super) fn surveys(&self) -> &Arc<Surveys> {
+        &self.0.surveys
     }
 
     /// What [`wake`](Self::wake) tells.

@@ -20,7 +20,6 @@ mod model;
 mod pages;
 pub mod publish;
 pub mod retain;
-mod shelf;
 mod store;
 mod tail;
 mod times;
@@ -33,7 +32,6 @@ pub use handle::Journal;
 pub use lending::{Lending, Lent, Patience, Purpose};
 pub use memory::MemoryJournal;
 pub use model::{Decided, Fold, Model, fold};
-pub use shelf::{Kept, Shelf};
 pub use store::{
     AppendIn, AppendInBlocking, Armed, Basis, Found, JournalStore, LOCK_TRIES, Locked,
     LockedDecision, Mark, Page, Receipt, TailLook, TailRow, TailSource, Undecided,

@@ -3,17 +3,20 @@
 use std::time::Duration;
 
 use sendoff_core::limits::{DELAY, ERROR_CHARS, truncate};
-use sendoff_core::{Event, Status, Timestamp, Token, Undecodable};
+use sendoff_core::order::{IN_LINE, is_in_line};
+use sendoff_core::{Event, Holding, Status, Timestamp, Token, Undecodable};
 
-use crate::store::{Birth, Born, NewRow, Outcome, RESCUE_SLACK, Row, Waiting};
+use crate::store::{Birth, Born, Claimed, NewRow, Outcome, RESCUE_SLACK, Row, Waiting};
 
 const MICROSECOND: Duration = Duration::from_micros(1);
 
 /// A row, and what only the table knows of it.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// The order of commits; the table sets it.
+    /// The order in which rows were written.
     pub(super) seq: u64,
+    /// The order of commits; the table sets it.
+    pub(super) commit: u64,
     pub(super) row: Row,
     /// Whether it is to look undecodable.
     pub(super) spoiled: bool,
@@ -28,15 +31,32 @@ struct Stamps {
 }
 
 impl Entry {
-    pub(super) fn born(new: &NewRow, now: Timestamp) -> Result<Self, Undecodable> {
+    /// The row in the hands of whoever holds it by this, with its stored attempts.
+    pub(super) fn claimed(&self, by: Holding, lost: bool, now: Timestamp) -> Claimed {
+        Claimed {
+            id: self.row.event.id(),
+            by,
+            attempts: self.row.attempts,
+            was_due: self.row.due_at,
+            lost,
+            created_at: self.row.created_at,
+            claimed_at: now,
+            waiting: self.row.waiting,
+            event: self.event(),
+        }
+    }
+
+    pub(super) fn born(new: &NewRow, seq: u64, now: Timestamp) -> Result<Self, Undecodable> {
         // What comes out of a database has no delay of its own any more; nor does this.
         let event = Event::restore(new.event.as_ref().clone())?;
+        let in_line = event.ordering_key().is_some() && new.event.delay().is_zero();
         let (due_at, locked_by) = match &new.birth {
+            Birth::Due if in_line => (IN_LINE, None),
             Birth::Due => (now.saturating_add(new.event.delay()), None),
             Birth::Held { owner, grace } => (now.saturating_add(*grace), Some(owner.to_string())),
         };
         let count = u32::from(locked_by.is_some());
-        let delayed = locked_by.is_none() && due_at > now;
+        let delayed = locked_by.is_none() && due_at > now && !is_in_line(due_at);
         let row = Row {
             event,
             status: Status::New,
@@ -50,7 +70,7 @@ impl Entry {
             waiting: Waiting::default(),
             delayed_until: delayed.then_some(due_at),
         };
-        Ok(Self { seq: 0, row, spoiled: false, stamps: Stamps { at: now, count } })
+        Ok(Self { seq, commit: 0, row, spoiled: false, stamps: Stamps { at: now, count } })
     }
 
     pub(super) fn as_born(&self) -> Born {
@@ -58,8 +78,18 @@ impl Entry {
         Born { created_at: self.row.created_at, token }
     }
 
+    /// Its number in the table.
+    pub(super) fn number(&self) -> i64 {
+        i64::try_from(self.seq).unwrap_or(i64::MAX)
+    }
+
     pub(super) fn is_held_by(&self, token: Token) -> bool {
         self.row.status.is_pending() && self.row.due_at == token.due_at()
+    }
+
+    /// Whether it is pending and in line: only the holder of its key may settle it.
+    pub(super) fn is_in_line(&self) -> bool {
+        self.row.status.is_pending() && is_in_line(self.row.due_at)
     }
 
     /// Whether somebody other than `owner` was the last to hold it.
@@ -75,6 +105,9 @@ impl Entry {
         now: Timestamp,
     ) -> Option<(Timestamp, Timestamp)> {
         let Row { created_at, due_at, ref locked_by, .. } = self.row;
+        if is_in_line(due_at) {
+            return (created_at > now.saturating_add(RESCUE_SLACK)).then_some((now, due_at));
+        }
         if locked_by.is_some() {
             return (due_at > now.saturating_add(longest)).then_some((created_at, now));
         }
@@ -131,17 +164,27 @@ impl Entry {
                 row.attempts = *attempts;
                 row.last_error = Some(truncate(error, ERROR_CHARS).to_owned());
             }
-            Outcome::Dead { attempts, error } => {
+            Outcome::Dead { attempts, error, .. } => {
                 row.status = Status::Dead;
                 row.done_at = Some(now);
                 row.attempts = *attempts;
                 row.last_error = Some(truncate(error, ERROR_CHARS).to_owned());
             }
+            Outcome::Released if row.event.ordering_key().is_some() => row.due_at = IN_LINE,
             Outcome::Released => {
                 row.due_at = if row.due_at == now { now.saturating_sub(MICROSECOND) } else { now };
             }
             // It was visible before it was held, so this is not the token's value either.
             Outcome::Restored { due_at } => row.due_at = *due_at,
+        }
+    }
+
+    /// The same of a row in line, which stays there: when it is tried again is its key's.
+    pub(super) fn settle_in_line(&mut self, outcome: &Outcome, now: Timestamp) {
+        let due_at = self.row.due_at;
+        self.settle(outcome, now);
+        if self.row.status.is_pending() {
+            self.row.due_at = due_at;
         }
     }
 
@@ -151,6 +194,10 @@ impl Entry {
         row.status = Status::New;
         (row.attempts, row.losses) = (0, 0);
         (row.done_at, row.locked_by) = (None, None);
+        if row.event.ordering_key().is_some() {
+            row.due_at = IN_LINE;
+            return;
+        }
         row.due_at = if row.due_at == now { now.saturating_sub(MICROSECOND) } else { now };
     }
 }

@@ -1,6 +1,7 @@
 //! Dead letters in memory, and what operators did.
 
 use async_trait::async_trait;
+use sendoff_core::order::is_in_line;
 use sendoff_core::{Death, EventId, Letter, LetterAct, LetterFate, LetterOrder, Status, Timestamp};
 
 use super::entry::Entry;
@@ -75,12 +76,14 @@ impl Table {
         if self.is_locked(death.id) {
             return LetterFate::Busy;
         }
+        let key = entry.row.event.ordering_key().map(str::to_owned);
         match change.act {
             LetterAct::Requeue => {
                 self.change(death.id, |entry| entry.requeue(now));
             }
             LetterAct::Discard => self.forget(death.id),
         }
+        self.unpark(death.id, key.as_deref(), now);
         self.note(|seq| AuditEntry {
             seq,
             at: now,
@@ -103,7 +106,7 @@ fn letter(entry: &Entry) -> Option<Letter> {
     let died_at = row.done_at.filter(|_| row.status == Status::Dead)?;
     Some(Letter {
         id: row.event.id(),
-        seq: number(entry),
+        seq: entry.number(),
         event_type: row.event.event_type().to_owned(),
         aggregate_type: row.event.aggregate_type().to_owned(),
         aggregate_id: row.event.aggregate_id().map(str::to_owned),
@@ -119,7 +122,7 @@ fn record(entry: &Entry, payload: PayloadWanted) -> EventRecord {
     let (row, event) = (&entry.row, &entry.row.event);
     EventRecord {
         id: event.id(),
-        seq: number(entry),
+        seq: entry.number(),
         event_type: event.event_type().to_owned(),
         aggregate_type: event.aggregate_type().to_owned(),
         aggregate_id: event.aggregate_id().map(str::to_owned),
@@ -132,7 +135,7 @@ fn record(entry: &Entry, payload: PayloadWanted) -> EventRecord {
         attempts: row.attempts,
         losses: row.losses,
         occurred_at: event.occurred_at(),
-        due_at: Some(row.due_at),
+        due_at: Some(row.due_at).filter(|due_at| !is_in_line(*due_at)),
         created_at: row.created_at,
         done_at: row.done_at,
         unavailable_since: None,
@@ -143,8 +146,4 @@ fn record(entry: &Entry, payload: PayloadWanted) -> EventRecord {
         payload_bytes: event.payload().len() as u64,
         payload: (payload == PayloadWanted::Yes).then(|| event.payload().clone()),
     }
-}
-
-fn number(entry: &Entry) -> i64 {
-    i64::try_from(entry.seq).unwrap_or(i64::MAX)
 }

@@ -8,11 +8,15 @@
 
 mod audit;
 mod capture;
+mod end;
 mod entry;
+mod keys;
 mod letters;
 mod locked;
+mod park;
 mod pause;
 mod register;
+mod replay;
 mod roles;
 mod savepoint;
 mod store;

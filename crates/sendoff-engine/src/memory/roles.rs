@@ -1,14 +1,17 @@
-//! The store traits. Each call is one locked look at the table; none awaits anything.
+//! The store traits. Each call is one locked look at the table; none awaits anything but a lock that it asked to
+//! wait for.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use sendoff_core::{EventId, Timestamp};
 
+use tokio::time::timeout;
+
 use super::store::MemoryStore;
 use crate::store::{
-    Claim, ClaimStore, Claims, Counts, Extended, Held, InspectStore, Lateness, Purge, Purged,
-    RetainStore, Row, SettleStore, Settled, Settlement, StoreError, TopicCounts, WakeStore,
+    Claim, ClaimStore, Claims, Counts, ExtendInTurn, Extended, Held, InspectStore, Lateness, Purge,
+    Purged, RetainStore, Row, SettleStore, Settled, Settlement, StoreError, TopicCounts, WakeStore,
 };
 
 #[async_trait]
@@ -35,6 +38,13 @@ impl SettleStore for MemoryStore {
 
     async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Extended, StoreError> {
         Ok(self.with(|table, now| table.extend(holds, hold, now))?)
+    }
+
+    async fn extend_in_turn(&self, turn: ExtendInTurn) -> Result<Extended, StoreError> {
+        let ExtendInTurn { held, hold, patience } = turn;
+        let answered = self.with(|table, now| table.extend_in_turn(held, hold, now))?;
+        let busy = Extended { busy: vec![held.id], ..Extended::default() };
+        Ok(timeout(patience, answered).await.map_or(busy, Result::unwrap_or_default))
     }
 }
 

@@ -4,13 +4,14 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use sendoff_core::order::KeyToken;
 use sendoff_core::{EventId, Timestamp};
 use tokio::sync::watch;
 
 use super::table::Table;
 use super::tx::MemoryTx;
 use crate::clock::{Clock, TokioClock};
-use crate::store::{Row, StoreError};
+use crate::store::{HeldKey, Row, StoreError};
 
 /// An outbox's table in memory: the test double for whichever database an application uses.
 ///
@@ -141,9 +142,20 @@ impl MemoryStore {
         self.lock().table.is_locked(id)
     }
 
+    /// Whether a key is held by this very hold of its owner's.
+    pub fn holds_key(&self, owner: &str, held: &HeldKey) -> bool {
+        self.token_of_key(owner, &held.key) == Some(held.token)
+    }
+
+    /// The token that a key is held by, if it is by this owner.
+    pub fn token_of_key(&self, owner: &str, key: &str) -> Option<KeyToken> {
+        self.lock().table.token_of_key(owner, key)
+    }
+
     /// Ends what a transaction locked; also of a closed store.
     pub(super) fn unlock(&self, ids: &[EventId]) {
-        self.lock().table.unlock(ids);
+        let now = self.0.clock.now();
+        self.lock().table.unlock(ids, now);
     }
 
     /// One statement: the table and the time, which stands still under the lock.

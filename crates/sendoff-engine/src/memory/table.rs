@@ -1,11 +1,15 @@
 //! The table: every statement as a function of the rows, its arguments and the time.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use sendoff_core::{EventId, Holding, Pause, PauseScope, Status, Timestamp, limits};
 
+use tokio::sync::oneshot;
+
 use super::entry::Entry;
+use super::keys::KeyRow;
 use crate::store::{
     AuditEntry, Claim, Claimed, Counts, EventKind, Extended, Held, Lateness, Lock, Outcome, Purge,
     Purged, Row, Settled, Settlement, Suspects, TopicCounts,
@@ -15,11 +19,17 @@ use crate::weight::weight;
 /// Ordered maps throughout: a simulation must find the same rows in the same order every time.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    rows: BTreeMap<EventId, Entry>,
+    pub(super) rows: BTreeMap<EventId, Entry>,
     /// Pending rows in the order of claims.
-    pending: BTreeMap<(Timestamp, u64), EventId>,
+    pub(super) pending: BTreeMap<(Timestamp, u64), EventId>,
+    /// Pending rows with a key, in the order of each.
+    pub(super) live: BTreeMap<String, BTreeMap<u64, EventId>>,
+    /// The keys that somebody holds, that wait, or that are parked.
+    pub(super) keys: BTreeMap<Arc<str>, KeyRow>,
     /// Rows that some transaction has locked; everybody else passes them by.
     locked: BTreeSet<EventId>,
+    /// Who waits for one of them, the first one first.
+    queue: Vec<Queued>,
     /// How many rows ended, by type and status.
     ended: BTreeMap<(String, Status), u64>,
     /// What operators did, the latest last.
@@ -29,10 +39,19 @@ pub(super) struct Table {
     /// What nodes handle, and when one last said so.
     pub(super) handled: BTreeMap<(String, String), Timestamp>,
     last_seq: u64,
+    commits: u64,
 }
 
 /// An id that is there already.
 pub(super) struct Duplicate;
+
+/// An extension that waits for the lock of its row.
+#[derive(Debug)]
+struct Queued {
+    held: Held,
+    hold: Duration,
+    answer: oneshot::Sender<Extended>,
+}
 
 impl Table {
     pub(super) fn contains(&self, id: EventId) -> bool {
@@ -45,12 +64,39 @@ impl Table {
             return Err(Duplicate);
         }
         for mut entry in entries {
-            self.last_seq += 1;
-            entry.seq = self.last_seq;
-            self.pending.insert((entry.row.due_at, entry.seq), entry.row.event.id());
+            self.commits += 1;
+            entry.commit = self.commits;
+            self.pend(&entry);
             self.rows.insert(entry.row.event.id(), entry);
         }
         Ok(())
+    }
+
+    /// The next number: drawn when a row is written, not when it commits, as in a database.
+    pub(super) fn next_seq(&mut self) -> u64 {
+        self.last_seq += 1;
+        self.last_seq
+    }
+
+    fn pend(&mut self, entry: &Entry) {
+        let id = entry.row.event.id();
+        self.pending.insert((entry.row.due_at, entry.seq), id);
+        if let Some(key) = entry.row.event.ordering_key() {
+            self.live.entry(key.to_owned()).or_default().insert(entry.seq, id);
+        }
+    }
+
+    /// It is in no order any more.
+    fn unpend(&mut self, due_at: Timestamp, seq: u64, key: Option<&str>) {
+        self.pending.remove(&(due_at, seq));
+        if let Some(key) = key
+            && let Some(live) = self.live.get_mut(key)
+        {
+            live.remove(&seq);
+            if live.is_empty() {
+                self.live.remove(key);
+            }
+        }
     }
 
     /// The one way to change a row, so that the order of claims follows it.
@@ -59,12 +105,13 @@ impl Table {
         id: EventId,
         change: impl FnOnce(&mut Entry) -> T,
     ) -> Option<T> {
-        let entry = self.rows.get_mut(&id)?;
-        self.pending.remove(&(entry.row.due_at, entry.seq));
-        let answer = change(entry);
+        let mut entry = self.rows.remove(&id)?;
+        self.unpend(entry.row.due_at, entry.seq, entry.row.event.ordering_key());
+        let answer = change(&mut entry);
         if entry.row.status.is_pending() {
-            self.pending.insert((entry.row.due_at, entry.seq), id);
+            self.pend(&entry);
         }
+        self.rows.insert(id, entry);
         Some(answer)
     }
 
@@ -112,15 +159,8 @@ impl Table {
             .map(|entry| {
                 let lost = entry.row.locked_by.is_some();
                 Claimed {
-                    id: entry.row.event.id(),
-                    by: Holding::Lock,
                     attempts: entry.row.attempts.saturating_add(u32::from(lost)),
-                    was_due: entry.row.due_at,
-                    lost,
-                    created_at: entry.row.created_at,
-                    claimed_at: now,
-                    waiting: entry.row.waiting,
-                    event: entry.event(),
+                    ..entry.claimed(Holding::Lock, lost, now)
                 }
             })
             .collect();
@@ -143,23 +183,49 @@ impl Table {
     }
 
     /// The transaction that locked them is over.
-    pub(super) fn unlock(&mut self, ids: &[EventId]) {
+    pub(super) fn unlock(&mut self, ids: &[EventId], now: Timestamp) {
         for id in ids {
             self.locked.remove(id);
         }
+        // Whoever waited has the row before anybody can see that it is free.
+        let is_next = |queued: &mut Queued| !self.locked.contains(&queued.held.id);
+        let next: Vec<_> = self.queue.extract_if(.., is_next).collect();
+        for Queued { held, hold, answer } in next {
+            if !answer.is_closed() {
+                let _ = answer.send(self.extend(&[held], hold, now));
+            }
+        }
+    }
+
+    /// Extends a hold when the lock of its row is gone.
+    pub(super) fn extend_in_turn(
+        &mut self,
+        held: Held,
+        hold: Duration,
+        now: Timestamp,
+    ) -> oneshot::Receiver<Extended> {
+        let (answer, answered) = oneshot::channel();
+        self.queue.retain(|queued| !queued.answer.is_closed());
+        if self.is_busy(&held) {
+            self.queue.push(Queued { held, hold, answer });
+        } else {
+            let _ = answer.send(self.extend(&[held], hold, now));
+        }
+        answered
     }
 
     pub(super) fn confirm(&self, holds: &[Held]) -> Vec<EventId> {
         holds.iter().filter(|held| self.is_held(held)).map(|held| held.id).collect()
     }
 
-    fn is_held(&self, held: &Held) -> bool {
+    pub(super) fn is_held(&self, held: &Held) -> bool {
         match held.by {
             Holding::Row(token) => {
                 self.rows.get(&held.id).is_some_and(|entry| entry.is_held_by(token))
             }
-            // Its transaction settles by `settle_locked`; to anybody else it proves nothing.
-            Holding::Lock => false,
+            // Its transaction settles by `settle_locked`; to anybody else it proves nothing. And a key's
+            // holder settles by `settle_runs`.
+            Holding::Lock | Holding::Key(_) => false,
         }
     }
 
@@ -167,11 +233,12 @@ impl Table {
     fn is_busy(&self, held: &Held) -> bool {
         match held.by {
             Holding::Row(_) => self.locked.contains(&held.id),
-            Holding::Lock => false,
+            Holding::Lock | Holding::Key(_) => false,
         }
     }
 
     pub(super) fn rescue(&mut self, longest: Duration, now: Timestamp) -> u64 {
+        self.rescue_keys(longest, now);
         let ids: Vec<EventId> = self
             .pending
             .range((now, 0)..)
@@ -221,11 +288,31 @@ impl Table {
     }
 
     fn end_hold(&mut self, id: EventId, outcome: &Outcome, keep: bool, now: Timestamp) {
-        let changed = self.change(id, |entry| {
+        let settled = self.change(id, |entry| {
             entry.settle(outcome, now);
-            entry.row.event.event_type().to_owned()
+            entry.row.event.ordering_key().map(str::to_owned)
         });
-        if let (Some(event_type), Some(status)) = (changed, outcome.end()) {
+        self.ended(id, outcome, keep);
+        if let Some(key) = settled.flatten() {
+            self.row_ended(id, &key, outcome, now);
+        }
+    }
+
+    /// The same of a row that is in line, whose key is held.
+    pub(super) fn end_in_line(
+        &mut self,
+        id: EventId,
+        outcome: &Outcome,
+        keep: bool,
+        now: Timestamp,
+    ) {
+        self.change(id, |entry| entry.settle_in_line(outcome, now));
+        self.ended(id, outcome, keep);
+    }
+
+    fn ended(&mut self, id: EventId, outcome: &Outcome, keep: bool) {
+        let event_type = self.rows.get(&id).map(|entry| entry.row.event.event_type().to_owned());
+        if let (Some(event_type), Some(status)) = (event_type, outcome.end()) {
             *self.ended.entry((event_type, status)).or_default() += 1;
         }
         if !keep && *outcome == Outcome::Done {
@@ -320,6 +407,7 @@ impl Table {
             .rows
             .values()
             .filter(|entry| goes(entry.row.status))
+            .filter(|Entry { row, .. }| !self.parks(row.event.id(), row.event.ordering_key()))
             .filter_map(|entry| Some((entry.row.done_at?, entry.seq, &entry.row)))
             .filter(|&(done_at, _, _)| done_at < before)
             .collect();
@@ -338,7 +426,7 @@ impl Table {
     /// Every row, in the order of commits.
     pub(super) fn rows(&self) -> Vec<Row> {
         let mut entries: Vec<&Entry> = self.rows.values().collect();
-        entries.sort_unstable_by_key(|entry| entry.seq);
+        entries.sort_unstable_by_key(|entry| entry.commit);
         entries.into_iter().map(|entry| entry.row.clone()).collect()
     }
 }
@@ -367,15 +455,5 @@ fn take(entry: &mut Entry, claim: &Claim<'_>, now: Timestamp) -> Claimed {
     }
     entry.row.locked_by = Some(claim.owner.to_owned());
     let token = entry.hold(now, claim.hold);
-    Claimed {
-        id: entry.row.event.id(),
-        by: Holding::Row(token),
-        attempts: entry.row.attempts,
-        was_due,
-        lost,
-        created_at: entry.row.created_at,
-        claimed_at: now,
-        waiting: entry.row.waiting,
-        event: entry.event(),
-    }
+    Claimed { was_due, ..entry.claimed(Holding::Row(token), lost, now) }
 }

@@ -28,7 +28,7 @@ fn names(store: &MemoryStore) -> Vec<String> {
 fn token_of(held: &Held) -> Token {
     match held.by {
         Holding::Row(token) => token,
-        Holding::Lock => panic!("held by a lock"),
+        Holding::Lock | Holding::Key(_) => panic!("held by a lock"),
     }
 }
 
@@ -207,7 +207,7 @@ async fn a_spoiled_row_is_claimed_as_undecodable_and_can_be_settled() {
     let claimed = store.claim(&claim("n")).await.unwrap().rows.remove(0);
     assert!(claimed.event.is_err());
     assert!(matches!(store.find(id).await, Err(StoreError::Refused(_))));
-    let outcome = Outcome::Dead { attempts: 1, error: "no event".to_owned() };
+    let outcome = Outcome::dead(1, "no event");
     let held = claimed.held();
     store.settle(&[Settlement { held, outcome }]).await.unwrap();
     assert_eq!(store.rows()[0].status, Status::Dead);

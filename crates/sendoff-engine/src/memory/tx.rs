@@ -70,7 +70,7 @@ impl MemoryTx {
             }
             let entries = rows
                 .iter()
-                .map(|row| Entry::born(row, now))
+                .map(|row| Entry::born(row, table.next_seq(), now))
                 .collect::<Result<Vec<_>, _>>()
                 .map_err(|undecodable| WriteError::Driver(undecodable.into()))?;
             let born = entries.iter().map(Entry::as_born).collect();

@@ -48,6 +48,8 @@ pub struct CounterValues {
     pub oldest_lag: Duration,
     /// How long the next event has been due that nobody has taken.
     pub next_overdue: Duration,
+    /// How many keys are parked behind a dead event, counted up to ten thousand.
+    pub parked_keys: u64,
     /// How long the oldest event in this node's hands has been there.
     pub oldest_in_flight: Duration,
 
@@ -199,6 +201,10 @@ impl Metrics for Counters {
 
     fn next_overdue(&self, lag: Duration) {
         self.count(|values| values.next_overdue = lag);
+    }
+
+    fn parked_keys(&self, keys: u64) {
+        self.count(|values| values.parked_keys = keys);
     }
 
     fn oldest_in_flight(&self, age: Duration) {

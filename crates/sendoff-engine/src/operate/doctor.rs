@@ -1,8 +1,10 @@
 //! Finding out what the core's `checkup.rs` judges.
 
-use sendoff_core::{LetterCount, LetterFilter, LetterOrder, OutboxCheckup, Undelivered};
+use sendoff_core::{LetterCount, LetterFilter, LetterOrder, OutboxCheckup, Undelivered, limits};
 
-use crate::store::{InspectStore, LetterPage, LetterStore, PauseStore, Row, StoreError};
+use crate::store::{
+    InspectStore, KeyPage, LetterPage, LetterStore, ParkStore, PauseStore, Row, StoreError,
+};
 
 /// Dead letters that are counted.
 const COUNTED: usize = 10_000;
@@ -10,9 +12,9 @@ const COUNTED: usize = 10_000;
 const LOOKED_AT: usize = 1_000;
 
 /// What is asked of a store for a checkup.
-pub trait CheckupStore: InspectStore + LetterStore + PauseStore {}
+pub trait CheckupStore: InspectStore + LetterStore + ParkStore + PauseStore {}
 
-impl<S: InspectStore + LetterStore + PauseStore> CheckupStore for S {}
+impl<S: InspectStore + LetterStore + ParkStore + PauseStore> CheckupStore for S {}
 
 /// Finds out how an outbox is. Changes nothing, and every look at it is bounded.
 pub async fn checkup(store: &dyn CheckupStore) -> Result<OutboxCheckup, StoreError> {
@@ -29,6 +31,10 @@ pub async fn checkup(store: &dyn CheckupStore) -> Result<OutboxCheckup, StoreErr
     let at_least = pending.len() >= LOOKED_AT;
     let first_due = |row: &Row| row.delayed_until.unwrap_or(row.created_at);
     let oldest = pending.into_iter().filter(|row| first_due(row) <= now).min_by_key(first_due);
+    let key = match oldest.as_ref().and_then(|row| row.event.ordering_key()) {
+        Some(key) => Some(store.key_standing(key).await?),
+        None => None,
+    };
     let oldest = oldest.map(|row| Undelivered {
         id: row.event.id(),
         event_type: row.event.event_type().to_owned(),
@@ -38,12 +44,21 @@ pub async fn checkup(store: &dyn CheckupStore) -> Result<OutboxCheckup, StoreErr
         unroutable_since: row.waiting.for_handler,
         held_by: row.locked_by.filter(|_| row.due_at > now),
         last_error: row.last_error,
+        key,
     });
+    let most = limits::PARKED_KEYS;
+    let parked = LetterCount::found(store.count_parked(most + 1).await?, most as u64);
+    let first_parked = match parked.counted() {
+        0 => None,
+        _ => store.parked_keys(&KeyPage { after: None, limit: 1 }).await?.pop(),
+    };
     Ok(OutboxCheckup {
         dead: LetterCount::found(store.count_letters(&all).await?, COUNTED as u64),
         newest_dead: store.letters(&newest).await?.pop(),
         oldest,
         at_least,
+        parked,
+        first_parked,
         pauses: store.pauses().await?,
         forgetful: store.forgetful().await?,
     })

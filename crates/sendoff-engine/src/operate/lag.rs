@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sendoff_core::report;
+use sendoff_core::{limits, report};
 use tokio::time::sleep;
 use tracing::warn;
 
@@ -34,6 +34,11 @@ impl Lag {
                     metrics.next_overdue(overdue);
                 }),
                 Err(error) => warn!(error = report(&error), "could not read the oldest lag"),
+            }
+            let parked = self.store.count_parked(limits::PARKED_KEYS);
+            match within(self.store_timeout, parked).await {
+                Ok(keys) => observer.tell(|metrics| metrics.parked_keys(keys)),
+                Err(error) => warn!(error = report(&error), "could not count parked keys"),
             }
             sleep(self.interval).await;
         }

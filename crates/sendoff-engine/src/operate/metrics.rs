@@ -83,6 +83,12 @@ pub trait Metrics: Send + Sync + 'static {
         let _ = lag;
     }
 
+    /// Outbox: how many keys are parked behind a dead event, counted up to ten thousand: each waits for a
+    /// person.
+    fn parked_keys(&self, keys: u64) {
+        let _ = keys;
+    }
+
     /// Outbox: how long the oldest event in this node's hands has been there, waiting or in work.
     fn oldest_in_flight(&self, age: Duration) {
         let _ = age;

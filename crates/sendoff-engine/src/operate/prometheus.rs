@@ -70,6 +70,7 @@ struct Families {
     lane_depth: Family<Named<1>, Gauge>,
     oldest_lag: Seconds,
     next_overdue: Seconds,
+    parked_keys: Gauge,
     oldest_in_flight: Seconds,
 
     batch_duration: Histogram,
@@ -135,6 +136,7 @@ impl PrometheusMetrics {
                 .seconds("oldest_lag", "How long ago the oldest undelivered event became due"),
             next_overdue: to
                 .seconds("next_overdue", "How long the next event has been due that nobody has"),
+            parked_keys: to.add("parked_keys", "Keys that are parked behind a dead event"),
             oldest_in_flight: to
                 .seconds("oldest_in_flight", "How long the oldest event has been in work"),
 
@@ -277,6 +279,10 @@ impl Metrics for PrometheusMetrics {
 
     fn next_overdue(&self, lag: Duration) {
         self.0.next_overdue.set(lag.as_secs_f64());
+    }
+
+    fn parked_keys(&self, keys: u64) {
+        self.0.parked_keys.set(gauge(keys));
     }
 
     fn oldest_in_flight(&self, age: Duration) {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sendoff_core::Unroutable;
+use sendoff_core::order::AfterDead;
 
 use super::check::{LONGEST, OptionsError, SHORTEST, SHORTEST_HOLD, check_times};
 use super::circuit::CircuitOptions;
@@ -31,6 +32,9 @@ pub struct HandlerOptions {
     /// days.
     #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
     pub unavailable_at_most: Duration,
+    /// What follows for the [ordering key](sendoff_core::EventBuilder::ordering_key) of an event that is dead:
+    /// its later events wait for somebody who requeues or discards it, or go on. They wait.
+    pub after_dead: AfterDead,
     /// When a target counts as unavailable, for each handler by itself.
     pub circuit: CircuitOptions,
 }
@@ -48,6 +52,7 @@ impl Default for HandlerOptions {
             unroutable: Unroutable::default(),
             // Longer than a weekend with holidays around it; and what waits for ever, nobody misses.
             unavailable_at_most: Duration::from_secs(7 * 24 * 60 * 60),
+            after_dead: AfterDead::Park,
             circuit: CircuitOptions::default(),
         }
     }

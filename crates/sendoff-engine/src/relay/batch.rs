@@ -8,7 +8,7 @@ use sendoff_core::{BoxError, Delivery, EventId, Failure};
 
 use crate::dispatch::{Due, FollowUp, Place};
 use crate::settle::{Answer, Answers, SettledBatch};
-use crate::source::{Asking, HeldRows, Locked};
+use crate::source::{Asking, HeldKeys, HeldRows, Locked};
 use crate::store::{Outcome, StoreError};
 
 /// Events in this consumer's hands, at least one.
@@ -49,6 +49,8 @@ impl Drop for PutBack {
 pub(super) enum Source {
     Held(HeldRows),
     Locked(Locked),
+    /// Their keys are held: the batch has events of each in order, and nothing else.
+    Keys(HeldKeys),
 }
 
 /// How a batch ended.
@@ -86,6 +88,14 @@ pub enum BatchError {
         /// The event.
         id: EventId,
     },
+    /// One before it in its ordering key has no answer that lets it follow.
+    #[error("event {id} comes after {first} in its ordering key: ack that one first")]
+    OutOfOrder {
+        /// The event.
+        id: EventId,
+        /// The first of its key that was not acked.
+        first: EventId,
+    },
 }
 
 impl Batch {
@@ -100,6 +110,7 @@ impl Batch {
         match &self.source {
             Source::Held(held) => held.is_held(id),
             Source::Locked(locked) => locked.is_open() && self.record(id).is_ok(),
+            Source::Keys(keys) => keys.is_held(id),
         }
     }
 
@@ -110,6 +121,7 @@ impl Batch {
         match &self.source {
             Source::Held(held) => held.extend().await,
             Source::Locked(locked) => locked.keep_awake().await.map(|()| 0),
+            Source::Keys(keys) => keys.extend().await,
         }
     }
 
@@ -151,6 +163,7 @@ impl Batch {
                 BatchReport { untouched: unanswered, ..BatchReport::of(settled) }
             }
             Source::Held(held) => BatchReport::of(held.settle(answers).await?),
+            Source::Keys(keys) => BatchReport::of(keys.settle(answers).await?),
         };
         if unanswered == 0 && report.unsettled == 0 {
             self.put_back.0 = None;
@@ -186,12 +199,26 @@ impl Batch {
         match self.source {
             Source::Locked(locked) => locked.rollback().await,
             Source::Held(held) => held.settle(BTreeMap::new()).await.map(drop),
+            Source::Keys(keys) => keys.settle(BTreeMap::new()).await.map(drop),
         }
     }
 
     fn record(&self, id: EventId) -> Result<&Due, BatchError> {
         let found = self.by_id.get(&id).and_then(|&at| self.records.get(at));
         found.ok_or(BatchError::NotInBatch { id })
+    }
+
+    /// The first event before this one in its key that does not let it follow.
+    fn first_before(&self, id: EventId) -> Option<EventId> {
+        let Source::Keys(keys) = &self.source else { return None };
+        let key = keys.key_of(id)?;
+        let of_key = self.records.iter().map(|record| record.delivery.id());
+        let before = of_key.take_while(|other| *other != id);
+        let follows = |other: &EventId| {
+            let answer = self.answers.get(other).or_else(|| self.ends.get(other));
+            answer.is_some_and(Outcome::lets_others_follow)
+        };
+        before.filter(|other| keys.key_of(*other) == Some(key)).find(|other| !follows(other))
     }
 
     fn answer(
@@ -202,6 +229,9 @@ impl Batch {
         let record = self.record(id)?;
         if self.answers.contains_key(&id) {
             return Err(BatchError::AnsweredTwice { id });
+        }
+        if let Some(first) = self.first_before(id) {
+            return Err(BatchError::OutOfOrder { id, first });
         }
         let outcome = outcome(&self.follow_up, record);
         self.answers.insert(id, outcome);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use sendoff_core::{RetryPolicy, report};
+use sendoff_core::{Event, Holding, RetryPolicy, report};
 use tokio::time::Instant;
 use tracing::warn;
 
@@ -16,16 +16,17 @@ use super::routing::{LeftOut, Narrow, Routing, takes_all};
 use crate::appetite::Portion;
 use crate::dispatch::{Company, Due, FollowUp, Place, Strange};
 use crate::lock::lock;
-use crate::options::{OptionsError, RetryOptions};
+use crate::options::{HandlerOptions, OptionsError, RetryOptions};
 use crate::owner::owner;
 use crate::settle::{Refusals, Terms};
 use crate::sink::shielded_policy;
 use crate::source::{
-    Ask, Asking, Deadline, HeldRows, Holds, Locked, Mine, Pauses, Register, Turns,
+    Ask, Asking, Deadline, HeldKeys, HeldRows, Holds, KeyTurn, Locked, Mine, Pauses, Register,
+    Turns, Walk,
 };
 use crate::store::{
-    Answer, Claim, Claimed, Claims, Except, Lock, LockStore, LockedRows, OutboxStore, StoreError,
-    Suspects, within,
+    Answer, Claim, Claimed, Claims, Except, KeyRun, Lock, LockStore, LockedRows, OutboxStore,
+    Outcome, RunsWanted, StoreError, Suspects, TakeKeys, within,
 };
 
 /// Everything a relay asks of a store.
@@ -72,6 +73,10 @@ struct Inner {
     turns: Mutex<Turns>,
     /// Looks so far.
     looks: AtomicU32,
+    /// Where to look for rows in line.
+    walk: Mutex<Walk>,
+    /// When to, beside other rows.
+    key_turn: Mutex<KeyTurn>,
     /// When rows that the last look left out can be asked for.
     hidden_until: Mutex<Option<Instant>>,
 }
@@ -123,6 +128,8 @@ impl Consumer {
             pauses: Arc::default(),
             register: OnceLock::new(),
             looks: AtomicU32::new(0),
+            walk: Mutex::new(Walk::new(Instant::now())),
+            key_turn: Mutex::default(),
             hidden_until: Mutex::default(),
             store,
             options,
@@ -160,10 +167,21 @@ impl Consumer {
         loop {
             let look = self.0.looks.fetch_add(1, Ordering::Relaxed);
             let wide = look % WIDE_LOOK == WIDE_LOOK - 1;
-            let fetched = match self.0.options.mode {
-                ClaimMode::Locked => self.0.locked(wide, routing).await?,
-                ClaimMode::Held => self.0.held_batch(wide, routing).await?,
+            // Every other look is for what is ordered first, so that neither waits for the other.
+            let keys_first = look % 2 == 1 && lock(&self.0.key_turn).is_due(Instant::now());
+            let mut fetched = match keys_first {
+                true => self.0.key_batch_in_turn(routing).await?,
+                false => None,
             };
+            if fetched.is_none() {
+                fetched = match self.0.options.mode {
+                    ClaimMode::Locked => self.0.locked(wide, routing).await?,
+                    ClaimMode::Held => self.0.held_batch(wide, routing).await?,
+                };
+            }
+            if fetched.is_none() && !keys_first {
+                fetched = self.0.key_batch_in_turn(routing).await?;
+            }
             match fetched {
                 // All of its rows are dead before anybody saw them, or in flight already: on to
                 // the next ones.
@@ -184,7 +202,7 @@ impl Consumer {
     /// There are other handlers: what there was none for, or was left out, is looked for again.
     pub(super) fn look_again(&self) {
         self.0.follow_up.unknown().look_again();
-        self.0.asking.put_back();
+        self.paused_anew();
     }
 
     /// Looks at what is paused, where nobody else does and the last look is too old.
@@ -198,6 +216,7 @@ impl Consumer {
     /// What is paused is not what it was: what was left out may lie before what was seen since.
     pub(super) fn paused_anew(&self) {
         self.0.asking.put_back();
+        lock(&self.0.walk).again(Instant::now());
     }
 
     pub(super) fn pauses(&self) -> &Arc<Pauses> {
@@ -333,6 +352,82 @@ impl Inner {
         Ok(Some(self.batch(rows, full, Source::Held(held), place)))
     }
 
+    async fn key_batch_in_turn(
+        &self,
+        routing: Option<&Routing>,
+    ) -> Result<Option<Batch>, StoreError> {
+        let began = Instant::now();
+        let batch = self.key_batch(routing).await?;
+        lock(&self.key_turn).looked(began, Instant::now(), batch.is_some());
+        Ok(batch)
+    }
+
+    /// Events of keys that are held for this batch, in order. In mode `Locked` too: an entry is all that is
+    /// written for a run, and a transaction that keeps it locked would stand in the way of others' looks.
+    async fn key_batch(&self, routing: Option<&Routing>) -> Result<Option<Batch>, StoreError> {
+        if !self.store.keeps_order() {
+            return Ok(None);
+        }
+        let (paused, strange) = (self.pauses.now(), self.strange());
+        let left_out = LeftOut::of(routing, &paused);
+        let left_out = left_out.and(&strange);
+        let Portion { rows, bytes } = self.asking.portion();
+        let take = TakeKeys {
+            owner: &self.owner,
+            limit: rows,
+            run: u32::try_from(rows).unwrap_or(u32::MAX),
+            hold: self.options.hold,
+            except: left_out.except(),
+            suspects: Suspects::Skip,
+            walk: Some(lock(&self.walk).next(Instant::now())),
+        };
+        let until = Deadline::after(self.options.hold);
+        let mut taken = self.bounded(self.store.take_keys(&take)).await?;
+        let more = lock(&self.walk).walked(taken.walked, Instant::now());
+        let mut is_suspect = false;
+        if taken.keys.is_empty() && !more {
+            is_suspect = true;
+            let suspects = TakeKeys { limit: 1, suspects: Suspects::Only, walk: None, ..take };
+            taken = self.bounded(self.store.take_keys(&suspects)).await?;
+        }
+        if taken.keys.is_empty() {
+            return Ok(None);
+        }
+        let share = u32::try_from(rows.div_ceil(taken.keys.len())).unwrap_or(u32::MAX);
+        taken.keys.iter_mut().for_each(|key| key.run = key.run.min(share).max(1));
+        let wanted = RunsWanted { keys: &taken.keys, bytes };
+        let (read, failed) = match self.bounded(self.store.runs(&wanted)).await {
+            Ok(read) => (read, None),
+            // The keys are let go, and it is said.
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        let mut runs: BTreeMap<Arc<str>, KeyRun> =
+            read.into_iter().map(|run| (run.key.clone(), run)).collect();
+        let runs = taken.keys.into_iter().map(|key| {
+            let nothing = KeyRun { key: key.key.clone(), rows: Vec::new(), whole: false };
+            let run = runs.remove(&key.key).unwrap_or(nothing);
+            (key, run)
+        });
+        let (keys, rows) = HeldKeys::new(
+            self.store.clone(),
+            self.owner.clone(),
+            self.terms(),
+            &self.holds,
+            runs.collect(),
+            until,
+        );
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let place = match is_suspect {
+            // Dropped where that does not come to pass in time, its key is let go.
+            true => self.company.alone(self.patience, self.options.hold).await,
+            false => Some(self.company.join(self.options.hold).await),
+        };
+        let Some(place) = place else { return Ok(None) };
+        Ok(Some(self.batch(rows, more, Source::Keys(keys), place)))
+    }
+
     /// One event that may kill its process, while nothing else of this consumer is in work. Put back
     /// where that does not come to pass in time.
     async fn suspect(&self, routing: Option<&Routing>) -> Result<Option<Batch>, StoreError> {
@@ -404,7 +499,7 @@ impl Inner {
     ) -> Result<(Vec<Claimed>, bool), StoreError> {
         let claim = Claim { from: ask.from, window, except, ..self.claim_of(ask.portion) };
         match self.bounded(self.store.claim(&claim)).await {
-            Ok(Claims { rows, cut }) => {
+            Ok(Claims { rows, cut, .. }) => {
                 let full = self.asking.answered(ask, &rows) || cut;
                 Ok((rows, full))
             }
@@ -441,7 +536,14 @@ impl Inner {
         let mut ends = BTreeMap::new();
         for row in rows {
             let id = row.id;
-            match Due::of(row, self.options.retry.max_attempts) {
+            if self.is_stray(&row) {
+                // Its turn is decided by its key: released, it is in line.
+                ends.insert(id, Outcome::Released);
+                lock(&self.walk).again(Instant::now());
+                continue;
+            }
+            let HandlerOptions { after_dead, .. } = self.options.handler;
+            match Due::of(row, self.options.retry.max_attempts, after_dead) {
                 Ok(record) => records.push(record),
                 Err(end) => {
                     ends.insert(id, end);
@@ -460,6 +562,14 @@ impl Inner {
             put_back: PutBack(Some(self.asking.clone())),
             _place: place,
         }
+    }
+
+    /// Whether a row has a key, and no place in its line yet.
+    fn is_stray(&self, row: &Claimed) -> bool {
+        let has_key = |event: &Event| event.ordering_key().is_some();
+        !matches!(row.by, Holding::Key(_))
+            && self.store.keeps_order()
+            && row.event.as_ref().is_ok_and(has_key)
     }
 
     async fn bounded<T>(&self, asked: impl Future<Output = Answer<T>>) -> Answer<T> {

@@ -1,6 +1,8 @@
 //! One batch of a relay: fetched, handled, and what became of it committed.
 
+use std::collections::BTreeSet;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sendoff_core::{EventId, WaitsFor};
@@ -34,8 +36,22 @@ impl Batch {
         match &self.source {
             Source::Held(held) => held.is_held(id),
             Source::Locked(locked) => locked.is_open(),
+            Source::Keys(keys) => keys.is_held(id),
         }
     }
+
+    /// The key of an event, where it waits for others of that.
+    fn key_of(&self, id: EventId) -> Option<Arc<str>> {
+        match &self.source {
+            Source::Keys(keys) => keys.key_of(id).cloned(),
+            Source::Held(_) | Source::Locked(_) => None,
+        }
+    }
+}
+
+/// Whether the next event of its key may begin.
+fn follows(outcome: Option<&Outcome>) -> bool {
+    outcome.is_some_and(Outcome::lets_others_follow)
 }
 
 impl Inner {
@@ -66,6 +82,11 @@ impl Inner {
             Source::Locked(locked) => {
                 (locked.awake_while(self.deliver(&batch, &progress, stop)).await, 0)
             }
+            Source::Keys(keys) => {
+                let release_at = Instant::now() + self.options().handler.start_within;
+                let work = self.deliver(&batch, &progress, stop);
+                keys.held_while(work, release_at, || progress.waiting()).await
+            }
         };
         let Ended { answers, begun, stored, failed } = progress.ended();
         self.ring_for_retries(&answers);
@@ -95,7 +116,12 @@ impl Inner {
             let id = batch.records.get(at)?.delivery.id();
             Some(Waiting { at, id, route })
         };
-        self.routing.in_order(deliveries).into_iter().filter_map(waiting).collect()
+        let routes = match batch.source {
+            Source::Held(_) | Source::Locked(_) => self.routing.in_order(deliveries),
+            // Each after those before it.
+            Source::Keys(_) => self.routing.as_they_come(deliveries),
+        };
+        routes.into_iter().filter_map(waiting).collect()
     }
 
     /// Delivers a batch, and keeps its holds while that takes. Those of events that wait too long for
@@ -148,6 +174,8 @@ impl Inner {
     async fn deliver(&self, batch: &Batch, progress: &Progress, stop: &Stop) -> usize {
         let since = Instant::now();
         let (mut without_run, mut paused) = (0, 0);
+        // Keys of which nothing more is begun: something of them did not end well.
+        let mut stopped = BTreeSet::new();
         while let Some((next, after)) = progress.next() {
             let late =
                 progress.has_begun() && since.elapsed() >= self.options().handler.start_within;
@@ -155,6 +183,10 @@ impl Inner {
                 break;
             }
             let Some(record) = batch.records.get(next.at) else { continue };
+            let key = batch.key_of(next.id);
+            if key.as_ref().is_some_and(|key| !stopped.insert(key.clone())) {
+                continue;
+            }
             // What waited too long may have become somebody else's.
             if !batch.keeps(next.id) {
                 debug!(event.id = %next.id, "lost before the delivery began");
@@ -165,6 +197,9 @@ impl Inner {
                 continue;
             }
             let Some(run) = self.routing.begin(next.route) else {
+                if key.is_some() {
+                    continue;
+                }
                 progress.pass_over(next);
                 without_run += 1;
                 if without_run > after {
@@ -176,6 +211,9 @@ impl Inner {
             progress.begin(next.route);
             let outcome = self.deliver_one(batch, record, &run, stop).await;
             drop(run);
+            if let Some(key) = key.filter(|_| follows(outcome.as_ref())) {
+                stopped.remove(&key);
+            }
             progress.end(next.id, outcome);
         }
         without_run + paused

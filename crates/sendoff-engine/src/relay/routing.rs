@@ -130,13 +130,20 @@ impl Routing {
         &self,
         deliveries: impl Iterator<Item = &'d Delivery>,
     ) -> Vec<(usize, Route)> {
-        let now = self.now();
-        let mut routes: Vec<_> =
-            deliveries.map(|delivery| now.route(&delivery.event)).enumerate().collect();
+        let mut routes = self.as_they_come(deliveries);
         if self.handlers() > 1 {
             routes.sort_by_key(|(_, route)| self.runs.goes_on(*route));
         }
         routes
+    }
+
+    /// The routes of a batch, in its order.
+    pub(super) fn as_they_come<'d>(
+        &self,
+        deliveries: impl Iterator<Item = &'d Delivery>,
+    ) -> Vec<(usize, Route)> {
+        let now = self.now();
+        deliveries.map(|delivery| now.route(&delivery.event)).enumerate().collect()
     }
 
     /// Whether operators paused an event, or who handles it.

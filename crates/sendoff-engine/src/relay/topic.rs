@@ -1,30 +1,27 @@
 //! The topic worker: topics with handlers, on the relay.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use sendoff_core::{
-    Delivery, Event, EventType, Failure, FailureClass, InvalidEvent, Linear, RetryPolicy,
-    TypedEvent, Unroutable,
+    Event, EventType, GLOBAL_AGGREGATE, InvalidEvent, Linear, RetryPolicy, TypedEvent, Unroutable,
 };
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use super::batch::BatchReport;
-use super::builder::RelayBuilder;
+use super::builder::{RelayBuilder, RelayParts};
 use super::consumer::RelayStore;
 use super::options::RelayOptions;
 use super::routing::Routing;
 use super::runner::Relay;
 use super::running::Relaying;
+use crate::builder::{Builder, HasHandlers, Registrations};
 use crate::capture::{Capture, Staged, WriteError};
-use crate::dispatch::{DuplicateHandler, Handlers, RegisterError, Registration};
+use crate::dispatch::{Handlers, RegisterError, Registration};
 use crate::engine::Closed;
-use crate::operate::Metrics;
 use crate::outbox::{Outbox, StartError};
-use crate::sink::{EventHandler, Handler, Interceptor, Reactions, Typed};
+use crate::sink::Handler;
 use crate::store::{StoreError, TopicCounts};
 
 impl<S> Outbox<S> {
@@ -162,87 +159,37 @@ impl fmt::Debug for TopicWorker {
 }
 
 /// Puts a topic worker together.
-#[must_use = "there is no worker before `build`"]
-pub struct TopicWorkerBuilder {
+pub type TopicWorkerBuilder = Builder<RelayOptions, TopicParts>;
+
+/// What only a topic worker is put together from.
+#[expect(missing_debug_implementations, reason = "its builder shows the options")]
+pub struct TopicParts {
     store: Arc<dyn RelayStore>,
-    options: RelayOptions,
     retry: Arc<dyn RetryPolicy>,
-    metrics: Option<Arc<dyn Metrics>>,
-    reactions: Reactions,
-    interceptors: Vec<Arc<dyn Interceptor>>,
-    handlers: Handlers,
-    duplicate: Option<DuplicateHandler>,
+    registered: Registrations,
+}
+
+impl HasHandlers for TopicParts {
+    fn registrations(&mut self) -> &mut Registrations {
+        &mut self.registered
+    }
+
+    /// Topics know no aggregates.
+    fn aggregate_of<E: TypedEvent>() -> &'static str {
+        GLOBAL_AGGREGATE
+    }
 }
 
 impl TopicWorkerBuilder {
     fn new(store: impl RelayStore) -> Self {
-        Self {
-            store: Arc::new(store),
-            options: RelayOptions::for_topics(),
-            retry: Arc::new(Linear::default()),
-            metrics: None,
-            reactions: Reactions::default(),
-            interceptors: Vec::new(),
-            handlers: Handlers::new(),
-            duplicate: None,
-        }
-    }
-
-    /// Sets every parameter; [`RelayOptions::for_topics`] has those of a worker to begin with. The delays
-    /// between attempts are the [retry policy's](Self::retry).
-    pub fn options(mut self, options: RelayOptions) -> Self {
-        self.options = options;
-        self
+        let (store, retry) = (Arc::new(store), Arc::new(Linear::default()));
+        let parts = TopicParts { store, retry, registered: Registrations::default() };
+        Self::of(RelayOptions::for_topics(), parts)
     }
 
     /// Registers the handler of a topic.
-    pub fn on(mut self, topic: impl EventType, handler: impl Handler) -> Self {
-        let registered = self.handlers.on(topic, handler).map(drop);
-        self.noted(registered)
-    }
-
-    /// Registers the handler of a struct with `#[derive(Event)]`, whose type is the topic: an async
-    /// function of the struct and its [`Delivery`]. What cannot be read as one is
-    /// dead at once.
-    pub fn on_event<E>(self, handler: impl EventHandler<E>) -> Self
-    where
-        E: TypedEvent + DeserializeOwned + Send + 'static,
-    {
-        self.on_raw::<E>(Typed::new(handler))
-    }
-
-    /// Like [`on_event`](Self::on_event), for a handler that reads the payload itself.
-    pub fn on_raw<E: TypedEvent>(self, handler: impl Handler) -> Self {
-        self.on(E::EVENT_TYPE, handler)
-    }
-
-    /// Registers the handler for every topic that no other takes; see [`Handlers::on_any`].
-    pub fn on_any(mut self, handler: impl Handler) -> Self {
-        let registered = self.handlers.on_any(handler).map(drop);
-        self.noted(registered)
-    }
-
-    /// Registers a handler under a name alone; see [`Handlers::on_named`].
-    pub fn on_named(mut self, name: impl Into<String>, handler: impl Handler) -> Self {
-        let registered = self.handlers.on_named(name, handler).map(drop);
-        self.noted(registered)
-    }
-
-    /// Decides in code who handles an event, by name; see [`Handlers::route`].
-    pub fn route<N: Into<Cow<'static, str>>>(
-        mut self,
-        decide: impl Fn(&Event) -> Option<N> + Send + Sync + 'static,
-    ) -> Self {
-        self.handlers.route(decide);
-        self
-    }
-
-    /// Remembers the first handler that there was already.
-    fn noted(mut self, registered: Result<(), DuplicateHandler>) -> Self {
-        if let Err(duplicate) = registered {
-            self.duplicate.get_or_insert(duplicate);
-        }
-        self
+    pub fn on(self, topic: impl EventType, handler: impl Handler) -> Self {
+        self.register(|handlers| handlers.on(topic, handler).map(drop))
     }
 
     /// What becomes of an event whose topic has no handler: tried again, unless this says otherwise.
@@ -254,38 +201,7 @@ impl TopicWorkerBuilder {
     /// Waits between attempts as `policy` says; the default waits a minute, and one more after each
     /// further failure, up to an hour.
     pub fn retry(mut self, policy: impl RetryPolicy + 'static) -> Self {
-        self.retry = Arc::new(policy);
-        self
-    }
-
-    /// Decides what follows a failed attempt, in place of the failure's own class. An event that no
-    /// handler is registered for is none.
-    pub fn classify(
-        mut self,
-        classify: impl Fn(&Delivery, &Failure) -> FailureClass + Send + Sync + 'static,
-    ) -> Self {
-        self.reactions.classify(classify);
-        self
-    }
-
-    /// Calls `hook` after every failed attempt, before it is stored.
-    pub fn on_failure(
-        mut self,
-        hook: impl Fn(&Delivery, &Failure) + Send + Sync + 'static,
-    ) -> Self {
-        self.reactions.on_failure(hook);
-        self
-    }
-
-    /// Adds an interceptor.
-    pub fn intercept(mut self, interceptor: impl Interceptor) -> Self {
-        self.interceptors.push(Arc::new(interceptor));
-        self
-    }
-
-    /// Counts into `metrics`.
-    pub fn metrics(mut self, metrics: Arc<dyn Metrics>) -> Self {
-        self.metrics = Some(metrics);
+        self.parts.retry = Arc::new(policy);
         self
     }
 
@@ -295,32 +211,15 @@ impl TopicWorkerBuilder {
     ///
     /// A parameter out of range, or two handlers for one topic.
     pub fn build(self) -> Result<TopicWorker, StartError> {
-        if let Some(duplicate) = self.duplicate {
-            return Err(duplicate.into());
-        }
-        let routing = Arc::new(Routing::by_topic(
-            self.handlers,
-            self.options.workers,
-            self.options.handler.circuit,
-        ));
+        let Self { options, around, parts: TopicParts { store, retry, registered } } = self;
+        let handlers = registered.checked()?;
+        let routing = Routing::by_topic(handlers, options.workers, options.handler.circuit);
+        let routing = Arc::new(routing);
         let relay = |options: RelayOptions| {
-            let mut builder = RelayBuilder::of(self.store.clone())
-                .options(options)
-                .retry_by(self.retry.clone())
-                .reactions(self.reactions.clone());
-            builder = self.interceptors.iter().cloned().fold(builder, RelayBuilder::intercept);
-            if let Some(metrics) = &self.metrics {
-                builder = builder.metrics(metrics.clone());
-            }
-            builder.build_by(routing.clone())
+            let parts = RelayParts { store: store.clone(), retry: Some(retry.clone()) };
+            RelayBuilder { options, around: around.clone(), parts }.build_by(routing.clone())
         };
-        let single = relay(RelayOptions { batch: 1, ..self.options.clone() })?;
-        Ok(TopicWorker { relay: relay(self.options)?, single })
-    }
-}
-
-impl fmt::Debug for TopicWorkerBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TopicWorkerBuilder").field("options", &self.options).finish_non_exhaustive()
+        let single = relay(RelayOptions { batch: 1, ..options.clone() })?;
+        Ok(TopicWorker { relay: relay(options)?, single })
     }
 }

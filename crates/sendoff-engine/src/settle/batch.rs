@@ -8,10 +8,12 @@ use sendoff_core::{Attempt, EventId, limits};
 use tokio::time::{Instant, timeout};
 use tracing::debug;
 
-use super::{Carry, Fate, Item, Over, Refusals, Waits, put_off, send};
+use super::{
+    Carry, Ended, Fate, InTurn, Item, Over, Refusals, Turn, Unit, Waits, decided, put_off, send,
+};
 use crate::relay::RelayStore;
 use crate::source::{Deadline, Holds, Ticket};
-use crate::store::{Held, Outcome, StoreError};
+use crate::store::{Held, Outcome, Settled, StoreError};
 use crate::until::until;
 
 /// What holds of a relay live by.
@@ -63,11 +65,14 @@ impl SettledBatch {
 /// The settlements of one batch on their way into the database.
 pub(crate) struct Settling {
     store: Arc<dyn RelayStore>,
+    hold: Duration,
     limit: Duration,
     holds: Arc<Holds>,
     /// When the holds end.
     until: Vec<Deadline>,
-    carry: Carry<Ticket>,
+    carry: Carry<Item<Ticket>>,
+    /// A row that somebody has locked while its hold ends.
+    turn: Turn,
     settled: SettledBatch,
     refused: Vec<Held>,
     /// What the database said when it was last unavailable.
@@ -88,7 +93,7 @@ enum End {
 const PATIENCE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Of so many rows answers are kept when the holds have ended, and somebody has the rows locked.
-const KEPT: usize = 10 * limits::BATCH_ROWS;
+pub(crate) const KEPT: usize = 10 * limits::BATCH_ROWS;
 
 impl Settling {
     pub(crate) fn new(
@@ -97,13 +102,14 @@ impl Settling {
         holds: Arc<Holds>,
         until: Vec<Deadline>,
         items: Vec<Item<Ticket>>,
+        turn: Turn,
     ) -> Self {
         let Terms { hold, limit, refusals } = terms;
         let waits = Waits { row: hold / 40, database: LONGEST_PAUSE };
         let mut carry = Carry::new(waits, refusals);
         carry.add(items, Instant::now());
         let (settled, refused) = (SettledBatch::default(), Vec::new());
-        Self { store, limit, holds, until, carry, settled, refused, failed: None }
+        Self { store, hold, limit, holds, until, carry, turn, settled, refused, failed: None }
     }
 
     /// Sends until the database has taken everything, or does not answer until the holds are over: a
@@ -143,13 +149,32 @@ impl Settling {
             if impatient && self.carry.takes_more() {
                 return Ok(End::Waiting);
             }
-            until(at).await;
+            tokio::select! {
+                biased;
+                ended = self.turn.over() => {
+                    // One that is locked still is waited for again as soon as it is found busy.
+                    if ended != Ended::Unknown {
+                        self.carry.hurry(Instant::now());
+                    }
+                    continue;
+                }
+                () = until(at) => {}
+            }
             let mut batch = self.carry.due(Instant::now());
+            let waits = |item: &mut Item<Ticket>| self.turn.row() == Some(item.id());
+            let waiting = batch.extract_if(.., waits).collect();
+            self.carry.put_back(waiting, Instant::now());
+            if batch.is_empty() {
+                continue;
+            }
             for item in &mut batch {
                 item.bearer.held().into_iter().for_each(|held| item.go_by(held));
             }
             let answer = send(&*self.store, &batch, self.limit).await;
-            let over = self.carry.answered(batch, answer.as_ref().cloned(), Instant::now());
+            if let Ok(Settled { busy, .. }) = &answer {
+                self.wait_for_turn(&batch, busy);
+            }
+            let over = self.carry.answered(batch, decided(&answer), Instant::now());
             self.end_all(over).await;
             match answer {
                 Err(StoreError::Closed) => return Err(StoreError::Closed),
@@ -161,7 +186,19 @@ impl Settling {
         Ok(End::AllOver)
     }
 
-    async fn end_all(&mut self, over: Vec<Over<Ticket>>) {
+    /// Nobody extends these holds any more: one that ends while its row is locked is waited for.
+    fn wait_for_turn(&mut self, batch: &[Item<Ticket>], busy: &[EventId]) {
+        let ends = |item: &&Item<Ticket>| {
+            let until = item.bearer.held_until();
+            until.is_some_and(|(_, until)| until.is_within(self.limit * 3 / 2))
+        };
+        let busy = batch.iter().filter(|item| busy.contains(&item.id())).filter(ends);
+        let busy = busy.map(|item| item.settlement.held).collect();
+        let (store, holds) = (self.store.clone(), self.holds.clone());
+        self.turn.wait(busy, InTurn { store, holds, hold: self.hold, limit: self.limit });
+    }
+
+    async fn end_all(&mut self, over: Vec<Over<Item<Ticket>>>) {
         let unchanged = |fate| matches!(fate, Fate::Fenced | Fate::InDoubt);
         if over.iter().any(|over| unchanged(over.fate)) {
             // A claim of ours may have overtaken it, and not be answered yet.

@@ -2,6 +2,7 @@
 //! the outbox's writer and the relay's batches do that.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use sendoff_core::{EventId, limits, report};
@@ -9,9 +10,9 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use super::fit::{Fit, halves};
-use super::item::{FIRST_PAUSE, Fate, Item, Over};
+use super::item::{FIRST_PAUSE, Fate, Over, Unit};
 use super::refusal::{AfterRefusal, Refusals};
-use crate::store::{Settled, StoreError};
+use crate::store::{Settled, SettledRuns, StoreError};
 
 /// How long what is carried waits.
 #[derive(Debug, Clone, Copy)]
@@ -25,25 +26,46 @@ pub(crate) struct Waits {
 /// What is to be sent again, each in its own time. One row, or one batch, in trouble never delays
 /// what has nothing to do with it; only a database that is unavailable does.
 #[derive(Debug)]
-pub(crate) struct Carry<B> {
+pub(crate) struct Carry<U: Unit> {
     waits: Waits,
     refusals: Refusals,
     fit: Fit,
     /// By when they are to be sent, and in the order in which they came.
-    groups: BTreeMap<(Instant, u64), Group<B>>,
+    groups: BTreeMap<(Instant, u64), Group<U>>,
     last: u64,
     rows: usize,
     /// Rows whose statement had no answer although they were alone in it, since the last answer.
-    silent: BTreeSet<EventId>,
+    silent: BTreeSet<U::Id>,
     /// Until when nothing is tried, and how long that was, while the database is unavailable.
     unavailable: Option<(Instant, Duration)>,
 }
 
 #[derive(Debug)]
-struct Group<B> {
-    items: Vec<Item<B>>,
+struct Group<U> {
+    items: Vec<U>,
     /// Whether they may go out with others: what is only busy is no danger to them.
     joins: bool,
+}
+
+/// What the database said of a statement. What is in neither list was fenced.
+#[derive(Debug, Clone)]
+pub(crate) struct Decided<Id> {
+    /// Carried out.
+    pub(crate) applied: Vec<Id>,
+    /// Locked by somebody else.
+    pub(crate) busy: Vec<Id>,
+}
+
+impl From<Settled> for Decided<EventId> {
+    fn from(Settled { applied, busy }: Settled) -> Self {
+        Self { applied, busy }
+    }
+}
+
+impl From<SettledRuns> for Decided<Arc<str>> {
+    fn from(SettledRuns { applied, busy }: SettledRuns) -> Self {
+        Self { applied, busy }
+    }
 }
 
 /// What may be carried before nothing new is taken.
@@ -53,7 +75,7 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(60);
 /// So many rows without an answer, each by itself and one after the other, are no trouble of theirs.
 const SILENT: usize = 3;
 
-impl<B> Carry<B> {
+impl<U: Unit> Carry<U> {
     pub(crate) fn new(waits: Waits, refusals: Refusals) -> Self {
         Self {
             waits,
@@ -65,6 +87,17 @@ impl<B> Carry<B> {
             silent: BTreeSet::new(),
             unavailable: None,
         }
+    }
+
+    /// How many of these go into one statement: the first always does.
+    fn fitting(&self, items: &[U]) -> usize {
+        let mut room = self.fit();
+        let fits = |item: &&U| {
+            let fits = item.rows() <= room;
+            room = room.saturating_sub(item.rows());
+            fits
+        };
+        items.iter().take_while(fits).count().max(1).min(items.len())
     }
 
     /// How many rows a statement should have now.
@@ -85,39 +118,40 @@ impl<B> Carry<B> {
     }
 
     /// Takes something on that was not sent yet, in parts that fit.
-    pub(crate) fn add(&mut self, mut items: Vec<Item<B>>, now: Instant) {
+    pub(crate) fn add(&mut self, mut items: Vec<U>, now: Instant) {
         while !items.is_empty() {
-            let rest = items.split_off(items.len().min(self.fit()));
+            let rest = items.split_off(self.fitting(&items));
             self.put(std::mem::replace(&mut items, rest), now, true);
         }
     }
 
     /// What is to go out in one statement; the caller brings it back with its
     /// [answer](Self::answered).
-    pub(crate) fn due(&mut self, now: Instant) -> Vec<Item<B>> {
+    pub(crate) fn due(&mut self, now: Instant) -> Vec<U> {
         if self.next_at().is_none_or(|at| at > now) {
             return Vec::new();
         }
         let Some((_, Group { mut items, joins })) = self.groups.pop_first() else {
             return Vec::new();
         };
-        self.rows -= items.len();
-        if items.len() > self.fit() {
-            let rest = items.split_off(self.fit());
+        self.rows -= rows_of(&items);
+        if rows_of(&items) > self.fit() && items.len() > 1 {
+            let rest = items.split_off(self.fitting(&items));
             self.put(rest, now, joins);
         } else if joins {
-            let room = self.fit() - items.len();
+            let room = self.fit().saturating_sub(rows_of(&items));
             items.extend(self.joining(now, room));
         }
         items
     }
 
     /// What is due and may go out with others, at most `room` of it.
-    pub(crate) fn joining(&mut self, now: Instant, room: usize) -> Vec<Item<B>> {
+    pub(crate) fn joining(&mut self, now: Instant, room: usize) -> Vec<U> {
         let (mut keys, mut left) = (Vec::new(), room);
         for (key, group) in self.groups.range(..=(now, u64::MAX)) {
-            if group.joins && group.items.len() <= left {
-                left -= group.items.len();
+            let rows = rows_of(&group.items);
+            if group.joins && rows <= left {
+                left -= rows;
                 keys.push(*key);
             }
         }
@@ -125,29 +159,47 @@ impl<B> Carry<B> {
         for key in keys {
             items.extend(self.groups.remove(&key).into_iter().flat_map(|group| group.items));
         }
-        self.rows -= items.len();
+        self.rows -= rows_of(&items);
         items
     }
 
+    /// Takes something back that was not sent, because nothing may be sent about it now.
+    pub(crate) fn put_back(&mut self, items: Vec<U>, now: Instant) {
+        self.put(items, now + self.waits.row, true);
+    }
+
+    /// A lock is gone: whatever is only busy may go out at once.
+    pub(crate) fn hurry(&mut self, now: Instant) {
+        let groups = std::mem::take(&mut self.groups);
+        self.rows = 0;
+        for ((at, _), Group { items, joins }) in groups {
+            self.put(items, if joins { at.min(now) } else { at }, joins);
+        }
+    }
+
+    /// What waits here.
+    pub(crate) fn items(&self) -> impl Iterator<Item = &U> {
+        self.groups.values().flat_map(|group| &group.items)
+    }
+
     /// The events that wait here.
-    pub(crate) fn ids(&self) -> BTreeSet<EventId> {
-        self.groups.values().flat_map(|group| &group.items).map(Item::id).collect()
+    pub(crate) fn ids(&self) -> BTreeSet<U::Id> {
+        self.items().map(Unit::id).collect()
     }
 
     /// The events here whose last try may have been carried out, or may still be: it must not find
     /// another token.
-    pub(crate) fn in_doubt(&self) -> BTreeSet<EventId> {
-        let items = self.groups.values().flat_map(|group| &group.items);
-        items.filter(|item| item.in_doubt).map(Item::id).collect()
+    pub(crate) fn in_doubt(&self) -> BTreeSet<U::Id> {
+        self.items().filter(|item| item.is_in_doubt()).map(Unit::id).collect()
     }
 
     /// What follows the answer to a statement: what is over, while the rest is carried on.
     pub(crate) fn answered(
         &mut self,
-        batch: Vec<Item<B>>,
-        answer: Result<Settled, &StoreError>,
+        batch: Vec<U>,
+        answer: Result<Decided<U::Id>, &StoreError>,
         now: Instant,
-    ) -> Vec<Over<B>> {
+    ) -> Vec<Over<U>> {
         match answer {
             Ok(settled) => self.settled(batch, settled, now),
             Err(StoreError::Closed) => over(batch, Fate::Closed).collect(),
@@ -177,19 +229,19 @@ impl<B> Carry<B> {
         }
     }
 
-    fn settled(&mut self, batch: Vec<Item<B>>, settled: Settled, now: Instant) -> Vec<Over<B>> {
-        self.fit.answered(batch.len());
+    fn settled(&mut self, batch: Vec<U>, settled: Decided<U::Id>, now: Instant) -> Vec<Over<U>> {
+        self.fit.answered(rows_of(&batch));
         self.heard();
-        let applied: BTreeSet<EventId> = settled.applied.into_iter().collect();
-        let busy: BTreeSet<EventId> = settled.busy.into_iter().collect();
+        let applied: BTreeSet<U::Id> = settled.applied.into_iter().collect();
+        let busy: BTreeSet<U::Id> = settled.busy.into_iter().collect();
         let mut ended = Vec::with_capacity(batch.len());
         for mut item in batch {
             if busy.contains(&item.id()) {
-                let at = now + item.wait_for_lock(self.waits.row);
+                let at = now + item.trouble().wait_for_lock(self.waits.row);
                 self.put(vec![item], at, true);
                 continue;
             }
-            let fate = match (applied.contains(&item.id()), item.in_doubt) {
+            let fate = match (applied.contains(&item.id()), item.is_in_doubt()) {
                 (true, _) => Fate::Applied,
                 (false, false) => Fate::Fenced,
                 // After a lost reply our own first try may have been carried out.
@@ -200,7 +252,7 @@ impl<B> Carry<B> {
         ended
     }
 
-    fn refused(&mut self, batch: Vec<Item<B>>, reason: &str, now: Instant) -> Vec<Over<B>> {
+    fn refused(&mut self, batch: Vec<U>, reason: &str, now: Instant) -> Vec<Over<U>> {
         if batch.len() > 1 {
             for half in halves(batch) {
                 self.put(half, now, false);
@@ -209,18 +261,16 @@ impl<B> Carry<B> {
         }
         let mut abandoned = Vec::new();
         for mut item in batch {
-            let since = *item.refused.get_or_insert(now);
-            item.refusals = self.refusals.next(item.refusals, now.duration_since(since));
-            let (id, refusals) = (item.id(), item.refusals);
-            warn!(event.id = %id, refusals, reason, "settlement refused");
-            let Item { attempt, settlement, .. } = &item;
-            match self.refusals.after(&settlement.outcome, *attempt, refusals, reason) {
+            let number = item.trouble().refused(&self.refusals, now);
+            let id = item.event().map(tracing::field::display);
+            warn!(event.id = id, refusals = number, reason, "settlement refused");
+            match item.after_refusal(&self.refusals, number, reason) {
                 AfterRefusal::Instead(outcome) => {
-                    item.settlement.outcome = outcome;
+                    item.becomes(outcome);
                     self.put(vec![item], now, false);
                 }
                 AfterRefusal::Again => {
-                    let at = now + item.wait(self.refusals.longest_pause());
+                    let at = now + item.trouble().wait(self.refusals.longest_pause());
                     self.put(vec![item], at, false);
                 }
                 AfterRefusal::Abandon => abandoned.push(item),
@@ -231,9 +281,10 @@ impl<B> Carry<B> {
 
     /// A statement could not be carried out for what somebody has locked: the whole table, perhaps,
     /// and then soon again. If it lasts, one row of it, which shows when it is alone.
-    fn locked_out(&mut self, mut batch: Vec<Item<B>>, now: Instant) {
+    fn locked_out(&mut self, mut batch: Vec<U>, now: Instant) {
         let longest = self.waits.row;
-        let pause = batch.iter_mut().map(|item| item.wait(longest)).max().unwrap_or_default();
+        let pauses = batch.iter_mut().map(|item| item.trouble().wait(longest));
+        let pause = pauses.max().unwrap_or_default();
         let parts = if pause >= longest { halves(batch) } else { [batch, Vec::new()] };
         for part in parts {
             self.put(part, now + pause, false);
@@ -241,12 +292,12 @@ impl<B> Carry<B> {
     }
 
     /// No answer came in time.
-    fn silence(&mut self, batch: Vec<Item<B>>, now: Instant) {
-        self.fit.too_long(batch.len());
+    fn silence(&mut self, batch: Vec<U>, now: Instant) {
+        self.fit.too_long(rows_of(&batch));
         if let [alone] = &batch[..] {
-            let id = alone.id();
-            warn!(event.id = %id, "settlement not answered in time, trying again");
-            self.silent.insert(id);
+            let id = alone.event().map(tracing::field::display);
+            warn!(event.id = id, "settlement not answered in time, trying again");
+            self.silent.insert(alone.id());
             if self.silent.len() >= SILENT {
                 self.set_unavailable(now);
             }
@@ -254,7 +305,7 @@ impl<B> Carry<B> {
             warn!(rows = batch.len(), "settlement not answered in time, trying halves of it");
         }
         for mut half in halves(doubted(batch)) {
-            let pause = half.iter_mut().map(|item| item.wait(LONGEST_SILENCE)).max();
+            let pause = half.iter_mut().map(|item| item.trouble().wait(LONGEST_SILENCE)).max();
             self.put(half, now + pause.unwrap_or_default(), false);
         }
     }
@@ -271,21 +322,25 @@ impl<B> Carry<B> {
         self.unavailable = Some((now + pause, pause));
     }
 
-    fn put(&mut self, items: Vec<Item<B>>, at: Instant, joins: bool) {
+    fn put(&mut self, items: Vec<U>, at: Instant, joins: bool) {
         if !items.is_empty() {
-            self.rows += items.len();
+            self.rows += rows_of(&items);
             self.last += 1;
             self.groups.insert((at, self.last), Group { items, joins });
         }
     }
 }
 
-fn doubted<B>(mut batch: Vec<Item<B>>) -> Vec<Item<B>> {
-    batch.iter_mut().for_each(|item| item.in_doubt = true);
+fn rows_of<U: Unit>(items: &[U]) -> usize {
+    items.iter().map(Unit::rows).sum()
+}
+
+fn doubted<U: Unit>(mut batch: Vec<U>) -> Vec<U> {
+    batch.iter_mut().for_each(|item| item.trouble().in_doubt = true);
     batch
 }
 
-fn over<B>(items: Vec<Item<B>>, fate: Fate) -> impl Iterator<Item = Over<B>> {
+fn over<U>(items: Vec<U>, fate: Fate) -> impl Iterator<Item = Over<U>> {
     items.into_iter().map(move |item| Over { item, fate })
 }
 
@@ -293,12 +348,13 @@ fn over<B>(items: Vec<Item<B>>, fate: Fate) -> impl Iterator<Item = Over<B>> {
 mod tests {
     use sendoff_core::{Attempt, Timestamp, Token};
 
+    use super::super::item::Item;
     use super::*;
     use crate::store::{Held, Outcome};
 
     const MILLI: Duration = Duration::from_millis(1);
 
-    fn carry() -> Carry<()> {
+    fn carry() -> Carry<Item<()>> {
         let waits = Waits { row: 200 * MILLI, database: 1_000 * MILLI };
         let patience = Duration::ZERO;
         Carry::new(waits, Refusals { patience, delay: MILLI, max_attempts: 3 })
@@ -313,8 +369,8 @@ mod tests {
         (0..count).map(item).collect()
     }
 
-    fn all(batch: &[Item<()>]) -> Settled {
-        Settled { applied: batch.iter().map(Item::id).collect(), busy: Vec::new() }
+    fn all(batch: &[Item<()>]) -> Decided<EventId> {
+        Decided { applied: batch.iter().map(Item::id).collect(), busy: Vec::new() }
     }
 
     #[test]
@@ -323,7 +379,7 @@ mod tests {
         let busy = items(1)[0].id();
         let mut batch = items(3);
         for pause in [2, 4, 8, 16, 32, 64, 128, 200, 200] {
-            let settled = Settled { busy: vec![busy], ..all(&batch[1..]) };
+            let settled = Decided { busy: vec![busy], ..all(&batch[1..]) };
             let over = carry.answered(batch, Ok(settled), now);
             assert!(over.iter().all(|over| over.fate == Fate::Applied));
             assert!(carry.takes_more() && carry.in_doubt().is_empty());
@@ -370,7 +426,7 @@ mod tests {
             batch = carry.due(now);
             assert_eq!(batch.len(), 2);
         }
-        let over = carry.answered(batch, Ok(Settled::default()), now);
+        let over = carry.answered(batch, Ok(Settled::default().into()), now);
         assert!(over.iter().all(|over| over.fate == Fate::InDoubt), "our own first try, perhaps");
     }
 

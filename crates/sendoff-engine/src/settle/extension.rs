@@ -25,7 +25,7 @@ pub(crate) struct Extension {
     /// Parts that were decided.
     pub(crate) decided: Vec<Decided>,
     /// Rows that somebody has locked: their holds are as they were.
-    pub(crate) busy: usize,
+    pub(crate) busy: Vec<Held>,
     /// Why nothing further was tried.
     pub(crate) failed: Option<StoreError>,
 }
@@ -66,7 +66,7 @@ impl Extender {
                 Err(StoreError::Refused(_) | StoreError::Busy(_)) if part.len() > 1 => {
                     halves(part).into_iter().rev().for_each(|half| parts.push_front(half));
                 }
-                Err(StoreError::Busy(_)) => extension.busy += part.len(),
+                Err(StoreError::Busy(_)) => extension.busy.extend(part),
                 Err(error @ StoreError::Refused(_)) => {
                     for held in part {
                         warn!(event.id = %held.id, error = report(&error), "hold not extended");
@@ -90,9 +90,8 @@ impl Extender {
 impl Extension {
     fn take(&mut self, mut asked: Vec<Held>, answer: Extended, until: Deadline) {
         let Extended { held, busy } = answer;
-        self.busy += busy.len();
         let busy: BTreeSet<EventId> = busy.into_iter().collect();
-        asked.retain(|held| !busy.contains(&held.id));
+        self.busy.extend(asked.extract_if(.., |held| busy.contains(&held.id)));
         let lost = asked.len().saturating_sub(held.len());
         if lost > 0 {
             warn!(lost, "holds lost to others");

@@ -1,17 +1,20 @@
 //! What became of each delivery, written back: batched, fenced, and in one order.
 //!
 //! `carry.rs` decides what is sent again and when, `refusal.rs` what a settlement becomes that the
-//! database refuses, `extension.rs` keeps holds; the outbox's writer and the relay's batches share
-//! them.
+//! database refuses, `extension.rs` keeps holds, `turn.rs` those whose rows are locked; the outbox's
+//! writer and the relay's batches share them.
 
 mod batch;
 mod carry;
 mod extension;
 mod fit;
 mod item;
+mod key_batch;
+mod keys;
 mod overtaken;
 mod refusal;
 mod text;
+mod turn;
 mod writer;
 
 use std::time::Duration;
@@ -19,12 +22,17 @@ use std::time::Duration;
 use sendoff_core::limits;
 use tracing::error;
 
-pub(crate) use batch::{Answer, Answers, SettledBatch, Settling, Terms};
+pub(crate) use batch::{Answer, Answers, KEPT, SettledBatch, Settling, Terms};
+use carry::Decided;
 pub(crate) use carry::{Carry, Waits};
 pub(crate) use extension::Extender;
-pub(crate) use item::{Completion, Completions, FIRST_PAUSE, Fate, Item, Over, completions};
-pub(crate) use refusal::Refusals;
+pub(crate) use item::{
+    Completion, Completions, FIRST_PAUSE, Fate, Item, Over, Trouble, Unit, completions,
+};
+pub(crate) use key_batch::KeySettling;
+pub(crate) use refusal::{AfterRefusal, Refusals};
 pub(crate) use text::storable;
+pub(crate) use turn::{Ended, InTurn, Turn};
 pub(crate) use writer::{Pace, SettleWriter};
 
 use crate::store::{Held, SettleStore, Settled, Settlement, StoreError, within};
@@ -37,6 +45,14 @@ pub(crate) async fn send<B>(
 ) -> Result<Settled, StoreError> {
     let settlements: Vec<Settlement> = batch.iter().map(|item| item.settlement.clone()).collect();
     within(limit, store.settle(&settlements)).await
+}
+
+/// The answer to a statement, as what is carried takes it.
+fn decided<S: Clone, Id>(answer: &Result<S, StoreError>) -> Result<Decided<Id>, &StoreError>
+where
+    Decided<Id>: From<S>,
+{
+    answer.as_ref().map(|settled| settled.clone().into())
 }
 
 /// The database refuses whatever could be written about these events. It will deliver them again,

@@ -43,9 +43,9 @@ impl Overtaken {
     /// A settlement that changed nothing; given back if it ends no run.
     pub(super) fn fenced(
         &mut self,
-        over: Over<Option<Ticket>>,
+        over: Over<Item<Option<Ticket>>>,
         looks: &Looks,
-    ) -> Option<Over<Option<Ticket>>> {
+    ) -> Option<Over<Item<Option<Ticket>>>> {
         let Over { item, fate } = over;
         let Item { settlement, bearer: Some(ticket), attempt: Some(attempt), .. } = item else {
             return Some(Over { item, fate });

@@ -70,7 +70,7 @@ impl Refusals {
         let error = plain(&format!("the database refused to record a delivery: {reason}"));
         let attempts = attempt.number;
         if attempts >= self.max_attempts {
-            Outcome::Dead { attempts, error }
+            Outcome::dead(attempts, error)
         } else {
             Outcome::Retry { delay: self.delay, attempts, error }
         }

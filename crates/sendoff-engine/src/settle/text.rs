@@ -19,7 +19,9 @@ pub(crate) fn plain(text: &str) -> String {
 impl Outcome {
     /// The same outcome, its error as `clean` leaves it.
     pub(crate) fn with_text(mut self, clean: impl FnOnce(&str) -> String) -> Self {
-        if let Self::Retry { error, .. } | Self::Dead { error, .. } = &mut self {
+        if let Self::Retry { error, .. } | Self::Wait { error, .. } | Self::Dead { error, .. } =
+            &mut self
+        {
             *error = clean(error);
         }
         self

@@ -8,9 +8,11 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, warn};
 
+use super::keys::{KeyWriter, KeysExtended};
 use super::overtaken::{Known, Overtaken};
 use super::{
-    Carry, Completion, Extender, FIRST_PAUSE, Fate, Item, Over, Refusals, Waits, put_off, send,
+    Carry, Completion, Ended, Extender, FIRST_PAUSE, Fate, InTurn, Item, Over, Refusals, Turn,
+    Unit, Waits, decided, put_off, send,
 };
 use crate::source::{Handover, Mark, Ticket};
 use crate::store::{Held, OutboxStore, Outcome};
@@ -27,12 +29,18 @@ pub(crate) struct SettleWriter {
     handover: Arc<Handover>,
     completions: mpsc::Receiver<Completion>,
     pace: Pace,
-    carry: Carry<Option<Ticket>>,
+    carry: Carry<Carried>,
+    /// The same of keys, whose events are settled with them.
+    keys: KeyWriter,
     overtaken: Overtaken,
     extender: Extender,
+    /// A row that somebody has locked while its hold ends.
+    turn: Turn,
     extend_at: Instant,
     /// How soon holds are looked at again after some of them could not be extended.
     extend_pause: Duration,
+    /// Whether it is the turn of keys: they and rows have theirs one after the other.
+    keys_first: bool,
 }
 
 /// How the writer keeps time.
@@ -60,7 +68,7 @@ impl Pace {
         self.shortest_hold / 40
     }
 
-    fn waits(&self) -> Waits {
+    pub(super) fn waits(&self) -> Waits {
         let database = LONGEST_PAUSE.min(self.shortest_hold / 4);
         Waits { row: self.longest_wait(), database }
     }
@@ -79,7 +87,9 @@ impl SettleWriter {
         handover: Arc<Handover>,
         completions: mpsc::Receiver<Completion>,
         pace: Pace,
+        owner: Arc<str>,
     ) -> Self {
+        let keys = KeyWriter::new(store.clone(), handover.clone(), owner, &pace);
         let carry = Carry::new(pace.waits(), pace.refusals);
         let (overtaken, extender) = (Overtaken::default(), Extender::default());
         let (extend_at, extend_pause) = (Instant::now() + pace.extend_every(), FIRST_PAUSE);
@@ -89,10 +99,13 @@ impl SettleWriter {
             completions,
             pace,
             carry,
+            keys,
             overtaken,
             extender,
+            turn: Turn::default(),
             extend_at,
             extend_pause,
+            keys_first: true,
         }
     }
 
@@ -108,10 +121,18 @@ impl SettleWriter {
             let again_at = self.carry.next_at();
             let room = self.room();
             let claims = self.overtaken.claims();
+            let keys_again_at = self.keys.next_at();
             tokio::select! {
                 biased;
                 // Time first: under endless completions holds must still be extended.
                 () = sleep_until(self.extend_at) => self.extend().await,
+                // Before what is new, and each time only what gathered meanwhile: neither waits for long.
+                () = self.keys.has_work(takes), if self.keys_first => {
+                    self.keys_first = false;
+                    self.send_keys().await;
+                }
+                () = next(keys_again_at) => self.send_keys().await,
+                ended = self.turn.over() => self.turn_over(ended),
                 () = next(again_at) => {
                     self.send_again().await;
                     // A turn for what is new: what is in trouble must not hold it back.
@@ -124,24 +145,43 @@ impl SettleWriter {
                     self.send_new(&mut completed).await;
                 }
                 count = self.completions.recv_many(&mut completed, room), if takes => {
-                    open = count > 0;
+                    (open, self.keys_first) = (count > 0, true);
                     self.send_new(&mut completed).await;
                 }
+                () = self.keys.has_work(takes), if !self.keys_first => self.send_keys().await,
                 () = self.handover.holds.released(), if takes => {
                     self.send_new(&mut completed).await;
                 }
                 () = claims_over(&self.handover, claims) => self.settle_overtaken(),
             }
         }
+        self.handover.keys.let_all_go();
+        while self.keys.is_busy() {
+            if let Some(at) = self.keys.next_at() {
+                until(at).await;
+            }
+            self.send_keys().await;
+        }
         self.settle_overtaken();
-        let settling = self.carry.ids();
-        let mut held = self.handover.holds.take_all();
-        held.retain(|held| !settling.contains(&held.id));
+        let held = self.handover.holds.take_all_but(&self.carry.ids());
         self.carry.add(held.into_iter().map(release).collect(), Instant::now());
         while let Some(at) = self.carry.next_at() {
-            until(at).await;
-            self.send_again().await;
+            tokio::select! {
+                biased;
+                // What is settled last may be busy for long, and is held for as long.
+                () = sleep_until(self.extend_at) => self.extend().await,
+                ended = self.turn.over() => self.turn_over(ended),
+                () = until(at) => self.send_again().await,
+            }
         }
+    }
+
+    async fn send_keys(&mut self) {
+        if Instant::now() >= self.extend_at {
+            self.extend().await;
+        }
+        let fenced = self.keys.send().await;
+        self.count_fenced(fenced);
     }
 
     /// How many completions to take for one statement.
@@ -199,16 +239,22 @@ impl SettleWriter {
         if Instant::now() >= self.extend_at {
             self.extend().await;
         }
+        let waits = |item: &mut Carried| self.turn.row() == Some(item.id());
+        let waiting = batch.extract_if(.., waits).collect();
+        self.carry.put_back(waiting, Instant::now());
+        if batch.is_empty() {
+            return;
+        }
         for item in &mut batch {
             let held = item.bearer.as_ref().and_then(Ticket::held);
             held.into_iter().for_each(|held| item.go_by(held));
         }
         let answer = send(&*self.store, &batch, self.pace.statement_limit).await;
-        let ended = self.carry.answered(batch, answer.as_ref().cloned(), Instant::now());
+        let ended = self.carry.answered(batch, decided(&answer), Instant::now());
         self.finish(ended).await;
     }
 
-    async fn finish(&mut self, ended: Vec<Over<Option<Ticket>>>) {
+    async fn finish(&mut self, ended: Vec<Over<Carried>>) {
         let (mut fenced, mut refused) = (0, Vec::new());
         for over in ended {
             let over = match over.fate {
@@ -219,6 +265,9 @@ impl SettleWriter {
             };
             let Some(Over { item, fate }) = over else { continue };
             let held = item.settlement.held;
+            if fate == Fate::Applied {
+                self.handover.waiters.settled(held.id, &item.settlement.outcome);
+            }
             match (fate, &item.settlement.outcome) {
                 // What was only to be released was not delivered here.
                 (Fate::Fenced, outcome) => fenced += usize::from(!outcome.is_released()),
@@ -268,25 +317,44 @@ impl SettleWriter {
     async fn extend(&mut self) {
         let in_doubt = self.carry.in_doubt();
         let mut ending: Vec<Held> = self.handover.holds.ending();
-        ending.retain(|held| !in_doubt.contains(&held.id));
+        ending.retain(|held| !in_doubt.contains(&held.id) && self.turn.row() != Some(held.id));
         let Pace { hold, statement_limit, .. } = self.pace;
         let extension = self.extender.extend(&*self.store, ending, hold, statement_limit).await;
         for part in &extension.decided {
             self.handover.holds.extended(&part.asked, &part.held, part.until);
         }
+        let keys = self.keys.extend(hold).await;
         // What is busy, or had no answer, soon again: it may have little time left.
-        let longest = match &extension.failed {
-            Some(_) => self.pace.extend_every(),
-            None => self.pace.longest_wait(),
+        let failed = extension.failed.is_some() || keys == KeysExtended::Failed;
+        let longest = match failed {
+            true => self.pace.extend_every(),
+            false => self.pace.longest_wait(),
         };
-        if extension.failed.is_some() || extension.busy > 0 {
+        if failed || !extension.busy.is_empty() || keys == KeysExtended::Busy {
             self.extend_at = Instant::now() + self.extend_pause.min(longest);
             self.extend_pause = (self.extend_pause * 2).min(longest).max(FIRST_PAUSE);
         } else {
             // What is taken in after this look has almost all of its time left.
-            let idle = if self.handover.holds.is_empty() { 2 } else { 1 };
+            let idle = self.handover.holds.is_empty() && self.handover.keys.is_empty();
+            let idle = if idle { 2 } else { 1 };
             self.extend_at = Instant::now() + self.pace.extend_every() * idle;
             self.extend_pause = FIRST_PAUSE;
+        }
+        let (store, holds) = (self.store.clone(), self.handover.holds.clone());
+        self.turn.wait(extension.busy, InTurn { store, holds, hold, limit: statement_limit });
+    }
+
+    /// What is only busy is sent again if a lock is gone; a row that is locked still is waited for again.
+    fn turn_over(&mut self, ended: Ended) {
+        let now = Instant::now();
+        match ended {
+            Ended::Free => self.carry.hurry(now),
+            Ended::Locked => self.extend_at = now,
+            Ended::Unknown => {
+                self.extend_at = self.extend_at.min(now + self.extend_pause);
+                self.extend_pause =
+                    (self.extend_pause * 2).min(self.pace.longest_wait()).max(FIRST_PAUSE);
+            }
         }
     }
 }

@@ -224,7 +224,7 @@ mod tests {
     #[tokio::test]
     async fn verdicts_that_nobody_wants_may_panic_when_they_are_dropped() {
         let bombs = || Err(Failure::retry(Bomb));
-        let refuses = Interceptors::of(vec![Box::new(Before(move |delivery: &Delivery| {
+        let refuses = Interceptors::of(vec![Arc::new(Before(move |delivery: &Delivery| {
             if delivery.read_json::<u32>()? == 1 { bombs() } else { Ok(()) }
         }))]);
         for interceptors in [Interceptors::default(), refuses] {
@@ -250,11 +250,11 @@ mod tests {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let log = seen.clone();
         let interceptors = Interceptors::of(vec![
-            Box::new(Before(|delivery: &Delivery| match delivery.read_json::<u32>()? {
+            Arc::new(Before(|delivery: &Delivery| match delivery.read_json::<u32>()? {
                 1 => Err("not this one".into()),
                 _ => Ok(()),
             })),
-            Box::new(After(move |delivery: &Delivery, failure: Option<&Failure>| {
+            Arc::new(After(move |delivery: &Delivery, failure: Option<&Failure>| {
                 log.lock().unwrap().push((delivery.read_json::<u32>()?, failure.is_some()));
                 Ok(())
             })),

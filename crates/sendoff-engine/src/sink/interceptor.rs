@@ -64,10 +64,10 @@ where
 
 /// All of them, in the order of registration. Cheap to clone.
 #[derive(Clone, Default)]
-pub(crate) struct Interceptors(Arc<[Box<dyn Interceptor>]>);
+pub(crate) struct Interceptors(Arc<[Arc<dyn Interceptor>]>);
 
 impl Interceptors {
-    pub(crate) fn of(all: Vec<Box<dyn Interceptor>>) -> Self {
+    pub(crate) fn of(all: Vec<Arc<dyn Interceptor>>) -> Self {
         Self(all.into())
     }
 

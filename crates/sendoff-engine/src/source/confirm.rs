@@ -1,6 +1,6 @@
 //! Proves that a transaction of the application committed before its events leave from memory.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tracing::{debug, warn};
 
 use super::{Bound, Handover, HotRow, Parcel};
 use crate::lock::lock;
-use crate::store::{Held, OutboxStore, within};
+use crate::store::{Confirmed, Held, OutboxStore, StoreError, within};
 use crate::weight::weight;
 
 /// Proves commits we did not make ourselves before their events are delivered from memory.
@@ -106,14 +106,22 @@ impl Confirmer {
     ) {
         let confirmer = &handover.confirmer;
         while let Some(batch) = stop.run_until_cancelled(confirmer.next_batch()).await {
-            let holds: Vec<_> = batch.iter().filter_map(Doubtful::held).collect();
+            let (ordered, batch): (Vec<_>, Vec<_>) =
+                batch.into_iter().partition(|doubtful| handover.is_ordered(doubtful));
             // Before the question: what is lost while it is answered is asked again.
             let epoch = store.epoch();
-            match within(limit, store.confirm(&holds)).await {
-                Ok(proved) => handover.proved(batch, &proved, epoch),
-                Err(error) => {
-                    let (error, rows) = (report(&error), batch.len());
-                    warn!(error, rows, "commits not proved: left to the poller");
+            if !batch.is_empty() {
+                let holds: Vec<_> = batch.iter().filter_map(Doubtful::held).collect();
+                match within(limit, store.confirm(&holds)).await {
+                    Ok(proved) => handover.proved(batch, &proved, epoch),
+                    Err(error) => not_proved(&error, batch.len()),
+                }
+            }
+            if !ordered.is_empty() {
+                let holds: Vec<_> = ordered.iter().filter_map(Doubtful::held).collect();
+                match within(limit, store.confirm_keys(&holds)).await {
+                    Ok(proved) => handover.proved_in_order(ordered, &proved, epoch),
+                    Err(error) => not_proved(&error, ordered.len()),
                 }
             }
         }
@@ -126,9 +134,41 @@ impl Confirmer {
     }
 }
 
+fn not_proved(error: &StoreError, rows: usize) {
+    warn!(error = report(error), rows, "commits not proved: left to the poller");
+}
+
 impl Handover {
+    /// Whether it must be known of an event what comes before it in its key.
+    fn is_ordered(&self, doubtful: &Doubtful) -> bool {
+        match doubtful {
+            Doubtful::Row(row) => self.key_of(&row.event).is_some(),
+            // That is known.
+            Doubtful::Parcel(_) => false,
+        }
+    }
+
+    /// Hands on what the database has seen, in the order of their numbers.
+    fn proved_in_order(&self, batch: Vec<Doubtful>, proved: &[Confirmed], epoch: u64) {
+        self.waiters.committed(proved.iter().map(|confirmed| confirmed.id));
+        let rows = batch.into_iter().filter_map(|doubtful| match doubtful {
+            Doubtful::Row(row) => Some((row.event.id(), row)),
+            Doubtful::Parcel(_) => None,
+        });
+        let mut rows: BTreeMap<EventId, HotRow> = rows.collect();
+        for confirmed in proved {
+            if let Some(row) = rows.remove(&confirmed.id) {
+                self.offer_in_order(HotRow { epoch, ..row }, confirmed);
+            }
+        }
+        if !rows.is_empty() {
+            debug!(unproved = rows.len(), "released, but not committed: left to the poller");
+        }
+    }
+
     /// Hands on what the database has seen, over the links of this epoch.
     fn proved(&self, batch: Vec<Doubtful>, proved: &[EventId], epoch: u64) {
+        self.waiters.committed(proved.iter().copied());
         let proved: BTreeSet<_> = proved.iter().collect();
         let is_proved =
             |doubtful: &Doubtful| doubtful.held().is_some_and(|held| proved.contains(&held.id));

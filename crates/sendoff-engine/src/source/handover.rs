@@ -8,16 +8,21 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use super::confirm::Doubtful;
-use super::{Admission, Alarm, Confirmer, Deadline, Drawn, Holds, Lanes, Parcel, Pauses};
+use super::{
+    Admission, Alarm, Confirmer, Deadline, Drawn, Holds, Keys, Lanes, Link, Next, Parcel, Pauses,
+};
 use crate::dispatch::{Roster, Route, Unknown};
 use crate::lock::lock;
-use crate::operate::Observer;
-use crate::store::{EventKind, Held, OutboxStore};
+use crate::operate::{Observer, Waiters};
+use crate::settle::{Completion, Completions};
+use crate::store::{Confirmed, EventKind, Held, OutboxStore};
 
 /// Where events come in: the lanes, the holds, and the way from a commit into them.
 pub(crate) struct Handover {
     pub(crate) lanes: Lanes,
     pub(crate) holds: Arc<Holds>,
+    /// What is ordered goes through its key.
+    pub(crate) keys: Arc<Keys>,
     pub(crate) handlers: Arc<Roster>,
     pub(crate) alarm: Alarm,
     pub(crate) confirmer: Confirmer,
@@ -26,7 +31,9 @@ pub(crate) struct Handover {
     pub(crate) pauses: Arc<Pauses>,
     /// What nobody here handles.
     pub(crate) unknown: Arc<Unknown>,
-    /// Asked for its epoch only.
+    /// Who waits until events are over.
+    pub(crate) waiters: Arc<Waiters>,
+    /// Asked for its epoch, and whether it keeps order.
     pub(crate) store: Arc<dyn OutboxStore>,
 }
 
@@ -58,11 +65,77 @@ impl HotRow {
 
 impl Handover {
     /// Offers a row whose commit is proved to the hot lane. Never fails the writer (G8): a row that
-    /// does not fit is released, and some poller delivers it.
+    /// does not fit is released, and some poller delivers it. One that is ordered is looked at first: others
+    /// of its key may come before it.
     pub(crate) fn offer_hot(&self, row: HotRow) {
+        if self.key_of(&row.event).is_some() {
+            return self.confirm(vec![row]);
+        }
+        if let Some(parcel) = self.admit(row) {
+            self.offer(parcel);
+        }
+    }
+
+    /// The same of a row of a key, of which it is known by now what comes before it.
+    pub(super) fn offer_in_order(&self, row: HotRow, confirmed: &Confirmed) {
+        let Some(key) = self.key_of(&row.event) else { return self.offer_hot(row) };
+        let Some(parcel) = self.admit(row) else { return };
+        if confirmed.parked {
+            return parcel.ticket.leave_to_others();
+        }
+        let ticket = parcel.ticket.through(&self.keys, key.clone());
+        let parcel = Box::new(Parcel { ticket, ..parcel });
+        let mut next = self.keys.offer(parcel, &key, &confirmed.below);
+        if let Some(Link::Parcel(parcel)) = next.start.take() {
+            self.offer(*parcel);
+        }
+        self.follow(next);
+    }
+
+    /// The key of an event, where that is kept in order.
+    pub(crate) fn key_of(&self, event: &Event) -> Option<Arc<str>> {
+        event.ordering_key().filter(|_| self.store.keeps_order()).map(Arc::from)
+    }
+
+    /// An event is over: what is to be written of it goes to the settlement writer, and the next of its key
+    /// begins.
+    pub(crate) async fn complete(&self, completions: &Completions, completion: Completion) {
+        let Some(key) = completion.ticket.key().cloned() else {
+            return completions.send(completion).await;
+        };
+        completion.ticket.run_is_over();
+        let mut next = self.keys.over(&key, completion);
+        let row = next.row.take();
+        self.follow(next);
+        if let Some(row) = row {
+            completions.send(row).await;
+        }
+    }
+
+    /// Lets the next event of a key begin, and those go that do not follow.
+    pub(crate) fn follow(&self, mut next: Next) {
+        loop {
+            drop(std::mem::take(&mut next.dropped));
+            match next.start.take() {
+                None => return,
+                Some(Link::Parcel(parcel)) => {
+                    if let Err(parcel) = self.lanes.offer_next(*parcel) {
+                        parcel.ticket.leave_to_others();
+                    }
+                    return;
+                }
+                Some(Link::End(completion)) => {
+                    let Some(key) = completion.ticket.key().cloned() else { return };
+                    next = self.keys.over(&key, *completion);
+                }
+            }
+        }
+    }
+
+    fn admit(&self, row: HotRow) -> Option<Parcel> {
         let held = row.held();
         let Admission::Ticket(ticket) = self.holds.admit(held, row.until, Lane::Hot) else {
-            return;
+            return None;
         };
         let delivery = Delivery {
             event: row.event,
@@ -71,13 +144,17 @@ impl Handover {
             origin: Origin::Row(Lane::Hot),
         };
         let (attempt, route) = (Attempt::next(0), self.handlers.now().route_of(&delivery.event));
-        let (waited, epoch) = (None, row.epoch);
-        match self.lanes.offer(Parcel { delivery, attempt, ticket, route, waited, epoch }) {
+        Some(Parcel { delivery, attempt, ticket, route, waited: None, epoch: row.epoch })
+    }
+
+    fn offer(&self, parcel: Parcel) {
+        let (route, held) = (parcel.route, parcel.ticket.held());
+        match self.lanes.offer(parcel) {
             Ok(()) => self.observer.tell(|metrics| metrics.hot_enqueued()),
             // The lane is not full: what waits for a target or is paused waits in the table.
             Err(parcel) if self.lanes.waits_in_table(&parcel) => parcel.ticket.leave_to_others(),
             Err(parcel) => {
-                self.count_hot_drop(held);
+                held.into_iter().for_each(|held| self.count_hot_drop(held));
                 // Dropped with its parcel, a ticket releases the hold and has the poller look for the row;
                 // in vain, where that has no room for it either.
                 if !self.lanes.takes_cold(route) {
@@ -119,6 +196,10 @@ impl Handover {
     }
 
     fn confirm_again(&self, parcel: Parcel) {
+        if parcel.ticket.goes_by_key() {
+            // Read again, after its key was taken again.
+            return parcel.ticket.leave_to_others();
+        }
         // One that does not fit is dropped, and its ticket releases it.
         let _ = self.confirmer.submit(Doubtful::Parcel(parcel));
     }

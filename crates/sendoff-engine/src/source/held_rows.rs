@@ -14,7 +14,9 @@ use super::beside::beside;
 use super::{Admission, Deadline, Holds, Ticket};
 use crate::lock::lock;
 use crate::relay::RelayStore;
-use crate::settle::{Answer, Answers, Extender, FIRST_PAUSE, Item, SettledBatch, Settling, Terms};
+use crate::settle::{
+    Answer, Answers, Extender, FIRST_PAUSE, InTurn, Item, SettledBatch, Settling, Terms, Turn, Unit,
+};
 use crate::store::{Claimed, Held, Outcome, Settlement, StoreError};
 
 /// The holds of one batch, and when their rows were due.
@@ -26,6 +28,8 @@ pub(crate) struct HeldRows {
     holds: Arc<Holds>,
     table: Mutex<Table>,
     extender: tokio::sync::Mutex<Extender>,
+    /// A row that somebody has locked while its hold ends.
+    turn: Mutex<Turn>,
 }
 
 #[derive(Default)]
@@ -61,7 +65,7 @@ impl HeldRows {
             true
         });
         let (table, extender) = (Mutex::new(table), tokio::sync::Mutex::default());
-        Self { store, terms, holds, table, extender }
+        Self { store, terms, holds, table, extender, turn: Mutex::default() }
     }
 
     /// Whether the row is certainly ours now (I1).
@@ -118,7 +122,10 @@ impl HeldRows {
 
     /// Early enough for a second try, and soon where something could not be extended.
     fn next_extension(&self) -> Instant {
-        Instant::now() + lock(&self.table).again.unwrap_or(self.terms.hold / 3)
+        // Soon, too, where a row is waited for: others may be to wait for after it.
+        let waits = lock(&self.turn).row().map(|_| FIRST_PAUSE);
+        let again = waits.or(lock(&self.table).again);
+        Instant::now() + again.unwrap_or(self.terms.hold / 3)
     }
 
     /// Puts these rows back before the others are done, without waiting for it, and says how many.
@@ -134,7 +141,10 @@ impl HeldRows {
         let asked: Vec<Held> = {
             let table = lock(&self.table);
             let held = table.rows.values().filter_map(|row| row.ticket.held_until());
-            held.filter(|(_, until)| until.is_within(left)).map(|(held, _)| held).collect()
+            let in_turn = lock(&self.turn).row();
+            held.filter(|(held, until)| until.is_within(left) && in_turn != Some(held.id))
+                .map(|(held, _)| held)
+                .collect()
         };
         let Terms { hold, limit, .. } = self.terms;
         let mut extender = self.extender.lock().await;
@@ -145,11 +155,14 @@ impl HeldRows {
             lost += part.asked.len().saturating_sub(part.held.len());
         }
         let mut table = lock(&self.table);
-        let incomplete = extension.busy > 0 || extension.failed.is_some();
+        let incomplete = !extension.busy.is_empty() || extension.failed.is_some();
         table.again = incomplete.then(|| {
             let twice = table.again.map_or(FIRST_PAUSE, |again| again * 2);
             twice.min(hold / 8)
         });
+        drop(table);
+        let (store, holds) = (self.store.clone(), self.holds.clone());
+        lock(&self.turn).wait(extension.busy, InTurn { store, holds, hold, limit });
         extension.failed.map_or(Ok(lost), Err)
     }
 
@@ -198,7 +211,16 @@ impl HeldRows {
             items.push(Item::new(held, outcome, attempt, ticket));
         }
         let (store, holds) = (self.store.clone(), self.holds.clone());
-        let settling = Settling::new(store, self.terms, holds, until, items);
+        let turn = {
+            let mut turn = lock(&self.turn);
+            let is_mine = |id| items.iter().any(|item: &Item<Ticket>| item.id() == id);
+            if turn.row().is_some_and(is_mine) {
+                std::mem::take(&mut *turn)
+            } else {
+                Turn::default()
+            }
+        };
+        let settling = Settling::new(store, self.terms, holds, until, items, turn);
         let mut settled = settling.run().await?;
         settled.add(lost);
         Ok(settled)

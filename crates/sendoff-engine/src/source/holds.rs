@@ -2,11 +2,11 @@
 //! released.
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sendoff_core::{EventId, Lane, limits};
+use sendoff_core::{EventId, Holding, Lane, limits};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -128,11 +128,15 @@ impl Holds {
             }
             Entry::Occupied(here) if self.is_stuck(here.get(), now) => {
                 // Nobody here is told to look for it: this node would find it again and again.
-                table.release(held);
+                if !goes_by_key(&held) {
+                    table.release(held);
+                }
                 drop(table);
                 self.changed.notify_waiters();
                 return Admission::Stuck;
             }
+            // What goes by its key was read while a run of it was under way here: that comes to its end first.
+            Entry::Occupied(_) if goes_by_key(&held) => return Admission::InFlight,
             Entry::Occupied(mut here) => {
                 let here = here.get_mut();
                 // A row may come late from its commit, when it was claimed here already.
@@ -151,7 +155,9 @@ impl Holds {
         let Some(hold) = table.rows.get_mut(&id).filter(|hold| hold.run == run) else {
             return false;
         };
-        if hold.held.is_none() || hold.until.is_past() {
+        // Until when a key is held is known where keys are.
+        let is_certain = |held: &Held| goes_by_key(held) || !hold.until.is_past();
+        if !hold.held.as_ref().is_some_and(is_certain) {
             return false;
         }
         hold.started = Some(Instant::now());
@@ -195,7 +201,19 @@ impl Holds {
         let early = self.horizon * 3 / 2;
         let table = lock(&self.table);
         let ending = |hold: &&Hold| hold.until.is_within(early) && !self.is_stuck(hold, now);
-        table.rows.values().filter(ending).filter_map(|hold| hold.held).collect()
+        let held = table.rows.values().filter(ending).filter_map(|hold| hold.held);
+        held.filter(|held| !goes_by_key(held)).collect()
+    }
+
+    /// Whether an event is here.
+    pub(crate) fn has(&self, id: EventId) -> bool {
+        lock(&self.table).rows.contains_key(&id)
+    }
+
+    /// Whether the run of this event is stuck.
+    pub(crate) fn has_stuck(&self, id: EventId) -> bool {
+        let now = Instant::now();
+        lock(&self.table).rows.get(&id).is_some_and(|hold| self.is_stuck(hold, now))
     }
 
     /// The database's answer to an extension of `asked`.
@@ -227,7 +245,8 @@ impl Holds {
     }
 
     fn release_and(&self, held: Held, ring: bool) {
-        if !self.releases {
+        // Nothing was written into a row that goes by its key: letting go of that is all.
+        if !self.releases || goes_by_key(&held) {
             return;
         }
         let mut table = lock(&self.table);
@@ -272,11 +291,15 @@ impl Holds {
         std::mem::take(&mut lock(&self.table).overflow)
     }
 
-    /// Everything still here, at the end: released or in a run that was cut off.
-    pub(crate) fn take_all(&self) -> Vec<Held> {
-        let mut table = std::mem::take(&mut *lock(&self.table));
-        table.released.extend(table.rows.into_values().filter_map(|hold| hold.held));
-        table.released.into()
+    /// Everything still here, at the end, but for what is being settled: released or in a run that was
+    /// cut off.
+    pub(crate) fn take_all_but(&self, settling: &BTreeSet<EventId>) -> Vec<Held> {
+        let mut table = lock(&self.table);
+        let mut held: Vec<Held> = std::mem::take(&mut table.released).into();
+        let over = table.rows.extract_if(.., |id, _| !settling.contains(id));
+        held.extend(over.filter_map(|(_, hold)| hold.held).filter(|held| !goes_by_key(held)));
+        held.retain(|held| !settling.contains(&held.id));
+        held
     }
 
     /// How long the oldest event here has been here.
@@ -325,6 +348,10 @@ impl Holds {
             _ => false,
         }
     }
+}
+
+fn goes_by_key(held: &Held) -> bool {
+    matches!(held.by, Holding::Key(_))
 }
 
 #[cfg(test)]

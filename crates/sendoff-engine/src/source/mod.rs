@@ -6,8 +6,12 @@ mod beside;
 mod confirm;
 mod floor;
 mod handover;
+mod held_keys;
 mod held_rows;
 mod holds;
+mod key_looks;
+mod key_turn;
+mod keys;
 mod lanes;
 mod locked_rows;
 mod looks;
@@ -17,13 +21,18 @@ mod portion;
 mod register;
 mod ticket;
 mod turns;
+mod walk;
 
 pub(crate) use alarm::Alarm;
 pub(crate) use asking::{Ask, Asking};
 pub(crate) use confirm::Confirmer;
 pub(crate) use handover::{Drops, Handover, HotRow, Stamp};
+pub(crate) use held_keys::HeldKeys;
 pub(crate) use held_rows::HeldRows;
 pub(crate) use holds::{Admission, Holds};
+pub(crate) use key_looks::KeyLooks;
+pub(crate) use key_turn::KeyTurn;
+pub(crate) use keys::{KeyEnd, Keys, Link, Next, Taken, ended_without_run};
 pub(crate) use lanes::{
     Bound, Capacity, Demand, Drawn, Lanes, Parcel, Run as HandlerRun, Speed, Wanted,
 };
@@ -34,6 +43,7 @@ pub(crate) use poller::Poller;
 pub(crate) use register::{Mine, Register};
 pub(crate) use ticket::{Deadline, Ticket};
 pub(crate) use turns::Turns;
+pub(crate) use walk::Walk;
 
 use holds::Run;
 

@@ -9,7 +9,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use super::{Admission, Ask, Asking, Deadline, Handover, Parcel, Speed, Ticket, Turns, Wanted};
+use super::key_looks::KeysFound;
+use super::{
+    Admission, Ask, Asking, Deadline, Handover, KeyLooks, KeyTurn, Parcel, Speed, Ticket, Turns,
+    Wanted,
+};
 use crate::appetite::Portion;
 use crate::dispatch::{Due, Route, deferred_for};
 use crate::lock::lock;
@@ -17,7 +21,7 @@ use crate::operate::{Failed, Streak};
 use crate::options::{MIB, OutboxOptions};
 use crate::settle::{Completion, Completions};
 use crate::store::{
-    Answer, Claim, Claimed, Claims, EventKind, Except, OutboxStore, StoreError, Suspects,
+    Answer, Claim, Claimed, Claims, EventKind, Except, OutboxStore, Outcome, StoreError, Suspects,
     first_contact, within,
 };
 
@@ -33,6 +37,8 @@ pub(crate) struct Poller {
     /// The same for handlers that are slow; see [`Speed`]. What one of them has seen is not what another
     /// claim has.
     pub(crate) slow_asking: Arc<Asking>,
+    /// Keys with something to deliver, where that is kept in order.
+    pub(crate) keys: Arc<KeyLooks>,
     /// One suspect at a time, also when somebody polls by hand.
     pub(crate) suspecting: Arc<tokio::sync::Mutex<()>>,
     /// When suspects of handlers have theirs that always have as many runs as they may.
@@ -60,6 +66,27 @@ enum Reach {
     Onward,
     /// Over all there is.
     Whole,
+}
+
+/// What is not asked for.
+#[derive(Debug, Default)]
+struct Excluded {
+    kinds: Vec<(String, String)>,
+    types: Vec<String>,
+}
+
+impl Excluded {
+    fn kinds(&self) -> Vec<EventKind<'_>> {
+        self.kinds.iter().map(EventKind::from).collect()
+    }
+
+    fn types(&self) -> Vec<&str> {
+        self.types.iter().map(String::as_str).collect()
+    }
+}
+
+fn owned(kind: EventKind<'_>) -> (String, String) {
+    (kind.aggregate_type.to_owned(), kind.event_type.to_owned())
 }
 
 /// The most bytes of one claim, where the cold lane holds four times as many.
@@ -129,6 +156,7 @@ impl Poller {
     async fn cycle(&self) -> Result<Vec<Route>, StoreError> {
         let stop = &self.stop;
         let mut turns = Turns::new(self.options.poll_interval, Instant::now());
+        let mut key_turn = KeyTurn::default();
         while !stop.is_cancelled() {
             let pass = self.pass(Reach::Onward, Speed::Usual).await;
             if matches!(pass, Err(StoreError::Refused(_))) {
@@ -136,17 +164,35 @@ impl Poller {
                 self.suspects_in_turn().await?;
             }
             let pass = pass?;
-            if !matches!(pass, Pass::Drained { .. }) && self.armed.swap(false, Ordering::Relaxed) {
+            let keys = match pass {
+                Pass::NoRoom => KeysFound::NoRoom,
+                Pass::Full if !key_turn.is_due(Instant::now()) => KeysFound::Drained,
+                _ => {
+                    let began = Instant::now();
+                    let found = self.keys_pass().await?;
+                    key_turn.looked(began, Instant::now(), found != KeysFound::Drained);
+                    found
+                }
+            };
+            let drained = matches!(pass, Pass::Drained { .. }) && keys != KeysFound::More;
+            if !drained && self.armed.swap(false, Ordering::Relaxed) {
                 self.bounded(self.store.disarm()).await?;
             }
             let began = Instant::now();
             if let Pass::Drained { left_out } = pass {
+                if keys == KeysFound::More && !turns.is_due(began) {
+                    continue;
+                }
                 let Some(left_out) = self.slow_pass(Reach::Onward, left_out).await? else {
                     continue;
                 };
                 let found = self.one_suspect().await?;
                 turns.over(began, Instant::now());
-                if found {
+                if found || keys == KeysFound::More {
+                    continue;
+                }
+                if keys == KeysFound::NoRoom {
+                    self.until_keys_have_room(turns.next_at()).await;
                     continue;
                 }
                 if !self.armed.load(Ordering::Relaxed) && self.bounded(self.store.arm()).await? {
@@ -174,6 +220,38 @@ impl Poller {
             }
         }
         Ok(Vec::new())
+    }
+
+    /// One look for keys, and one for those of slow handlers.
+    async fn keys_pass(&self) -> Result<KeysFound, StoreError> {
+        if !self.store.keeps_order() {
+            return Ok(KeysFound::Drained);
+        }
+        let mut found = KeysFound::Drained;
+        for (speed, asking) in [(Speed::Usual, &self.asking), (Speed::Slow, &self.slow_asking)] {
+            let Some(wanted) = self.handover.lanes.wanted(asking.portion(), speed) else {
+                continue;
+            };
+            let Some(excluded) = self.excluded(&wanted.except) else { continue };
+            let (kinds, types) = (excluded.kinds(), excluded.types());
+            let except = Except { kinds: &kinds, types: &types };
+            match self.keys.look(&wanted, except, speed).await? {
+                KeysFound::Drained => {}
+                KeysFound::NoRoom => return Ok(KeysFound::NoRoom),
+                KeysFound::More => found = KeysFound::More,
+            }
+        }
+        Ok(found)
+    }
+
+    /// Keys are full: waits until half of what may be in hand is over, or for a turn of others.
+    async fn until_keys_have_room(&self, turn: Instant) {
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => {}
+            () = self.handover.keys.has_room() => {}
+            () = self.handover.alarm.wait_for(turn.saturating_duration_since(Instant::now())) => {}
+        }
     }
 
     /// Waits until there may be work, also for handlers that were left out.
@@ -204,6 +282,7 @@ impl Poller {
         // What was left out may lie before what was seen since.
         self.asking.put_back();
         self.slow_asking.put_back();
+        self.keys.again();
         alarm.ring();
     }
 
@@ -303,8 +382,15 @@ impl Poller {
                 }
             }
         };
+        let keys = loop {
+            match self.keys_pass().await? {
+                KeysFound::More => {}
+                KeysFound::NoRoom => break false,
+                KeysFound::Drained => break true,
+            }
+        };
         while self.one_suspect().await? {}
-        Ok(left_out.is_empty())
+        Ok(keys && left_out.is_empty())
     }
 
     /// Suspects one after the other, for about an interval: the first has waited for the lane to
@@ -332,8 +418,13 @@ impl Poller {
         let look = self.handover.holds.looks.begin();
         let left_out = self.too_busy_for_suspects();
         let Some(row) = self.claim(&ask, Suspects::Only, &left_out).await?.rows.pop() else {
-            return Ok(false);
+            drop(look);
+            return self.one_suspect_key(&left_out).await;
         };
+        if self.is_stray(&row) {
+            self.take_in(row, until, epoch).await;
+            return Ok(true);
+        }
         let id = row.id;
         let admission = self.handover.holds.admit(row.held(), until, Lane::Cold);
         drop(look);
@@ -346,22 +437,54 @@ impl Poller {
         if self.stop.run_until_cancelled(self.alone(id)).await != Some(true) {
             return Ok(false);
         }
-        let Handover { holds, lanes, .. } = &*self.handover;
         warn!(event.id = %id, attempts = row.attempts, "lost with its holder before: runs alone");
         if !self.hand_over(row, ticket, epoch).await {
             // Nothing is taken for its handler: nor would the next one be.
             return Ok(false);
         }
+        Ok(self.runs_alone(id).await)
+    }
+
+    /// The same for a key, with the first of its events.
+    async fn one_suspect_key(&self, left_out: &[Route]) -> Result<bool, StoreError> {
+        if !self.store.keeps_order() {
+            return Ok(false);
+        }
+        let Some(excluded) = self.excluded(left_out) else { return Ok(false) };
+        let (kinds, types) = (excluded.kinds(), excluded.types());
+        let epoch = self.store.epoch();
+        let suspect = self.keys.suspect(Except { kinds: &kinds, types: &types }).await?;
+        let Some((key, until, run)) = suspect else { return Ok(false) };
+        let Some(row) = run.rows.first() else {
+            self.keys.give_back(&key, until);
+            return Ok(false);
+        };
+        let (id, attempts) = (row.id, row.attempts);
+        if row.can_run(self.options.retry.max_attempts) {
+            if self.stop.run_until_cancelled(self.alone(id)).await != Some(true) {
+                self.keys.give_back(&key, until);
+                return Ok(false);
+            }
+            warn!(event.id = %id, attempts, "lost with its holder before: runs alone");
+        }
+        self.keys.begin(&key, until, run, epoch);
+        // Nothing may be taken for its handler: nor would the next one be.
+        Ok(self.handover.holds.has(id) && self.runs_alone(id).await)
+    }
+
+    /// Waits for a suspect that was handed over, and answers whether it was begun.
+    async fn runs_alone(&self, id: EventId) -> bool {
+        let Handover { holds, lanes, .. } = &*self.handover;
         let patience = self.patience();
         let _ = self.stop.run_until_cancelled(holds.gone(id, patience)).await;
         if !holds.is_begun(id) {
             // Every worker is busy, or its handler has become so.
             lanes.recall_cold().into_iter().for_each(|parcel| parcel.ticket.leave_to_others());
-            return Ok(false);
+            return false;
         }
         let rest = self.options.hold.saturating_sub(patience);
         let _ = self.stop.run_until_cancelled(holds.gone(id, rest)).await;
-        Ok(true)
+        true
     }
 
     /// Handlers whose suspects are left out: nobody should wait for one of these. A handler that merely has
@@ -403,23 +526,8 @@ impl Poller {
         suspects: Suspects,
         left_out: &[Route],
     ) -> Result<Claims, StoreError> {
-        let Handover { handlers, pauses, unknown, .. } = &*self.handover;
-        let (paused, strange) = (pauses.now(), unknown.strange(Instant::now()));
-        if paused.is_all() {
-            return Ok(Claims::default());
-        }
-        let handlers = handlers.now();
-        let mut routes = handlers.paused(&paused);
-        routes.extend(left_out.iter().filter(|route| !routes.contains(route)).collect::<Vec<_>>());
-        if handlers.is_beyond_claims(&routes) {
-            // What it has no room for would be claimed again and again.
-            return Ok(Claims::default());
-        }
-        let (mut kinds, mut types) = (handlers.kinds_of(&routes), Vec::new());
-        let seen = handlers.seen_of(&routes);
-        kinds.extend(seen.iter().map(EventKind::from));
-        kinds.extend(strange.kinds());
-        types.extend(paused.types().chain(strange.types()));
+        let Some(excluded) = self.excluded(left_out) else { return Ok(Claims::default()) };
+        let (kinds, types) = (excluded.kinds(), excluded.types());
         let claim = Claim {
             bytes: ask.portion.bytes,
             from: ask.from,
@@ -431,23 +539,59 @@ impl Poller {
         self.bounded(self.store.claim(&claim)).await
     }
 
+    /// What is not asked for: what is paused, what these handlers have no room for, what is left to others.
+    /// None if that is everything.
+    fn excluded(&self, left_out: &[Route]) -> Option<Excluded> {
+        let Handover { handlers, pauses, unknown, .. } = &*self.handover;
+        let (paused, strange) = (pauses.now(), unknown.strange(Instant::now()));
+        if paused.is_all() {
+            return None;
+        }
+        let handlers = handlers.now();
+        let mut routes = handlers.paused(&paused);
+        routes.extend(left_out.iter().filter(|route| !routes.contains(route)).collect::<Vec<_>>());
+        if handlers.is_beyond_claims(&routes) {
+            // What it has no room for would be claimed again and again.
+            return None;
+        }
+        let mut excluded = Excluded::default();
+        excluded.kinds.extend(handlers.kinds_of(&routes).into_iter().map(owned));
+        excluded.kinds.extend(handlers.seen_of(&routes));
+        excluded.kinds.extend(strange.kinds().map(owned));
+        excluded.types.extend(paused.types().chain(strange.types()).map(str::to_owned));
+        Some(excluded)
+    }
+
     async fn bounded<T>(&self, asked: impl Future<Output = Answer<T>>) -> Answer<T> {
         let limit = self.options.statement_limit();
         within(limit, asked).await
     }
 
     async fn take_in(&self, row: Claimed, until: Deadline, epoch: u64) {
+        if self.is_stray(&row) {
+            // Its turn is decided by its key: released, it is in line.
+            self.keys.again();
+            return self.handover.holds.release(row.held());
+        }
         let admission = self.handover.holds.admit(row.held(), until, Lane::Cold);
         if let Admission::Ticket(ticket) = admission {
             self.hand_over(row, ticket, epoch).await;
         }
     }
 
+    /// Whether a row has a key, and no place in its line yet.
+    fn is_stray(&self, row: &Claimed) -> bool {
+        row.event.as_ref().is_ok_and(|event| self.handover.key_of(event).is_some())
+    }
+
+    fn due(&self, row: Claimed) -> Result<Due, Outcome> {
+        Due::of(row, self.options.retry.max_attempts, self.options.handler.after_dead)
+    }
+
     /// Into the lane, or to its end where it can go no further. Answers whether it went either way.
     async fn hand_over(&self, row: Claimed, ticket: Ticket, epoch: u64) -> bool {
         let attempt = row.attempt();
-        let Due { delivery, attempt, waited } = match Due::of(row, self.options.retry.max_attempts)
-        {
+        let Due { delivery, attempt, waited } = match self.due(row) {
             Ok(due) => due,
             Err(outcome) => {
                 self.completions.send(Completion { ticket, attempt, outcome }).await;

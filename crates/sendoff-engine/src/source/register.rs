@@ -33,6 +33,8 @@ pub(crate) struct Register {
     limit: Duration,
     /// When to say it again.
     next: Arc<Mutex<Option<Instant>>>,
+    /// Held while it is said: whoever is about to take something meanwhile hears it first.
+    asking: Arc<tokio::sync::Mutex<()>>,
     /// It is to be said at once.
     hurry: Arc<Notify>,
 }
@@ -48,8 +50,8 @@ impl Register {
         limit: Duration,
     ) -> Self {
         let (unknown, unroutable) = (follow_up.unknown().clone(), follow_up.unroutable());
-        let (next, hurry) = (Arc::default(), Arc::default());
-        Self { store, mine, unknown, unroutable, limit, next, hurry }
+        let (next, asking, hurry) = (Arc::default(), Arc::default(), Arc::default());
+        Self { store, mine, unknown, unroutable, limit, next, asking, hurry }
     }
 
     /// For how long a node is believed that says nothing more: as long as what nobody handles may wait.
@@ -60,16 +62,16 @@ impl Register {
         }
     }
 
-    /// Says and hears, unless that was lately. Where it fails the node goes on with what it knows: nothing
+    /// Says and hears, unless that was lately; if somebody is about it, this waits for that. Where it fails the node goes on with what it knows: nothing
     /// depends on it but what becomes of events that it has no handler for.
     pub(crate) async fn look_if_old(&self) {
+        let _asking = self.asking.lock().await;
         if lock(&self.next).is_none_or(|next| Instant::now() >= next) {
             self.look().await;
         }
     }
 
     async fn look(&self) {
-        // Whoever asks meanwhile need not.
         self.ask_again_in(FAILED_PAUSE);
         match within(self.limit, self.ask()).await {
             Ok(is_news) => {

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use sendoff_core::EventId;
+use sendoff_core::{EventId, Holding};
 use tokio::time::Instant;
 
+use super::keys::{InKey, Keys};
 use super::{Holds, Run};
 use crate::store::Held;
 
@@ -51,16 +52,44 @@ pub(crate) struct Ticket {
     holds: Arc<Holds>,
     id: EventId,
     run: Run,
+    /// The key it goes through, where its events are ordered.
+    key: Option<Box<InKey>>,
 }
 
 impl Ticket {
     pub(super) fn new(holds: Arc<Holds>, id: EventId, run: Run) -> Self {
-        Self { holds, id, run }
+        Self { holds, id, run, key: None }
     }
 
-    /// Whether the run may start: the row is certainly ours now (I1).
+    /// Goes through this key: others of it wait for this one.
+    pub(crate) fn through(mut self, keys: &Arc<Keys>, key: Arc<str>) -> Self {
+        let by_key = matches!(self.held(), Some(Held { by: Holding::Key(_), .. }));
+        self.key = Some(Box::new(InKey { keys: keys.clone(), key, by_key }));
+        self
+    }
+
+    /// Whether the run may start: the row, or its key, is certainly ours now (I1).
     pub(crate) fn may_start(&self) -> bool {
-        self.holds.start(self.id, self.run)
+        let key = self.key.as_ref().filter(|key| key.by_key);
+        key.is_none_or(|held| held.keys.may_start(&held.key)) && self.holds.start(self.id, self.run)
+    }
+
+    pub(crate) fn id(&self) -> EventId {
+        self.id
+    }
+
+    pub(super) fn run(&self) -> Run {
+        self.run
+    }
+
+    /// The key it goes through.
+    pub(crate) fn key(&self) -> Option<&Arc<str>> {
+        self.key.as_ref().map(|key| &key.key)
+    }
+
+    /// Whether it is held by its key, and settled with that.
+    pub(crate) fn goes_by_key(&self) -> bool {
+        self.key.as_ref().is_some_and(|key| key.by_key)
     }
 
     /// What to settle the run by; `None` if its hold was lost.
@@ -101,6 +130,9 @@ impl Drop for Ticket {
         // Finds nothing after `settled`.
         if let Some(held) = self.holds.forget(self.id, self.run) {
             self.holds.release(held);
+        }
+        if let Some(InKey { keys, key, by_key }) = self.key.as_deref() {
+            keys.dropped(key, self.run, *by_key);
         }
     }
 }

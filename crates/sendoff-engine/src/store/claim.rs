@@ -14,7 +14,9 @@ pub trait ClaimStore: Send + Sync + 'static {
     ///
     /// Two claims never return the same row while its hold lasts. A visible row whose `locked_by` is
     /// set to somebody else was lost by a holder who vanished: its `attempts` and its `losses` go up
-    /// by one, in the same statement, and [`Claimed::lost`] says so.
+    /// by one, in the same statement, and [`Claimed::lost`] says so. A row with an
+    /// ordering key that is due by itself is claimed as any other; the engine releases it, and then it is in
+    /// line, where a store [keeps order](super::KeyStore).
     async fn claim(&self, claim: &Claim<'_>) -> Result<Claims, StoreError>;
 
     /// Which of these rows exist, committed, pending and still held by that very token.
@@ -158,7 +160,7 @@ pub struct Claimed {
     /// Its event's id.
     pub id: EventId,
     /// What it is held by: a [token](Holding::Row) where it was claimed, a [lock](Holding::Lock) where a
-    /// transaction took it.
+    /// transaction took it, its [key](Holding::Key) where that is held.
     pub by: Holding,
     /// Its stored attempts, with a loss already counted.
     pub attempts: u32,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sendoff_core::journal::doctor::ForgetfulSetting;
+use sendoff_core::order::is_in_line;
 use sendoff_core::{Event, EventId, Status, Timestamp, WaitsFor};
 
 use super::StoreError;
@@ -118,7 +119,7 @@ pub struct Row {
     pub attempts: u32,
     /// Holders in a row who vanished with it.
     pub losses: u32,
-    /// When it is due, or until when it is held.
+    /// When it is due, or until when it is held; no time where it is [in line](Self::is_in_line).
     pub due_at: Timestamp,
     /// When it was created.
     pub created_at: Timestamp,
@@ -132,6 +133,13 @@ pub struct Row {
     pub waiting: Waiting,
     /// When a delayed event first became due; none for others, which were when they were created.
     pub delayed_until: Option<Timestamp>,
+}
+
+impl Row {
+    /// Whether it waits for its key, and is due at no time.
+    pub fn is_in_line(&self) -> bool {
+        self.status.is_pending() && is_in_line(self.due_at)
+    }
 }
 
 /// Rows by status.

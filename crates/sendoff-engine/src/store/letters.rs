@@ -164,7 +164,8 @@ pub struct EventRecord {
     pub losses: u32,
     /// When it happened.
     pub occurred_at: Timestamp,
-    /// When it is due, or until when it is held; of an event that ended it means nothing, and may be absent.
+    /// When it is due, or until when it is held; `None` where it is in line, and waits for its key. Of an event
+    /// that ended it means nothing, and may be absent.
     pub due_at: Option<Timestamp>,
     /// When it was written.
     pub created_at: Timestamp,

@@ -8,15 +8,20 @@
 
 mod claim;
 mod contact;
+mod delegate;
+mod end;
 mod error;
 mod except;
 pub mod frame;
 mod inspect;
+mod keys;
 mod letters;
 mod lock;
+mod park;
 mod partition;
 mod pause;
 mod register;
+mod replay;
 mod retain;
 mod retention;
 mod send;
@@ -31,22 +36,30 @@ use sendoff_core::{Event, Timestamp, Token};
 
 pub use claim::{Claim, ClaimStore, Claimed, Claims, EventKind, RESCUE_SLACK, Suspects};
 pub(crate) use contact::{Contact, contact_at_start, first_contact};
+pub use delegate::Delegates;
+pub use end::{EndStore, Horizon, Standing};
 pub use error::StoreError;
 pub(crate) use error::{Answer, within};
 pub use except::Except;
 pub use inspect::{Counts, InspectStore, Lateness, Row, TopicCounts, Waiting};
+pub use keys::{
+    Confirmed, ExtendKeys, ExtendedKeys, HeldKey, KeyRun, KeyStore, RunEnd, RunsWanted,
+    SettledRuns, TakeKeys, TakenKey, TakenKeys, WalkFrom, Walked, Window,
+};
 pub use letters::{
     AuditEntry, AuditPage, ChangeLetters, EventRecord, LetterPage, LetterStore, PayloadWanted,
 };
 pub use lock::{Lock, LockStore, LockedRows};
+pub use park::{KeyPage, ParkStore, ResumeKey};
 pub use partition::{Bounds, Created, Dropped, PartitionSession, PartitionStore};
 pub(crate) use pause::paused;
 pub use pause::{PAUSE_LOOK, PAUSES_READ, PauseStore, read_pauses};
 pub use register::{ANY, REGISTERED, RegisterStore, Registered};
+pub use replay::{DoneRow, ReplayPage, ReplayStore, ReplayTally, Replayable};
 pub use retain::{Cutoff, Purge, Purged, RetainStore};
 pub use retention::{Layout, Payloads, Retention};
 pub use send::SendStore;
-pub use settle::{Extended, Held, Outcome, SettleStore, Settled, Settlement};
+pub use settle::{ExtendInTurn, Extended, Held, Outcome, SettleStore, Settled, Settlement};
 pub use sift::{Look, PassedOver, Sieve, Sifted, Take, Visible, Which, sift, sift_claim};
 pub use wake::WakeStore;
 
@@ -66,6 +79,10 @@ pub trait OutboxStore:
     + LetterStore
     + PauseStore
     + RegisterStore
+    + KeyStore
+    + ParkStore
+    + EndStore
+    + ReplayStore
 {
 }
 
@@ -78,6 +95,10 @@ impl<S> OutboxStore for S where
         + LetterStore
         + PauseStore
         + RegisterStore
+        + KeyStore
+        + ParkStore
+        + EndStore
+        + ReplayStore
 {
 }
 

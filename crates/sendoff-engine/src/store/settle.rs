@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use sendoff_core::order::AfterDead;
 use sendoff_core::{EventId, Holding, Status, Timestamp, Token, WaitsFor};
 
 use super::{ClaimStore, StoreError};
@@ -22,6 +23,25 @@ pub trait SettleStore: ClaimStore {
     /// Pushes the due time of every row still held to `now + hold`, and returns the new tokens. One
     /// that is neither held nor busy was lost. Never waits for a row that somebody has locked (I11).
     async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Extended, StoreError>;
+
+    /// Like [`extend`](Self::extend), for a row that somebody has locked: waits for its turn, for at most
+    /// `patience`, so that the row is held again before a claim finds it free. [`Busy`](StoreError::Busy),
+    /// or a row that is busy, where its turn did not come. Nothing else waits for it (I11): it goes over a
+    /// connection of its own. A store in which nothing waits need not do that.
+    async fn extend_in_turn(&self, turn: ExtendInTurn) -> Result<Extended, StoreError> {
+        self.extend(&[turn.held], turn.hold).await
+    }
+}
+
+/// A row that somebody has locked, and that is to be held on to.
+#[derive(Debug, Clone, Copy)]
+pub struct ExtendInTurn {
+    /// Who holds it, and by what.
+    pub held: Held,
+    /// For how long, from when its turn comes.
+    pub hold: Duration,
+    /// How long its turn is waited for.
+    pub patience: Duration,
 }
 
 /// What became of a batch of settlements. One that is in neither list was fenced.
@@ -100,6 +120,8 @@ pub enum Outcome {
         attempts: u32,
         /// What went wrong; at most [`ERROR_CHARS`](sendoff_core::limits::ERROR_CHARS) are kept.
         error: String,
+        /// What follows for its key, if it has one.
+        then: AfterDead,
     },
     /// Released untouched: visible at once, status and attempts as they were.
     Released,
@@ -112,6 +134,16 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Dead, and its key is parked, if it has one.
+    pub fn dead(attempts: u32, error: impl Into<String>) -> Self {
+        Self::Dead { attempts, error: error.into(), then: AfterDead::Park }
+    }
+
+    /// Whether the events of its key that come after it may begin.
+    pub const fn lets_others_follow(&self) -> bool {
+        matches!(self, Self::Done | Self::Dead { then: AfterDead::Skip, .. })
+    }
+
     /// Whether the row is released: it was not delivered, and nothing about it is counted.
     pub const fn is_released(&self) -> bool {
         matches!(self, Self::Released | Self::Restored { .. })

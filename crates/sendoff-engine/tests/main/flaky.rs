@@ -10,11 +10,13 @@ use sendoff_core::{AuditNote, EventId, Letter, LetterFate, Pause, PauseScope, Ti
 use sendoff_engine::capture::{Capture, WriteError};
 use sendoff_engine::memory::{MemoryStore, MemoryTx};
 use sendoff_engine::store::{
-    AuditEntry, AuditPage, Born, ChangeLetters, Claim, ClaimStore, Claimed, Claims, Counts,
-    EventKind, EventRecord, Extended, Held, InspectStore, Lateness, LetterPage, LetterStore, Lock,
-    LockStore, LockedRows, NewRow, Outcome, PauseStore, PayloadWanted, Purge, Purged,
-    RegisterStore, Registered, RetainStore, Row, SettleStore, Settled, Settlement, StoreError,
-    Suspects, TopicCounts, WakeStore,
+    AuditEntry, AuditPage, Born, ChangeLetters, Claim, ClaimStore, Claimed, Claims, Confirmed,
+    Counts, EndStore, EventKind, EventRecord, ExtendKeys, Extended, ExtendedKeys, Held, Horizon,
+    InspectStore, KeyRun, KeyStore, Lateness, LetterPage, LetterStore, Lock, LockStore, LockedRows,
+    NewRow, Outcome, ParkStore, PauseStore, PayloadWanted, Purge, Purged, RegisterStore,
+    Registered, ReplayPage, ReplayStore, ReplayTally, Replayable, RetainStore, Row, RunEnd,
+    RunsWanted, SettleStore, Settled, SettledRuns, Settlement, Standing, StoreError, Suspects,
+    TakeKeys, TakenKeys, TopicCounts, WakeStore, Window,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -53,6 +55,7 @@ struct Troubles {
     /// Whether it cannot be said or heard who handles what.
     deaf: AtomicBool,
     registers: AtomicUsize,
+    looks: AtomicUsize,
     has_bell: AtomicBool,
     bell: Notify,
     gone: Mutex<Vec<EventId>>,
@@ -82,6 +85,11 @@ impl Flaky {
     /// Nobody can say or hear who handles what, or everybody again.
     pub(crate) fn set_deaf(&self, deaf: bool) {
         self.troubles.deaf.store(deaf, Ordering::SeqCst);
+    }
+
+    /// How often it was asked whether events are over.
+    pub(crate) fn looks(&self) -> usize {
+        self.troubles.looks.load(Ordering::SeqCst)
     }
 
     /// How often somebody said what it handles.
@@ -367,6 +375,84 @@ impl InspectStore for Flaky {
 }
 
 #[async_trait]
+impl KeyStore for Flaky {
+    fn keeps_order(&self) -> bool {
+        true
+    }
+
+    async fn take_keys(&self, take: &TakeKeys<'_>) -> Result<TakenKeys, StoreError> {
+        self.check_up()?;
+        self.table.take_keys(take).await
+    }
+
+    async fn runs(&self, wanted: &RunsWanted<'_>) -> Result<Vec<KeyRun>, StoreError> {
+        self.check_up()?;
+        self.table.runs(wanted).await
+    }
+
+    async fn settle_runs(&self, owner: &str, ends: &[RunEnd]) -> Result<SettledRuns, StoreError> {
+        self.check_up()?;
+        strike(&self.troubles.settlements)?;
+        let rows = ends.iter().flat_map(|end| &end.rows);
+        self.check_refused(rows.map(|(id, outcome)| (*id, outcome)))?;
+        self.troubles.batches.fetch_add(1, Ordering::SeqCst);
+        self.table.settle_runs(owner, ends).await
+    }
+
+    async fn extend_keys(&self, extend: &ExtendKeys<'_>) -> Result<ExtendedKeys, StoreError> {
+        self.check_up()?;
+        self.table.extend_keys(extend).await
+    }
+
+    async fn confirm_keys(&self, holds: &[Held]) -> Result<Vec<Confirmed>, StoreError> {
+        self.check_up()?;
+        self.table.confirm_keys(holds).await
+    }
+
+    async fn shelve(&self, window: Window, age: Duration) -> Result<u64, StoreError> {
+        self.table.shelve(window, age).await
+    }
+}
+
+#[async_trait]
+impl EndStore for Flaky {
+    async fn standing(&self, ids: &[EventId]) -> Result<Vec<Standing>, StoreError> {
+        self.check_up()?;
+        self.troubles.looks.fetch_add(1, Ordering::SeqCst);
+        self.table.standing(ids).await
+    }
+
+    async fn horizon(&self) -> Result<Option<Horizon>, StoreError> {
+        self.check_up()?;
+        self.troubles.looks.fetch_add(1, Ordering::SeqCst);
+        self.table.horizon().await
+    }
+
+    async fn pending_within(
+        &self,
+        horizon: Horizon,
+        limit: usize,
+    ) -> Result<Vec<EventId>, StoreError> {
+        self.check_up()?;
+        self.troubles.looks.fetch_add(1, Ordering::SeqCst);
+        self.table.pending_within(horizon, limit).await
+    }
+}
+
+#[async_trait]
+impl ReplayStore for Flaky {
+    async fn replayable(&self, page: &ReplayPage<'_>) -> Result<Replayable, StoreError> {
+        self.check_up()?;
+        self.table.replayable(page).await
+    }
+
+    async fn count_replayable(&self, page: &ReplayPage<'_>) -> Result<ReplayTally, StoreError> {
+        self.check_up()?;
+        self.table.count_replayable(page).await
+    }
+}
+
+#[async_trait]
 impl RegisterStore for Flaky {
     async fn register(&self, kinds: &[EventKind<'_>], lately: Duration) -> Registered {
         self.check_up()?;
@@ -377,6 +463,8 @@ impl RegisterStore for Flaky {
         self.table.register(kinds, lately).await
     }
 }
+
+impl ParkStore for Flaky {}
 
 #[async_trait]
 impl PauseStore for Flaky {

@@ -33,7 +33,7 @@ async fn dead(count: usize) -> (MemoryStore, Vec<EventId>) {
     }
     tx.commit().await.unwrap();
     let claimed = store.claim(&Claim::new("a", count, SECOND)).await.unwrap().rows;
-    let outcome = Outcome::Dead { attempts: 10, error: "no".into() };
+    let outcome = Outcome::dead(10, "no");
     let end = |held| Settlement { held, outcome: outcome.clone() };
     let batch: Vec<_> = claimed.iter().map(|row| end(row.held())).collect();
     assert_eq!(store.settle(&batch).await.unwrap().applied.len(), count);
@@ -95,7 +95,7 @@ async fn a_sweep_goes_on_from_when_the_first_began() {
     tokio::time::advance(SECOND).await;
     let claimed = store.claim(&Claim::new("a", 9, SECOND)).await.unwrap().rows;
     assert_eq!(claimed.len(), 1);
-    let outcome = Outcome::Dead { attempts: 1, error: "again".into() };
+    let outcome = Outcome::dead(1, "again");
     store.settle(&[Settlement { held: claimed[0].held(), outcome }]).await.unwrap();
     let rest = SweepOptions { began: swept.began, ..SweepOptions::default() };
     let rest = sweep(&letters, rest);

@@ -1,6 +1,7 @@
 //! The engine's behaviour, stage by stage, over the store in memory and on paused time.
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap says less, not more")]
 
+mod awaited;
 mod capture;
 mod carried;
 mod claims;
@@ -19,6 +20,7 @@ mod metrics;
 mod operate;
 #[cfg(feature = "serde")]
 mod options;
+mod order;
 mod outage;
 mod paused;
 mod publish;
@@ -27,6 +29,7 @@ mod reclaimed;
 mod registered;
 mod relay;
 mod relaying;
+mod replayed;
 mod routed;
 mod settle;
 mod share;
@@ -34,6 +37,7 @@ mod shield;
 mod silent;
 mod start;
 mod stuck;
+mod turns;
 mod typed;
 mod upkeep;
 mod waiting;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sendoff_core::journal::{Fact, Topic};
 use sendoff_core::{Delivery, Event, Failure, Status};
-use sendoff_engine::journal::publish::{PairOptions, Publishing};
+use sendoff_engine::journal::publish::{PairOptions, Publishing, PublishingBuilder};
 use sendoff_engine::journal::{Journal, MemoryJournal};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::relay::{Relay, RelayOptions, TopicWorker};
@@ -70,12 +70,16 @@ async fn publisher(metrics: Arc<dyn Metrics>, handler: impl Handler) {
     let journal = Journal::new(MemoryJournal::new());
     let everything = Topic::builder("everything").build().unwrap();
     let sink = Arc::new(HandlerSink::new("target", handler));
-    let node = Publishing::builder(&journal)
-        .metrics(metrics)
-        .pair_with(&everything, sink, PairOptions::default())
-        .start()
-        .await
-        .unwrap();
+    let node = Publishing::builder(&journal).metrics(metrics);
+    publish_one(&journal, node.pair_with(&everything, sink, PairOptions::default())).await;
+}
+
+/// Has a node publish one fact.
+pub(crate) async fn publish_one(
+    journal: &Journal<MemoryJournal>,
+    node: PublishingBuilder<MemoryJournal>,
+) {
+    let node = node.start().await.unwrap();
     journal.append([Fact::builder((EVENT, "{}"))]).await.unwrap();
     within(PLENTY, "a fact", async || node.statistics().published.events == 1).await;
     node.close().await;

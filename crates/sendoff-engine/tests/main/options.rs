@@ -74,6 +74,7 @@ fn handler(timeout: &str) -> Value {
     json!({
         "timeout": timeout,
         "start_within": "1m",
+        "after_dead": "skip",
         "unroutable": { "defer": { "delay": "10s", "at_most": "1h" } },
         "unavailable_at_most": "24h",
         "circuit": { "opens_after": 6, "first_pause": "2s", "longest_pause": "30s" },

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sendoff_core::journal::{Fact, Topic};
+use sendoff_core::journal::Topic;
 use sendoff_core::{Delivery, Failure, FailureClass, Status};
 use sendoff_engine::journal::publish::{PairOptions, Publishing};
 use sendoff_engine::journal::{Journal, MemoryJournal};
@@ -18,6 +18,7 @@ use sendoff_engine::{
 };
 use sendoff_testkit::wait::within;
 
+use super::metrics::publish_one;
 use super::{EVENT, SECOND, options};
 
 /// A topic worker waits a minute before its second try.
@@ -142,13 +143,8 @@ async fn publisher(seen: Seen) {
         .classify(classify)
         .on_failure(seen.hook())
         .intercept(seen.clone())
-        .pair_with(&everything, sink, options)
-        .start()
-        .await
-        .unwrap();
-    journal.append([Fact::builder((EVENT, "{}"))]).await.unwrap();
-    within(PLENTY, "a fact", async || node.statistics().published.events == 1).await;
-    node.close().await;
+        .pair_with(&everything, sink, options);
+    publish_one(&journal, node).await;
 }
 
 /// Holds L3.

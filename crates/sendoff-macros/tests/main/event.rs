@@ -19,6 +19,13 @@ struct OrderPlaced {
 }
 
 #[derive(Serialize, Event)]
+#[event(type = "order.shipped", aggregate = "order", ordered, crate = "sendoff_core")]
+struct OrderShipped {
+    #[event(aggregate_id)]
+    order: Option<u64>,
+}
+
+#[derive(Serialize, Event)]
 #[event(type = "bare", crate = "sendoff_core")]
 struct Bare;
 
@@ -71,6 +78,16 @@ fn a_struct_is_written_under_the_names_it_declares() {
     assert_eq!(event.event_type(), OrderPlaced::EVENT_TYPE);
     assert_eq!(event.aggregate_type(), "order");
     assert_eq!(event.aggregate_type(), OrderPlaced::AGGREGATE_TYPE);
+}
+
+#[test]
+fn an_ordered_struct_has_its_aggregate_for_a_key() {
+    let ordered = |order| OrderShipped { order }.into_event();
+    let by_hand = Event::builder("x").aggregate("order", "4711").ordered().bytes("x").build();
+    let event = ordered(Some(4711)).unwrap();
+    assert_eq!(event.ordering_key(), Some("order:4711"));
+    assert_eq!(event.ordering_key(), by_hand.unwrap().ordering_key());
+    assert!(matches!(ordered(None), Err(InvalidEvent::NothingToOrderBy)));
 }
 
 /// Holds E7.

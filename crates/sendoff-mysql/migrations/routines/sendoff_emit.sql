@@ -12,7 +12,7 @@ create procedure sendoff.sendoff_emit(
     in  options    longtext character set utf8mb4,
     out event_id   char(36) character set utf8mb4
 )
-comment 'sendoff 2'
+comment 'sendoff 3'
 modifies sql data
 sql security invoker
 begin
@@ -122,7 +122,11 @@ begin
                (event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key, shard,
                 content_type, occurred_at, due_at, created_at, headers, payload, delayed_until)
         values (new_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key, shard,
-                content_type, at, at + interval round(delay * 1000000) microsecond, at, headers, payload,
+                content_type, at,
+                -- A row with a key and without a delay is in line: see migration 6.
+                if(ordering_key is not null and delay = 0, date'9998-01-01',
+                   at + interval round(delay * 1000000) microsecond),
+                at, headers, payload,
                 if(delay > 0, at + interval round(delay * 1000000) microsecond, null));
     end;
     set event_id = value;

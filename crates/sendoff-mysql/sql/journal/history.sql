@@ -6,6 +6,6 @@ select e.position, e.recorded_at, e.event_id, e.event_type, e.tags, e.content_ty
        left(e.headers, :header_chars), left(e.payload, :payload_bytes), e.correlation_id, e.causation_id
   from sendoff.journal_tag t force index (primary)
        straight_join sendoff.journal_event e force index (primary) on e.position = t.position
- where t.tag = :tag and t.position >= :from and t.position <= :up_to :types :still
+ where t.tag = :tag and t.position >= :from and t.position <= :up_to :types
  order by t.position
  limit :limit

@@ -36,7 +36,8 @@ pub(super) struct DraftRow<'a> {
     pub(super) shard: u8,
     pub(super) content_type: &'a str,
     pub(super) occurred_at: Timestamp,
-    pub(super) after: Duration,
+    /// None: it is in line.
+    pub(super) after: Option<Duration>,
     pub(super) locked_by: Option<&'a str>,
     pub(super) headers: Option<String>,
     pub(super) payload: &'a [u8],
@@ -95,6 +96,7 @@ impl<'a> Draft<'a> {
 
     /// The insert with its values in it, for a driver that keeps what it sends to itself.
     pub(super) fn text(&self, store: &MysqlStore) -> String {
+        self.tell_of_keys(store);
         let rows: Vec<_> = self.rows.iter().map(DraftRow::literals).collect();
         let rows = Literal::rows(rows.iter().map(<[Literal; COLUMNS]>::as_slice));
         store.sql().insert.with(&[("rows", &rows)])
@@ -103,7 +105,15 @@ impl<'a> Draft<'a> {
     /// The insert with a mark for each value, for a driver that may log its text.
     #[cfg(any(feature = "sea-orm", feature = "_sqlx"))]
     pub(super) fn text_with_marks(&self, store: &MysqlStore) -> String {
+        self.tell_of_keys(store);
         store.sql().insert.with(&[("rows", &Literal::marks(self.rows.len()))])
+    }
+
+    /// Whoever settles them looks for their keys.
+    fn tell_of_keys(&self, store: &MysqlStore) {
+        if self.rows.iter().any(|row| row.names.last().is_some_and(Option::is_some)) {
+            store.has_keys().set();
+        }
     }
 
     /// What the database made of each row, from the microseconds that `inserted` says.
@@ -111,7 +121,10 @@ impl<'a> Draft<'a> {
         let created_at = Timestamp::from_micros(at);
         self.rows.iter().map(move |row| Born {
             created_at,
-            token: row.locked_by.map(|_| Token::new(created_at.saturating_add(row.after))),
+            token: row
+                .locked_by
+                .and(row.after)
+                .map(|after| Token::new(created_at.saturating_add(after))),
         })
     }
 }
@@ -132,8 +145,9 @@ impl<'a> DraftRow<'a> {
             return Err(WriteError::Driver(Box::new(OutsideTheCalendar)));
         }
         let (after, locked_by) = match &row.birth {
-            Birth::Due => (event.delay(), None),
-            Birth::Held { owner, grace } => (*grace, Some(&**owner)),
+            Birth::Due if event.ordering_key().is_some() && event.delay().is_zero() => (None, None),
+            Birth::Due => (Some(event.delay()), None),
+            Birth::Held { owner, grace } => (Some(*grace), Some(&**owner)),
         };
         Ok(Self {
             id: event.id(),
@@ -147,7 +161,7 @@ impl<'a> DraftRow<'a> {
             shard: event.shard(),
             content_type: event.content_type(),
             occurred_at: event.occurred_at(),
-            after: after.min(limits::DELAY),
+            after: after.map(|after| after.min(limits::DELAY)),
             locked_by,
             headers: event.headers().to_json(),
             payload: event.payload(),
@@ -156,7 +170,7 @@ impl<'a> DraftRow<'a> {
 
     /// How long it is delayed, if it is: a row that is born held is not.
     pub(super) fn delay(&self) -> Option<Duration> {
-        (self.locked_by.is_none() && !self.after.is_zero()).then_some(self.after)
+        self.after.filter(|after| self.locked_by.is_none() && !after.is_zero())
     }
 
     fn literals(&self) -> [Literal; COLUMNS] {
@@ -172,7 +186,7 @@ impl<'a> DraftRow<'a> {
             Literal::number(self.shard),
             Literal::text(self.content_type),
             Literal::time(self.occurred_at),
-            Literal::after_insert(self.after),
+            self.after.map_or_else(Literal::in_line, Literal::after_insert),
             Literal::after_insert(Duration::ZERO),
             Literal::maybe_text(self.locked_by),
             Literal::maybe_text(self.headers.as_deref()),

@@ -9,7 +9,7 @@
 //! open, and a guard's after one that fails where it is not the transaction that the guard began.
 
 mod draft;
-mod inserted;
+mod insert;
 mod mysql_async;
 #[cfg(feature = "sea-orm")]
 mod sea_orm;
@@ -25,4 +25,4 @@ pub(crate) use sea_orm::number as sea_orm_number;
 
 pub use mysql_async::{MysqlConnSavepoint, MysqlConnTransaction, MysqlSavepoint, MysqlTransaction};
 #[cfg(feature = "sea-orm")]
-pub use sea_orm::SeaOrmTransaction;
+pub use sendoff_engine::capture::SeaOrmTransaction;

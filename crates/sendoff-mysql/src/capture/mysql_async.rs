@@ -6,13 +6,13 @@ use ::mysql_async::consts::StatusFlags;
 use ::mysql_async::prelude::Queryable;
 use ::mysql_async::{Conn, Error, Pool, Transaction, TxOpts};
 use sendoff_engine::capture::{
-    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, InsertResult, Nest, Nesting,
-    Release, SendError, TornSavepoint, WriteError,
+    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, CommitMark, InsertResult, Inserted,
+    Nest, Nesting, Release, SendError, TornSavepoint, WriteError,
 };
 use sendoff_engine::store::{Born, NewRow, SendStore};
 
-use super::draft::{Draft, Proof, UNDO, names_our_key, preamble, refused};
-use super::inserted::{Inserted, undoes};
+use super::draft::{Draft, Proof};
+use super::insert::{self, Carrier, Insert, insert_all, send, undoes, write_error};
 use crate::error::{code, failed, number};
 use crate::link::{Tries, last_rows};
 use crate::rows;
@@ -109,7 +109,7 @@ dereferences!(
 
 impl<'c> Capture<Transaction<'c>> for MysqlStore {
     async fn insert(&self, tx: &mut Transaction<'c>, rows: &[NewRow]) -> InsertResult {
-        insert_all(self, tx, rows).await
+        insert_all(self, &mut Driver(tx), rows).await
     }
 }
 
@@ -117,7 +117,7 @@ impl<'c> Capture<Transaction<'c>> for MysqlStore {
 /// [`WriteError::NoTransaction`]. With autocommit off there is always a transaction.
 impl Capture<Conn> for MysqlStore {
     async fn insert(&self, conn: &mut Conn, rows: &[NewRow]) -> InsertResult {
-        insert_all(self, conn, rows).await
+        insert_all(self, &mut Driver(conn), rows).await
     }
 }
 
@@ -210,7 +210,11 @@ async fn commit(
             return Err(error);
         }
     };
-    inserted.committed(rows, tx.commit().await, number)
+    inserted.committed(
+        CommitMark::of(rows),
+        tx.commit().await,
+        insert::is_rolled_back::<Driver<'_, Conn>>,
+    )
 }
 
 async fn roll_back(begun: Begun<'_>) -> Result<(), CommitError> {
@@ -237,14 +241,18 @@ impl SendStore for MysqlStore {
                         session.keep();
                     }
                     return Err(match is_refused {
-                        true => write_error(self, error).into(),
+                        true => write_error::<Driver<'_, Conn>>(self, error).into(),
                         false => CommitError::RolledBack(error.into()).into(),
                     });
                 }
             };
             let committed = conn.query_drop("commit").await;
             let is_known = committed.is_ok();
-            let committed = inserted.committed(rows, committed, number);
+            let committed = inserted.committed(
+                CommitMark::of(rows),
+                committed,
+                insert::is_rolled_back::<Driver<'_, Conn>>,
+            );
             if is_known {
                 session.keep();
             }
@@ -259,7 +267,7 @@ async fn begin_and_insert(
     drafts: &[Draft<'_>],
 ) -> Result<Inserted, Error> {
     conn.query_drop("start transaction").await?;
-    send(store, conn, Proof::Told, drafts).await
+    send(store, &mut Driver(conn), Proof::Told, drafts).await
 }
 
 impl<'t> Nest<'t, MysqlTransaction> for MysqlStore {
@@ -375,24 +383,7 @@ async fn insert_last(
         }
     }
     let proof = if proof == Proof::Open && is_in_transaction(tx) { Proof::Told } else { proof };
-    let drafts = Draft::all(rows).map_err(CommitError::Refused)?;
-    if drafts.is_empty() {
-        if let Some(proof) = proof.text(store) {
-            tx.query_drop(proof).await.map_err(|error| match number(&error) {
-                Some(code::DOES_NOT_EXIST) => {
-                    CommitError::RolledBack(WriteError::NoTransaction.into())
-                }
-                _ => lost(error),
-            })?;
-        }
-        return Ok(Inserted { born: Vec::new(), session: None });
-    }
-    send(store, tx, proof, &drafts).await.map_err(|error| match number(&error) {
-        // COMMIT was not sent: whatever it was, the transaction ends without.
-        None => lost(error),
-        Some(number) if undoes(number) => lost(error),
-        Some(_) => CommitError::Refused(write_error(store, error)),
-    })
+    insert::insert_last(store, &mut Driver(tx), proof, rows).await
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -402,52 +393,31 @@ async fn insert_last(
 )]
 struct AutocommitSwitchedOff;
 
-/// Inserts all rows in one statement, in a transaction that somebody else ends.
-async fn insert_all<C: Queryable>(
-    store: &MysqlStore,
-    conn: &mut C,
-    rows: &[NewRow],
-) -> InsertResult {
-    let sent = send(store, conn, Proof::Open, &Draft::written(store, rows)?).await;
-    sent.map(|inserted| inserted.born).map_err(|error| write_error(store, error))
-}
+/// A connection of its own or a transaction.
+struct Driver<'a, C>(&'a mut C);
 
-/// Sends the texts one after the other; where one fails, those before it are undone.
-async fn send<C: Queryable>(
-    store: &MysqlStore,
-    conn: &mut C,
-    proof: Proof,
-    drafts: &[Draft<'_>],
-) -> Result<Inserted, Error> {
-    let mut inserted = Inserted { born: Vec::new(), session: None };
-    let said = store.sql().inserted.text();
-    for (at, draft) in drafts.iter().enumerate() {
-        let text = format!("{}{};\n{said}", preamble(store, proof, drafts, at), draft.text(store));
-        let answer = last_rows(conn, &text).await;
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(error) => {
-                if at > 0 && number(&error).is_some() {
-                    // Fails only where the transaction is gone, and they with it.
-                    let _ = conn.query_drop(UNDO).await;
-                }
-                return Err(error);
-            }
-        };
+impl<C: Queryable> Carrier for Driver<'_, C> {
+    type Error = Error;
+
+    async fn insert(&mut self, insert: Insert<'_>) -> Result<(i64, u64), Error> {
+        let Insert { store, draft, before } = insert;
+        let text = format!("{before}{};\n{}", draft.text(store), store.sql().inserted.text());
+        let answer = last_rows(self.0, &text).await?;
         let numbers = answer.first().map(|row| (rows::integer(row, 0), rows::integer(row, 1)));
-        let Some((Ok(created_at), Ok(session))) = numbers else {
-            return Err(Error::Other("the server did not say when it inserted".into()));
-        };
-        inserted.born.extend(draft.born(created_at));
-        inserted.session = u64::try_from(session).ok();
+        match numbers {
+            Some((Ok(created_at), Ok(session))) => Ok((created_at, session.unsigned_abs())),
+            _ => Err(Error::Other("the server did not say when it inserted".into())),
+        }
     }
-    Ok(inserted)
-}
 
-fn write_error(store: &MysqlStore, error: Error) -> WriteError {
-    let is_our_key = match &error {
-        Error::Server(refusal) => names_our_key(store, &refusal.message),
-        _ => false,
-    };
-    refused(number(&error), is_our_key, error.into())
+    async fn run(&mut self, text: &str) -> Result<(), Error> {
+        self.0.query_drop(text).await
+    }
+
+    fn refusal(error: &Error) -> Option<(u16, &str)> {
+        match error {
+            Error::Server(refusal) => Some((refusal.code, &refusal.message)),
+            _ => None,
+        }
+    }
 }

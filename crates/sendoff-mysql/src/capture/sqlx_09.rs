@@ -14,6 +14,7 @@
 //! ```
 
 pub(crate) use ::sqlx as driver;
+use sendoff_engine::capture::sqlx_09 as shared;
 
 /// A text of our own files, which this version asks to be told is safe.
 pub(crate) fn ours<T>(text: T) -> driver::AssertSqlSafe<T> {

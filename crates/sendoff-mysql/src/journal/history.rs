@@ -4,12 +4,10 @@
 //! page instead, so that no answer is larger than a page may be; what does not fit is read as other
 //! pages are.
 
-use std::sync::Arc;
-
 use mysql_async::Row;
 use sendoff_core::EventId;
-use sendoff_core::journal::{Item, Position, Query, Recorded, Run, Tag};
-use sendoff_engine::journal::{Basis, Found, Kept, MemoryKey, Page};
+use sendoff_core::journal::{Item, Position, Query, Recorded, Tag};
+use sendoff_engine::journal::{Basis, Found, MemoryKey, Page};
 use sendoff_engine::store::StoreError;
 
 use super::facts;
@@ -27,7 +25,6 @@ const ROW_BYTES: usize = PAYLOAD_BYTES + 4 * HEADER_CHARS;
 /// The facts of a query that asks for one tag, from the last one on that `closing` means.
 pub(super) struct History<'a> {
     memory: &'a Memory,
-    basis: Basis<'a>,
     item: &'a Item,
     tag: &'a Tag,
     closing: Option<&'a Query>,
@@ -41,8 +38,6 @@ pub(super) enum Begin<'a> {
     At(Option<(Position, EventId)>),
     /// At the last fact that this item means.
     Last(&'a Item),
-    /// At the last fact that was kept of the decision before, if the first is there too.
-    On(Arc<Kept>),
 }
 
 impl<'a> History<'a> {
@@ -55,22 +50,8 @@ impl<'a> History<'a> {
         if page.after != Position::START || page.limit == 0 {
             return None;
         }
-        let key = MemoryKey::of_model(query, closing);
-        Some(Self { memory, basis, item, tag, closing, page, key })
-    }
-
-    /// Where to begin under the locks of a decision: after what was kept of the one before.
-    pub(super) fn begin_locked(&self) -> Option<Begin<'a>> {
-        self.memory.shelf.get(self.basis).map(Begin::On).or_else(|| self.begin())
-    }
-
-    /// Keeps what was found under the locks of a decision, in this run of the server.
-    pub(super) fn keep(&self, run: Option<Run>, found: &Found) {
-        if found.more {
-            self.memory.shelf.forget(self.basis);
-        } else {
-            self.memory.shelf.put(self.basis, run, &found.facts);
-        }
+        let key = Memory::key([Some(query), closing]);
+        Some(Self { memory, item, tag, closing, page, key })
     }
 
     /// Where to begin, where that can be found.
@@ -87,7 +68,6 @@ impl<'a> History<'a> {
     pub(super) fn text(&self, sql: &Sql, begin: &Begin<'_>, values: &mut Values) -> String {
         let tag = values.text(self.tag.as_str());
         let from = match begin {
-            Begin::On(kept) => values.position(kept.last()),
             Begin::At(first) => {
                 values.position(first.map_or(Position::START, |(position, _)| position))
             }
@@ -97,32 +77,22 @@ impl<'a> History<'a> {
                 ("types", &Literal::of_types(item.types())),
             ])),
         };
-        let up_to = values.position(self.page.up_to);
-        let still = match begin {
-            Begin::On(kept) => Literal::part(sql.journal.still.with(&[
-                ("tag", &values.text(self.tag.as_str())),
-                ("first", &values.position(kept.first())),
-            ])),
-            Begin::At(_) | Begin::Last(_) => Literal::nothing(),
-        };
         sql.journal.history.with(&[
             ("header_chars", &Literal::count(HEADER_CHARS + 1)),
             ("payload_bytes", &Literal::count(PAYLOAD_BYTES + 1)),
             ("tag", &tag),
             ("from", &from),
-            ("up_to", &up_to),
+            ("up_to", &values.position(self.page.up_to)),
             ("types", &Literal::of_types(self.item.types())),
-            ("still", &still),
             ("limit", &Literal::count(self.page.limit)),
         ])
     }
 
-    /// What the rows of a reading say, of this run of the server where it is known; nothing where they do
-    /// not begin as they must, or where the first does not fit.
+    /// What the rows of a reading say; nothing where they do not begin as they must, or where the first
+    /// does not fit.
     pub(super) fn found(
         &self,
         begin: &Begin<'_>,
-        run: Option<Run>,
         rows: Vec<Row>,
     ) -> Result<Option<Found>, StoreError> {
         let mut found = Found { facts: Vec::new(), more: rows.len() >= self.page.limit, run: None };
@@ -132,11 +102,6 @@ impl<'a> History<'a> {
                 break;
             }
             found.facts.push(facts::decoded(row)?);
-        }
-        if let Begin::On(kept) = begin {
-            let read = (!found.more).then_some(found.facts);
-            let facts = read.and_then(|read| kept.continued(run, self.basis.page, read));
-            return Ok(facts.map(|facts| Found { facts, ..Found::default() }));
         }
         let begins = match (begin, found.facts.first()) {
             (Begin::At(Some(first)), Some(fact)) => {

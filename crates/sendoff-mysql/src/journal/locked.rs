@@ -14,6 +14,7 @@ use super::append::{self, Held, Whose, refused_gate};
 use super::connections::Lent;
 use super::facts;
 use super::history::History;
+use super::memory::Memory;
 use super::prepares::Driver;
 use super::search::{Manner, Rarest, from_last, reading, searches};
 use super::store::{MysqlJournal, undecided};
@@ -35,7 +36,7 @@ pub(super) async fn lock<'s>(
     let Basis { query, page, .. } = basis;
     let page = Page { limit: page.limit.min(limits::BATCH_ROWS), ..page };
     let basis = Basis { page, ..basis };
-    let kind = MemoryKey::of_kind(query);
+    let kind = Memory::kind(query);
     let slots = append::slots(&Locks::of_decision(query), journal.memory().shared(kind));
     let patience = journal.connections().patience();
     let (mut tries, mut again) = (0, true);
@@ -49,7 +50,7 @@ pub(super) async fn lock<'s>(
         let mut transaction =
             Transaction { journal, lent, conn, kind, slots, is_awake, is_hurried };
         let begun = match transaction.hurry(hurry).await {
-            Ok(run) => transaction.begin(basis, run).await.map(|found| (run, found)),
+            Ok(run) => transaction.begin(basis).await.map(|found| (run, found)),
             Err(error) => Err(error),
         };
         let error = match begun {
@@ -100,15 +101,11 @@ struct Transaction<'s> {
 
 impl Transaction<'_> {
     /// Locks, and in a statement after them, which sees what is committed by then, reads.
-    async fn begin(
-        &mut self,
-        basis: Basis<'_>,
-        run: Option<Run>,
-    ) -> Result<Result<Found, StoreError>, Error> {
+    async fn begin(&mut self, basis: Basis<'_>) -> Result<Result<Found, StoreError>, Error> {
         let Basis { query, closing, page } = basis;
         let (journal, sql) = (self.journal, self.journal.sql());
         let history = History::of(journal.memory(), basis);
-        let begun = history.as_ref().and_then(|history| Some((history, history.begin_locked()?)));
+        let begun = history.as_ref().and_then(|history| Some((history, history.begin()?)));
         let rows = match begun {
             Some((history, begin)) => {
                 let (awake, slots) = (self.awake(), &self.slots);
@@ -120,10 +117,7 @@ impl Transaction<'_> {
                 let alike = !self.is_awake && slots.len() <= append::FEW;
                 let rows =
                     journal.prepares().rows(&mut Driver(&mut *self.conn), alike, text).await?;
-                if let Some(found) = history.found(&begin, run, rows).transpose() {
-                    if let Ok(found) = &found {
-                        history.keep(run, found);
-                    }
+                if let Some(found) = history.found(&begin, rows).transpose() {
                     return Ok(found);
                 }
                 let read = self.reading(query, closing, page);
@@ -139,7 +133,6 @@ impl Transaction<'_> {
         let found = facts::found(rows, page);
         if let (Some(history), Ok(found)) = (&history, &found) {
             history.learn(found);
-            history.keep(run, found);
         }
         Ok(found)
     }

@@ -1,15 +1,15 @@
 //! What earlier decisions had to do with, so that the next ones need not look for it.
 
-use sendoff_engine::journal::{Books, MemoryKey, Remembered, Shelf};
+use sendoff_core::journal::{Query, Tag};
+use sendoff_engine::journal::{Books, MemoryKey, Remembered};
 
 /// Types that are remembered of one decision. Whoever appends more of them locks the rest later.
 const TYPES: usize = 4;
 
-/// Where books were closed, what was read, and what was appended.
+/// Where books were closed, and what was appended.
 #[derive(Default)]
 pub(super) struct Memory {
     pub(super) books: Books,
-    pub(super) shelf: Shelf,
     habits: Remembered<Habit>,
 }
 
@@ -18,6 +18,16 @@ pub(super) struct Memory {
 type Habit = [Option<u16>; TYPES];
 
 impl Memory {
+    /// What stands for these queries. Others may have the same.
+    pub(super) fn key<'q>(queries: impl IntoIterator<Item = Option<&'q Query>>) -> MemoryKey {
+        key(queries.into_iter().flatten(), Tag::as_str)
+    }
+
+    /// What stands for queries like this one, with other values in their tags.
+    pub(super) fn kind(query: &Query) -> MemoryKey {
+        key([query], Tag::key)
+    }
+
     /// What decisions of this kind lock for their appends.
     pub(super) fn shared(&self, kind: MemoryKey) -> impl Iterator<Item = u16> {
         self.habits.get(kind).into_iter().flatten().flatten()
@@ -30,4 +40,11 @@ impl Memory {
         habit.iter_mut().zip(slots).for_each(|(place, slot)| *place = Some(slot));
         self.habits.put(kind, habit);
     }
+}
+
+fn key<'q>(queries: impl IntoIterator<Item = &'q Query>, of: impl Fn(&Tag) -> &str) -> MemoryKey {
+    let items = queries.into_iter().flat_map(Query::items);
+    let parts = items
+        .map(|item| (item.types().collect::<Vec<_>>(), item.tags().map(&of).collect::<Vec<_>>()));
+    MemoryKey::of(parts.collect::<Vec<_>>())
 }

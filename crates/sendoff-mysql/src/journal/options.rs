@@ -17,17 +17,16 @@ const PATIENCE: Duration = Duration::from_secs(10 * 60);
 pub struct JournalOptions {
     /// Where it lives, and how it is reached. What concerns an outbox's rows has no meaning here.
     pub server: MysqlOptions,
-    /// Connections for appends, decisions and reads of the journal's own; further ones wait. Decisions,
-    /// which wait for one another's locks, have all but a quarter of them, at least two of which are
-    /// left to appends and reads; appends leave one to reads. So let there be three or more. Besides
-    /// these there are up to two for publishing, and one for each tail and each node.
-    pub connections: usize,
     /// How long an append or a decision waits for others before it is busy: for a connection, and for
     /// those that exclude it. Whole seconds, as the servers count.
     pub patience: Duration,
     /// How long the server may take besides. A call that is not answered after both has an error,
     /// [`Timeout`](StoreError::Timeout), and its connection is thrown away.
     pub store_timeout: Duration,
+    /// Connections for appends, decisions and reads of the journal's own, three or more, lent out
+    /// [by what they are for](sendoff_engine::journal::Purpose); further ones wait. Besides these there are up
+    /// to two for publishing, and one for each tail and each node.
+    pub connections: usize,
 }
 
 impl Default for JournalOptions {

@@ -76,19 +76,6 @@ impl MysqlJournal {
         Self::connect_with(url, JournalOptions::default()).await
     }
 
-    /// Like [`connect`](Self::connect), with options.
-    pub async fn connect_with(
-        url: impl Into<Address>,
-        options: JournalOptions,
-    ) -> Result<Self, StoreError> {
-        options.check()?;
-        let at = Reached::ask(url.into(), options.server.connect_timeout).await?;
-        let journal = Self::at(&at, options)?;
-        let checked = timeout(journal.longest_wait(), schema::check(&journal)).await;
-        checked.unwrap_or(Err(StoreError::Timeout))?;
-        Ok(journal)
-    }
-
     /// Like [`connect_with`](Self::connect_with), for a server that need not be there yet: connects when
     /// something is asked for. Publishing looks at the tables as soon as they can be reached.
     ///
@@ -98,6 +85,18 @@ impl MysqlJournal {
     pub fn connect_lazy(url: &str, options: JournalOptions) -> Result<Self, StoreError> {
         options.check()?;
         Self::at(&url.into(), options)
+    }
+
+    /// Like [`connect`](Self::connect), with options.
+    pub async fn connect_with(
+        url: impl Into<Address>,
+        options: JournalOptions,
+    ) -> Result<Self, StoreError> {
+        options.check()?;
+        let at = Reached::ask(url.into(), options.server.connect_timeout).await?;
+        let journal = Self::at(&at, options)?;
+        let checked = timeout(journal.longest_wait(), schema::check(&journal)).await;
+        checked.unwrap_or(Err(StoreError::Timeout)).map(|()| journal)
     }
 
     fn at(at: &Reached, options: JournalOptions) -> Result<Self, StoreError> {
@@ -204,7 +203,7 @@ impl MysqlJournal {
                 Ok(rows) => {
                     let run = session.run().await.map_err(failed)?;
                     session.keep();
-                    let found = history.found(&begin, None, rows)?;
+                    let found = history.found(&begin, rows)?;
                     return Ok(found.map(|found| Found { run, ..found }));
                 }
                 Err(error) => session.failed(error, &mut tries).await?,

@@ -3,7 +3,7 @@
 use mysql_async::Opts;
 use mysql_async::prelude::Queryable;
 use sendoff_mysql::{JournalOptions, MysqlOptions, journal_migration_sql, migration_sql};
-use sendoff_testkit::clients::{delivered, succeed};
+use sendoff_testkit::clients::{delivered, every_byte, order_and_scan, succeed};
 use sendoff_testkit::guide::{block, blocks, statements};
 
 use crate::journal::journal;
@@ -36,14 +36,10 @@ async fn what_a_client_commits_is_delivered_and_what_it_rolls_back_is_not() {
         let committed = block(PAGE, "sql mysql-client");
         mariadb(&place, &committed);
         mariadb(&place, &committed.replace("commit;", "rollback;").replace("4711", "1"));
-        let bytes: String = (0..=255).map(|byte| format!("{byte:02x}")).collect();
+        let bytes = every_byte();
         let options = "{\"content_type\": \"application/octet-stream\"}";
         mariadb(&place, &format!("call sendoff_emit('scan.done', x'{bytes}', '{options}', @id)"));
-        let expected = [
-            ("order.placed".to_owned(), "{\"id\": 4711, \"who\": \"Zoë\"}".as_bytes().to_vec()),
-            ("scan.done".to_owned(), (0..=255).collect()),
-        ];
-        assert_eq!(delivered(store, 2).await, expected);
+        assert_eq!(delivered(store, 2).await, order_and_scan());
         assert_eq!(place.number("select count(*) from orders").await, 1);
     }
 }
@@ -105,7 +101,9 @@ async fn statements_for_operators_run() {
         let place = Place::on(server).await;
         let _store = place.store().await;
         let mut conn = place.conn().await;
-        for statement in blocks("operating.md", "sql").iter().flat_map(|block| statements(block)) {
+        let pages = ["dead-letters.md", "operating.md", "order.md"];
+        let shown = pages.iter().flat_map(|page| blocks(page, "sql"));
+        for statement in shown.flat_map(|block| statements(&block)) {
             if let Err(error) = conn.query_drop(&statement).await {
                 panic!("{statement}: {error}");
             }

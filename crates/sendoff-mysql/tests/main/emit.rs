@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error};
+use sendoff_core::order::{KeyToken, is_in_line};
 use sendoff_core::{Event, EventId, Status};
-use sendoff_engine::store::InspectStore;
+use sendoff_engine::store::{InspectStore, KeyStore, RunsWanted, TakenKey};
 use sendoff_mysql::{Layout, MysqlOptions, MysqlStore, Payloads, Period};
 
 use crate::place::{MARIADB, MYSQL, Place, claim};
@@ -58,8 +59,16 @@ async fn every_option_arrives_in_every_session() {
                 .unwrap();
             assert_eq!(row.event.as_ref(), expected.as_ref(), "{session}");
             assert_eq!((row.status, row.attempts, row.locked_by), (Status::New, 0, None));
-            assert_eq!(row.due_at, row.created_at);
-            assert_eq!(claim(&store, "a").await[0].id, id);
+            assert!(is_in_line(row.due_at) && row.delayed_until.is_none(), "{session}");
+            let key = TakenKey {
+                key: "schlüssel".into(),
+                token: KeyToken::new(row.created_at),
+                run: 100,
+                lost: false,
+            };
+            let wanted = RunsWanted { keys: &[key], bytes: usize::MAX };
+            let run = store.runs(&wanted).await.unwrap().remove(0);
+            assert_eq!(run.rows.last().map(|row| row.id), Some(id), "{session}");
         }
     }
 }

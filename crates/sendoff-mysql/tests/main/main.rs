@@ -17,6 +17,7 @@ mod link;
 mod locks;
 mod nodes;
 mod ordeal;
+mod order;
 mod partitions;
 mod place;
 mod plans;

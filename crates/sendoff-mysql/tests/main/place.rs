@@ -122,7 +122,13 @@ impl Drop for Place {
                 tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let mut conn = connect(&server).await;
-                // Whoever still holds a lock would make this wait.
+                // The test's own connections may hold locks, and its runtime is not there to close them.
+                let others = format!(
+                    "select id from information_schema.processlist where db = '{database}'"
+                );
+                for session in conn.query::<u64, _>(others).await.unwrap_or_default() {
+                    let _ = conn.query_drop(format!("kill {session}")).await;
+                }
                 let drop = format!("set lock_wait_timeout = 5; drop database if exists {database}");
                 let _ = conn.query_drop(drop).await;
                 let _ = conn.disconnect().await;

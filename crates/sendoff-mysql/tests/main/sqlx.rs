@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use ::sqlx::mysql::{MySqlConnection, MySqlPool, MySqlPoolOptions};
-use ::sqlx::{AssertSqlSafe, Connection, Executor};
+use ::sqlx::{AssertSqlSafe, Connection, Executor, MySql};
 use sendoff_engine::capture::{Begin, Commit, CommitError, WriteError};
 use sendoff_mysql::{Layout, MysqlOptions, Period};
+use sendoff_testkit::capture::sqlx_09::two_transactions;
 use tokio::time::timeout;
 
 use crate::commit::Shop;
 use crate::place::{Place, due, event};
+use crate::through::Orders;
 
 async fn pool(place: &Place) -> MySqlPool {
     MySqlPoolOptions::new().max_connections(2).connect(&place.url).await.unwrap()
@@ -50,20 +52,7 @@ async fn in_partitions_a_duplicate_id_is_refused_with_its_whole_write() {
 async fn a_whole_transaction_can_be_spawned() {
     let shop = Shop::unhurried().await;
     let (outbox, pool) = (shop.outbox.clone(), pool(&shop.place).await);
-    let task = tokio::spawn(async move {
-        let mut tx = outbox.begin(&pool).await.unwrap();
-        let mut savepoint = tx.savepoint().await.unwrap();
-        let first = savepoint.emit(event()).unwrap();
-        savepoint.release().await.unwrap();
-        tx.commit().await.unwrap();
-        let mut conn = pool.acquire().await.unwrap();
-        let mut tx = outbox.begin(&mut *conn).await.unwrap();
-        let second = outbox.write(&mut *tx, event()).await.unwrap();
-        let id = second.id();
-        tx.commit().await.unwrap();
-        second.release();
-        vec![first, id]
-    });
+    let task = tokio::spawn(two_transactions::<Orders, MySql>(outbox, pool));
     shop.inbox.has_hot(task.await.unwrap()).await;
 }
 

@@ -51,7 +51,7 @@ async fn an_outbox_is_refused_tables_that_it_cannot_work_with() {
         is_schema(&refused().await, &["older version", "run `sendoff migrate`"]);
         place.run("insert into outbox_schema values (99, utc_timestamp(6))").await;
         let newer = refused().await;
-        assert!(matches!(newer, StoreError::NewerSchema { found: 99, known: 5 }), "{newer:?}");
+        assert!(matches!(newer, StoreError::NewerSchema { found: 99, known: 6 }), "{newer:?}");
     }
 }
 
@@ -98,6 +98,9 @@ async fn a_missing_right_is_refused_with_what_to_grant() {
         grant("insert, update, delete", "outbox_tally").await;
         grant("insert, update, delete", "outbox_tally_delta").await;
         grant("insert, update", "outbox_handled").await;
+        grant("insert, update", "outbox_key").await;
+        is_rights(&starting::outbox_refused(store(&url)).await, &["DELETE", "outbox_key"]);
+        grant("delete", "outbox_key").await;
         store(&url).check_ready().await.unwrap();
         place.run(&format!("drop user '{user}'@'%'")).await;
     }

@@ -154,6 +154,24 @@ mod mariadb {
         sendoff_testkit::clock_suite!(Database::with_clock().await);
     }
 
+    mod order {
+        use super::*;
+
+        sendoff_testkit::order_suite!(Database::keeping(MARIADB).await);
+
+        mod deleting_what_is_done {
+            use super::*;
+
+            sendoff_testkit::order_suite!(Database::deleting(MARIADB).await);
+        }
+
+        mod in_partitions {
+            use super::*;
+
+            sendoff_testkit::order_suite!(Database::partitioned(MARIADB).await);
+        }
+    }
+
     mod letters {
         use super::*;
 
@@ -199,6 +217,24 @@ mod mysql {
         use super::*;
 
         sendoff_testkit::store_suite!(Database::partitioned(MYSQL).await);
+    }
+
+    mod order {
+        use super::*;
+
+        sendoff_testkit::order_suite!(Database::keeping(MYSQL).await);
+
+        mod deleting_what_is_done {
+            use super::*;
+
+            sendoff_testkit::order_suite!(Database::deleting(MYSQL).await);
+        }
+
+        mod in_partitions {
+            use super::*;
+
+            sendoff_testkit::order_suite!(Database::partitioned(MYSQL).await);
+        }
     }
 
     mod letters {

@@ -2,7 +2,7 @@
 -- Guarantee: the limits of every other writer, each with one error that names the field, its size and the
 -- limit; the same shard; the bell is rung where it must be. No error shows a part of the payload. Its
 -- transaction commits durably also where the session said `synchronous_commit = off` (I13), unless it said
--- `sendoff_emit.durable_events = off` as well.
+-- `sendoff_emit.durable_events = off` as well. An event with a key and without a delay is in line.
 -- One function for each kind of payload: a literal, or a parameter without a type, is text, because that is
 -- the type that PostgreSQL prefers. Index: primary key.
 
@@ -13,12 +13,48 @@ language sql volatile as $body$
                 then pg_notify('sendoff_channel', '')::text is not null else false end
 $body$;
 
--- What sendoff_emit does not see to be right at a glance: it is, or this raises. Headers as they are kept.
-create or replace function sendoff.outbox_checked(
+-- Has the transaction commit durably (I13). One expression, too.
+create or replace function sendoff.outbox_durable() returns text
+language sql volatile as $body$
+    select case when current_setting('synchronous_commit') = 'off'
+                 and coalesce(current_setting('sendoff_emit.durable_events', true), '') <> 'off'
+                then set_config('synchronous_commit', 'local', true) end
+$body$;
+
+-- The shard of an event: of its key, or of its id where it has none. One expression, too.
+create or replace function sendoff.outbox_shard(event_id uuid, ordering_key text) returns integer
+language sql stable as $body$
+    select case when ordering_key is null then get_byte(uuid_send(event_id), 15)
+                else get_byte(sha256(convert_to(ordering_key, 'UTF8')), 0) end % 64
+$body$;
+
+-- When an event is due that was created at this time; one that is in line, at none. One expression, too.
+create or replace function sendoff.outbox_due(at timestamptz, delay interval, ordering_key text)
+returns timestamptz
+language sql stable as $body$
+    select case when ordering_key is not null and delay = interval '0' then timestamptz '9998-01-01 00:00:00Z'
+                else at + delay end
+$body$;
+
+-- Whether a name is seen to be within its limit: where its bytes are, its characters are.
+create or replace function sendoff.outbox_fits(name text, most integer) returns boolean
+language sql immutable as $body$
+    select octet_length(name) <= most and strpos(name, E'\n') = 0 and strpos(name, E'\r') = 0
+$body$;
+
+-- An event that sendoff_emit does not see to be right at a glance: it is, and is written, or this raises. Says
+-- which limit was passed, and has the headers as they are kept.
+create or replace function sendoff.outbox_emit_checked(
     event_type text, payload bytea, aggregate_type text, aggregate_id text, tenant_id text,
-    ordering_key text, headers jsonb, content_type text, delay interval
-) returns jsonb
-language plpgsql stable as $body$
+    ordering_key text, headers jsonb, content_type text, event_id uuid, delay interval
+) returns uuid
+language plpgsql volatile as $body$
+#variable_conflict use_variable
+declare
+    -- Read once, so that the row is due exactly `delay` after it was created.
+    at      timestamptz := clock_timestamp();
+    rung    boolean;
+    commits text;
 begin
     if coalesce(event_type, '') = '' then
         raise exception 'event_type must not be empty' using errcode = 'invalid_parameter_value';
@@ -37,7 +73,21 @@ begin
         raise exception 'delay is %; it must lie between 0 and 3650 days', coalesce(delay::text, 'null')
             using errcode = 'invalid_parameter_value';
     end if;
-    return headers;
+    insert into sendoff.outbox_event
+           (event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key, shard,
+            content_type, occurred_at, due_at, created_at, headers, payload, delayed_until)
+    values (event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key,
+            sendoff.outbox_shard(event_id, ordering_key), content_type, at,
+            sendoff.outbox_due(at, delay, ordering_key), at,
+            headers, payload, case when delay > interval '0' then at + delay end)
+    -- Without naming the key, for which a writer would need the right to read it.
+    on conflict do nothing
+    returning sendoff.outbox_ring(delay = interval '0'), sendoff.outbox_durable() into rung, commits;
+    if not found then
+        raise exception 'an event with the event_id % is there already', event_id
+            using errcode = 'unique_violation', constraint = 'outbox_event_pkey';
+    end if;
+    return event_id;
 end
 $body$;
 
@@ -57,47 +107,36 @@ create or replace function sendoff.sendoff_emit(
 language plpgsql volatile as $body$
 #variable_conflict use_variable
 declare
-    new_id  uuid := coalesce(event_id, sendoff.writing_uuid_v7());
-    -- Read once, so that the row is due exactly `delay` after it was created.
-    at      timestamptz := clock_timestamp();
-    rung    boolean;
-    commits text;
+    new_id uuid := coalesce(event_id, sendoff.writing_uuid_v7());
 begin
-    -- One expression, because in each transaction the server makes every one ready anew. Which limit it was
-    -- is found out when one was passed.
-    if (event_type <> '' and aggregate_type <> '' and headers is null
-        and octet_length(payload) <= 1048576
-        and char_length(event_type) <= 128 and char_length(aggregate_type) <= 64
-        and char_length(content_type) <= 128
-        and coalesce(char_length(aggregate_id) <= 128, true)
-        and coalesce(char_length(tenant_id) <= 64, true)
-        and coalesce(char_length(ordering_key) <= 128, true)
-        and event_type || aggregate_type || content_type || coalesce(aggregate_id, '')
-            || coalesce(tenant_id, '') || coalesce(ordering_key, '') !~ '[\r\n]'
-        and delay >= interval '0' and delay <= interval '3650 days') is not true then
-        headers := sendoff.outbox_checked(event_type, payload, aggregate_type, aggregate_id, tenant_id,
-                                          ordering_key, headers, content_type, delay);
-    end if;
-    insert into sendoff.outbox_event as e
+    -- All in one statement, because the server makes each one ready anew in every transaction; and without
+    -- an answer, which would be a column to read for nothing.
+    insert into sendoff.outbox_event
            (event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key, shard,
-            content_type, occurred_at, due_at, created_at, headers, payload, delayed_until)
-    values (new_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key,
-            case when ordering_key is null then get_byte(uuid_send(new_id), 15)
-                 else get_byte(sha256(convert_to(ordering_key, 'UTF8')), 0) end % 64,
-            content_type, at, at + delay, at,
-            headers, payload, case when delay > interval '0' then at + delay end)
-    -- Without naming the key, for which a writer would need the right to read it.
-    on conflict do nothing
-    returning sendoff.outbox_ring(delay = interval '0'),
-              case when current_setting('synchronous_commit') = 'off'
-                    and coalesce(current_setting('sendoff_emit.durable_events', true), '') <> 'off'
-                   then set_config('synchronous_commit', 'local', true) end
-         into rung, commits;
-    if not found then
-        raise exception 'an event with the event_id % is there already', new_id
-            using errcode = 'unique_violation', constraint = 'outbox_event_pkey';
+            content_type, occurred_at, due_at, created_at, payload, delayed_until)
+    select new_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key,
+           sendoff.outbox_shard(new_id, ordering_key), content_type, i.at,
+           sendoff.outbox_due(i.at, delay, ordering_key), i.at, payload,
+           case when delay > interval '0' then i.at + delay end
+      -- Read once, so that the row is due exactly `delay` after it was created.
+      from (select clock_timestamp() as at) i
+     where event_id is null and headers is null
+       and event_type <> '' and sendoff.outbox_fits(event_type, 128)
+       and aggregate_type <> '' and sendoff.outbox_fits(aggregate_type, 64)
+       and sendoff.outbox_fits(content_type, 128)
+       and (aggregate_id is null or sendoff.outbox_fits(aggregate_id, 128))
+       and (tenant_id is null or sendoff.outbox_fits(tenant_id, 64))
+       and (ordering_key is null or sendoff.outbox_fits(ordering_key, 128))
+       and octet_length(payload) <= 1048576
+       and delay >= interval '0' and delay <= interval '3650 days'
+       -- For what they do: each of them holds.
+       and coalesce(sendoff.outbox_durable(), 'as it was') <> ''
+       and sendoff.outbox_ring(delay = interval '0') is not null;
+    if found then
+        return new_id;
     end if;
-    return new_id;
+    return sendoff.outbox_emit_checked(event_type, payload, aggregate_type, aggregate_id, tenant_id,
+                                       ordering_key, headers, content_type, new_id, delay);
 end
 $body$;
 

@@ -6,13 +6,16 @@
 -- the bell only when rows are due at once ($14) and the relay said that it sleeps: in a function, or
 -- the planner, which sees through a subquery, would find each plan for $14 = false cheaper than the
 -- one it has, and plan every insert anew. Its transaction commits durably also where the session said
--- `synchronous_commit = off` (I13), and waits for no standby because of it. The xid is text: some drivers would ask the server what an
--- xid8 is. Index: primary key.
+-- `synchronous_commit = off` (I13), and waits for no standby because of it. A row with a key that nobody
+-- holds and that has no delay is in line. The xid is text: some drivers would ask the server what an xid8
+-- is. Index: primary key.
 insert into sendoff.outbox_event
        (event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key, shard,
         content_type, occurred_at, due_at, created_at, locked_by, headers, payload, delayed_until)
 select i.event_id, i.event_type, i.aggregate_type, i.aggregate_id, i.tenant_id, i.ordering_key,
-       i.shard, i.content_type, i.occurred_at, statement_timestamp() + i.after,
+       i.shard, i.content_type, i.occurred_at,
+       case when i.ordering_key is not null and i.locked_by is null and i.after = interval '0'
+            then '9998-01-01 00:00:00Z' else statement_timestamp() + i.after end,
        statement_timestamp(), i.locked_by, i.headers, i.payload,
        case when i.locked_by is null and i.after > interval '0'
             then statement_timestamp() + i.after end

@@ -15,7 +15,10 @@
 -- text insert_one, write_one
 insert into sendoff.outbox_event
        ({columns}, due_at, created_at, locked_by, delayed_until)
-select {values}, statement_timestamp() + $12::interval, statement_timestamp(), $13::text,
+select {values},
+       case when $6::text is not null and $13::text is null and $12::interval = interval '0'
+            then '9998-01-01 00:00:00Z' else statement_timestamp() + $12::interval end,
+       statement_timestamp(), $13::text,
        case when $13::text is null and $12::interval > interval '0'
             then statement_timestamp() + $12::interval end
  where {known}
@@ -23,14 +26,16 @@ returning created_at, pg_current_xact_id() as xid, due_at              -- [inser
 returning created_at, due_at, pg_current_xact_id()::text as xid        -- [write_one]
           {durable}
 
--- insert_one_due, write_one_due: a row that is due at once, and so for anybody.
+-- insert_one_due, write_one_due: a row that is due at once, or in line, and so for anybody.
 -- Guarantee: the same; rings only where the relay said that it sleeps. Without a parameter that
 -- says whether to ring: the planner would see through it, and plan every insert anew.
 -- Index: primary key.
 -- text insert_one_due, write_one_due
 insert into sendoff.outbox_event
        ({columns}, due_at, created_at)
-select {values}, statement_timestamp(), statement_timestamp()
+select {values},
+       case when $6::text is null then statement_timestamp() else '9998-01-01 00:00:00Z' end,
+       statement_timestamp()
  where {known}
 returning created_at, pg_current_xact_id() as xid,                      -- [insert_one_due]
 returning created_at, due_at, pg_current_xact_id()::text as xid,        -- [write_one_due]

@@ -3,4 +3,4 @@
 -- whoever keeps writers out (an index that is being built, a lock in share mode); the settlement would
 -- wait for that in vain, and the same rows would be delivered again and again. Partitions are locked
 -- with their table. Index: none.
-lock table sendoff.outbox_event, sendoff.outbox_tally_delta in row exclusive mode
+lock table sendoff.outbox_event, sendoff.outbox_tally_delta, sendoff.outbox_key in row exclusive mode

@@ -46,10 +46,17 @@ select kind, what, lacking, quote_ident(current_user) from lacks order by kind, 
  || 'aggregate_type aggregate_id tenant_id ordering_key content_type locked_by last_error headers '
  || 'payload', 'select update delete'),
 ('table', 'sendoff.outbox_handled', 'aggregate_type event_type seen_at', 'select insert update'),
+('table', 'sendoff.outbox_key',
+ 'ordering_key due_at since taken_at parked_by run careful losses shelved locked_by',
+ 'select insert update delete'),
 ('table', 'sendoff.outbox_pause', 'scope name since actor reason', 'select'),
 ('table', 'sendoff.outbox_tally', 'event_type status count ended_at', 'select insert update delete'),
 ('table', 'sendoff.outbox_tally_delta', 'event_type status count', 'select insert update delete'),
-('sequence', case when $1::boolean then 'sendoff.outbox_bell' end, '', 'select,usage update')
+('sequence', case when $1::boolean then 'sendoff.outbox_bell' end, '', 'select,usage update'),
+('function', 'sendoff.outbox_take_keys(text, bigint, smallint, interval, boolean, text[], text[], text[], '
+ || 'bigint, bigint)', '', 'execute'),
+('function', 'sendoff.outbox_key_free(text)', '', 'execute'),
+('function', 'sendoff.outbox_keys_ended(text[], uuid[], smallint[])', '', 'execute')
 
 -- part publishing
 ('table', 'sendoff.journal_schema', 'version', 'select'),

@@ -3,11 +3,11 @@
 use ::tokio_postgres::error::{Error, Severity, SqlState};
 use ::tokio_postgres::{Client, Transaction};
 use futures_util::future::{join, join3};
-use sendoff_engine::capture::{CommitError, CommitMark, SendError, WriteError};
+use sendoff_engine::capture::{CommitError, CommitMark, Inserted, SendError, WriteError};
 use sendoff_engine::store::{Born, NewRow, SendStore};
 
 use super::draft::{Draft, Line};
-use super::insert::{Insert, Inserted, Statements, insert_one, mark, refused, send, send_one};
+use super::insert::{Insert, Statements, insert_one, mark, refused, send, send_one};
 use crate::error::is_lost_race;
 use crate::store::PostgresStore;
 
@@ -46,7 +46,7 @@ pub(super) async fn commit(
     if tx.client().is_closed() {
         return Err(CommitError::RolledBack("the connection was lost before COMMIT".into()));
     }
-    let unknown = CommitMark::new(rows.iter().map(|row| row.event.id()).collect());
+    let unknown = CommitMark::of(rows);
     // Where something fails before COMMIT is sent, dropping the transaction rolls it back.
     let mut born = Vec::new();
     let answer = match (rows, insert) {
@@ -97,7 +97,7 @@ impl SendStore for PostgresStore {
     async fn send(&self, rows: &[NewRow]) -> Result<Vec<Born>, SendError> {
         self.check_open()?;
         let Some(draft) = Draft::whole(rows)? else { return Ok(Vec::new()) };
-        let unknown = CommitMark::new(rows.iter().map(|row| row.event.id()).collect());
+        let unknown = CommitMark::of(rows);
         let lent = self.links().sends.lend().await?;
         let sent = alone(self, lent.client(), &draft, unknown).await;
         lent.answered();
@@ -115,7 +115,7 @@ async fn finish_one(
 ) -> Result<Vec<Born>, CommitError> {
     let commit = client.batch_execute("commit");
     match join(send_one(store, client, statements, line), commit).await {
-        (Ok(inserted), committed) => committed_as(inserted, committed, unknown),
+        (Ok(inserted), committed) => inserted.committed(unknown, committed, is_ordinary),
         (Err(error), _) => Err(not_inserted(store, error, unknown)),
     }
 }
@@ -133,7 +133,7 @@ async fn finish(
         None => {
             let (marked, open, committed) =
                 join3(mark(store, client), is_open(store, client), commit).await;
-            let nothing = open.map(|open| open.then(|| Inserted { born: Vec::new(), xid: None }));
+            let nothing = open.map(|open| open.then(Inserted::default));
             match nothing.transpose() {
                 Some(inserted) => (marked, inserted, committed),
                 None => return Err(CommitError::RolledBack(WriteError::NoTransaction.into())),
@@ -150,25 +150,7 @@ async fn finish(
     if draft.is_some() && inserted.born.is_empty() {
         return Err(CommitError::Refused(WriteError::NoTransaction));
     }
-    committed_as(inserted, committed, unknown)
-}
-
-/// The insert was carried out; what COMMIT said is what happened.
-fn committed_as(
-    inserted: Inserted,
-    committed: Result<(), Error>,
-    unknown: CommitMark,
-) -> Result<Vec<Born>, CommitError> {
-    match committed {
-        Ok(()) => Ok(inserted.born),
-        Err(error) => {
-            let unknown = match inserted.xid {
-                Some(xid) => unknown.with_xid(xid.0),
-                None => unknown,
-            };
-            Err(not_committed(error, unknown))
-        }
-    }
+    inserted.committed(unknown, committed, is_ordinary)
 }
 
 /// Whether a transaction is open, for a commit without events.
@@ -188,13 +170,8 @@ fn not_inserted(store: &PostgresStore, error: Error, unknown: CommitMark) -> Com
     }
 }
 
-/// What it means that COMMIT itself failed. A session that is being ended may have committed before
-/// it could say so; an ordinary error (a deferred constraint, a lost race) means that it did not.
-fn not_committed(error: Error, unknown: CommitMark) -> CommitError {
+/// Whether it is an ordinary refusal, after which the session goes on.
+fn is_ordinary(error: &Error) -> bool {
     let severity = error.as_db_error().and_then(|refusal| refusal.parsed_severity());
-    if severity == Some(Severity::Error) {
-        CommitError::RolledBack(error.into())
-    } else {
-        CommitError::Unknown { mark: unknown, source: error.into() }
-    }
+    severity == Some(Severity::Error)
 }

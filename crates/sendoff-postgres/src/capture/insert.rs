@@ -5,7 +5,7 @@ use ::tokio_postgres::types::ToSql;
 use ::tokio_postgres::{Client, Row, Statement as Prepared};
 use futures_util::future::join;
 use sendoff_core::Token;
-use sendoff_engine::capture::{InsertResult, WriteError};
+use sendoff_engine::capture::{InsertResult, Inserted, WriteError};
 use sendoff_engine::store::{Born, NewRow};
 
 use super::draft::{Draft, Line};
@@ -35,10 +35,10 @@ pub(super) struct Statements {
     pub(super) one_due: Prepared,
 }
 
-/// The server's answer to one statement.
-pub(super) struct Inserted {
-    pub(super) born: Vec<Born>,
-    pub(super) xid: Option<Xid>,
+/// Whether the server refused an insert because the transaction had failed before, or lost a race.
+#[cfg(any(feature = "sea-orm", feature = "_sqlx"))]
+pub(super) fn was_over(code: &str) -> bool {
+    matches!(code, "25P02" | "40001" | "40P01")
 }
 
 /// Inserts all rows in one statement.
@@ -117,7 +117,7 @@ pub(super) async fn send_one(
     } else {
         client.query_one(&statements.one, &params).await?
     };
-    let (At(created_at), xid) = (row.try_get(0)?, row.try_get(1)?);
+    let (At(created_at), Xid(xid)) = (row.try_get(0)?, row.try_get(1)?);
     let token = match line.locked_by {
         Some(_) => {
             let At(due_at) = row.try_get(2)?;
@@ -129,7 +129,7 @@ pub(super) async fn send_one(
 }
 
 fn inserted(draft: &Draft<'_>, rows: &[Row]) -> Result<Inserted, Error> {
-    let xid = rows.first().map(|row| row.try_get(2)).transpose()?;
+    let xid = rows.first().map(|row| row.try_get(2)).transpose()?.map(|Xid(xid)| xid);
     let held = draft.locked_by.iter().map(Option::is_some);
     let born =
         rows.iter().zip(held).map(|(row, held)| born(row, held)).collect::<Result<_, _>>()?;

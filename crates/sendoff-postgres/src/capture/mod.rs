@@ -22,7 +22,9 @@ pub(crate) mod sqlx_08;
 pub(crate) mod sqlx_09;
 mod tokio_postgres;
 
+#[cfg(feature = "diesel-async")]
+pub use diesel_async::DieselTransaction;
 pub use pooled::{PooledSavepoint, PooledTransaction};
 pub use prepared::{PreparedClient, PreparedTransaction};
 #[cfg(feature = "sea-orm")]
-pub use sea_orm::SeaOrmTransaction;
+pub use sendoff_engine::capture::SeaOrmTransaction;

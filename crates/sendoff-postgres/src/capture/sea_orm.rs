@@ -1,10 +1,5 @@
-//! `sea-orm`: its transactions.
-//!
-//! Handles of its nested transactions share the connection without borrowing from one another. One that is
-//! left open turns the outer `commit` into the release of a savepoint, and one that is dropped in time undoes
-//! the insert; both answer `Ok`. So a guard has the only handle, as [`SeaOrmTransaction`], which runs queries
-//! and begins nothing. What was written into a transaction of the application's own is confirmed by the store
-//! after `release`, and that holds whatever the driver said.
+//! `sea-orm`: its transactions. What they need beside statements stands in the engine
+//! ([`SeaOrmStore`]).
 //!
 //! ```no_run
 //! # use sea_orm::ConnectionTrait;
@@ -36,181 +31,71 @@
 //! ```
 
 use std::borrow::Cow;
-use std::marker::PhantomData;
 
 use ::sea_orm::sea_query::ArrayType;
 use ::sea_orm::sqlx::postgres::{PgDatabaseError, PgSeverity};
 use ::sea_orm::sqlx::{Row, ValueRef};
 use ::sea_orm::{
-    ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, ExecResult,
-    QueryResult, RuntimeErr, Statement, TransactionTrait, Value,
+    ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, QueryResult, RuntimeErr, Statement,
+    Value,
 };
 use ::tokio_postgres::types::{FromSql, Type};
-use async_trait::async_trait;
 use sendoff_core::{BoxError, Token};
-use sendoff_engine::capture::{
-    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, CommitMark, InsertResult, Nest,
-    Nesting, Release, WriteError,
-};
-use sendoff_engine::store::{Born, NewRow};
+use sendoff_engine::capture::{CommitError, InsertResult, Inserted, SeaOrmStore, WriteError};
+use sendoff_engine::store::{Born, NewRow, StoreError};
 
 use super::draft::Draft;
-use super::insert::{Inserted, is_key};
+use super::insert::{is_key, was_over};
 use super::literal::{array, span, time};
 use super::params::Params;
 use crate::store::PostgresStore;
 use crate::wire::{At, Payload, Xid};
 
-impl Capture<DatabaseTransaction> for PostgresStore {
-    async fn insert(&self, tx: &mut DatabaseTransaction, rows: &[NewRow]) -> InsertResult {
-        insert_all(self, tx, rows).await
-    }
-}
+impl SeaOrmStore for PostgresStore {
+    const BACKEND: DbBackend = DbBackend::Postgres;
+    const DATABASE: &'static str = "PostgreSQL";
 
-/// What a closure of sea-orm's `transaction` is given.
-impl<'c> Capture<&'c DatabaseTransaction> for PostgresStore {
-    async fn insert(&self, tx: &mut &'c DatabaseTransaction, rows: &[NewRow]) -> InsertResult {
-        insert_all(self, tx, rows).await
-    }
-}
-
-/// A transaction of sea-orm's to which nobody else has a handle, or a savepoint in one. Queries of sea-orm
-/// run on it as on any connection (`&*tx`); a nested one is set by the guard's `savepoint`.
-#[derive(Debug)]
-pub struct SeaOrmTransaction<'t> {
-    tx: DatabaseTransaction,
-    /// What it is a savepoint of is not used meanwhile.
-    within: PhantomData<&'t mut ()>,
-}
-
-impl SeaOrmTransaction<'_> {
-    fn alone(tx: DatabaseTransaction) -> Self {
-        Self { tx, within: PhantomData }
-    }
-}
-
-#[async_trait]
-impl ConnectionTrait for SeaOrmTransaction<'_> {
-    fn get_database_backend(&self) -> DbBackend {
-        ConnectionTrait::get_database_backend(&self.tx)
+    fn check_open(&self) -> Result<(), StoreError> {
+        self.check_open()
     }
 
-    async fn execute_raw(&self, statement: Statement) -> Result<ExecResult, DbErr> {
-        self.tx.execute_raw(statement).await
-    }
-
-    async fn execute_unprepared(&self, text: &str) -> Result<ExecResult, DbErr> {
-        self.tx.execute_unprepared(text).await
-    }
-
-    async fn query_one_raw(&self, statement: Statement) -> Result<Option<QueryResult>, DbErr> {
-        self.tx.query_one_raw(statement).await
-    }
-
-    async fn query_all_raw(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
-        self.tx.query_all_raw(statement).await
-    }
-}
-
-/// Await it to its end: sqlx 0.9.0, on which sea-orm is built, returns a connection to the pool with the
-/// transaction open if its own `begin` is dropped on the way.
-impl Begin<&DatabaseConnection> for PostgresStore {
-    type Tx = SeaOrmTransaction<'static>;
-
-    async fn begin(&self, db: &DatabaseConnection) -> Result<Self::Tx, BeginError> {
-        self.check_open().map_err(|error| BeginError(error.into()))?;
-        if db.get_database_backend() != DbBackend::Postgres {
-            return Err(BeginError("the connection is not one of PostgreSQL".into()));
+    async fn insert_rows(&self, tx: &DatabaseTransaction, rows: &[NewRow]) -> InsertResult {
+        match Draft::whole(rows)? {
+            Some(draft) => Ok(insert_one(self, tx, &draft).await?.born),
+            None => Ok(Vec::new()),
         }
-        let tx = db.begin().await.map_err(|error| BeginError(error.into()))?;
-        Ok(SeaOrmTransaction::alone(tx))
     }
-}
 
-/// The insert is the last statement before COMMIT, and nobody else can send one in between: where it
-/// succeeded, the transaction could commit.
-impl<'c> Commit<SeaOrmTransaction<'c>> for PostgresStore {
-    async fn commit(
+    /// The insert is the last statement before COMMIT: where it succeeded, the transaction could commit.
+    async fn insert_last(
         &self,
-        SeaOrmTransaction { tx, .. }: SeaOrmTransaction<'c>,
+        tx: &DatabaseTransaction,
         rows: &[NewRow],
-    ) -> Result<Vec<Born>, CommitError> {
-        let Inserted { born, xid } = match insert_last(self, &tx, rows).await {
-            Ok(inserted) => inserted,
-            Err(error) => {
-                // The first error is the one to tell.
-                let _ = tx.rollback().await;
-                return Err(error);
-            }
-        };
-        let mark = CommitMark::new(rows.iter().map(|row| row.event.id()).collect());
-        let mark = match xid {
-            Some(Xid(xid)) => mark.with_xid(xid),
-            None => mark,
-        };
-        tx.commit().await.map_err(|error| not_committed(error, mark))?;
-        Ok(born)
+    ) -> Result<Inserted, CommitError> {
+        let mut all = Inserted::default();
+        if rows.is_empty() {
+            let open = is_open(self, tx).await.map_err(CommitError::RolledBack);
+            return if open? {
+                Ok(all)
+            } else {
+                Err(CommitError::RolledBack(WriteError::NoTransaction.into()))
+            };
+        }
+        for draft in Draft::all(rows).map_err(CommitError::Refused)? {
+            let inserted = insert_one(self, tx, &draft).await.map_err(|error| match error {
+                WriteError::Driver(source) if is_lost(&*source) => CommitError::RolledBack(source),
+                refused => CommitError::Refused(refused),
+            })?;
+            all.born.extend(inserted.born);
+            all.xid = inserted.xid;
+        }
+        Ok(all)
     }
 
-    async fn rollback(&self, tx: SeaOrmTransaction<'c>) -> Result<(), CommitError> {
-        // One that fails here still cannot commit: the server undoes it when the connection closes.
-        tx.tx.rollback().await.map_err(|error| CommitError::RolledBack(error.into()))
+    /// After an ordinary error (a deferred constraint, a lost race) the session goes on.
+    fn is_rolled_back(error: &DbErr) -> bool {
+        refusal(error).is_some_and(|refusal| matches!(refusal.severity(), PgSeverity::Error))
     }
-}
-
-impl<'t, 'c> Nest<'t, SeaOrmTransaction<'c>> for PostgresStore {
-    type Nested = SeaOrmTransaction<'t>;
-
-    fn savepoint(&'t self, outer: &'t mut SeaOrmTransaction<'c>) -> Nesting<'t, Self::Nested> {
-        Box::pin(async move {
-            let nested = outer.tx.begin().await.map_err(|error| BeginError(error.into()))?;
-            Ok(SeaOrmTransaction::alone(nested))
-        })
-    }
-}
-
-impl<'t> Release<'t, SeaOrmTransaction<'t>> for PostgresStore {
-    fn release(&'t self, nested: SeaOrmTransaction<'t>) -> BoxFuture<'t, Result<(), CommitError>> {
-        Box::pin(async move {
-            nested.tx.commit().await.map_err(|error| CommitError::RolledBack(error.into()))
-        })
-    }
-
-    fn roll_back_to(
-        &'t self,
-        nested: SeaOrmTransaction<'t>,
-    ) -> BoxFuture<'t, Result<(), CommitError>> {
-        Box::pin(async move {
-            nested.tx.rollback().await.map_err(|error| CommitError::RolledBack(error.into()))
-        })
-    }
-}
-
-/// Whatever makes the COMMIT after it a proof.
-async fn insert_last(
-    store: &PostgresStore,
-    tx: &DatabaseTransaction,
-    rows: &[NewRow],
-) -> Result<Inserted, CommitError> {
-    store.check_open().map_err(|_| CommitError::Refused(WriteError::Closed))?;
-    let mut all = Inserted { born: Vec::new(), xid: None };
-    if rows.is_empty() {
-        let open = is_open(store, tx).await.map_err(CommitError::RolledBack);
-        return if open? {
-            Ok(all)
-        } else {
-            Err(CommitError::RolledBack(WriteError::NoTransaction.into()))
-        };
-    }
-    for draft in Draft::all(rows).map_err(CommitError::Refused)? {
-        let inserted = insert_one(store, tx, &draft).await.map_err(|error| match error {
-            WriteError::Driver(source) if was_over(&*source) => CommitError::RolledBack(source),
-            refused => CommitError::Refused(refused),
-        })?;
-        all.born.extend(inserted.born);
-        all.xid = inserted.xid;
-    }
-    Ok(all)
 }
 
 /// Whether a transaction is open and can commit, for a commit without events.
@@ -223,38 +108,9 @@ async fn is_open(store: &PostgresStore, tx: &DatabaseTransaction) -> Result<bool
 
 /// Whether the transaction was lost before our insert: it had failed, lost a race, or its connection
 /// is gone. COMMIT was not sent.
-fn was_over(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
+fn is_lost(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
     let Some(error) = error.downcast_ref::<DbErr>() else { return false };
-    match refusal(error) {
-        Some(refusal) => matches!(refusal.code(), "25P02" | "40001" | "40P01"),
-        None => true,
-    }
-}
-
-/// What it means that COMMIT itself failed. A session that is being ended may have committed before
-/// it could say so; an ordinary error (a deferred constraint, a lost race) means that it did not.
-fn not_committed(error: DbErr, mark: CommitMark) -> CommitError {
-    if refusal(&error).is_some_and(|refusal| matches!(refusal.severity(), PgSeverity::Error)) {
-        CommitError::RolledBack(error.into())
-    } else {
-        CommitError::Unknown { mark, source: error.into() }
-    }
-}
-
-/// Inserts all rows in one statement.
-async fn insert_all(
-    store: &PostgresStore,
-    tx: &DatabaseTransaction,
-    rows: &[NewRow],
-) -> InsertResult {
-    store.check_open().map_err(|_| WriteError::Closed)?;
-    if tx.get_database_backend() != DbBackend::Postgres {
-        return Err(WriteError::Driver("the transaction is not one of PostgreSQL".into()));
-    }
-    match Draft::whole(rows)? {
-        Some(draft) => Ok(insert_one(store, tx, &draft).await?.born),
-        None => Ok(Vec::new()),
-    }
+    refusal(error).is_none_or(|refusal| was_over(refusal.code()))
 }
 
 async fn insert_one(
@@ -277,7 +133,8 @@ async fn insert_one(
     let born = rows.iter().zip(held).map(|(row, held)| born(row, held));
     let born = born.collect::<Result<_, _>>().map_err(WriteError::Driver)?;
     let xid = rows.first().map(|row| get(row, 2, &Type::TEXT)).transpose();
-    Ok(Inserted { born, xid: xid.map_err(WriteError::Driver)? })
+    let xid = xid.map_err(WriteError::Driver)?.map(|Xid(xid)| xid);
+    Ok(Inserted { born, xid })
 }
 
 async fn send(

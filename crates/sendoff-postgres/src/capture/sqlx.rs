@@ -13,23 +13,21 @@ use ::tokio_postgres::error::SqlState;
 use ::tokio_postgres::types::{FromSql, Type as Kind};
 use sendoff_core::{BoxError, Token};
 use sendoff_engine::capture::{
-    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, CommitMark, InsertResult, Nest,
-    Nesting, Release, WriteError,
+    Begin, BeginError, Capture, CommitError, InsertResult, Inserted, WriteError,
 };
-use sendoff_engine::store::{Born, NewRow};
+use sendoff_engine::store::{Born, NewRow, StoreError};
 
 use super::driver::encode::IsNull;
 use super::driver::error::BoxDynError;
 use super::driver::postgres::types::Oid;
 use super::driver::postgres::{
-    PgArgumentBuffer, PgConnection, PgDatabaseError, PgPool, PgRow, PgSeverity, PgTypeInfo,
+    PgArgumentBuffer, PgConnection, PgDatabaseError, PgRow, PgSeverity, PgTypeInfo,
 };
-use super::driver::{
-    self, Connection, Encode, Error, Executor, Postgres, Row, Transaction, Type, ValueRef,
-};
+use super::driver::{self, Encode, Error, Executor, Postgres, Row, Transaction, Type, ValueRef};
 use super::ours;
+use super::shared::{SqlxStore, begin_on};
 use crate::capture::draft::Draft;
-use crate::capture::insert::{Inserted, is_key};
+use crate::capture::insert::{is_key, was_over};
 use crate::capture::params::Params;
 use crate::encoded::Encoded;
 use crate::error::explained;
@@ -38,9 +36,39 @@ use crate::sql::{Sql, Statement};
 use crate::store::PostgresStore;
 use crate::wire::{At, Xid};
 
-impl<'c> Capture<Transaction<'c, Postgres>> for PostgresStore {
-    async fn insert(&self, tx: &mut Transaction<'c, Postgres>, rows: &[NewRow]) -> InsertResult {
-        Ok(insert_all(self, tx, Draft::whole(rows)?).await?.born)
+impl SqlxStore for PostgresStore {
+    type Driver = Postgres;
+
+    fn check_open(&self) -> Result<(), StoreError> {
+        self.check_open()
+    }
+
+    async fn insert_rows(&self, conn: &mut PgConnection, rows: &[NewRow]) -> InsertResult {
+        Ok(insert_all(self, conn, Draft::whole(rows)?).await?.born)
+    }
+
+    async fn insert_last(
+        &self,
+        conn: &mut PgConnection,
+        rows: &[NewRow],
+    ) -> Result<Inserted, CommitError> {
+        if rows.is_empty() {
+            let open = is_open(self, conn).await;
+            if !open.map_err(|error| CommitError::RolledBack(error.into()))? {
+                return Err(CommitError::RolledBack(WriteError::NoTransaction.into()));
+            }
+            return Ok(Inserted::default());
+        }
+        let drafts = Draft::all(rows).map_err(CommitError::Refused)?;
+        insert_all(self, conn, drafts).await.map_err(|error| match error {
+            WriteError::Driver(source) if is_lost(&*source) => CommitError::RolledBack(source),
+            refused => CommitError::Refused(refused),
+        })
+    }
+
+    /// After an ordinary error (a deferred constraint, a lost race) the session goes on.
+    fn is_rolled_back(error: &Error) -> bool {
+        refusal(error).is_some_and(|refusal| matches!(refusal.severity(), PgSeverity::Error))
     }
 }
 
@@ -48,18 +76,7 @@ impl<'c> Capture<Transaction<'c, Postgres>> for PostgresStore {
 /// transaction the server inserts nothing, and the answer is [`WriteError::NoTransaction`].
 impl Capture<PgConnection> for PostgresStore {
     async fn insert(&self, conn: &mut PgConnection, rows: &[NewRow]) -> InsertResult {
-        Ok(insert_all(self, conn, Draft::whole(rows)?).await?.born)
-    }
-}
-
-/// Await it to its end: sqlx 0.9.0 returns a connection to the pool with the transaction open if its
-/// own `begin` is dropped on the way.
-impl Begin<&PgPool> for PostgresStore {
-    type Tx = Transaction<'static, Postgres>;
-
-    async fn begin(&self, pool: &PgPool) -> Result<Self::Tx, BeginError> {
-        self.check_open().map_err(|error| BeginError(error.into()))?;
-        pool.begin().await.map_err(|error| BeginError(error.into()))
+        self.insert_rows(conn, rows).await
     }
 }
 
@@ -67,78 +84,7 @@ impl<'c> Begin<&'c mut PgConnection> for PostgresStore {
     type Tx = Transaction<'c, Postgres>;
 
     async fn begin(&self, conn: &'c mut PgConnection) -> Result<Self::Tx, BeginError> {
-        self.check_open().map_err(|error| BeginError(error.into()))?;
-        // It would be a savepoint, and its release no commit.
-        if conn.is_in_transaction() {
-            return Err(BeginError("a transaction is open on this connection already".into()));
-        }
-        conn.begin().await.map_err(|error| BeginError(error.into()))
-    }
-}
-
-/// Only for what [`Begin`] returned, with no nested transaction leaked in it: to sqlx a savepoint has
-/// the same type, and releasing one proves nothing.
-impl<'c> Commit<Transaction<'c, Postgres>> for PostgresStore {
-    async fn commit(
-        &self,
-        mut tx: Transaction<'c, Postgres>,
-        rows: &[NewRow],
-    ) -> Result<Vec<Born>, CommitError> {
-        let Inserted { born, xid } = match insert_last(self, &mut tx, rows).await {
-            Ok(inserted) => inserted,
-            Err(error) => {
-                // The first error is the one to tell.
-                let _ = tx.rollback().await;
-                return Err(error);
-            }
-        };
-        let mark = CommitMark::new(rows.iter().map(|row| row.event.id()).collect());
-        let mark = match xid {
-            Some(Xid(xid)) => mark.with_xid(xid),
-            None => mark,
-        };
-        tx.commit().await.map_err(|error| not_committed(error, mark))?;
-        Ok(born)
-    }
-
-    async fn rollback(&self, tx: Transaction<'c, Postgres>) -> Result<(), CommitError> {
-        // One that fails here still cannot commit: the server undoes it when the connection closes.
-        tx.rollback().await.map_err(|error| CommitError::RolledBack(error.into()))
-    }
-}
-
-impl<'t, 'c> Nest<'t, Transaction<'c, Postgres>> for PostgresStore {
-    type Nested = Transaction<'t, Postgres>;
-
-    fn savepoint(&'t self, tx: &'t mut Transaction<'c, Postgres>) -> Nesting<'t, Self::Nested> {
-        Box::pin(async move {
-            // A savepoint whose future was dropped took the transaction with it. The next would be a
-            // transaction of its own, and its release a commit.
-            if !tx.is_in_transaction() {
-                return Err(BeginError(WriteError::NoTransaction.into()));
-            }
-            tx.begin().await.map_err(|error| BeginError(error.into()))
-        })
-    }
-}
-
-impl<'t> Release<'t, Transaction<'t, Postgres>> for PostgresStore {
-    fn release(
-        &'t self,
-        nested: Transaction<'t, Postgres>,
-    ) -> BoxFuture<'t, Result<(), CommitError>> {
-        Box::pin(async move {
-            nested.commit().await.map_err(|error| CommitError::RolledBack(error.into()))
-        })
-    }
-
-    fn roll_back_to(
-        &'t self,
-        nested: Transaction<'t, Postgres>,
-    ) -> BoxFuture<'t, Result<(), CommitError>> {
-        Box::pin(async move {
-            nested.rollback().await.map_err(|error| CommitError::RolledBack(error.into()))
-        })
+        begin_on(self, conn).await
     }
 }
 
@@ -150,7 +96,7 @@ async fn insert_all(
     drafts: impl IntoIterator<Item = Draft<'_>>,
 ) -> Result<Inserted, WriteError> {
     store.check_open().map_err(|_| WriteError::Closed)?;
-    let mut all = Inserted { born: Vec::new(), xid: None };
+    let mut all = Inserted::default();
     for draft in drafts {
         let mut inserted = send(store, conn, &draft).await?;
         // All or none: without any, the statement knew of no transaction. One that wrote nothing yet
@@ -166,30 +112,6 @@ async fn insert_all(
         all.xid = inserted.xid;
     }
     Ok(all)
-}
-
-/// Whatever makes the COMMIT after it a proof.
-async fn insert_last(
-    store: &PostgresStore,
-    tx: &mut Transaction<'_, Postgres>,
-    rows: &[NewRow],
-) -> Result<Inserted, CommitError> {
-    // Where by its own count nothing is open, sqlx answers `Ok` to a commit and sends nothing.
-    if !tx.is_in_transaction() {
-        return Err(CommitError::RolledBack(WriteError::NoTransaction.into()));
-    }
-    if rows.is_empty() {
-        store.check_open().map_err(|_| CommitError::Refused(WriteError::Closed))?;
-        if !is_open(store, tx).await.map_err(|error| CommitError::RolledBack(error.into()))? {
-            return Err(CommitError::RolledBack(WriteError::NoTransaction.into()));
-        }
-        return Ok(Inserted { born: Vec::new(), xid: None });
-    }
-    let drafts = Draft::all(rows).map_err(CommitError::Refused)?;
-    insert_all(store, tx, drafts).await.map_err(|error| match error {
-        WriteError::Driver(source) if was_over(&*source) => CommitError::RolledBack(source),
-        refused => CommitError::Refused(refused),
-    })
 }
 
 /// Marks the transaction as open. In a round trip of its own: two statements in one would have a
@@ -227,7 +149,8 @@ async fn send(
     });
     let born = born.collect::<Result<_, BoxError>>().map_err(WriteError::Driver)?;
     let xid = rows.first().map(|row| get(row, 2, &Kind::TEXT)).transpose();
-    Ok(Inserted { born, xid: xid.map_err(WriteError::Driver)? })
+    let xid = xid.map_err(WriteError::Driver)?.map(|Xid(xid)| xid);
+    Ok(Inserted { born, xid })
 }
 
 /// Sends one of our statements.
@@ -291,20 +214,7 @@ fn refused(store: &PostgresStore, error: Error) -> WriteError {
 
 /// Whether the transaction was lost before our insert: it had failed, lost a race, or its connection
 /// is gone. COMMIT was not sent.
-fn was_over(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
+fn is_lost(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
     let Some(error) = error.downcast_ref::<Error>() else { return false };
-    match refusal(error) {
-        Some(refusal) => matches!(refusal.code(), "25P02" | "40001" | "40P01"),
-        None => true,
-    }
-}
-
-/// What it means that COMMIT itself failed. A session that is being ended may have committed before
-/// it could say so; an ordinary error (a deferred constraint, a lost race) means that it did not.
-fn not_committed(error: Error, mark: CommitMark) -> CommitError {
-    if refusal(&error).is_some_and(|refusal| matches!(refusal.severity(), PgSeverity::Error)) {
-        CommitError::RolledBack(error.into())
-    } else {
-        CommitError::Unknown { mark, source: error.into() }
-    }
+    refusal(error).is_none_or(|refusal| was_over(refusal.code()))
 }

@@ -47,7 +47,8 @@ pub(super) async fn lock<'s>(
         let (held, alone) = columns(&Locks::of_decision(basis.query));
         let locks = SessionLocks::of(journal, &session, &held, &alone).await.map_err(failed)?;
         let deciding = Deciding { journal, lent, session, held, locks };
-        let error = match deciding.begin(&alone, left, basis).await {
+        let reading = Reading::of(journal.books(), basis);
+        let error = match deciding.begin(&alone, left, reading).await {
             Ok((run, found)) => {
                 // Whatever the locks exclude and is there was found, or comes in a further page.
                 let position = found.facts.last().map_or(Position::START, |last| last.position);
@@ -86,11 +87,9 @@ impl Deciding<'_> {
         &self,
         alone: &Vec<bool>,
         patience: i32,
-        basis: Basis<'_>,
+        reading: Reading<'_>,
     ) -> Result<(Run, Found), StoreError> {
         let (sql, kept) = (self.journal.sql(), self.kept());
-        let shelf = self.journal.shelf();
-        let reading = Reading::on(self.journal.books(), shelf, basis);
         let silence = milliseconds(limits::DECISION);
         let (hold, params) = self.hold(alone, &patience, &silence);
         let prepared = self.session.prepare(&[hold, reading.statement(sql)], kept).await;
@@ -106,14 +105,8 @@ impl Deciding<'_> {
         begun.map_err(failed)?;
         let held = held.map_err(failed)?;
         let held = held.first().ok_or_else(|| StoreError::Refused(Nothing.into()))?;
-        let run = run(get(held, STARTED_AT)?);
-        let found = self.found(reading, rows.map_err(failed)?, Some(run)).await?;
-        if found.more {
-            shelf.forget(basis);
-        } else {
-            shelf.put(basis, Some(run), &found.facts);
-        }
-        Ok((run, found))
+        let found = self.found(reading, rows.map_err(failed)?).await?;
+        Ok((run(get(held, STARTED_AT)?), found))
     }
 
     /// The statement that takes the locks, and what it is given.
@@ -145,10 +138,9 @@ impl Deciding<'_> {
         &self,
         mut reading: Reading<'_>,
         mut rows: Vec<Row>,
-        run: Option<Run>,
     ) -> Result<Found, StoreError> {
         loop {
-            if let Some(found) = reading.found(&rows, run)? {
+            if let Some(found) = reading.found(&rows)? {
                 return Ok(found);
             }
             reading = reading.again();
@@ -202,7 +194,7 @@ impl LockedDecision for Deciding<'_> {
     async fn read(&mut self, query: &Query, page: Page) -> Result<Found, StoreError> {
         let reading = Reading::of(self.journal.books(), Basis { query, closing: None, page });
         let rows = self.rows(&reading).await.map_err(failed)?;
-        self.found(reading, rows, None).await
+        self.found(reading, rows).await
     }
 
     async fn append(self: Box<Self>, append: &Append) -> Result<Vec<Receipt>, AppendError> {

@@ -57,10 +57,9 @@ pub struct JournalOptions {
     /// How its tables are laid out where [`migrate`](crate::PostgresJournal::migrate) makes them. Those
     /// that are there stay as they are, and a journal works with either.
     pub layout: JournalLayout,
-    /// Connections for appends, decisions and reads of the journal's own; further ones wait. Decisions,
-    /// which wait for one another's locks, have all but a quarter of them, at least two of which are
-    /// left to appends and reads; appends leave one to reads. So let there be three or more. Besides
-    /// these there are up to two for publishing, and one for each tail and each node.
+    /// Connections for appends, decisions and reads of the journal's own, three or more, lent out
+    /// [by what they are for](sendoff_engine::journal::Purpose); further ones wait. Besides these there are up
+    /// to two for publishing, and one for each tail and each node.
     pub connections: usize,
     /// How long an append or a decision waits for others before it is busy: for a connection, and for
     /// those that exclude it.

@@ -1,11 +1,9 @@
-//! Readings: parameters of `read_tag`, `read_on`, `read_book`, `read` and
+//! Readings: parameters of `read_tag`, `read_book`, `read` and
 //! `read_from_last`, and what they find.
 
-use std::sync::Arc;
-
-use sendoff_core::journal::{Item, Position, Query, Recorded, Run};
+use sendoff_core::journal::{Item, Position, Query, Recorded};
 use sendoff_core::limits;
-use sendoff_engine::journal::{Basis, Books, Found, Kept, MemoryKey, Page, Shelf};
+use sendoff_engine::journal::{Basis, Books, Found, MemoryKey, Page};
 use sendoff_engine::store::StoreError;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -42,8 +40,6 @@ enum Manner {
     /// By one tag, from where this process saw the book closed, or from the first fact on if it saw
     /// that none closes.
     Since(Closed, i64),
-    /// By one tag, from the last fact on that was kept of the decision before, if the first is there too.
-    On { query: Tagged, kept: Arc<Kept>, first: i64 },
     /// Whatever it is, and however large facts are.
     Searches { query: Search, closing: Option<Search>, closed: Option<Closed> },
 }
@@ -104,19 +100,6 @@ fn types(item: &Item) -> Option<Vec<String>> {
 }
 
 impl<'q> Reading<'q> {
-    /// Under the locks of a decision: what came since the one before, where that was kept.
-    pub(super) fn on(books: &'q Books, shelf: &Shelf, basis: Basis<'q>) -> Self {
-        let Basis { query, closing, page } = basis;
-        match Tagged::of(query).and_then(|query| Some((query, shelf.get(basis)?))) {
-            Some((tagged, kept)) => {
-                let first = kept.first().into();
-                let manner = Manner::On { query: tagged, kept, first };
-                Self::by(manner, books, query, closing, page)
-            }
-            None => Self::of(books, basis),
-        }
-    }
-
     /// In the cheapest manner there is.
     pub(super) fn of(books: &'q Books, basis: Basis<'q>) -> Self {
         let Basis { query, closing, page } = basis;
@@ -138,7 +121,6 @@ impl<'q> Reading<'q> {
     pub(super) fn again(self) -> Self {
         let Self { books, query, closing, page, manner, .. } = self;
         let closed = match manner {
-            Manner::On { .. } => return Self::of(books, Basis { query, closing, page }),
             Manner::Since(closed, _) => {
                 return Self::by(Manner::Book(closed), books, query, closing, page);
             }
@@ -156,7 +138,7 @@ impl<'q> Reading<'q> {
         page: Page,
     ) -> Self {
         let most = match manner {
-            Manner::Book(_) | Manner::Since(..) | Manner::On { .. } => BOOK_ROWS,
+            Manner::Book(_) | Manner::Since(..) => BOOK_ROWS,
             Manner::Tag(_) | Manner::Searches { .. } => limits::BATCH_ROWS,
         };
         let part = Page { limit: page.limit.min(most), ..page };
@@ -165,9 +147,8 @@ impl<'q> Reading<'q> {
             _ => part.share(),
         };
         let after: i64 = page.after.into();
-        let after = match &manner {
+        let after = match manner {
             Manner::Since(_, position) => after.max(position - 1),
-            Manner::On { kept, .. } => i64::from(kept.last()) - 1,
             _ => after,
         };
         let (up_to, limit, bytes) = (page.up_to.into(), count(part.limit), count(bytes));
@@ -177,7 +158,6 @@ impl<'q> Reading<'q> {
     pub(super) fn statement<'s>(&self, sql: &'s Sql) -> &'s Statement {
         match self.manner {
             Manner::Tag(_) | Manner::Since(..) => &sql.journal.read_tag,
-            Manner::On { .. } => &sql.journal.read_on,
             Manner::Book(_) => &sql.journal.read_book,
             Manner::Searches { closing: Some(_), .. } => &sql.journal.read_from_last,
             Manner::Searches { closing: None, .. } => &sql.journal.read,
@@ -195,11 +175,6 @@ impl<'q> Reading<'q> {
                 params.extend([tag as &(dyn ToSql + Sync), types]);
                 params.extend(page);
             }
-            Manner::On { query: Tagged { tag, types }, first, .. } => {
-                params.extend([tag as &(dyn ToSql + Sync), types]);
-                params.extend(page);
-                params.push(first);
-            }
             Manner::Book(Closed { query: Tagged { tag, types }, types: closing, .. }) => {
                 params.extend([tag as &(dyn ToSql + Sync), types]);
                 params.extend(page);
@@ -216,20 +191,10 @@ impl<'q> Reading<'q> {
         params
     }
 
-    /// What the rows say, of this run of the server where it is known; nothing where it takes another
-    /// reading [again](Self::again).
-    pub(super) fn found(
-        &self,
-        rows: &[Row],
-        run: Option<Run>,
-    ) -> Result<Option<Found>, StoreError> {
+    /// What the rows say; nothing where it takes another reading [again](Self::again).
+    pub(super) fn found(&self, rows: &[Row]) -> Result<Option<Found>, StoreError> {
         let full = count(rows.len()) >= self.limit;
         match &self.manner {
-            Manner::On { kept, .. } => {
-                let read = if full { None } else { all(rows.iter(), false)? };
-                let facts = read.and_then(|read| kept.continued(run, self.page, read.facts));
-                Ok(facts.map(|facts| Found { facts, more: false, run: None }))
-            }
             Manner::Tag(_) => page(rows, full),
             Manner::Book(closed) => {
                 // Nothing closes above: another may be below.

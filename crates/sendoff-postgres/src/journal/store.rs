@@ -10,7 +10,7 @@ use sendoff_core::journal::doctor::{StricterDefault, Vitals};
 use sendoff_core::journal::{Append, Holder, HolderId, Locks, Position, Query};
 use sendoff_engine::journal::{
     AppendError, Basis, Books, DecideError, Found, JournalStore, Locked, Mark, Page, Purpose,
-    Receipt, Shelf, TailSource,
+    Receipt, TailSource,
 };
 use sendoff_engine::store::StoreError;
 use sendoff_engine::store::frame::{Address, Open};
@@ -48,7 +48,6 @@ struct Shared {
     sql: Sql,
     connections: Connections,
     books: Books,
-    shelf: Shelf,
     open: Open,
 }
 
@@ -96,7 +95,6 @@ impl PostgresJournal {
             sql: Sql::load(&names, writes),
             connections: Connections::new(&connector, kept, options.connections, options.patience),
             books: Books::default(),
-            shelf: Shelf::default(),
             connector,
             options,
             names,
@@ -139,10 +137,6 @@ impl PostgresJournal {
         &self.0.books
     }
 
-    pub(super) fn shelf(&self) -> &Shelf {
-        &self.0.shelf
-    }
-
     /// Whether statements stay prepared in its sessions, which then are its own.
     pub(super) fn kept(&self) -> Kept {
         Kept::from(self.options().server.doorbell)
@@ -159,7 +153,7 @@ impl PostgresJournal {
             let lent =
                 self.connections().lend(Purpose::Read, self.connections().patience()).await?;
             let (run, rows) = lent.link().query_in_run(statement, &params).await?;
-            if let Some(found) = reading.found(&rows, None)? {
+            if let Some(found) = reading.found(&rows)? {
                 return Ok(Found { run, ..found });
             }
             reading = reading.again();

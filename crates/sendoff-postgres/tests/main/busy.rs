@@ -119,31 +119,37 @@ async fn a_row_that_a_foreign_key_keeps_is_claimed() {
 /// it would be delivered again and again for as long as that lasts.
 #[tokio::test]
 async fn nothing_is_taken_under_locks_while_it_could_not_be_settled() {
-    for layout in [Layout::Flat, Layout::Partitioned(Period::Day)] {
-        for doorbell in [Doorbell::On, Doorbell::Off] {
-            let place = Place::new();
-            let options = PostgresOptions { layout, doorbell, ..place.options() };
-            let (store, mut client) = (place.store_with(options).await, place.client().await);
-            write(&store, &mut client, &[due(event())]).await;
-            let mut tables = vec!["outbox_event".to_owned(), "outbox_tally_delta".to_owned()];
-            tables.extend(partition_of_a_row(&place).await);
-            for table in tables {
-                let locker = open(&place, &format!("lock table only {table} in share mode")).await;
-                let taken = timeout(PROMPT, store.lock(&Lock::new(10))).await.unwrap();
-                assert!(matches!(taken, Err(StoreError::Busy(_))), "{table} {layout:?}");
-                // A claim writes, and is kept out like everybody; without the session's limit, for as long
-                // as it is waited for.
-                if table.contains("outbox_event") && doorbell == Doorbell::On {
-                    let claimed = timeout(PROMPT, store.claim(&by("a"))).await.unwrap();
-                    assert!(matches!(claimed, Err(StoreError::Busy(_))), "{table} {layout:?}");
-                }
-                locker.batch_execute("rollback").await.unwrap();
-            }
-            let mut locked = store.lock(&Lock::new(10)).await.unwrap().unwrap();
-            let id = locked.take()[0].id;
-            locked.commit(&[(id, Outcome::Done)]).await.unwrap();
+    let days = Layout::Partitioned(Period::Day);
+    tokio::join!(
+        takes_nothing_under_locks(Layout::Flat, Doorbell::On),
+        takes_nothing_under_locks(Layout::Flat, Doorbell::Off),
+        takes_nothing_under_locks(days, Doorbell::On),
+        takes_nothing_under_locks(days, Doorbell::Off),
+    );
+}
+
+async fn takes_nothing_under_locks(layout: Layout, doorbell: Doorbell) {
+    let place = Place::new();
+    let options = PostgresOptions { layout, doorbell, ..place.options() };
+    let (store, mut client) = (place.store_with(options).await, place.client().await);
+    write(&store, &mut client, &[due(event())]).await;
+    let mut tables = vec!["outbox_event".to_owned(), "outbox_tally_delta".to_owned()];
+    tables.extend(partition_of_a_row(&place).await);
+    for table in tables {
+        let locker = open(&place, &format!("lock table only {table} in share mode")).await;
+        let taken = timeout(PROMPT, store.lock(&Lock::new(10))).await.unwrap();
+        assert!(matches!(taken, Err(StoreError::Busy(_))), "{table} {layout:?}");
+        // A claim writes, and is kept out like everybody; without the session's limit, for as long
+        // as it is waited for.
+        if table.contains("outbox_event") && doorbell == Doorbell::On {
+            let claimed = timeout(PROMPT, store.claim(&by("a"))).await.unwrap();
+            assert!(matches!(claimed, Err(StoreError::Busy(_))), "{table} {layout:?}");
         }
+        locker.batch_execute("rollback").await.unwrap();
     }
+    let mut locked = store.lock(&Lock::new(10)).await.unwrap().unwrap();
+    let id = locked.take()[0].id;
+    locked.commit(&[(id, Outcome::Done)]).await.unwrap();
 }
 
 /// Where a row is, if the table is in partitions.
@@ -217,50 +223,54 @@ async fn a_limit_for_every_transaction_ends_no_batch() {
 /// one that is alive and says so does not.
 #[tokio::test]
 async fn a_silent_transaction_is_ended_by_the_server_and_one_that_is_kept_awake_is_not() {
-    for doorbell in [Doorbell::On, Doorbell::Off] {
-        let place = Place::new();
-        let idle_in_transaction_timeout = Duration::from_secs(10);
-        let options = PostgresOptions { doorbell, idle_in_transaction_timeout, ..place.options() };
-        let (store, mut client) = (place.store_with(options).await, place.client().await);
-        write(&store, &mut client, &[due(event()), due(event())]).await;
-        let silent = store.lock(&Lock::new(1)).await.unwrap().unwrap();
-        let mut awake = store.lock(&Lock::new(1)).await.unwrap().unwrap();
-        within(PLENTY, "the end of the silent one", async || {
-            awake.keep_awake().await.unwrap();
-            !silent.is_open()
-        })
-        .await;
-        assert!(awake.is_open());
-        let mut freed = store.lock(&Lock::new(10)).await.unwrap().unwrap();
-        assert_eq!(freed.take().len(), 1, "what the silent one had, at once");
-        freed.rollback().await.unwrap();
-        awake.rollback().await.unwrap();
-    }
+    tokio::join!(ends_a_silent_transaction(Doorbell::On), ends_a_silent_transaction(Doorbell::Off));
+}
+
+async fn ends_a_silent_transaction(doorbell: Doorbell) {
+    let place = Place::new();
+    let idle_in_transaction_timeout = Duration::from_secs(10);
+    let options = PostgresOptions { doorbell, idle_in_transaction_timeout, ..place.options() };
+    let (store, mut client) = (place.store_with(options).await, place.client().await);
+    write(&store, &mut client, &[due(event()), due(event())]).await;
+    let silent = store.lock(&Lock::new(1)).await.unwrap().unwrap();
+    let mut awake = store.lock(&Lock::new(1)).await.unwrap().unwrap();
+    within(PLENTY, "the end of the silent one", async || {
+        awake.keep_awake().await.unwrap();
+        !silent.is_open()
+    })
+    .await;
+    assert!(awake.is_open());
+    let mut freed = store.lock(&Lock::new(10)).await.unwrap().unwrap();
+    assert_eq!(freed.take().len(), 1, "what the silent one had, at once");
+    freed.rollback().await.unwrap();
+    awake.rollback().await.unwrap();
 }
 
 /// Statements that were given up while a table was locked leave no crowd of sessions behind, also where
 /// no limit of a session's own ends them.
 #[tokio::test]
 async fn statements_that_are_given_up_do_not_pile_up_on_the_server() {
-    for doorbell in [Doorbell::On, Doorbell::Off] {
-        let place = Place::new();
-        let and = if place.url.contains('?') { '&' } else { '?' };
-        let url = format!("{}{and}application_name={}", place.url, place.schema);
-        let options = PostgresOptions { doorbell, ..place.options() };
-        let store = PostgresStore::connect_with(&url, options).await.unwrap();
-        store.migrate().await.unwrap();
-        let _changer = open(&place, "lock table outbox_event in access exclusive mode").await;
-        for _ in 0..15 {
-            let claim = by("a");
-            let _ = timeout(Duration::from_millis(50), store.claim(&claim)).await;
-        }
-        let waiting = format!(
-            "select count(*) from pg_stat_activity
-              where application_name = '{}' and wait_event_type = 'Lock'",
-            place.schema
-        );
-        within(PLENTY, "their end", async || place.number(&waiting).await <= 1).await;
+    tokio::join!(given_up_statements_end(Doorbell::On), given_up_statements_end(Doorbell::Off));
+}
+
+async fn given_up_statements_end(doorbell: Doorbell) {
+    let place = Place::new();
+    let and = if place.url.contains('?') { '&' } else { '?' };
+    let url = format!("{}{and}application_name={}", place.url, place.schema);
+    let options = PostgresOptions { doorbell, ..place.options() };
+    let store = PostgresStore::connect_with(&url, options).await.unwrap();
+    store.migrate().await.unwrap();
+    let _changer = open(&place, "lock table outbox_event in access exclusive mode").await;
+    for _ in 0..15 {
+        let claim = by("a");
+        let _ = timeout(Duration::from_millis(50), store.claim(&claim)).await;
     }
+    let waiting = format!(
+        "select count(*) from pg_stat_activity
+          where application_name = '{}' and wait_event_type = 'Lock'",
+        place.schema
+    );
+    within(PLENTY, "their end", async || place.number(&waiting).await <= 1).await;
 }
 
 /// Holds D6: one row that somebody has locked keeps a node neither from saying what it handles nor from hearing.

@@ -1,6 +1,6 @@
 //! Programs in other languages, doing what the guide says.
 
-use sendoff_testkit::clients::{delivered, python, run, succeed};
+use sendoff_testkit::clients::{delivered, every_byte, order_and_scan, python, run, succeed};
 use sendoff_testkit::guide::{block, fences, statements};
 use tempfile::TempDir;
 
@@ -30,13 +30,9 @@ async fn what_psql_commits_is_delivered_and_what_it_rolls_back_is_not() {
     let committed = block(PAGE, "sql psql");
     psql(&place, &format!("set client_encoding = 'UTF8';\n{committed}"));
     psql(&place, &committed.replace("commit;", "rollback;").replace("4711", "1"));
-    let bytes: String = (0..=255).map(|byte| format!("{byte:02x}")).collect();
+    let bytes = every_byte();
     psql(&place, &format!("select sendoff_emit('scan.done', '\\x{bytes}'::bytea)"));
-    let expected = [
-        ("order.placed".to_owned(), "{\"id\": 4711, \"who\": \"Zoë\"}".as_bytes().to_vec()),
-        ("scan.done".to_owned(), (0..=255).collect()),
-    ];
-    assert_eq!(delivered(store, 2).await, expected);
+    assert_eq!(delivered(store, 2).await, order_and_scan());
     assert_eq!(place.number("select count(*) from orders").await, 1);
 }
 
@@ -116,7 +112,8 @@ async fn statements_for_operators_run() {
     let _store = place.store().await;
     let client = place.client().await;
     client.batch_execute(&format!("set search_path = {}", place.schema)).await.unwrap();
-    for block in sendoff_testkit::guide::blocks("operating.md", "sql") {
+    let pages = ["dead-letters.md", "operating.md", "order.md"];
+    for block in pages.iter().flat_map(|page| sendoff_testkit::guide::blocks(page, "sql")) {
         for statement in statements(&block) {
             if let Err(error) = client.batch_execute(&statement).await {
                 panic!("{statement}: {error:?}");

@@ -2,9 +2,9 @@
 
 use sendoff_core::Event;
 use sendoff_engine::Outbox;
-use sendoff_engine::capture::{CommitError, WriteError};
+use sendoff_engine::capture::CommitError;
 use sendoff_postgres::PostgresStore;
-use sendoff_testkit::durability::{OwnServer, Served, Writer, async_trait};
+use sendoff_testkit::durability::{OwnServer, Served, async_trait, commit_in};
 use tokio_postgres::Client;
 
 use crate::place::{Place, connect};
@@ -30,38 +30,26 @@ impl OwnServer for Server {
 #[async_trait]
 impl Served for Place {
     type Store = PostgresStore;
+    type Conn = Client;
 
     async fn store(&self) -> PostgresStore {
         Place::store(self).await
     }
 
-    async fn connect(&self) -> Option<Box<dyn Writer<PostgresStore>>> {
-        Some(Box::new(Connected(connect(&self.url).await.ok()?)))
+    async fn connect(&self) -> Option<Client> {
+        connect(&self.url).await.ok()
     }
-}
 
-struct Connected(Client);
+    async fn begin(conn: &mut Client) {
+        conn.batch_execute("begin").await.unwrap();
+    }
 
-#[async_trait]
-impl Writer<PostgresStore> for Connected {
     async fn commit(
-        &mut self,
+        conn: &mut Client,
         outbox: &Outbox<PostgresStore>,
         event: &Event,
     ) -> Result<(), CommitError> {
-        let begun = outbox.begin(&mut self.0).await;
-        let mut tx = begun.map_err(|error| CommitError::RolledBack(error.into()))?;
-        tx.emit(event).unwrap();
-        tx.commit().await
-    }
-
-    async fn leave_open(
-        &mut self,
-        outbox: &Outbox<PostgresStore>,
-        event: &Event,
-    ) -> Result<(), WriteError> {
-        self.0.batch_execute("begin").await.unwrap();
-        outbox.write(&mut self.0, event).await.map(drop)
+        commit_in(outbox.begin(conn).await, event).await
     }
 }
 

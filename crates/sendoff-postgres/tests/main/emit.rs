@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sendoff_core::order::IN_LINE;
 use sendoff_core::{Event, EventId, Status};
 use sendoff_engine::store::InspectStore;
 use sendoff_postgres::PostgresStore;
@@ -9,6 +10,7 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
+use crate::order::{run_of, take_one};
 use crate::place::{Place, claim};
 
 async fn shop() -> (Place, PostgresStore, Client) {
@@ -46,32 +48,26 @@ async fn every_argument_can_be_named_and_arrives() {
         .unwrap();
     assert_eq!(row.event.as_ref(), expected.as_ref(), "text is kept to the byte");
     assert_eq!((row.status, row.attempts, row.locked_by), (Status::New, 0, None));
+    assert_eq!((row.due_at, row.delayed_until), (IN_LINE, None), "it has a key");
+    let key = take_one(&store, "a").await;
+    assert_eq!(run_of(&store, &key).await.rows[0].id, id);
+    let id = emit(&client, "sendoff_emit('t', '1')").await;
+    let row = store.find(id).await.unwrap().unwrap();
     assert_eq!(row.due_at, row.created_at);
     assert_eq!(claim(&store, "a").await[0].id, id);
 }
 
 #[tokio::test]
 async fn payloads_are_json_text_or_bytes() {
+    const JSON: &str = "application/json";
     let (_place, store, client) = shop().await;
     for (call, payload, content_type) in [
-        (
-            "sendoff_emit('t', jsonb '{\"b\":1,\"a\":[]}')",
-            &b"{\"a\": [], \"b\": 1}"[..],
-            "application/json",
-        ),
-        (
-            "sendoff_emit('t', json '{\"b\":1,  \"a\":[]}')",
-            b"{\"b\":1,  \"a\":[]}",
-            "application/json",
-        ),
-        ("sendoff_emit('t', '{\"b\":1,  \"b\":2}')", b"{\"b\":1,  \"b\":2}", "application/json"),
-        ("sendoff_emit('t', '{\"b\":1}'::text)", b"{\"b\":1}", "application/json"),
-        ("sendoff_emit('t', '{\"b\":1}'::varchar)", b"{\"b\":1}", "application/json"),
-        (
-            "sendoff_emit(event_type => 't', payload => '\"\\u0000\"')",
-            b"\"\\u0000\"",
-            "application/json",
-        ),
+        ("sendoff_emit('t', jsonb '{\"b\":1,\"a\":[]}')", &b"{\"a\": [], \"b\": 1}"[..], JSON),
+        ("sendoff_emit('t', json '{\"b\":1,  \"a\":[]}')", b"{\"b\":1,  \"a\":[]}", JSON),
+        ("sendoff_emit('t', '{\"b\":1,  \"b\":2}')", b"{\"b\":1,  \"b\":2}", JSON),
+        ("sendoff_emit('t', '{\"b\":1}'::text)", b"{\"b\":1}", JSON),
+        ("sendoff_emit('t', '{\"b\":1}'::varchar)", b"{\"b\":1}", JSON),
+        ("sendoff_emit(event_type => 't', payload => '\"\\u0000\"')", b"\"\\u0000\"", JSON),
         ("sendoff_emit('t', 'not json', content_type => 'text/plain')", b"not json", "text/plain"),
         ("sendoff_emit('t', '\\x00ff'::bytea)", b"\x00\xff", "application/octet-stream"),
         ("sendoff_emit('t', ''::bytea, content_type => 'x/y')", b"", "x/y"),

@@ -22,7 +22,7 @@ fn note() -> AuditNote {
 async fn dead(place: &Place, store: &PostgresStore) -> EventId {
     write(store, &mut place.client().await, &[due(event())]).await;
     let claimed = claim(store, "a").await;
-    let outcome = Outcome::Dead { attempts: 10, error: "no".into() };
+    let outcome = Outcome::dead(10, "no");
     assert!(settle_one(store, hold_of(&claimed[0]), outcome).await);
     claimed[0].id
 }

@@ -20,6 +20,7 @@ mod letters;
 mod link;
 mod nodes;
 mod ordeal;
+mod order;
 mod partition_locks;
 mod partitions;
 mod place;

@@ -12,14 +12,15 @@ use crate::partitions::as_role;
 use crate::place::{Place, by, claim, due, event, write};
 
 /// The newest version.
-const NEWEST: i64 = 6;
+const NEWEST: i64 = 7;
 
 /// Takes the last migrations back, as far as there is anything to take back.
 const UNDO: &str = "
     drop view outbox_event_json;
     alter table outbox_event drop column unavailable_since, drop column unroutable_since,
                              drop column delayed_until;
-    drop table outbox_audit, outbox_pause, outbox_handled;
+    drop table outbox_audit, outbox_pause, outbox_handled, outbox_key;
+    drop index outbox_event_key;
     delete from outbox_schema where version >= 4;";
 
 fn prefixed(place: &Place, prefix: &str) -> PostgresOptions {

@@ -3,12 +3,14 @@
 use std::future::Future;
 use std::task::Poll;
 
-use ::sqlx::Connection;
 use ::sqlx::postgres::{PgConnection, PgPool, PgPoolOptions};
+use ::sqlx::{Connection, Postgres};
 use sendoff_engine::capture::{Begin, Commit};
+use sendoff_testkit::capture::sqlx_09::two_transactions;
 
 use crate::commit::Shop;
 use crate::place::{Place, due, event};
+use crate::through::Orders;
 
 async fn pool(place: &Place) -> PgPool {
     PgPoolOptions::new().max_connections(2).connect(&place.url).await.unwrap()
@@ -62,19 +64,6 @@ async fn after_a_savepoint_that_nobody_waited_for_nothing_commits() {
 async fn a_whole_transaction_can_be_spawned() {
     let shop = Shop::unhurried().await;
     let (outbox, pool) = (shop.outbox.clone(), pool(&shop.place).await);
-    let task = tokio::spawn(async move {
-        let mut tx = outbox.begin(&pool).await.unwrap();
-        let mut savepoint = tx.savepoint().await.unwrap();
-        let first = savepoint.emit(event()).unwrap();
-        savepoint.release().await.unwrap();
-        tx.commit().await.unwrap();
-        let mut conn = pool.acquire().await.unwrap();
-        let mut tx = outbox.begin(&mut *conn).await.unwrap();
-        let second = outbox.write(&mut *tx, event()).await.unwrap();
-        let id = second.id();
-        tx.commit().await.unwrap();
-        second.release();
-        vec![first, id]
-    });
+    let task = tokio::spawn(two_transactions::<Orders, Postgres>(outbox, pool));
     shop.inbox.has_hot(task.await.unwrap()).await;
 }

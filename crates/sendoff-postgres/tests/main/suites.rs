@@ -130,6 +130,7 @@ mod keeping_what_is_done {
     use super::*;
 
     sendoff_testkit::store_suite!(Database::keeping(SERVER).await);
+    sendoff_testkit::order_suite!(Database::keeping(SERVER).await);
 }
 
 /// Holds L6: every statement works on a table in partitions.
@@ -137,12 +138,14 @@ mod partitioned {
     use super::*;
 
     sendoff_testkit::store_suite!(Database::partitioned().await);
+    sendoff_testkit::order_suite!(Database::partitioned().await);
 }
 
 mod deleting_what_is_done {
     use super::*;
 
     sendoff_testkit::store_suite!(Database::deleting(SERVER).await);
+    sendoff_testkit::order_suite!(Database::deleting(SERVER).await);
 }
 
 /// Fault 14.
@@ -199,6 +202,9 @@ mod behind_a_pooler {
     sendoff_testkit::store_suite!(
         Database::at(Place::pooled(), Retention::default(), Doorbell::Off).await
     );
+    sendoff_testkit::order_suite!(
+        Database::at(Place::pooled(), Retention::default(), Doorbell::Off).await
+    );
 
     mod relays {
         use super::*;
@@ -216,6 +222,7 @@ mod on_a_newer_server {
         use super::*;
 
         sendoff_testkit::store_suite!(Database::keeping(NEWER_SERVER).await);
+        sendoff_testkit::order_suite!(Database::keeping(NEWER_SERVER).await);
     }
 
     mod deleting_what_is_done {

@@ -191,7 +191,7 @@ async fn an_error_text_that_the_database_cannot_encode_is_refused() {
     let store = latin.store().await;
     write(&store, &mut latin.client().await, &[due(event())]).await;
     let held = hold_of(&claim(&store, "a").await[0]);
-    let outcome = |error: &str| Outcome::Dead { attempts: 1, error: error.to_owned() };
+    let outcome = |error: &str| Outcome::dead(1, error.to_owned());
     let settle =
         async |error: &str| store.settle(&[Settlement { held, outcome: outcome(error) }]).await;
     let refused = settle("\u{2192} \u{2603}").await;

@@ -9,17 +9,20 @@ select ?3, ?4, ?5, ?6, event_id, event_type, attempts, last_error
   from outbox_event
  where {dead}
 
--- letter_requeue: it is new and due (?3), held by nobody, and waits for nothing; its last error stays.
+-- letter_requeue: it is new and due (?3), or in line where it has a key, held by nobody, and waits for nothing;
+-- its last error stays.
 -- text letter_requeue
 update outbox_event
-   set status = 0, attempts = 0, losses = 0, due_at = ?3, done_at = null, locked_by = null,
-       unavailable_since = null, unroutable_since = null
+   set status = 0, attempts = 0, losses = 0, due_at = iif(ordering_key is null, ?3, 253339228800000000),
+       done_at = null, locked_by = null, unavailable_since = null, unroutable_since = null
  where {dead}
+returning ordering_key
 
 -- letter_discard: it is gone.
 -- text letter_discard
 delete from outbox_event
  where {dead}
+returning ordering_key
 
 -- letter_standing: where it stands, if it was none of these.
 -- text letter_standing

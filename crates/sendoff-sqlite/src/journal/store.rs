@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -22,13 +22,13 @@ use super::append::append_all;
 use super::conn::{Blocking, at_once};
 use super::search::search;
 use super::sql::Sql;
-use crate::connect::{Missing, connect};
+use crate::connect::Missing;
 use crate::durable::Durability;
 use crate::error::failed;
-use crate::file::DatabaseFile;
+use crate::opened::Opened;
 use crate::options::{self, SqliteOptions, Synchronous};
 use crate::rows::all;
-use crate::schema::{self, Schema};
+use crate::schema;
 use crate::writer::Writer;
 
 /// How long a call waits for those before it.
@@ -42,18 +42,13 @@ const TURN: Duration = Duration::from_secs(10);
 pub struct SqliteJournal(Arc<Shared>);
 
 struct Shared {
-    path: PathBuf,
-    file: Arc<DatabaseFile>,
-    options: SqliteOptions,
-    sql: Arc<Sql>,
+    opened: Opened<Sql>,
     /// Appends.
     writer: Writer,
     /// Everything else, so that reading does not wait for whoever writes.
     reader: Writer,
     /// Cursors, once something is published: they need not wait for who appends, nor for the disk.
     desk: OnceCell<Writer>,
-    durability: Durability,
-    migrated: Migrated,
 }
 
 impl SqliteJournal {
@@ -63,7 +58,7 @@ impl SqliteJournal {
     ///
     /// As [`SqliteStore::open`](crate::SqliteStore::open).
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
-        Self::open_with(path, SqliteOptions::default()).await
+        Self::start(path.as_ref().to_owned(), SqliteOptions::default(), Missing::Create).await
     }
 
     /// Like [`open`](Self::open), with options. Appends are as durable as `synchronous` says.
@@ -96,51 +91,26 @@ impl SqliteJournal {
         options: SqliteOptions,
         missing: Missing,
     ) -> Result<Self, StoreError> {
-        options::check_path(&path)?;
-        options.check()?;
-        let sql = Arc::new(Sql::load(options.prefix.as_ref()));
-        let migrated = Arc::new(OnceLock::new());
-        let opened = |missing| {
-            let (path, sql, done) = (path.clone(), Arc::clone(&sql), Arc::clone(&migrated));
-            let (busy_timeout, synchronous) = (options.busy_timeout, options.synchronous);
-            move || {
-                if missing == Missing::Refuse {
-                    schema::check_installed(&path, &*sql, busy_timeout)?;
-                }
-                let mut conn = connect(&path, missing, busy_timeout, synchronous)?;
-                // The first to open it migrates.
-                let _ = done.set(schema::migrate(&mut conn, &*sql)?);
-                Ok(conn)
-            }
-        };
-        let file = Arc::new(DatabaseFile::at(&path));
-        let start =
-            |missing| Writer::start(Arc::clone(&file), options.busy_timeout, opened(missing));
-        let writer = start(missing).await?;
-        let reader = start(Missing::Refuse).await?;
-        let (desk, durability) = (OnceCell::new(), Durability::new(options.synchronous));
-        let newest = Schema::migrations(&*sql).len();
-        let migrated = migrated.get().copied().unwrap_or(Migrated::ran(0, newest));
-        let shared =
-            Shared { path, file, options, sql, writer, reader, desk, durability, migrated };
-        Ok(Self(Arc::new(shared)))
+        let (sql, synchronous) = (Sql::load(options.prefix.as_ref()), options.synchronous);
+        let (opened, writer) = Opened::start(path, options, missing, sql, synchronous).await?;
+        let reader = opened.writer(synchronous).await?;
+        Ok(Self(Arc::new(Shared { opened, writer, reader, desk: OnceCell::new() })))
     }
 
     /// A connection of the application's own to the same file.
     pub fn connect(&self) -> Result<Connection, StoreError> {
         self.check_open()?;
-        let SqliteOptions { busy_timeout, synchronous, .. } = self.0.options;
-        connect(&self.0.path, Missing::Refuse, busy_timeout, synchronous)
+        self.0.opened.connect()
     }
 
     /// The name of the log's table, prefix included.
     pub fn table(&self) -> String {
-        self.0.sql.table.clone()
+        self.0.opened.sql.table.clone()
     }
 
     /// What opening it did to the tables.
     pub fn migrated(&self) -> Migrated {
-        self.0.migrated
+        self.0.opened.migrated
     }
 
     /// Closes the journal for all its clones, and returns when what was begun is done.
@@ -154,27 +124,24 @@ impl SqliteJournal {
 
     /// Whether the journal is open, and its file where it was.
     pub(super) fn check_open(&self) -> Result<(), StoreError> {
-        if self.0.writer.is_closed() {
-            return Err(StoreError::Closed);
-        }
-        Ok(self.0.file.check()?)
+        self.0.opened.check_open(&self.0.writer)
     }
 
     pub(super) fn sql(&self) -> &Sql {
-        &self.0.sql
+        &self.0.opened.sql
     }
 
     pub(super) fn durability(&self) -> &Durability {
-        &self.0.durability
+        &self.0.opened.durability
     }
 
     pub(super) fn now(&self) -> Timestamp {
-        self.0.options.clock.now()
+        self.0.opened.now()
     }
 
     /// Whether everything is there that publishing needs.
     pub(super) async fn check_ready(&self) -> Result<(), StoreError> {
-        let sql = Arc::clone(&self.0.sql);
+        let sql = Arc::clone(&self.0.opened.sql);
         self.0.reader.call(move |conn| schema::check_ready(conn, &*sql)).await
     }
 
@@ -199,12 +166,7 @@ impl SqliteJournal {
     }
 
     async fn desk(&self) -> Result<&Writer, StoreError> {
-        let open = || {
-            let (path, busy_timeout) = (self.0.path.clone(), self.0.options.busy_timeout);
-            let open = move || connect(&path, Missing::Refuse, busy_timeout, Synchronous::Normal);
-            Writer::start(Arc::clone(&self.0.file), busy_timeout, open)
-        };
-        self.0.desk.get_or_try_init(open).await
+        self.0.desk.get_or_try_init(|| self.0.opened.writer(Synchronous::Normal)).await
     }
 
     /// Reads in one snapshot.
@@ -212,7 +174,7 @@ impl SqliteJournal {
         &self,
         work: impl FnOnce(&Connection, &Sql) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let sql = Arc::clone(&self.0.sql);
+        let sql = Arc::clone(&self.0.opened.sql);
         let call = move |conn: &mut Connection| {
             let tx = conn.transaction_with_behavior(TransactionBehavior::Deferred);
             let tx = tx.map_err(failed)?;
@@ -228,7 +190,7 @@ impl SqliteJournal {
 impl JournalStore for SqliteJournal {
     /// As long as whoever writes is waited for, and its turn among the calls that came before.
     fn longest_wait(&self) -> Duration {
-        self.0.options.busy_timeout + TURN
+        self.0.opened.options.busy_timeout + TURN
     }
 
     async fn append(&self, append: &Append) -> Result<Vec<Receipt>, AppendError> {
@@ -322,6 +284,6 @@ fn rows(
 
 impl fmt::Debug for SqliteJournal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SqliteJournal").field("path", &self.0.path).finish_non_exhaustive()
+        f.debug_struct("SqliteJournal").field("path", &self.0.opened.path).finish_non_exhaustive()
     }
 }

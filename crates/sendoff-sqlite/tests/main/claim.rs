@@ -133,7 +133,7 @@ async fn claims_of_several_stores_at_once_share_the_rows_out() {
 /// Holds S6: a claim walks the pending rows, however many others there are.
 #[tokio::test]
 async fn claims_walk_the_partial_indexes() {
-    const STATEMENTS: [(&str, &str, &str); 6] = [
+    const STATEMENTS: [(&str, &str, &str); 7] = [
         ("claim", include_str!("../../sql/outbox/claim.sql"), "outbox_event_due"),
         ("claim_suspects", include_str!("../../sql/outbox/claim.sql"), "outbox_event_suspect"),
         ("claim_except", include_str!("../../sql/outbox/claim.sql"), "outbox_event_due"),
@@ -144,6 +144,7 @@ async fn claims_walk_the_partial_indexes() {
         ),
         ("lock_except", include_str!("../../sql/outbox/claim.sql"), "outbox_event_due"),
         ("oldest_due", include_str!("../../sql/outbox/oldest_due.sql"), "outbox_event_due"),
+        ("horizon", include_str!("../../sql/outbox/horizon.sql"), "outbox_event_due"),
     ];
     let outbox = Outbox::new().await;
     let conn = outbox.store.connect().unwrap();
@@ -202,7 +203,7 @@ async fn a_row_that_is_no_event_comes_with_the_reason_and_keeps_nobody_waiting()
         assert_eq!(error.field, field, "{fault}");
         assert!(!format!("{error:?}").contains("s3cret"), "{error:?}");
         assert!(outbox.store.find(claimed.id).await.is_err(), "{fault}");
-        let dead = Outcome::Dead { attempts: 1, error: error.to_string() };
+        let dead = Outcome::dead(1, error.to_string());
         assert!(outbox.settle(held(claimed), dead).await);
     }
     assert!(claimed.last().unwrap().event.is_ok());

@@ -86,7 +86,9 @@ async fn statements_for_operators_run() {
     let folder = TempDir::new().unwrap();
     let store = SqliteStore::open(folder.path().join("shop.db")).await.unwrap();
     let conn = store.connect().unwrap();
-    for statement in blocks("operating.md", "sql").iter().flat_map(|block| statements(block)) {
+    let pages = ["dead-letters.md", "operating.md", "order.md"];
+    let blocks = pages.iter().flat_map(|page| blocks(page, "sql"));
+    for statement in blocks.flat_map(|block| statements(&block)) {
         if let Err(error) =
             conn.prepare(&statement).and_then(|mut text| text.query([])?.next().map(drop))
         {

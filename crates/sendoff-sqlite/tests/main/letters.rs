@@ -18,7 +18,7 @@ async fn a_row_that_cannot_be_read_is_shown_and_requeued() {
     let outbox = Outbox::new().await;
     let id = outbox.write_due();
     let claimed = outbox.claim_one("a").await;
-    assert!(outbox.settle(held(&claimed), Outcome::Dead { attempts: 1, error: "no".into() }).await);
+    assert!(outbox.settle(held(&claimed), Outcome::dead(1, "no")).await);
     outbox.execute(
         "update outbox_event set event_type = cast(x'ff' as text), last_error = cast(x'fe' as text),
                 headers = 'no json'",

@@ -7,6 +7,7 @@ mod clients;
 mod journal;
 mod letters;
 mod open;
+mod order;
 mod outbox;
 mod replaced;
 mod retain;

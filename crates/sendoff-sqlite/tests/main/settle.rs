@@ -15,7 +15,7 @@ fn retry(seconds: u64) -> Outcome {
 }
 
 fn dead() -> Outcome {
-    Outcome::Dead { attempts: 3, error: "no".into() }
+    Outcome::dead(3, "no")
 }
 
 /// Holds S2.
@@ -153,7 +153,7 @@ async fn error_text_is_cut_on_a_character_boundary() {
     }
     let claimed = outbox.claim_one("a").await;
     let error = "x".repeat(limits::ERROR_CHARS + 1);
-    assert!(outbox.settle(held(&claimed), Outcome::Dead { attempts: 1, error }).await);
+    assert!(outbox.settle(held(&claimed), Outcome::dead(1, error)).await);
     assert_eq!(outbox.row(id).await.last_error.unwrap().len(), limits::ERROR_CHARS);
 }
 

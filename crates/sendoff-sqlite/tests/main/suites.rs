@@ -6,11 +6,12 @@ use std::time::Duration;
 use rusqlite::Connection;
 use sendoff_core::Timestamp;
 use sendoff_engine::Clock;
-use sendoff_engine::capture::{CaptureBlocking, CommitBlocking, CommitError, WriteError};
-use sendoff_engine::store::{Born, NewRow};
+use sendoff_engine::capture::InsertResult;
+use sendoff_engine::store::NewRow;
 use sendoff_sqlite::{Retention, SqliteOptions, SqliteStore};
 use sendoff_testkit::clock::ManualClock;
 use sendoff_testkit::conformance::{ClockHarness, StoreHarness, async_trait};
+use sendoff_testkit::steps::{commit_blocking_on, roll_back_blocking_on};
 use tempfile::TempDir;
 
 pub(crate) struct File {
@@ -51,21 +52,12 @@ impl StoreHarness for File {
         &self.store
     }
 
-    async fn commit(&self, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
-        let mut conn = self.connect();
-        let tx = conn.transaction().unwrap();
-        self.store.commit_blocking(tx, rows).map_err(|error| match error {
-            CommitError::Refused(refused) => refused,
-            other => WriteError::Driver(other.into()),
-        })
+    async fn commit(&self, rows: &[NewRow]) -> InsertResult {
+        commit_blocking_on(&self.store, &mut self.connect(), rows)
     }
 
-    async fn roll_back(&self, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
-        let mut conn = self.connect();
-        let tx = conn.transaction().unwrap();
-        let born = self.store.insert_blocking(&tx, rows)?;
-        tx.rollback().unwrap();
-        Ok(born)
+    async fn roll_back(&self, rows: &[NewRow]) -> InsertResult {
+        roll_back_blocking_on(&self.store, &mut self.connect(), rows)
     }
 
     async fn now(&self) -> Timestamp {
@@ -106,6 +98,18 @@ mod letters {
     use super::*;
 
     sendoff_testkit::letters_suite!(File::in_time().await);
+}
+
+mod order_keeping_what_is_done {
+    use super::*;
+
+    sendoff_testkit::order_suite!(File::with(Retention::Keep(Duration::from_secs(60))).await);
+}
+
+mod order_deleting_what_is_done {
+    use super::*;
+
+    sendoff_testkit::order_suite!(File::with(Retention::DeleteWhenDone).await);
 }
 
 mod relaying {

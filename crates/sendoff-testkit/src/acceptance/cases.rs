@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use sendoff_core::{AggregateType, Event, EventId, EventType, Lane, Status};
+use sendoff_core::{AggregateType, Delivery, Event, EventId, EventType, Failure, Lane, Status};
 use sendoff_engine::capture::{SendError, WriteError};
 use sendoff_engine::store::{InspectStore, Row};
-use sendoff_engine::{Counters, Outbox, OutboxBuilder, OutboxOptions, RetryOptions};
+use sendoff_engine::{
+    Awaited, CaughtUp, Counters, Outbox, OutboxBuilder, OutboxOptions, RetryOptions,
+};
 
 use super::{Application, End, Face, Inbox};
 use crate::capture::{OutboxHarness, StoreOf};
@@ -212,18 +214,19 @@ pub async fn an_event_arrives_as_it_was_written<H: OutboxHarness>(
     face: Face,
 ) {
     let inbox = Inbox::new();
-    let event = || {
+    // Under one key the second would have to wait for the first.
+    let event = |key: &str| {
         Event::builder(EVENT)
             .aggregate("order", "4711")
             .tenant_id("acme")
-            .ordering_key("4711")
+            .ordering_key(key)
             .header("trace", "00-ab")
             .bytes(&b"\x00\xff{\"a\":1, \"a\":2}\n"[..])
             .content_type("application/x-odd")
             .build()
             .unwrap()
     };
-    let (hot, cold) = (event(), event());
+    let (hot, cold) = (event("4711"), event("4712"));
     let writer = Outbox::writer_only(harness.store());
     harness.write(&writer, face, std::slice::from_ref(&cold), End::Commit).await;
     let outbox = Outbox::builder(harness.store())
@@ -419,4 +422,39 @@ pub async fn no_duplicate_without_a_fault<H: OutboxHarness>(harness: &Applicatio
     let verdict = check(&history, &expected);
     assert!(verdict.is_clean(), "{verdict}");
     assert_eq!((verdict.delivered, verdict.runs, verdict.duplicates), (300, 300, 0), "{verdict}");
+}
+
+/// One node writes, another delivers: whoever waits on the first hears of it, one event or all of them.
+pub async fn who_waits_on_another_node_hears_of_every_end<H: OutboxHarness>(
+    harness: &Application<H>,
+    face: Face,
+) {
+    const LONG: Duration = Duration::from_secs(60);
+    let writer = Outbox::writer_only(harness.store());
+    let (inbox, refused) = (Inbox::new(), Event::json("nobody.wants", &1).unwrap());
+    let mut written = events(30);
+    written.push(refused.clone());
+    harness.write(&writer, face, &written, End::Commit).await;
+    let late = writer.caught_up(Duration::from_millis(100)).await.unwrap();
+    let CaughtUp::TimedOut { pending } = late else { panic!("nobody delivers yet") };
+    assert_eq!(pending.len(), written.len());
+    let wanted = |_: Delivery| async { Err(Failure::dead("nobody wants it")) };
+    let node = builder(harness, &inbox).on("nobody.wants", wanted).start().await.unwrap();
+    let ends = try_join_all(written.iter().map(|event| writer.delivered(event.id(), LONG))).await;
+    let mut ends = ends.unwrap();
+    assert_eq!(ends.pop(), Some(Awaited::Dead { error: "nobody wants it".into() }));
+    assert!(ends.iter().all(Awaited::is_delivered), "{ends:?}");
+    assert_eq!(writer.caught_up(LONG).await.unwrap(), CaughtUp::Yes);
+    assert_eq!(inbox.ids().len(), 30);
+
+    let more = events(200);
+    harness.write(&writer, face, &more, End::Commit).await;
+    let (here, there) = tokio::join!(node.caught_up(LONG), writer.caught_up(LONG));
+    assert_eq!((here.unwrap(), there.unwrap()), (CaughtUp::Yes, CaughtUp::Yes));
+    assert_eq!(inbox.ids().len(), 230, "each once");
+    let undone = events(1);
+    harness.write(&writer, face, &undone, End::RollBack).await;
+    let unseen = writer.delivered(undone[0].id(), Duration::from_millis(100)).await.unwrap();
+    assert_eq!(unseen, Awaited::NotSeen);
+    node.close().await;
 }

@@ -34,6 +34,7 @@ macro_rules! acceptance_suite {
             what_cannot_be_sent_leaves_nothing_behind
             a_delayed_event_skips_the_hot_lane
             no_duplicate_without_a_fault
+            who_waits_on_another_node_hears_of_every_end
         );
         $crate::acceptance_suite!(own: $harness);
     };

@@ -1,4 +1,4 @@
-//! Through transactions of sea-orm's own, whatever the database. Guards are of a type of each store.
+//! Through sea-orm, whatever the database: in transactions of its own, and in guards.
 
 use ::sea_orm::{
     ConnectOptions, ConnectionTrait, Database as Connect, DatabaseConnection, DatabaseTransaction,
@@ -6,14 +6,16 @@ use ::sea_orm::{
 };
 use sendoff_core::{BoxError, Event};
 use sendoff_engine::Outbox;
-use sendoff_engine::capture::Capture;
+use sendoff_engine::capture::{Capture, OutboxSavepoint, OutboxTx, SeaOrmStore, SeaOrmTransaction};
+use sendoff_engine::store::NewRow;
 
 use super::{
-    Begun, CaptureHarness, Database, OutboxHarness, Own, Owns, Speaks, TRANSACTIONS_ONLY, Within,
+    Begun, CaptureHarness, Database, Guarded, Guards, Inserted, Nested, Nests, OutboxHarness, Own,
+    Owns, Speaks, StoreOf, TRANSACTIONS_ONLY, Within, commit_rows,
 };
 
 /// A database that sea-orm reaches.
-pub trait SeaOrmDatabase: Database<Store: Capture<DatabaseTransaction>> + 'static {
+pub trait SeaOrmDatabase: Database<Store: SeaOrmStore> + 'static {
     /// Where it is.
     fn url(&self) -> &str;
 }
@@ -35,6 +37,10 @@ impl<D: SeaOrmDatabase> OutboxHarness for SeaOrm<D> {
         let mut options = ConnectOptions::new(self.0.url());
         options.max_connections(1);
         Connect::connect(options).await.expect("a connection")
+    }
+
+    async fn begin<'c>(db: &'c mut DatabaseConnection, outbox: &'c Outbox<D::Store>) -> Begun<'c> {
+        Ok(Guarded::<Self, _>::open(outbox.begin(&*db).await?))
     }
 
     async fn own<'c>(db: &'c mut DatabaseConnection, outbox: &'c Outbox<D::Store>) -> Begun<'c> {
@@ -67,6 +73,10 @@ impl<D: SeaOrmDatabase> CaptureHarness for SeaOrm<D> {
         db.execute_unprepared(text).await?;
         Ok(())
     }
+
+    async fn commit(db: &mut DatabaseConnection, store: &D::Store, rows: &[NewRow]) -> Inserted {
+        commit_rows(store, &*db, rows).await
+    }
 }
 
 impl<D: SeaOrmDatabase> Speaks<DatabaseTransaction> for SeaOrm<D> {
@@ -87,5 +97,28 @@ impl<D: SeaOrmDatabase> Owns<DatabaseTransaction> for SeaOrm<D> {
 
     async fn rollback(tx: DatabaseTransaction) -> Result<(), BoxError> {
         Ok(tx.rollback().await?)
+    }
+}
+
+impl<'c, D: SeaOrmDatabase> Speaks<SeaOrmTransaction<'c>> for SeaOrm<D> {
+    async fn sql(tx: &mut SeaOrmTransaction<'c>, text: &str) -> Result<(), BoxError> {
+        tx.execute_unprepared(text).await?;
+        Ok(())
+    }
+}
+
+impl<'c, D: SeaOrmDatabase> Guards<SeaOrmTransaction<'c>> for SeaOrm<D> {
+    async fn savepoint<'t>(
+        tx: &'t mut OutboxTx<'_, StoreOf<Self>, SeaOrmTransaction<'c>>,
+    ) -> Begun<'t> {
+        Ok(Nested::<Self, _>::open(tx.savepoint().await?))
+    }
+}
+
+impl<'c, D: SeaOrmDatabase> Nests<SeaOrmTransaction<'c>> for SeaOrm<D> {
+    async fn deeper<'t>(
+        tx: &'t mut OutboxSavepoint<'_, StoreOf<Self>, SeaOrmTransaction<'c>>,
+    ) -> Begun<'t> {
+        Ok(Nested::<Self, _>::open(tx.savepoint().await?))
     }
 }

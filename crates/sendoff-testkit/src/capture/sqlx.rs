@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::net::SocketAddr;
 
-use sendoff_core::{BoxError, Event};
+use sendoff_core::{BoxError, Event, EventId};
 use sendoff_engine::Outbox;
 use sendoff_engine::capture::{
     Begin, Capture, Commit, Nest, OutboxSavepoint, OutboxTx, Release, WriteError,
@@ -18,6 +18,7 @@ use crate::capture::{
 };
 use crate::durability::{LinkHarness, Remote};
 use crate::proxy::Cut;
+use crate::steps::event;
 
 /// A database that sqlx has a driver for, and whose store captures sqlx's connections, pools and
 /// transactions.
@@ -186,4 +187,28 @@ impl<D: SqlxDatabase<DB>, DB: Driver> OutboxHarness for Pooled<D, DB> {
         };
         Ok(Own::<Sqlx<D, DB>, _>::open(outbox, tx))
     }
+}
+
+/// Two transactions, one of them with a savepoint, as an application's task makes them, and the events they
+/// wrote: what is spawned must be `Send`.
+///
+/// # Panics
+/// If anything fails.
+pub async fn two_transactions<D, DB>(outbox: Outbox<D::Store>, pool: Pool<DB>) -> Vec<EventId>
+where
+    D: SqlxDatabase<DB>,
+    DB: Driver,
+{
+    let mut tx = outbox.begin(&pool).await.expect("a transaction");
+    let mut savepoint = tx.savepoint().await.expect("a savepoint");
+    let first = savepoint.emit(event()).expect("it can be written");
+    savepoint.release().await.expect("it is released");
+    tx.commit().await.expect("it commits");
+    let mut conn = pool.acquire().await.expect("a connection");
+    let mut tx = outbox.begin(&mut *conn).await.expect("a transaction");
+    let second = outbox.write(&mut *tx, event()).await.expect("it is written");
+    let id = second.id();
+    tx.commit().await.expect("it commits");
+    second.release();
+    vec![first, id]
 }

@@ -6,7 +6,7 @@ pub use ::sqlx_08 as driver;
 #[expect(clippy::duplicate_mod, reason = "one harness stands for every version")]
 mod harness;
 
-pub use harness::{Pooled, Sqlx, SqlxDatabase};
+pub use harness::{Pooled, Sqlx, SqlxDatabase, two_transactions};
 
 /// A text of a test's own.
 pub fn ours<T>(text: T) -> T {

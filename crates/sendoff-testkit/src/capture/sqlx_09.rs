@@ -5,7 +5,7 @@ pub use ::sqlx as driver;
 #[path = "sqlx.rs"]
 mod harness;
 
-pub use harness::{Pooled, Sqlx, SqlxDatabase};
+pub use harness::{Pooled, Sqlx, SqlxDatabase, two_transactions};
 
 /// A text of a test's own, which this version asks to be told is safe.
 pub fn ours<T>(text: T) -> driver::AssertSqlSafe<T> {

@@ -30,29 +30,13 @@ macro_rules! capture_suite {
     };
     (guard: $harness:expr) => {
         $crate::capture_suite!(@either guard, Guard, $harness;
-            an_error_of_a_statement_is_never_delivered_over
-            a_commit_that_the_database_refuses_was_rolled_back
-            a_closed_store_refuses_everything
-            a_transaction_ended_by_hand_is_none
-            what_is_under_a_rolled_back_savepoint_is_not_delivered
-            a_dropped_savepoint_keeps_nothing
             hooks_run_after_what_they_wait_for_and_only_then
-            what_is_dropped_is_rolled_back_and_the_connection_stays_usable
-            a_commit_dropped_on_its_way_is_carried_out_or_not_but_never_half
         );
     };
     (own: $harness:expr) => {
         $crate::capture_suite!(@either own_transaction, Own, $harness;
             what_is_too_much_for_one_write_is_refused_and_costs_nothing_else
-            an_error_of_a_statement_is_never_delivered_over
-            a_commit_that_the_database_refuses_was_rolled_back
-            a_closed_store_refuses_everything
-            a_transaction_ended_by_hand_is_none
             a_connection_needs_a_transaction_whoever_began_it
-            what_is_under_a_rolled_back_savepoint_is_not_delivered
-            a_dropped_savepoint_keeps_nothing
-            what_is_dropped_is_rolled_back_and_the_connection_stays_usable
-            a_commit_dropped_on_its_way_is_carried_out_or_not_but_never_half
             a_write_of_many_that_is_dropped_leaves_all_or_none
         );
     };
@@ -65,6 +49,14 @@ macro_rules! capture_suite {
             a_write_does_not_depend_on_the_state_of_the_session
             a_duplicate_id_is_refused_with_its_whole_write
             a_bad_event_is_refused_and_costs_nothing_else
+            an_error_of_a_statement_is_never_delivered_over
+            a_commit_that_the_database_refuses_was_rolled_back
+            a_closed_store_refuses_everything
+            a_transaction_ended_by_hand_is_none
+            what_is_under_a_rolled_back_savepoint_is_not_delivered
+            a_dropped_savepoint_keeps_nothing
+            what_is_dropped_is_rolled_back_and_the_connection_stays_usable
+            a_commit_dropped_on_its_way_is_carried_out_or_not_but_never_half
             $($case)*
         );
     };

@@ -67,6 +67,51 @@ macro_rules! clock_suite {
     )*};
 }
 
+/// Makes one test of every case about order within a key, each with a harness of its own. The expression
+/// makes it, and may await.
+#[macro_export]
+macro_rules! order_suite {
+    ($harness:expr) => {
+        $crate::store_suite! { @cases $harness;
+            a_row_with_a_key_is_in_line_and_no_claim_sees_it
+            a_walk_holds_keys_and_their_runs_are_in_order
+            a_walk_is_bounded_and_goes_on_where_it_ended
+            keys_that_look_alike_are_different_keys
+            two_walks_share_nothing
+            a_key_whose_holder_vanished_is_taken_after_its_hold
+            an_event_lost_alone_is_counted_and_becomes_a_suspect
+            a_key_taken_again_by_its_holder_has_another_token
+            an_extension_keeps_the_token_of_a_key
+            a_run_that_is_over_takes_its_key_off_the_list
+            what_arrives_while_a_key_is_held_is_found_afterwards
+            a_failed_head_waits_with_its_key
+            a_dead_head_parks_its_key_and_both_ways_lead_out
+            a_dead_head_that_is_skipped_lets_others_follow
+            an_end_of_a_run_sent_twice_is_carried_out_once
+            ends_of_several_keys_are_decided_one_by_one
+            a_row_held_by_itself_cuts_a_run
+            a_row_held_by_itself_is_in_line_when_it_is_released
+            a_row_from_memory_is_confirmed_with_what_lies_below_it
+            a_dead_row_that_was_held_by_itself_parks_its_key
+            a_key_whose_head_is_left_out_is_not_taken
+            keys_that_are_left_out_hide_no_others
+            a_shelved_row_is_always_listed
+            a_locked_row_makes_its_key_busy_and_no_other
+            no_purge_deletes_a_dead_event_that_parks_its_key
+            rescue_leaves_rows_in_line_alone
+            runs_are_bounded_in_bytes
+            parked_keys_are_listed_in_pages
+            a_parked_key_says_why_and_what_waits_in_it
+            a_key_stands_as_it_is
+            the_events_of_a_key_are_counted_up_to_a_bound
+            a_key_that_is_resumed_goes_on_without_its_dead_event
+            a_key_is_resumed_only_without_the_event_that_was_named
+            of_operators_who_resume_a_key_at_once_one_did_it
+            a_dead_event_that_parks_no_key_any_more_may_be_purged
+        }
+    };
+}
+
 /// Makes one test of every case in [`conformance`](crate::conformance), each with a harness of its
 /// own. The expression makes it, and may await; it is evaluated once for each case.
 #[macro_export]
@@ -131,6 +176,8 @@ macro_rules! store_suite {
             a_busy_row_is_settled_by_the_same_token_when_its_lock_is_gone
             a_locked_row_is_not_extended_and_keeps_its_token
             a_locked_row_is_passed_by_when_others_are_claimed
+            a_locked_row_is_held_again_by_whoever_waits_for_it
+            a_locked_row_is_waited_for_no_longer_than_asked
             counts_tell_the_rows_of_each_status
             a_peek_shows_what_comes_next_and_takes_nothing
             the_oldest_lag_counts_from_the_due_time
@@ -179,6 +226,14 @@ macro_rules! store_suite {
             letters_are_requeued_once_by_whomever
             the_audit_is_read_from_its_end
             a_record_shows_every_column
+            an_event_stands_where_it_was_left
+            what_was_committed_before_a_horizon_is_within_it
+            a_horizon_leaves_out_what_is_still_delayed
+            delivered_events_are_found_by_what_is_asked_for
+            pages_of_delivered_events_neither_repeat_nor_miss_any
+            a_page_of_delivered_events_is_bounded_in_bytes
+            what_is_not_delivered_is_not_replayed
+            few_among_many_delivered_events_are_found_step_by_step
         }
     };
     (@cases $harness:expr; $($case:ident)*) => {$(

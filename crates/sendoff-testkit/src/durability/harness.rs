@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use async_trait::async_trait;
 use sendoff_core::Event;
 use sendoff_engine::Outbox;
-use sendoff_engine::capture::{CommitError, Resolve, WriteError};
+use sendoff_engine::capture::{BeginError, Capture, Commit, CommitError, OutboxTx, Resolve};
 use sendoff_engine::store::OutboxStore;
 
 use crate::capture::{Database, OutboxHarness};
@@ -55,21 +55,34 @@ pub trait OwnServer: Send + Sync {
 #[async_trait]
 pub trait Served: Send + Sync + 'static {
     /// The store.
-    type Store: OutboxStore;
+    type Store: OutboxStore + Capture<Self::Conn>;
+
+    /// A connection of the application's.
+    type Conn: Send;
 
     /// The store, with links of its own.
     async fn store(&self) -> Self::Store;
 
-    /// A connection of the application's; `None` where nobody answers.
-    async fn connect(&self) -> Option<Box<dyn Writer<Self::Store>>>;
+    /// A connection; `None` where nobody answers.
+    async fn connect(&self) -> Option<Self::Conn>;
+
+    /// Begins a transaction by hand.
+    async fn begin(conn: &mut Self::Conn);
+
+    /// Commits an event through a guard: `commit_in(outbox.begin(conn).await, event).await`.
+    async fn commit(
+        conn: &mut Self::Conn,
+        outbox: &Outbox<Self::Store>,
+        event: &Event,
+    ) -> Result<(), CommitError>;
 }
 
-/// An application with one connection.
-#[async_trait]
-pub trait Writer<S>: Send {
-    /// Commits an event through a guard. A transaction that could not begin was rolled back.
-    async fn commit(&mut self, outbox: &Outbox<S>, event: &Event) -> Result<(), CommitError>;
-
-    /// Writes an event into a transaction that stays open.
-    async fn leave_open(&mut self, outbox: &Outbox<S>, event: &Event) -> Result<(), WriteError>;
+/// Commits an event. A transaction that could not begin was rolled back.
+pub async fn commit_in<S: Commit<Tx>, Tx>(
+    begun: Result<OutboxTx<'_, S, Tx>, BeginError>,
+    event: &Event,
+) -> Result<(), CommitError> {
+    let mut tx = begun.map_err(|error| CommitError::RolledBack(error.into()))?;
+    tx.emit(event).map_err(CommitError::Refused)?;
+    tx.commit().await
 }

@@ -14,6 +14,6 @@ mod server;
 mod suite;
 
 pub use async_trait::async_trait;
-pub use harness::{LinkHarness, OwnServer, Remote, Served, Writer};
+pub use harness::{LinkHarness, OwnServer, Remote, Served, commit_in};
 pub use link::Broken;
 pub use suite::cases;

@@ -11,7 +11,7 @@ use sendoff_engine::store::InspectStore;
 use sendoff_engine::{NodeOptions, Outbox, OutboxOptions};
 use tokio_util::sync::CancellationToken;
 
-use super::{OwnServer, Served, Writer};
+use super::{OwnServer, Served};
 use crate::history::{Entry, Expectations, Fault, FaultKind, History, WriteOutcome, check};
 use crate::wait::{answer, within};
 
@@ -42,7 +42,8 @@ pub async fn a_server_killed_under_load_loses_nothing<S: OwnServer>(mut server: 
         let before = delivered(&history);
         within(PLENTY, "work", async || delivered(&history) > before + 100).await;
         let (mut open, lost) = (connected(&*database).await, Event::json(EVENT, &1).unwrap());
-        open.leave_open(&nodes[0], &lost).await.unwrap();
+        S::Database::begin(&mut open).await;
+        drop(nodes[0].write(&mut open, &lost).await.unwrap());
         history.rolled_back(&lost);
         history.fault(Fault::everywhere(FaultKind::Crash));
         server.kill();
@@ -69,7 +70,7 @@ pub async fn a_server_killed_under_load_loses_nothing<S: OwnServer>(mut server: 
     assert!(verdict.written > 500 && verdict.faults == 3 * KILLS as u64, "{verdict}");
 }
 
-async fn connected<D: Served>(database: &D) -> Box<dyn Writer<D::Store>> {
+async fn connected<D: Served>(database: &D) -> D::Conn {
     answer("a connection", async || database.connect().await).await
 }
 
@@ -102,7 +103,7 @@ async fn write<D: Served>(
     stop: CancellationToken,
 ) {
     while !stop.is_cancelled() {
-        let Some(mut writer) = database.connect().await else {
+        let Some(mut conn) = database.connect().await else {
             // Asks again until it is told to stop; whoever tells it has a deadline.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
@@ -110,7 +111,7 @@ async fn write<D: Served>(
         while !stop.is_cancelled() {
             let event = Event::json(EVENT, &1).unwrap();
             history.unknown(&event);
-            match writer.commit(&outbox, &event).await {
+            match D::commit(&mut conn, &outbox, &event).await {
                 Ok(()) => history.committed(&event),
                 Err(CommitError::Unknown { .. }) => break,
                 Err(_) => {

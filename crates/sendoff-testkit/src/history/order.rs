@@ -1,5 +1,5 @@
-//! Order within a key: the first successful delivery of each event begins after those of all
-//! earlier ones have ended.
+//! Order within a key: the first successful run of each event begins after those of all earlier ones have
+//! ended; one by one, also the first that fails.
 //!
 //! Events that were never delivered do not count, and neither do those of unknown commits: they may
 //! have committed at any time.
@@ -19,12 +19,17 @@ struct First {
     ended: Position,
 }
 
-pub(super) fn check(stories: &BTreeMap<EventId, Story<'_>>, violations: &mut Vec<Violation>) {
+pub(super) fn check(
+    stories: &BTreeMap<EventId, Story<'_>>,
+    one_by_one: bool,
+    violations: &mut Vec<Violation>,
+) {
     let mut keys: BTreeMap<&str, Vec<First>> = BTreeMap::new();
     for (&id, story) in stories {
         let (Some(write), Some(run)) = (&story.write, story.delivery()) else { continue };
         let (WriteOutcome::Committed, Some(key)) = (write.outcome, write.key) else { continue };
-        let (started, ended) = (run.started, run.ended);
+        let first = story.runs.first().filter(|_| one_by_one).unwrap_or(run);
+        let (started, ended) = (first.started, run.ended);
         keys.entry(key).or_default().push(First { order: write.order, id, started, ended });
     }
     for (key, mut firsts) in keys {

@@ -45,9 +45,9 @@ impl<'a> Story<'a> {
         self.write.as_ref().map(|write| write.outcome)
     }
 
-    /// The first run that succeeded.
+    /// The first run that succeeded: whichever ended first, since one of a hold that was lost may go on for long.
     pub(super) fn delivery(&self) -> Option<&Ran<'a>> {
-        self.runs.iter().find(|run| run.ok)
+        self.runs.iter().filter(|run| run.ok).min_by_key(|run| run.ended)
     }
 
     pub(super) fn is_dead(&self) -> bool {

@@ -26,7 +26,7 @@ const PART: u32 = 50;
 const SOON: Duration = Duration::from_secs(5);
 
 /// Somebody locks one row that a node holds, beside two nodes and 2,000 events: all others are done
-/// within 5 s of being written, none of them is delivered twice, and the row itself ends when it is free.
+/// within 5 s of being written, and the row itself ends when it is free. Nothing is delivered twice.
 pub async fn one_locked_row_delays_itself_only(harness: &impl OrdealHarness) {
     let lasts = soak::lasting(Duration::from_secs(6), Duration::from_secs(60));
     let history = History::new();
@@ -90,8 +90,8 @@ pub async fn one_locked_row_delays_itself_only(harness: &impl OrdealHarness) {
     history.stands(victim.id(), row.status, row.attempts);
     let expected = Expectations { healed: true, ..Expectations::default() };
     let verdict = check(&history, &expected);
-    // Whoever has run it settles it, and runs it no second time. The other node may have it once
-    // its hold is over.
+    // Its hold is over long before its lock is, and yet whoever has run it settles it: nobody else is
+    // quicker than who waits for the row.
     let on = |node: &str| {
         let entries = history.entries().into_iter();
         let starts = |entry: &Entry| matches!(entry, Entry::Started { node: on, id, .. } if **on == *node && *id == victim.id());
@@ -103,6 +103,6 @@ pub async fn one_locked_row_delays_itself_only(harness: &impl OrdealHarness) {
         "a row locked for {lasts:?}, run {runs:?} times, the slowest of the others {slowest:?}"
     );
     let _ = writeln!(std::io::stderr(), "{said}; {verdict}");
-    assert!(slowest <= SOON && runs.iter().all(|runs| *runs <= 1), "{said}");
+    assert!(slowest <= SOON && runs.iter().sum::<usize>() == 1, "{said}");
     assert!(verdict.is_clean(), "{verdict}");
 }

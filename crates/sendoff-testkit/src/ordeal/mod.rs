@@ -13,6 +13,7 @@ mod dropped;
 mod killer;
 mod locked_row;
 mod node;
+mod order;
 mod stop;
 pub mod stopped;
 mod suite;
@@ -31,6 +32,7 @@ pub use dropped::a_batch_dropped_at_any_await_is_never_half_done;
 pub use killer::an_event_that_aborts_its_process_ends_dead_alone;
 pub use locked_row::one_locked_row_delays_itself_only;
 pub use node::{Kind, play};
+pub use order::ordered_events_stay_in_order_whatever_happens;
 pub use stop::{
     a_stopped_process_settles_nothing_it_lost, stopped_processes_of_any_kind_stop_nobody_else,
     stopped_processes_stop_nobody_else,

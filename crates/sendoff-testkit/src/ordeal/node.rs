@@ -1,9 +1,9 @@
 //! The process that an ordeal kills, stops or cuts off.
 
 use std::env;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use sendoff_core::Delivery;
+use sendoff_core::{Delivery, Failure};
 use sendoff_engine::relay::{ClaimMode, Relay, RelayOptions, RelayStore};
 use sendoff_engine::{HandlerResult, NodeOptions, Outbox, OutboxOptions, RetryOptions};
 
@@ -28,9 +28,14 @@ pub(super) const WAITS: &str = "SENDOFF_TEST_HANDLERS_WAIT";
 /// How long holds last, in milliseconds, where the usual time is too long.
 pub(super) const HOLD_MILLIS: &str = "SENDOFF_TEST_HOLD_MILLIS";
 
+/// Of a hundred runs so many fail.
+pub(super) const FAILS: &str = "SENDOFF_TEST_FAILS";
+
 /// What an event asks of the handlers of a node.
 pub(super) const KILLER: &str = "killer";
 pub(super) const SLOW: &str = "slow";
+/// Fails most of the time, where some do.
+pub(super) const STUBBORN: &str = "stubborn";
 
 /// Short enough to run out within a test, and long enough for a busy machine.
 pub(super) const HOLD: Duration = Duration::from_secs(4);
@@ -87,7 +92,8 @@ pub(super) fn relay_options(mode: ClaimMode) -> RelayOptions {
 /// Works as a node of this kind and says what its handlers do, until its process is killed.
 pub async fn play(kind: Kind, store: impl RelayStore) {
     let waits = env::var_os(WAITS).is_some();
-    let handler = move |delivery: Delivery| handle(delivery, waits);
+    let fails = env::var(FAILS).ok().and_then(|percent| percent.parse().ok()).unwrap_or(0);
+    let handler = move |delivery: Delivery| handle(delivery, waits, fails);
     let mode = match kind {
         Kind::Outbox => {
             let builder = Outbox::builder(store).options(outbox_options()).on(EVENT, handler);
@@ -104,13 +110,19 @@ pub async fn play(kind: Kind, store: impl RelayStore) {
     relay.expect("a valid configuration").run(std::future::pending()).await;
 }
 
-async fn handle(delivery: Delivery, waits: bool) -> HandlerResult {
+/// When something is said: pipes are heard in any order.
+pub(super) fn at() -> u128 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_micros())
+}
+
+async fn handle(delivery: Delivery, waits: bool, fails: u8) -> HandlerResult {
     let id = delivery.id();
-    say(&format!("began {id} {}", delivery.attempt));
+    say(&format!("began {id} {} {}", delivery.attempt, at()));
     if waits {
         tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new())).await??;
     }
-    match delivery.read_json::<String>().as_deref() {
+    let asked = delivery.read_json::<String>();
+    match asked.as_deref() {
         Ok(KILLER) => std::process::abort(),
         // Longer than a hold that nobody extends.
         Ok(SLOW) => tokio::time::sleep(HOLD * 2).await,
@@ -118,6 +130,11 @@ async fn handle(delivery: Delivery, waits: bool) -> HandlerResult {
     }
     // Some time to be stopped in.
     tokio::time::sleep(Duration::from_millis(u64::from(id.as_bytes()[15]) / 16)).await;
-    say(&format!("ended {id}"));
+    let stubborn = asked.is_ok_and(|asked| asked == STUBBORN);
+    if fastrand::u8(..100) < if stubborn { fails.saturating_mul(16) } else { fails } {
+        say(&format!("failed {id} {}", at()));
+        return Err(Failure::retry("it fails now and then"));
+    }
+    say(&format!("ended {id} {}", at()));
     Ok(())
 }

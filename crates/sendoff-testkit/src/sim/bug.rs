@@ -40,6 +40,10 @@ pub enum Bug {
     TakesFromTheLiving,
     /// Facts count as published before their target said so.
     AcknowledgedEarly,
+    /// Settlements change events of a key whichever hold of it they name.
+    NoKeyFence,
+    /// Events from memory begin whatever lies below them in their key.
+    NoGate,
 }
 
 impl Bug {

@@ -39,7 +39,7 @@ impl Commit<MemoryTx> for Wire {
         self.gate.pass().await;
         sleep(self.weather.latency()).await;
         let unknown = || {
-            let mark = CommitMark::new(rows.iter().map(|row| row.event.id()).collect());
+            let mark = CommitMark::of(rows);
             Err(CommitError::Unknown { mark, source: LinkBroke.into() })
         };
         let answer = match fate {

@@ -14,6 +14,7 @@ mod bug;
 mod capture;
 mod clock;
 mod gate;
+mod keys;
 mod node;
 mod publishing;
 mod script;

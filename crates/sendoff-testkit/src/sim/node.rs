@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fastrand::Rng;
+use sendoff_core::order::AfterDead;
 use sendoff_core::{Delivery, EventId, Unroutable, limits};
 use sendoff_engine::capture::CommitError;
 use sendoff_engine::relay::{ClaimMode, Relay, RelayOptions, Relaying};
@@ -18,8 +19,10 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::bug::Bug;
+use super::keys::Aggregates;
 use super::script::{Ends, Mood, Part, TYPES, act};
 use super::wire::Wire;
+use super::world::of_one_key;
 use crate::history::{FaultKind, History};
 
 /// Attempts of every event in the world.
@@ -98,6 +101,8 @@ enum Engine {
 #[derive(Debug, Clone)]
 pub(super) struct Stage {
     pub(super) cast: Cast,
+    /// What events are ordered by.
+    pub(super) aggregates: Aggregates,
     pub(super) seed: u64,
     pub(super) crashes: mpsc::UnboundedSender<Arc<str>>,
 }
@@ -129,6 +134,8 @@ fn outbox_options(kind: Kind, bug: Option<Bug>) -> OutboxOptions {
             },
             unroutable: UNROUTABLE,
             unavailable_at_most: UNAVAILABLE,
+            // No operator is there to requeue anything.
+            after_dead: AfterDead::Skip,
             ..HandlerOptions::default()
         },
         retry: RetryOptions { max_attempts: MAX_ATTEMPTS, ..RetryOptions::default() },
@@ -157,6 +164,8 @@ fn relay_options(mode: ClaimMode) -> RelayOptions {
             start_within: START_WITHIN,
             unroutable: UNROUTABLE,
             unavailable_at_most: UNAVAILABLE,
+            // No operator is there to requeue anything.
+            after_dead: AfterDead::Skip,
             ..HandlerOptions::default()
         },
         retry: RetryOptions { max_attempts: MAX_ATTEMPTS, ..RetryOptions::default() },
@@ -223,21 +232,29 @@ impl Node {
         transactions: usize,
         killer: bool,
         mood: Mood,
-        cast: &Cast,
+        stage: &Stage,
         random: &mut Rng,
     ) {
         let Engine::Outbox(outbox) = &self.engine else { return };
-        let (outbox, wire, cast) = (outbox.clone(), self.wire.clone(), cast.clone());
+        let (outbox, wire, stage) = (outbox.clone(), self.wire.clone(), stage.clone());
         let mut random = random.fork();
         self.writers.spawn(async move {
             for transaction in 0..transactions {
                 sleep(Duration::from_millis(random.u64(..1_500))).await;
                 wire.gate.pass().await;
+                let Stage { cast, aggregates, .. } = &stage;
+                let about = random.usize(..aggregates.len().max(1));
+                let _alone = match aggregates.len() {
+                    0 => None,
+                    _ => Some(aggregates.lock(about).await),
+                };
+                let name = (aggregates.len() > 0).then(|| Aggregates::name(about));
                 let mut events = Vec::new();
                 for _ in 0..random.usize(1..4) {
                     let killer = killer && transaction == transactions / 2 && events.is_empty();
                     let part = if killer { Part::Killer } else { Part::draw(mood, &mut random) };
-                    let event = part.event(&mut random);
+                    let key = name.as_deref().filter(|_| random.u8(..10) < 7);
+                    let event = part.event(key, &mut random);
                     // Until the writer hears more, and for good if its node goes down first.
                     wire.history.unknown(&event);
                     cast.add(event.id(), part);
@@ -300,6 +317,10 @@ async fn handle(
     }
     if wire.clock.jumped() {
         wire.misfortune(FaultKind::ClockStep, &[delivery.id()]);
+    }
+    // What is over of a key is settled after whatever of it somebody has locked.
+    if of_one_key(&wire.table, delivery.id()).iter().any(|id| wire.table.is_locked(*id)) {
+        wire.misfortune(FaultKind::RowsLocked, &[delivery.id()]);
     }
     // Where a bug lets workers die, there is a permit for each that lives.
     let deadly = wire.bug == Some(Bug::PanicInDropKillsAWorker);

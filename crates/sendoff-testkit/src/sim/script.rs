@@ -62,7 +62,7 @@ impl Part {
     }
 
     /// An event that plays this part.
-    pub(super) fn event(self, random: &mut Rng) -> Event {
+    pub(super) fn event(self, key: Option<&str>, random: &mut Rng) -> Event {
         let event_type = match self {
             Self::Unheard => NOBODY,
             _ => TYPES[random.usize(..TYPES.len())],
@@ -71,7 +71,12 @@ impl Part {
         random.fill(&mut payload);
         let delay = if random.u8(..12) == 0 { random.u64(1..10_000) } else { 0 };
         let id = EventId::from_bytes(random.u128(..).to_be_bytes());
-        let built = Event::builder(event_type)
+        let builder = Event::builder(event_type);
+        let builder = match key {
+            Some(key) => builder.ordering_key(key),
+            None => builder,
+        };
+        let built = builder
             .id(id)
             // The host's clock would make every run another world.
             .occurred_at(Timestamp::from_micros(0))

@@ -7,13 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_core::{AuditNote, EventId, Holding, Letter, LetterFate, Pause, PauseScope, Timestamp};
+use sendoff_core::{EventId, Holding};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::{
-    AuditEntry, AuditPage, ChangeLetters, Claim, ClaimStore, Claimed, Claims, Counts, EventKind,
-    EventRecord, Except, Extended, Held, InspectStore, Lateness, LetterPage, LetterStore,
-    PauseStore, PayloadWanted, Purge, Purged, RegisterStore, Registered, RetainStore, Row,
-    SettleStore, Settled, Settlement, StoreError, Suspects, TopicCounts, WakeStore,
+    Claim, ClaimStore, Claimed, Claims, Delegates, EndStore, EventKind, Except, ExtendInTurn,
+    Extended, Held, InspectStore, LetterStore, ParkStore, PauseStore, RegisterStore, ReplayStore,
+    RetainStore, SettleStore, Settled, Settlement, StoreError, Suspects, WakeStore,
 };
 use tokio::time::sleep;
 
@@ -87,13 +86,13 @@ impl Drop for Unanswered<'_> {
 }
 
 /// Rows that nobody has until their node is told.
-struct Untold {
-    wire: Wire,
-    ids: Vec<EventId>,
+pub(super) struct Untold {
+    pub(super) wire: Wire,
+    pub(super) ids: Vec<EventId>,
 }
 
 impl Untold {
-    fn told(mut self) {
+    pub(super) fn told(mut self) {
         self.ids.clear();
     }
 }
@@ -154,7 +153,7 @@ where
 
 impl Wire {
     /// Sends a statement about `ids`, with whatever happens to it on the way.
-    async fn send<T, Fut>(
+    pub(super) async fn send<T, Fut>(
         &self,
         ids: Vec<EventId>,
         statement: impl Fn(Self) -> Fut + Send + 'static,
@@ -236,7 +235,7 @@ impl Wire {
             let current = row.is_some_and(|row| {
                 let held = match sent.held.by {
                     Holding::Row(token) => row.due_at == token.due_at(),
-                    Holding::Lock => false,
+                    Holding::Lock | Holding::Key(_) => false,
                 };
                 row.status.is_pending() && held
             });
@@ -338,112 +337,62 @@ impl SettleStore for Wire {
         })
         .await
     }
+
+    async fn extend_in_turn(&self, turn: ExtendInTurn) -> Result<Extended, StoreError> {
+        self.send(
+            vec![turn.held.id],
+            move |wire| async move { wire.table.extend_in_turn(turn).await },
+        )
+        .await
+    }
 }
 
-#[async_trait]
-impl InspectStore for Wire {
-    async fn check_ready(&self) -> Result<(), StoreError> {
-        self.table.check_ready().await
-    }
-
-    async fn find(&self, id: EventId) -> Result<Option<Row>, StoreError> {
-        self.table.find(id).await
-    }
-
-    async fn counts(&self) -> Result<Counts, StoreError> {
-        self.table.counts().await
-    }
-
-    async fn topics(&self) -> Result<Vec<TopicCounts>, StoreError> {
-        self.table.topics().await
-    }
-
-    async fn peek(&self, limit: usize) -> Result<Vec<Row>, StoreError> {
-        self.table.peek(limit).await
-    }
-
-    async fn lateness(&self) -> Result<Lateness, StoreError> {
-        self.table.lateness().await
-    }
-
-    async fn first_due(&self) -> Result<Timestamp, StoreError> {
-        self.table.first_due().await
+impl Delegates<dyn InspectStore> for Wire {
+    fn delegate(&self) -> &dyn InspectStore {
+        &self.table
     }
 }
 
 impl WakeStore for Wire {}
 
-#[async_trait]
-impl RegisterStore for Wire {
-    async fn register(&self, kinds: &[EventKind<'_>], lately: Duration) -> Registered {
-        self.table.register(kinds, lately).await
+impl Delegates<dyn EndStore> for Wire {
+    fn delegate(&self) -> &dyn EndStore {
+        &self.table
     }
 }
 
-#[async_trait]
-impl PauseStore for Wire {
-    async fn pauses(&self) -> Result<Vec<Pause>, StoreError> {
-        self.table.pauses().await
-    }
-
-    async fn pause(&self, scope: &PauseScope, note: &AuditNote) -> Result<bool, StoreError> {
-        self.table.pause(scope, note).await
-    }
-
-    async fn resume(&self, scope: &PauseScope, note: &AuditNote) -> Result<bool, StoreError> {
-        self.table.resume(scope, note).await
-    }
-
-    async fn pauses_changed(&self) {
-        self.table.pauses_changed().await;
+impl Delegates<dyn ReplayStore> for Wire {
+    fn delegate(&self) -> &dyn ReplayStore {
+        &self.table
     }
 }
 
-#[async_trait]
-impl RetainStore for Wire {
-    fn keeps(&self) -> Option<Duration> {
-        self.table.keeps()
-    }
-
-    async fn purge(&self, purge: &Purge) -> Result<Purged, StoreError> {
-        self.table.purge(purge).await
-    }
-
-    async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {
-        self.table.purgeable(purge).await
+impl Delegates<dyn RegisterStore> for Wire {
+    fn delegate(&self) -> &dyn RegisterStore {
+        &self.table
     }
 }
 
-#[async_trait]
-impl LetterStore for Wire {
-    async fn clock(&self) -> Result<Timestamp, StoreError> {
-        self.table.clock().await
+impl Delegates<dyn ParkStore> for Wire {
+    fn delegate(&self) -> &dyn ParkStore {
+        &self.table
     }
+}
 
-    async fn letters(&self, page: &LetterPage<'_>) -> Result<Vec<Letter>, StoreError> {
-        self.table.letters(page).await
+impl Delegates<dyn PauseStore> for Wire {
+    fn delegate(&self) -> &dyn PauseStore {
+        &self.table
     }
+}
 
-    async fn count_letters(&self, page: &LetterPage<'_>) -> Result<u64, StoreError> {
-        self.table.count_letters(page).await
+impl Delegates<dyn RetainStore> for Wire {
+    fn delegate(&self) -> &dyn RetainStore {
+        &self.table
     }
+}
 
-    async fn record(
-        &self,
-        id: EventId,
-        payload: PayloadWanted,
-    ) -> Result<Option<EventRecord>, StoreError> {
-        self.table.record(id, payload).await
-    }
-
-    async fn change_letters(
-        &self,
-        change: &ChangeLetters<'_>,
-    ) -> Result<Vec<LetterFate>, StoreError> {
-        self.table.change_letters(change).await
-    }
-
-    async fn audit(&self, page: &AuditPage) -> Result<Vec<AuditEntry>, StoreError> {
-        self.table.audit(page).await
+impl Delegates<dyn LetterStore> for Wire {
+    fn delegate(&self) -> &dyn LetterStore {
+        &self.table
     }
 }

@@ -4,22 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use sendoff_core::{AuditNote, EventId, Letter, LetterFate, Pause, PauseScope, Timestamp};
-use sendoff_engine::capture::{
-    Begin, BeginError, Capture, Commit, CommitError, InsertResult, WriteError,
-};
-use sendoff_engine::memory::{MemoryStore, MemoryTx};
+use sendoff_core::Timestamp;
+use sendoff_engine::capture::{Begin, BeginError, Capture, Commit, CommitError, InsertResult};
+use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::{
-    AuditEntry, AuditPage, Born, ChangeLetters, Claim, ClaimStore, Claims, Counts, EventKind,
-    EventRecord, Extended, Held, InspectStore, Lateness, LetterPage, LetterStore, Lock, LockStore,
-    LockedRows, NewRow, OutboxStore, PauseStore, PayloadWanted, Purge, Purged, RegisterStore,
-    Registered, RetainStore, Row, SettleStore, Settled, Settlement, StoreError, TopicCounts,
-    WakeStore,
+    Born, ClaimStore, Delegates, EndStore, InspectStore, KeyStore, LetterStore, LockStore, NewRow,
+    ParkStore, PauseStore, RegisterStore, ReplayStore, RetainStore, SettleStore, WakeStore,
 };
 use sendoff_engine::{Clock, Outbox};
 use sendoff_testkit::clock::ManualClock;
-use sendoff_testkit::conformance::StoreHarness;
+use sendoff_testkit::conformance::{StoreHarness, async_trait};
+use sendoff_testkit::steps::{commit_on, roll_back_on};
 use sendoff_testkit::wait::eventually;
 
 /// Counts what another store is asked: what a cache, an audit or a store for several tenants begins as.
@@ -40,165 +35,81 @@ impl<S> Watched<S> {
     }
 }
 
-#[async_trait]
-impl<S: OutboxStore + LockStore> ClaimStore for Watched<S> {
-    async fn claim(&self, claim: &Claim<'_>) -> Result<Claims, StoreError> {
-        self.seen().claim(claim).await
-    }
-
-    async fn confirm(&self, holds: &[Held]) -> Result<Vec<EventId>, StoreError> {
-        self.seen().confirm(holds).await
-    }
-
-    async fn rescue(&self, longest: Duration) -> Result<u64, StoreError> {
-        self.seen().rescue(longest).await
-    }
-
-    fn epoch(&self) -> u64 {
-        self.seen().epoch()
+impl<S: ClaimStore> Delegates<dyn ClaimStore> for Watched<S> {
+    fn delegate(&self) -> &dyn ClaimStore {
+        self.seen()
     }
 }
 
-#[async_trait]
-impl<S: OutboxStore + LockStore> SettleStore for Watched<S> {
-    async fn settle(&self, batch: &[Settlement]) -> Result<Settled, StoreError> {
-        self.seen().settle(batch).await
-    }
-
-    async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Extended, StoreError> {
-        self.seen().extend(holds, hold).await
+impl<S: SettleStore> Delegates<dyn SettleStore> for Watched<S> {
+    fn delegate(&self) -> &dyn SettleStore {
+        self.seen()
     }
 }
 
-#[async_trait]
-impl<S: OutboxStore + LockStore> WakeStore for Watched<S> {
-    async fn arm(&self) -> Result<bool, StoreError> {
-        self.seen().arm().await
-    }
-
-    async fn disarm(&self) -> Result<(), StoreError> {
-        self.seen().disarm().await
-    }
-
-    async fn rung(&self) {
-        self.seen().rung().await
+impl<S: WakeStore> Delegates<dyn WakeStore> for Watched<S> {
+    fn delegate(&self) -> &dyn WakeStore {
+        self.seen()
     }
 }
 
-#[async_trait]
-impl<S: OutboxStore + LockStore> InspectStore for Watched<S> {
-    async fn check_ready(&self) -> Result<(), StoreError> {
-        self.seen().check_ready().await
-    }
-
-    async fn find(&self, id: EventId) -> Result<Option<Row>, StoreError> {
-        self.seen().find(id).await
-    }
-
-    async fn peek(&self, limit: usize) -> Result<Vec<Row>, StoreError> {
-        self.seen().peek(limit).await
-    }
-
-    async fn counts(&self) -> Result<Counts, StoreError> {
-        self.seen().counts().await
-    }
-
-    async fn topics(&self) -> Result<Vec<TopicCounts>, StoreError> {
-        self.seen().topics().await
-    }
-
-    async fn lateness(&self) -> Result<Lateness, StoreError> {
-        self.seen().lateness().await
-    }
-
-    async fn first_due(&self) -> Result<Timestamp, StoreError> {
-        self.seen().first_due().await
+impl<S: InspectStore> Delegates<dyn InspectStore> for Watched<S> {
+    fn delegate(&self) -> &dyn InspectStore {
+        self.seen()
     }
 }
 
-#[async_trait]
-impl<S: OutboxStore + LockStore> RetainStore for Watched<S> {
-    fn keeps(&self) -> Option<Duration> {
-        self.seen().keeps()
-    }
-
-    async fn purge(&self, purge: &Purge) -> Result<Purged, StoreError> {
-        self.seen().purge(purge).await
-    }
-
-    async fn fold(&self) -> Result<u64, StoreError> {
-        self.seen().fold().await
-    }
-
-    async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {
-        self.seen().purgeable(purge).await
+impl<S: RetainStore> Delegates<dyn RetainStore> for Watched<S> {
+    fn delegate(&self) -> &dyn RetainStore {
+        self.seen()
     }
 }
 
-#[async_trait]
-impl<S: OutboxStore + LockStore> LetterStore for Watched<S> {
-    async fn clock(&self) -> Result<Timestamp, StoreError> {
-        self.seen().clock().await
-    }
-
-    async fn letters(&self, page: &LetterPage<'_>) -> Result<Vec<Letter>, StoreError> {
-        self.seen().letters(page).await
-    }
-
-    async fn count_letters(&self, page: &LetterPage<'_>) -> Result<u64, StoreError> {
-        self.seen().count_letters(page).await
-    }
-
-    async fn record(
-        &self,
-        id: EventId,
-        payload: PayloadWanted,
-    ) -> Result<Option<EventRecord>, StoreError> {
-        self.seen().record(id, payload).await
-    }
-
-    async fn change_letters(
-        &self,
-        change: &ChangeLetters<'_>,
-    ) -> Result<Vec<LetterFate>, StoreError> {
-        self.seen().change_letters(change).await
-    }
-
-    async fn audit(&self, page: &AuditPage) -> Result<Vec<AuditEntry>, StoreError> {
-        self.seen().audit(page).await
+impl<S: LetterStore> Delegates<dyn LetterStore> for Watched<S> {
+    fn delegate(&self) -> &dyn LetterStore {
+        self.seen()
     }
 }
 
-#[async_trait]
-impl<S: OutboxStore + LockStore> PauseStore for Watched<S> {
-    async fn pauses(&self) -> Result<Vec<Pause>, StoreError> {
-        self.seen().pauses().await
-    }
-
-    async fn pause(&self, scope: &PauseScope, note: &AuditNote) -> Result<bool, StoreError> {
-        self.seen().pause(scope, note).await
-    }
-
-    async fn resume(&self, scope: &PauseScope, note: &AuditNote) -> Result<bool, StoreError> {
-        self.seen().resume(scope, note).await
-    }
-
-    async fn pauses_changed(&self) {
-        self.seen().pauses_changed().await
+impl<S: ParkStore> Delegates<dyn ParkStore> for Watched<S> {
+    fn delegate(&self) -> &dyn ParkStore {
+        self.seen()
     }
 }
 
-#[async_trait]
-impl<S: OutboxStore + LockStore> RegisterStore for Watched<S> {
-    async fn register(&self, kinds: &[EventKind<'_>], lately: Duration) -> Registered {
-        self.seen().register(kinds, lately).await
+impl<S: PauseStore> Delegates<dyn PauseStore> for Watched<S> {
+    fn delegate(&self) -> &dyn PauseStore {
+        self.seen()
     }
 }
 
-#[async_trait]
-impl<S: OutboxStore + LockStore> LockStore for Watched<S> {
-    async fn lock(&self, lock: &Lock<'_>) -> Result<Option<Box<dyn LockedRows>>, StoreError> {
-        self.seen().lock(lock).await
+impl<S: KeyStore> Delegates<dyn KeyStore> for Watched<S> {
+    fn delegate(&self) -> &dyn KeyStore {
+        self.seen()
+    }
+}
+
+impl<S: EndStore> Delegates<dyn EndStore> for Watched<S> {
+    fn delegate(&self) -> &dyn EndStore {
+        self.seen()
+    }
+}
+
+impl<S: ReplayStore> Delegates<dyn ReplayStore> for Watched<S> {
+    fn delegate(&self) -> &dyn ReplayStore {
+        self.seen()
+    }
+}
+
+impl<S: RegisterStore> Delegates<dyn RegisterStore> for Watched<S> {
+    fn delegate(&self) -> &dyn RegisterStore {
+        self.seen()
+    }
+}
+
+impl<S: LockStore> Delegates<dyn LockStore> for Watched<S> {
+    fn delegate(&self) -> &dyn LockStore {
+        self.seen()
     }
 }
 
@@ -238,11 +149,6 @@ impl Harness {
         let store = MemoryStore::with_clock(Arc::new(clock.clone()));
         Self { clock, store: Watched::over(store) }
     }
-
-    async fn begin(&self) -> Result<MemoryTx, WriteError> {
-        let begun = self.store.begin(&self.store.store).await;
-        begun.map_err(|error| WriteError::Driver(error.into()))
-    }
 }
 
 #[async_trait]
@@ -253,19 +159,12 @@ impl StoreHarness for Harness {
         &self.store
     }
 
-    async fn commit(&self, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
-        let tx = self.begin().await?;
-        self.store.commit(tx, rows).await.map_err(|error| match error {
-            CommitError::Refused(refused) => refused,
-            other => WriteError::Driver(other.into()),
-        })
+    async fn commit(&self, rows: &[NewRow]) -> InsertResult {
+        commit_on(&self.store, &self.store.store, rows).await
     }
 
-    async fn roll_back(&self, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
-        let mut tx = self.begin().await?;
-        let born = self.store.insert(&mut tx, rows).await?;
-        self.store.rollback(tx).await.map_err(|error| WriteError::Driver(error.into()))?;
-        Ok(born)
+    async fn roll_back(&self, rows: &[NewRow]) -> InsertResult {
+        roll_back_on(&self.store, &self.store.store, rows).await
     }
 
     async fn now(&self) -> Timestamp {
@@ -282,6 +181,7 @@ mod suite {
     use super::*;
 
     sendoff_testkit::store_suite!(Harness::new());
+    sendoff_testkit::order_suite!(Harness::new());
 }
 
 /// Holds S11: an outbox works on it, from the guard to the handler.

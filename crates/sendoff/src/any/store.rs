@@ -1,19 +1,13 @@
 //! The outbox's store, whichever it is.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
-use sendoff_core::journal::doctor::ForgetfulSetting;
-use sendoff_core::{AuditNote, EventId, Letter, LetterFate, Pause, PauseScope, Timestamp};
 use sendoff_engine::Outbox;
 use sendoff_engine::capture::SendError;
 use sendoff_engine::store::frame::Migrated;
 use sendoff_engine::store::{
-    AuditEntry, AuditPage, Born, ChangeLetters, Claim, ClaimStore, Claims, Counts, EventKind,
-    EventRecord, Extended, Held, InspectStore, Lateness, LetterPage, LetterStore, Lock, LockStore,
-    LockedRows, NewRow, PartitionSession, PartitionStore, PauseStore, PayloadWanted, Purge, Purged,
-    RegisterStore, Registered, RetainStore, Row, SendStore, SettleStore, Settled, Settlement,
-    StoreError, TopicCounts, WakeStore,
+    Born, ClaimStore, Delegates, EndStore, InspectStore, KeyStore, LetterStore, LockStore, NewRow,
+    ParkStore, PartitionSession, PartitionStore, PauseStore, RegisterStore, ReplayStore,
+    RetainStore, SendStore, SettleStore, StoreError, WakeStore,
 };
 
 use super::{AnyOptions, DatabaseKind, OpenError};
@@ -163,169 +157,81 @@ impl AnyStore {
     }
 }
 
-#[async_trait]
-impl ClaimStore for AnyStore {
-    async fn claim(&self, claim: &Claim<'_>) -> Result<Claims, StoreError> {
-        whichever!(AnyStore, self, store => store.claim(claim).await)
-    }
-
-    async fn confirm(&self, holds: &[Held]) -> Result<Vec<EventId>, StoreError> {
-        whichever!(AnyStore, self, store => store.confirm(holds).await)
-    }
-
-    async fn rescue(&self, longest: Duration) -> Result<u64, StoreError> {
-        whichever!(AnyStore, self, store => store.rescue(longest).await)
-    }
-
-    fn epoch(&self) -> u64 {
-        whichever!(AnyStore, self, store => store.epoch())
+impl Delegates<dyn ClaimStore> for AnyStore {
+    fn delegate(&self) -> &dyn ClaimStore {
+        whichever!(AnyStore, self, store => store)
     }
 }
 
-#[async_trait]
-impl SettleStore for AnyStore {
-    async fn settle(&self, batch: &[Settlement]) -> Result<Settled, StoreError> {
-        whichever!(AnyStore, self, store => store.settle(batch).await)
-    }
-
-    async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Extended, StoreError> {
-        whichever!(AnyStore, self, store => store.extend(holds, hold).await)
+impl Delegates<dyn SettleStore> for AnyStore {
+    fn delegate(&self) -> &dyn SettleStore {
+        whichever!(AnyStore, self, store => store)
     }
 }
 
-#[async_trait]
-impl WakeStore for AnyStore {
-    async fn arm(&self) -> Result<bool, StoreError> {
-        whichever!(AnyStore, self, store => store.arm().await)
-    }
-
-    async fn disarm(&self) -> Result<(), StoreError> {
-        whichever!(AnyStore, self, store => store.disarm().await)
-    }
-
-    async fn rung(&self) {
-        whichever!(AnyStore, self, store => store.rung().await)
+impl Delegates<dyn KeyStore> for AnyStore {
+    fn delegate(&self) -> &dyn KeyStore {
+        whichever!(AnyStore, self, store => store)
     }
 }
 
-#[async_trait]
-impl InspectStore for AnyStore {
-    async fn check_ready(&self) -> Result<(), StoreError> {
-        whichever!(AnyStore, self, store => store.check_ready().await)
-    }
-
-    async fn find(&self, id: EventId) -> Result<Option<Row>, StoreError> {
-        whichever!(AnyStore, self, store => store.find(id).await)
-    }
-
-    async fn peek(&self, limit: usize) -> Result<Vec<Row>, StoreError> {
-        whichever!(AnyStore, self, store => store.peek(limit).await)
-    }
-
-    async fn counts(&self) -> Result<Counts, StoreError> {
-        whichever!(AnyStore, self, store => store.counts().await)
-    }
-
-    async fn topics(&self) -> Result<Vec<TopicCounts>, StoreError> {
-        whichever!(AnyStore, self, store => store.topics().await)
-    }
-
-    async fn lateness(&self) -> Result<Lateness, StoreError> {
-        whichever!(AnyStore, self, store => store.lateness().await)
-    }
-
-    async fn forgetful(&self) -> Result<Vec<ForgetfulSetting>, StoreError> {
-        whichever!(AnyStore, self, store => store.forgetful().await)
-    }
-
-    async fn first_due(&self) -> Result<Timestamp, StoreError> {
-        whichever!(AnyStore, self, store => store.first_due().await)
+impl Delegates<dyn WakeStore> for AnyStore {
+    fn delegate(&self) -> &dyn WakeStore {
+        whichever!(AnyStore, self, store => store)
     }
 }
 
-#[async_trait]
-impl RetainStore for AnyStore {
-    fn keeps(&self) -> Option<Duration> {
-        whichever!(AnyStore, self, store => store.keeps())
-    }
-
-    async fn purge(&self, purge: &Purge) -> Result<Purged, StoreError> {
-        whichever!(AnyStore, self, store => store.purge(purge).await)
-    }
-
-    async fn fold(&self) -> Result<u64, StoreError> {
-        whichever!(AnyStore, self, store => store.fold().await)
-    }
-
-    async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {
-        whichever!(AnyStore, self, store => store.purgeable(purge).await)
+impl Delegates<dyn InspectStore> for AnyStore {
+    fn delegate(&self) -> &dyn InspectStore {
+        whichever!(AnyStore, self, store => store)
     }
 }
 
-#[async_trait]
-impl LetterStore for AnyStore {
-    async fn clock(&self) -> Result<Timestamp, StoreError> {
-        whichever!(AnyStore, self, store => store.clock().await)
-    }
-
-    async fn letters(&self, page: &LetterPage<'_>) -> Result<Vec<Letter>, StoreError> {
-        whichever!(AnyStore, self, store => store.letters(page).await)
-    }
-
-    async fn count_letters(&self, page: &LetterPage<'_>) -> Result<u64, StoreError> {
-        whichever!(AnyStore, self, store => store.count_letters(page).await)
-    }
-
-    async fn record(
-        &self,
-        id: EventId,
-        payload: PayloadWanted,
-    ) -> Result<Option<EventRecord>, StoreError> {
-        whichever!(AnyStore, self, store => store.record(id, payload).await)
-    }
-
-    async fn change_letters(
-        &self,
-        change: &ChangeLetters<'_>,
-    ) -> Result<Vec<LetterFate>, StoreError> {
-        whichever!(AnyStore, self, store => store.change_letters(change).await)
-    }
-
-    async fn audit(&self, page: &AuditPage) -> Result<Vec<AuditEntry>, StoreError> {
-        whichever!(AnyStore, self, store => store.audit(page).await)
+impl Delegates<dyn RetainStore> for AnyStore {
+    fn delegate(&self) -> &dyn RetainStore {
+        whichever!(AnyStore, self, store => store)
     }
 }
 
-#[async_trait]
-impl PauseStore for AnyStore {
-    async fn pauses(&self) -> Result<Vec<Pause>, StoreError> {
-        whichever!(AnyStore, self, store => store.pauses().await)
-    }
-
-    async fn pause(&self, scope: &PauseScope, note: &AuditNote) -> Result<bool, StoreError> {
-        whichever!(AnyStore, self, store => store.pause(scope, note).await)
-    }
-
-    async fn resume(&self, scope: &PauseScope, note: &AuditNote) -> Result<bool, StoreError> {
-        whichever!(AnyStore, self, store => store.resume(scope, note).await)
-    }
-
-    async fn pauses_changed(&self) {
-        whichever!(AnyStore, self, store => store.pauses_changed().await)
+impl Delegates<dyn LetterStore> for AnyStore {
+    fn delegate(&self) -> &dyn LetterStore {
+        whichever!(AnyStore, self, store => store)
     }
 }
 
-#[async_trait]
-impl RegisterStore for AnyStore {
-    async fn register(&self, kinds: &[EventKind<'_>], lately: Duration) -> Registered {
-        whichever!(AnyStore, self, store => store.register(kinds, lately).await)
+impl Delegates<dyn ParkStore> for AnyStore {
+    fn delegate(&self) -> &dyn ParkStore {
+        whichever!(AnyStore, self, store => store)
     }
 }
 
-#[async_trait]
-impl LockStore for AnyStore {
-    async fn lock(&self, lock: &Lock<'_>) -> Result<Option<Box<dyn LockedRows>>, StoreError> {
-        whichever!(AnyStore, self, store => store.lock(lock).await)
+impl Delegates<dyn PauseStore> for AnyStore {
+    fn delegate(&self) -> &dyn PauseStore {
+        whichever!(AnyStore, self, store => store)
+    }
+}
+
+impl Delegates<dyn EndStore> for AnyStore {
+    fn delegate(&self) -> &dyn EndStore {
+        whichever!(AnyStore, self, store => store)
+    }
+}
+
+impl Delegates<dyn ReplayStore> for AnyStore {
+    fn delegate(&self) -> &dyn ReplayStore {
+        whichever!(AnyStore, self, store => store)
+    }
+}
+
+impl Delegates<dyn RegisterStore> for AnyStore {
+    fn delegate(&self) -> &dyn RegisterStore {
+        whichever!(AnyStore, self, store => store)
+    }
+}
+
+impl Delegates<dyn LockStore> for AnyStore {
+    fn delegate(&self) -> &dyn LockStore {
+        whichever!(AnyStore, self, store => store)
     }
 }
 

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sendoff::any::{AnyOptions, AnyStore, DatabaseKind, OpenError};
-use sendoff::capture::{CaptureBlocking, CommitBlocking, CommitError, WriteError};
+use sendoff::capture::InsertResult;
 use sendoff::clock::Clock;
 use sendoff::sqlite::{SqliteOptions, SqliteStore};
-use sendoff::store::{Born, InspectStore, Layout, NewRow, Payloads};
+use sendoff::store::{InspectStore, Layout, NewRow, Payloads};
 use sendoff::{Delivery, Ident, Outbox, Timestamp, partition};
 use sendoff_testkit::clock::ManualClock;
 use sendoff_testkit::conformance::{StoreHarness, async_trait};
+use sendoff_testkit::steps::{commit_blocking_on, roll_back_blocking_on};
 use sendoff_testkit::wait::eventually;
 use tempfile::TempDir;
 
@@ -38,21 +39,12 @@ impl StoreHarness for Harness {
         &self.store
     }
 
-    async fn commit(&self, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
-        let mut conn = self.file.connect().unwrap();
-        let tx = conn.transaction().unwrap();
-        self.file.commit_blocking(tx, rows).map_err(|error| match error {
-            CommitError::Refused(refused) => refused,
-            other => WriteError::Driver(other.into()),
-        })
+    async fn commit(&self, rows: &[NewRow]) -> InsertResult {
+        commit_blocking_on(&self.file, &mut self.file.connect().unwrap(), rows)
     }
 
-    async fn roll_back(&self, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
-        let mut conn = self.file.connect().unwrap();
-        let tx = conn.transaction().unwrap();
-        let born = self.file.insert_blocking(&tx, rows)?;
-        tx.rollback().unwrap();
-        Ok(born)
+    async fn roll_back(&self, rows: &[NewRow]) -> InsertResult {
+        roll_back_blocking_on(&self.file, &mut self.file.connect().unwrap(), rows)
     }
 
     async fn now(&self) -> Timestamp {

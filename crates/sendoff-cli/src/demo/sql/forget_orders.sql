@@ -1,2 +1,2 @@
--- forget_orders: orders the checker has judged, from a file that nobody will see again.
-delete from orders where number <= ?1
+-- forget_orders: orders the checker has judged, from tables that nobody will see again.
+delete from sendoff_demo.orders where number <= ?

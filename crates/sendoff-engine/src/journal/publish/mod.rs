@@ -13,6 +13,7 @@
 //! [`lead`](crate::lead)), when a fact is poison and how idle pairs slow down (see
 //! [`sendoff_core::journal::publish`]).
 
+mod caught_up;
 mod complaint;
 mod feed;
 mod look;
@@ -29,8 +30,10 @@ mod tries;
 mod window;
 mod work;
 
+pub(super) use caught_up::Surveys;
 pub(super) use memory::Desk;
 
+pub use caught_up::PairCaughtUp;
 pub use operate::{Publishers, To};
 pub use options::{Mode, PairOptions, ParkedOptions, PublishOptions, Start, UnavailableOptions};
 pub use service::{PublishOptionsError, Publishing, PublishingBuilder};

@@ -5,9 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sendoff_core::Sink;
 use sendoff_core::journal::publish::PairId;
 use sendoff_core::journal::{Invalid, Position, Topic};
-use sendoff_core::{Delivery, Failure, FailureClass, Sink};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -18,12 +18,13 @@ use super::options::{PairOptions, PublishOptions, Start};
 use super::pair::{Doing, Pair, Trouble};
 use super::statistics::{Counts, Statistics};
 use super::store::PublishStore;
+use crate::builder::Builder;
 use crate::journal::handle::Journal;
 use crate::journal::tail::TailOptions;
-use crate::operate::{Metrics, NoMetrics, Observer};
+use crate::operate::Observer;
 use crate::options::OptionsError;
 use crate::owner::owner;
-use crate::sink::{Door, Interceptor, Interceptors, Reactions, shielded_policy};
+use crate::sink::{Door, shielded_policy};
 use crate::store::{Contact, StoreError, contact_at_start, first_contact, within};
 
 /// Pairs of one node. Each costs memory and a row of every survey.
@@ -59,54 +60,16 @@ pub enum PublishOptionsError {
 }
 
 /// Collects what a node publishes.
-#[must_use = "nothing is published before `start`"]
-pub struct PublishingBuilder<S> {
+pub type PublishingBuilder<S> = Builder<PublishOptions, PublishingParts<S>>;
+
+/// What only a publishing node is put together from.
+#[expect(missing_debug_implementations, reason = "its builder shows the options")]
+pub struct PublishingParts<S> {
     journal: Journal<S>,
-    options: PublishOptions,
-    metrics: Arc<dyn Metrics>,
-    interceptors: Vec<Box<dyn Interceptor>>,
-    reactions: Reactions,
     pairs: Vec<(Arc<Topic>, Arc<dyn Sink>, PairOptions)>,
 }
 
 impl<S: PublishStore> PublishingBuilder<S> {
-    /// How the node works.
-    pub fn options(mut self, options: PublishOptions) -> Self {
-        self.options = options;
-        self
-    }
-
-    /// Where to count.
-    pub fn metrics(mut self, metrics: Arc<dyn Metrics>) -> Self {
-        self.metrics = metrics;
-        self
-    }
-
-    /// Adds an interceptor around what all pairs publish.
-    pub fn intercept(mut self, interceptor: impl Interceptor) -> Self {
-        self.interceptors.push(Box::new(interceptor));
-        self
-    }
-
-    /// Decides what follows a failed attempt, in place of the failure's own class. Where a pair
-    /// waits, parks or fails is decided by it.
-    pub fn classify(
-        mut self,
-        classify: impl Fn(&Delivery, &Failure) -> FailureClass + Send + Sync + 'static,
-    ) -> Self {
-        self.reactions.classify(classify);
-        self
-    }
-
-    /// Calls `hook` after every failed attempt, before it is stored.
-    pub fn on_failure(
-        mut self,
-        hook: impl Fn(&Delivery, &Failure) + Send + Sync + 'static,
-    ) -> Self {
-        self.reactions.on_failure(hook);
-        self
-    }
-
     /// Adds a pair: the sink gets what the topic selects, in order. Its name is the publisher's.
     pub fn pair(self, topic: &Topic, sink: Arc<dyn Sink>) -> Self {
         self.pair_with(topic, sink, PairOptions::default())
@@ -114,7 +77,7 @@ impl<S: PublishStore> PublishingBuilder<S> {
 
     /// Adds a pair with options.
     pub fn pair_with(mut self, topic: &Topic, sink: Arc<dyn Sink>, options: PairOptions) -> Self {
-        self.pairs.push((Arc::new(topic.clone()), sink, options));
+        self.parts.pairs.push((Arc::new(topic.clone()), sink, options));
         self
     }
 
@@ -128,15 +91,19 @@ impl<S: PublishStore> PublishingBuilder<S> {
     /// [`PublishOptionsError::Store`] for tables that this version cannot work with and for rights that
     /// are missing, with what to do about it; the others are about what was passed to the builder.
     pub async fn start(self) -> Result<Publishing, PublishOptionsError> {
-        self.options.validate()?;
-        if self.pairs.is_empty() || self.pairs.len() > PAIRS {
-            return Err(PublishOptionsError::Pairs { count: self.pairs.len(), limit: PAIRS });
+        let Self {
+            options: node_options,
+            around,
+            parts: PublishingParts { journal, pairs: added },
+        } = self;
+        node_options.validate()?;
+        if added.is_empty() || added.len() > PAIRS {
+            return Err(PublishOptionsError::Pairs { count: added.len(), limit: PAIRS });
         }
         let mut known = BTreeSet::new();
         let (mut pairs, mut starts) = (Vec::new(), Vec::new());
-        let (interceptors, observer) =
-            (Interceptors::of(self.interceptors), Observer::new(self.metrics));
-        for (topic, sink, options) in self.pairs {
+        let (interceptors, observer) = (around.interceptors(), Observer::new(around.metrics));
+        for (topic, sink, options) in added {
             let id = PairId::new(topic.name(), sink.name())?;
             options.validate().map_err(|error| error.within(&format!("({id})")))?;
             let shield =
@@ -155,7 +122,7 @@ impl<S: PublishStore> PublishingBuilder<S> {
                 sink,
                 door: Door {
                     interceptors: interceptors.clone(),
-                    reactions: self.reactions.clone(),
+                    reactions: around.reactions.clone(),
                     limit: Some(options.publish_timeout),
                     unhealthy_for: options.interval,
                     observer: observer.clone(),
@@ -171,14 +138,13 @@ impl<S: PublishStore> PublishingBuilder<S> {
                 complaint: Complaint::default(),
             });
         }
-        let contact = contact_at_start(meet(&self.journal, &self.options, &starts)).await?;
-        let owner = owner(self.options.node.name.as_deref(), fastrand::u64(..));
+        let contact = contact_at_start(meet(&journal, &node_options, &starts)).await?;
+        let owner = owner(node_options.node.name.as_deref(), fastrand::u64(..));
         let counts = Counts::new(observer);
         let stop = CancellationToken::new();
-        let options = Arc::new(self.options);
-        let (journal, told) = (self.journal.clone(), stop.clone());
+        let (options, told) = (Arc::new(node_options), stop.clone());
         let node =
-            Node::new(self.journal, options.clone(), Arc::clone(&owner), pairs, counts.clone());
+            Node::new(journal.clone(), options.clone(), Arc::clone(&owner), pairs, counts.clone());
         let task = tokio::spawn(async move {
             if contact == Contact::Pending {
                 let met = first_contact(|| meet(&journal, &options, &starts));
@@ -283,14 +249,8 @@ pub struct Publishing {
 impl Publishing {
     /// Begins to collect what a node publishes.
     pub fn builder<S: PublishStore>(journal: &Journal<S>) -> PublishingBuilder<S> {
-        PublishingBuilder {
-            journal: journal.clone(),
-            options: PublishOptions::default(),
-            metrics: Arc::new(NoMetrics),
-            interceptors: Vec::new(),
-            reactions: Reactions::default(),
-            pairs: Vec::new(),
-        }
+        let parts = PublishingParts { journal: journal.clone(), pairs: Vec::new() };
+        Builder::of(PublishOptions::default(), parts)
     }
 
     /// The name under which it leads pairs, with its incarnation.
@@ -318,14 +278,6 @@ impl Publishing {
 impl fmt::Debug for Publishing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Publishing").field("owner", &self.owner).finish_non_exhaustive()
-    }
-}
-
-impl<S> fmt::Debug for PublishingBuilder<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PublishingBuilder")
-            .field("pairs", &self.pairs.len())
-            .finish_non_exhaustive()
     }
 }
 

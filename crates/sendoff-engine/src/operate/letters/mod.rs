@@ -23,11 +23,11 @@ use crate::store::{
 };
 
 /// How long an answer of the database is waited for.
-const ANSWER: Duration = Duration::from_secs(30);
+pub(super) const ANSWER: Duration = Duration::from_secs(30);
 
 /// After how long what is busy is asked for again: nodes, and operators who do the same, have a row locked
 /// for a moment; people for longer.
-const AGAIN: [Duration; 3] =
+pub(super) const AGAIN: [Duration; 3] =
     [Duration::from_millis(20), Duration::from_millis(60), Duration::from_millis(180)];
 
 /// Letters that are counted unless somebody asks for more: beyond that the exact number is worth less than

@@ -253,6 +253,22 @@ impl Lanes {
         Ok(())
     }
 
+    /// Puts a parcel into its lane that follows one which has left it, whether there is room or not; gives it
+    /// back while nothing is taken for its handler.
+    pub(crate) fn offer_next(&self, parcel: Parcel) -> Result<(), Parcel> {
+        let (lane, number) = (parcel.lane(), parcel.route.number());
+        let mut queues = lock(&self.queues);
+        if queues.closed || queues.waits_in_table(&parcel) {
+            return Err(parcel);
+        }
+        queues.places += 1;
+        let place = queues.places;
+        queues.change(number, |handler| handler.push(lane, parcel, place));
+        drop(queues);
+        self.work.notify_one();
+        Ok(())
+    }
+
     /// The next events, or `None` once the lanes are closed and empty. Cancel-safe: an event leaves its
     /// lane only in the last step.
     pub(crate) async fn take(&self) -> Option<Drawn<'_>> {

@@ -14,7 +14,8 @@ pub const EVENT_TYPE: Column = Column::new(1, "event_type");
 const AGGREGATE_TYPE: Column = Column::new(2, "aggregate_type");
 const AGGREGATE_ID: Column = Column::new(3, "aggregate_id");
 const TENANT_ID: Column = Column::new(4, "tenant_id");
-const ORDERING_KEY: Column = Column::new(5, "ordering_key");
+/// Its ordering key.
+pub const ORDERING_KEY: Column = Column::new(5, "ordering_key");
 const CONTENT_TYPE: Column = Column::new(6, "content_type");
 const OCCURRED_AT: Column = Column::new(7, "occurred_at");
 /// Its headers.

@@ -4,6 +4,7 @@
 //! What cannot be read is shown as such: one bad value must not keep an operator from seeing its row, or
 //! the rows beside it.
 
+use sendoff_core::order::is_in_line;
 use sendoff_core::{AuditAction, EventId, Letter, Status, Timestamp, Undecodable};
 
 use super::row::{Cells, Column};
@@ -86,7 +87,8 @@ pub fn record(row: &mut impl Cells) -> Result<EventRecord, Undecodable> {
         attempts: letter.attempts,
         losses: row.count(LOSSES)?,
         occurred_at: time(row, OCCURRED_AT).unwrap_or(UNREADABLE_TIME),
-        due_at: time(row, DUE_AT),
+        // A row in line is due at no time.
+        due_at: time(row, DUE_AT).filter(|due_at| !is_in_line(*due_at)),
         created_at: letter.created_at,
         done_at: time(row, DONE_AT),
         unavailable_since: time(row, UNAVAILABLE_SINCE),
@@ -144,16 +146,16 @@ pub fn entries<R: Cells>(rows: impl IntoIterator<Item = R>) -> Result<Vec<AuditE
 /// In the place of text that cannot be read.
 const UNREADABLE: &str = "\u{fffd}";
 /// In the place of a time that cannot be read.
-const UNREADABLE_TIME: Timestamp = Timestamp::from_micros(i64::MIN);
+pub(super) const UNREADABLE_TIME: Timestamp = Timestamp::from_micros(i64::MIN);
 
 fn id(row: &mut impl Cells) -> Result<EventId, Undecodable> {
     row.id(EVENT_ID)?.ok_or(EVENT_ID.absent())
 }
 
-fn shown(row: &mut impl Cells, column: Column) -> Option<String> {
+pub(super) fn shown(row: &mut impl Cells, column: Column) -> Option<String> {
     row.text(column).unwrap_or_else(|_| Some(UNREADABLE.to_owned()))
 }
 
-fn time(row: &mut impl Cells, column: Column) -> Option<Timestamp> {
+pub(super) fn time(row: &mut impl Cells, column: Column) -> Option<Timestamp> {
     row.time(column).unwrap_or(Some(UNREADABLE_TIME))
 }

@@ -5,15 +5,18 @@
 
 mod address;
 pub mod cursor;
+pub mod end;
 pub mod event;
 pub mod fact;
 mod foreign;
+pub mod key;
 pub mod letter;
 mod limits;
 mod lookout;
 mod names;
 mod open;
 mod reach;
+pub mod replay;
 mod row;
 mod text;
 mod tls;

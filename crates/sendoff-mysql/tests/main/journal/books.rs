@@ -48,29 +48,24 @@ async fn decided(journal: &Log, facts: Vec<Fact>) -> Count {
     seen
 }
 
-/// It is what is there, made of so many facts at the most.
-#[track_caller]
-fn saw((all, facts): Count, (expected, most): Count) {
-    assert!(all == expected && facts <= most, "{all}, of {facts} facts; {expected}, of {most}");
-}
-
 #[tokio::test]
 async fn a_decision_begins_where_the_book_was_closed_last_whoever_closed_it() {
     for server in [MARIADB, MYSQL] {
         let place = Place::on(server).await;
         let (one, other) = (journal(&place).await, journal(&place).await);
         let moved = || vec![fact("moved", &["w=1", "w=2"])];
-        saw(decided(&one, moved()).await, (0, 0));
-        saw(decided(&one, vec![closed(1)]).await, (1, 1));
-        saw(decided(&one, moved()).await, (1, 2));
-        saw(decided(&one, moved()).await, (2, 2));
+        assert_eq!(decided(&one, moved()).await, (0, 0));
+        assert_eq!(decided(&one, vec![closed(1)]).await, (1, 1));
+        // What a decision reads is what it remembers, not what it appends.
+        assert_eq!(decided(&one, moved()).await, (1, 2));
+        assert_eq!(decided(&one, moved()).await, (2, 2));
         // Elsewhere, where nothing is remembered, and by somebody who does not decide.
-        saw(decided(&other, vec![closed(3), closed(3)]).await, (3, 3));
+        assert_eq!(decided(&other, vec![closed(3), closed(3)]).await, (3, 3));
         other.append(moved()).await.unwrap();
         // What is remembered is earlier than what could be found, and all that came later is there.
-        saw(decided(&one, moved()).await, (4, 6));
-        saw(decided(&one, Vec::new()).await, (5, 6));
-        saw(one.decide(count()).await.unwrap().model.state, (5, 8));
+        assert_eq!(decided(&one, moved()).await, (4, 6));
+        assert_eq!(decided(&one, Vec::new()).await, (5, 3));
+        assert_eq!(one.decide(count()).await.unwrap().model.state, (5, 3));
     }
 }
 
@@ -84,13 +79,13 @@ async fn a_journal_that_went_back_is_read_as_it_is() {
         for facts in [0, 1, 5] {
             run(&mut conn, "truncate journal_event; truncate journal_tag").await;
             decided(&here, vec![fact("moved", &["w=1"]), closed(100)]).await;
-            saw(decided(&here, Vec::new()).await, (100, 2));
-            saw(decided(&here, Vec::new()).await, (100, 2));
+            assert_eq!(decided(&here, Vec::new()).await, (100, 2));
+            assert_eq!(decided(&here, Vec::new()).await, (100, 1));
             run(&mut conn, "truncate journal_event; truncate journal_tag").await;
             for _ in 0..facts {
                 elsewhere.append([fact("moved", &["w=1"])]).await.unwrap();
             }
-            saw(decided(&here, Vec::new()).await, (facts, facts as usize));
+            assert_eq!(decided(&here, Vec::new()).await, (facts, facts as usize));
             assert_eq!(here.decide(count()).await.unwrap().model.state.0, facts);
         }
     }

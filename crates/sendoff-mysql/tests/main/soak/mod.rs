@@ -4,6 +4,7 @@ mod dead_letters;
 mod journal_bytes;
 mod journal_outages;
 mod locked_row;
+mod order;
 mod outage;
 mod sigstop;
 mod wake_up;

@@ -34,7 +34,8 @@ impl AppendIn<AsyncPgConnection> for PostgresJournal {
         let params = encode(&params.in_order(), statement.types).map_err(StoreError::Refused)?;
         let doorbell = self.options().server.doorbell;
         let appending = Ours { text: &statement.text, params, doorbell };
-        let answers = appending.load_marked::<Answer>(self.sql(), conn).await;
+        let (marked, answers) = appending.load_marked::<Answer>(self.sql(), conn).await;
+        let answers = marked.and(answers);
         receipts_of(append, &answers.map_err(refused)?)
     }
 }

@@ -81,25 +81,7 @@ impl CaptureHarness for Deadpool {
     }
 }
 
-impl<'c> Speaks<Transaction<'c>> for Deadpool {
-    async fn sql(tx: &mut Transaction<'c>, text: &str) -> Result<(), BoxError> {
-        Ok(tx.batch_execute(text).await?)
-    }
-}
-
-impl<'c> Owns<Transaction<'c>> for Deadpool {
-    async fn nest<'t>(tx: &'t mut Transaction<'c>, within: Within<'t, Self>) -> Begun<'t> {
-        Ok(within.open(tx.transaction().await?))
-    }
-
-    async fn commit(tx: Transaction<'c>) -> Result<(), BoxError> {
-        Ok(tx.commit().await?)
-    }
-
-    async fn rollback(tx: Transaction<'c>) -> Result<(), BoxError> {
-        Ok(tx.rollback().await?)
-    }
-}
+own_transactions!(Deadpool, Transaction);
 
 sendoff_testkit::capture_suite!(Deadpool::open().await);
 

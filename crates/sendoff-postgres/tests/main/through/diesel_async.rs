@@ -6,11 +6,12 @@ use ::diesel_async::{
 };
 use sendoff_core::{BoxError, Event};
 use sendoff_engine::Outbox;
-use sendoff_engine::capture::{Capture, WriteError};
+use sendoff_engine::capture::{Capture, OutboxSavepoint, OutboxTx, WriteError};
 use sendoff_engine::store::{Born, NewRow};
-use sendoff_postgres::{Doorbell, PostgresStore};
+use sendoff_postgres::{DieselTransaction, Doorbell, PostgresStore};
 use sendoff_testkit::capture::{
-    Begun, CaptureHarness, OutboxHarness, Own, Owns, Speaks, Within, Written,
+    Begun, CaptureHarness, Guarded, Guards, Inserted, Nested, Nests, OutboxHarness, Own, Owns,
+    Speaks, Within, Written, commit_rows,
 };
 
 use super::Orders;
@@ -99,8 +100,77 @@ impl<'c> Owns<Managed<'c>> for Diesel {
     }
 }
 
-// There is no guard: diesel begins and ends transactions around a closure.
+/// Through the guard.
+struct Guarding(Orders);
+
+impl OutboxHarness for Guarding {
+    type Database = Orders;
+    type Conn = AsyncPgConnection;
+
+    fn database(&self) -> &Orders {
+        &self.0
+    }
+
+    async fn connect(&self) -> AsyncPgConnection {
+        AsyncPgConnection::establish(&self.0.place.url).await.unwrap()
+    }
+
+    async fn begin<'c>(
+        conn: &'c mut AsyncPgConnection,
+        outbox: &'c Outbox<PostgresStore>,
+    ) -> Begun<'c> {
+        Ok(Guarded::<Self, _>::open(outbox.begin(conn).await?))
+    }
+
+    async fn own<'c>(_: &'c mut AsyncPgConnection, _: &'c Outbox<PostgresStore>) -> Begun<'c> {
+        Err("the other harness has them".into())
+    }
+}
+
+impl CaptureHarness for Guarding {
+    const CANNOT: &'static [(&'static str, &'static str)] = &[(
+        "a_dropped_savepoint_keeps_nothing",
+        "a savepoint that is dropped takes its transaction with it",
+    )];
+
+    async fn sql(conn: &mut AsyncPgConnection, text: &str) -> Result<(), BoxError> {
+        Ok(conn.batch_execute(text).await?)
+    }
+
+    async fn commit(
+        conn: &mut AsyncPgConnection,
+        store: &PostgresStore,
+        rows: &[NewRow],
+    ) -> Inserted {
+        commit_rows(store, conn, rows).await
+    }
+}
+
+impl<'c> Speaks<DieselTransaction<'c>> for Guarding {
+    async fn sql(tx: &mut DieselTransaction<'c>, text: &str) -> Result<(), BoxError> {
+        Ok(tx.batch_execute(text).await?)
+    }
+}
+
+impl<'c> Guards<DieselTransaction<'c>> for Guarding {
+    async fn savepoint<'t>(
+        tx: &'t mut OutboxTx<'_, PostgresStore, DieselTransaction<'c>>,
+    ) -> Begun<'t> {
+        Ok(Nested::<Self, _>::open(tx.savepoint().await?))
+    }
+}
+
+impl<'c> Nests<DieselTransaction<'c>> for Guarding {
+    async fn deeper<'t>(
+        tx: &'t mut OutboxSavepoint<'_, PostgresStore, DieselTransaction<'c>>,
+    ) -> Begun<'t> {
+        Ok(Nested::<Self, _>::open(tx.savepoint().await?))
+    }
+}
+
 sendoff_testkit::capture_suite!(own: Diesel(Orders::open().await));
+// Holds W8.
+sendoff_testkit::capture_suite!(guard: Guarding(Orders::open().await));
 
 mod acceptance {
     use super::*;

@@ -1,5 +1,30 @@
 //! The suites of captures, through every driver.
 
+/// What transactions of tokio-postgres, and those of deadpool, which look the same, are to a harness.
+macro_rules! own_transactions {
+    ($harness:ident, $transaction:ident) => {
+        impl<'c> Speaks<$transaction<'c>> for $harness {
+            async fn sql(tx: &mut $transaction<'c>, text: &str) -> Result<(), BoxError> {
+                Ok(tx.batch_execute(text).await?)
+            }
+        }
+
+        impl<'c> Owns<$transaction<'c>> for $harness {
+            async fn nest<'t>(tx: &'t mut $transaction<'c>, within: Within<'t, Self>) -> Begun<'t> {
+                Ok(within.open(tx.transaction().await?))
+            }
+
+            async fn commit(tx: $transaction<'c>) -> Result<(), BoxError> {
+                Ok(tx.commit().await?)
+            }
+
+            async fn rollback(tx: $transaction<'c>) -> Result<(), BoxError> {
+                Ok(tx.rollback().await?)
+            }
+        }
+    };
+}
+
 mod deadpool;
 #[cfg(feature = "diesel-async")]
 mod diesel_async;

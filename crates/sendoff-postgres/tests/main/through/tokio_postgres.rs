@@ -58,11 +58,7 @@ impl CaptureHarness for TokioPostgres {
     }
 }
 
-impl<'c> Speaks<Transaction<'c>> for TokioPostgres {
-    async fn sql(tx: &mut Transaction<'c>, text: &str) -> Result<(), BoxError> {
-        Ok(tx.batch_execute(text).await?)
-    }
-}
+own_transactions!(TokioPostgres, Transaction);
 
 impl<'c> Guards<Transaction<'c>> for TokioPostgres {
     async fn savepoint<'t>(tx: &'t mut OutboxTx<'_, PostgresStore, Transaction<'c>>) -> Begun<'t> {
@@ -75,20 +71,6 @@ impl<'c> Nests<Transaction<'c>> for TokioPostgres {
         tx: &'t mut OutboxSavepoint<'_, PostgresStore, Transaction<'c>>,
     ) -> Begun<'t> {
         Ok(Nested::<Self, _>::open(tx.savepoint().await?))
-    }
-}
-
-impl<'c> Owns<Transaction<'c>> for TokioPostgres {
-    async fn nest<'t>(tx: &'t mut Transaction<'c>, within: Within<'t, Self>) -> Begun<'t> {
-        Ok(within.open(tx.transaction().await?))
-    }
-
-    async fn commit(tx: Transaction<'c>) -> Result<(), BoxError> {
-        Ok(tx.commit().await?)
-    }
-
-    async fn rollback(tx: Transaction<'c>) -> Result<(), BoxError> {
-        Ok(tx.rollback().await?)
     }
 }
 

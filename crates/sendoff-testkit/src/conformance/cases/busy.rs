@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use sendoff_core::Status;
-use sendoff_engine::store::{ClaimStore, Held, Outcome, SettleStore, Settlement, StoreError};
+use sendoff_engine::store::{
+    ClaimStore, ExtendInTurn, Held, Outcome, SettleStore, Settlement, StoreError,
+};
 use tokio::time::timeout;
 
 use crate::conformance::probe::{HOLD, hold_of};
@@ -90,4 +92,36 @@ pub async fn a_locked_row_is_passed_by_when_others_are_claimed<H: StoreHarness>(
     assert_eq!(ids, written[1..]);
     lock.release().await;
     assert_eq!(probe.claim_one("node").await.id, written[0]);
+}
+
+fn turn<H: StoreHarness>(probe: &Probe<H>, held: Held, patience: Duration) -> ExtendInTurn {
+    ExtendInTurn { held, hold: probe.ticks(HOLD * 20), patience }
+}
+
+/// Whoever waits for a locked row has it when its lock is gone, and nobody else waits meanwhile (I11).
+pub async fn a_locked_row_is_held_again_by_whoever_waits_for_it<H: StoreHarness>(probe: &Probe<H>) {
+    let Some(Scene { holds, lock }) = scene(probe).await else { return };
+    let waits = probe.store().extend_in_turn(turn(probe, holds[1], Duration::from_secs(8)));
+    let meanwhile = async {
+        let settled = promptly(probe.store().settle(&[done(holds[0])])).await;
+        assert_eq!((settled.applied, settled.busy), (vec![holds[0].id], vec![]));
+        lock.release().await;
+    };
+    let (extended, ()) = tokio::join!(promptly(waits), meanwhile);
+    let [renewed] = extended.held[..] else { panic!("{extended:?}") };
+    assert_eq!((renewed.id, extended.busy), (holds[1].id, vec![]));
+    assert!(!probe.settle(holds[1], Outcome::Done).await, "by the token it had");
+    assert!(probe.settle(renewed, Outcome::Done).await);
+}
+
+/// The wait for a row is bounded (I10), and changes nothing if it was in vain.
+pub async fn a_locked_row_is_waited_for_no_longer_than_asked<H: StoreHarness>(probe: &Probe<H>) {
+    let Some(Scene { holds, lock }) = scene(probe).await else { return };
+    let waits = probe.store().extend_in_turn(turn(probe, holds[1], Duration::from_secs(1)));
+    match timeout(Duration::from_secs(10), waits).await.expect("waits for longer") {
+        Ok(extended) => assert_eq!((extended.held, extended.busy), (vec![], vec![holds[1].id])),
+        Err(error) => assert!(matches!(error, StoreError::Busy(_)), "{error}"),
+    }
+    lock.release().await;
+    assert!(probe.settle(holds[1], Outcome::Done).await, "by the token it had");
 }

@@ -1,7 +1,10 @@
 //! Payloads, headers and texts come back as they were written.
 
+use std::collections::BTreeMap;
+
 use sendoff_core::limits::{AGGREGATE_ID_CHARS, EVENT_TYPE_CHARS, PAYLOAD_BYTES, TENANT_ID_CHARS};
 use sendoff_core::{Event, EventId, Timestamp};
+use sendoff_engine::store::Claimed;
 
 use crate::conformance::probe::due;
 use crate::conformance::{Probe, StoreHarness};
@@ -14,13 +17,16 @@ async fn assert_round_trip<H: StoreHarness>(probe: &Probe<H>, events: Vec<Event>
         let found = probe.row(event.id()).await.event;
         assert!(found.as_ref() == event.as_ref(), "{event:?} was found as {found:?}");
     }
-    let mut claimed = Vec::new();
+    let mut claimed = BTreeMap::new();
     while claimed.len() < events.len() {
-        let batch = probe.claim_all("node").await;
+        let mut batch = probe.claim_all("node").await;
+        batch.extend(probe.take_runs("node").await);
         assert!(!batch.is_empty(), "{} of {} rows were claimed", claimed.len(), events.len());
-        claimed.extend(batch.into_iter().map(|row| row.event.expect("it was an event")));
+        let event = |row: Claimed| (row.id, row.event.expect("it was an event"));
+        claimed.extend(batch.into_iter().map(event));
     }
-    for (event, claimed) in events.iter().zip(claimed) {
+    for event in &events {
+        let claimed = &claimed[&event.id()];
         assert!(claimed.as_ref() == event.as_ref(), "{event:?} was claimed as {claimed:?}");
     }
 }

@@ -129,7 +129,7 @@ pub async fn terminal_rows_are_never_claimed<H: StoreHarness>(probe: &Probe<H>) 
     probe.commit(&[due(event()), due(event())]).await;
     let claimed = probe.claim_all("node").await;
     assert!(probe.settle(hold_of(&claimed[0]), Outcome::Done).await);
-    let dead = Outcome::Dead { attempts: 1, error: "no".to_owned() };
+    let dead = Outcome::dead(1, "no");
     assert!(probe.settle(hold_of(&claimed[1]), dead).await);
     probe.pass(HOLD * 2).await;
     assert!(probe.claim_all("node").await.is_empty());

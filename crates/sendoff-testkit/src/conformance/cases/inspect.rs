@@ -22,7 +22,7 @@ pub async fn counts_tell_the_rows_of_each_status<H: StoreHarness>(probe: &Probe<
     let retry = Outcome::Retry { delay: probe.ticks(1), attempts: 1, error: error() };
     assert!(probe.settle(held[0], Outcome::Done).await);
     assert!(probe.settle(held[1], retry).await);
-    assert!(probe.settle(held[2], Outcome::Dead { attempts: 1, error: error() }).await);
+    assert!(probe.settle(held[2], Outcome::dead(1, error())).await);
     assert!(probe.settle(held[3], Outcome::Released).await);
     let done = u64::from(probe.store().keeps().is_some());
     assert_eq!(counts().await, Counts { new: 2, done, retry: 1, dead: 1 });
@@ -175,7 +175,7 @@ pub async fn topics_count_events_by_type_and_status<H: StoreHarness>(probe: &Pro
     let error = || "no".to_owned();
     let retry = Outcome::Retry { delay: probe.ticks(1), attempts: 1, error: error() };
     assert!(probe.settle(held[0], Outcome::Done).await);
-    assert!(probe.settle(held[2], Outcome::Dead { attempts: 1, error: error() }).await);
+    assert!(probe.settle(held[2], Outcome::dead(1, error())).await);
     assert!(probe.settle(held[3], retry).await);
     assert!(probe.settle(held[4], Outcome::Released).await);
     let topic = |name: &str, held, counts| TopicCounts { event_type: name.into(), counts, held };

@@ -14,7 +14,7 @@ use sendoff_engine::store::{
 };
 use tokio::time::timeout;
 
-use crate::conformance::probe::{due, event, hold_of};
+use crate::conformance::probe::{HOLD, due, event, held, hold_of};
 use crate::conformance::{Probe, StoreHarness};
 
 const EVERYTHING: usize = 100;
@@ -22,7 +22,7 @@ const EVERYTHING: usize = 100;
 impl<H: StoreHarness> Probe<H> {
     /// Lets what is held die, all at once.
     async fn kill(&self, holds: &[Held], attempts: u32, error: &str) {
-        let outcome = Outcome::Dead { attempts, error: error.to_owned() };
+        let outcome = Outcome::dead(attempts, error.to_owned());
         let dead = |held: &Held| Settlement { held: *held, outcome: outcome.clone() };
         let batch: Vec<_> = holds.iter().map(dead).collect();
         assert_eq!(self.settle_all(&batch).await.len(), holds.len());
@@ -356,9 +356,9 @@ pub async fn a_record_shows_every_column<H: StoreHarness>(probe: &Probe<H>) {
         .bytes(vec![0, 159, 146, 150])
         .build()
         .expect("a good event");
-    probe.commit(&[due(event.clone())]).await;
-    let held = hold_of(&probe.claim_one("node").await);
-    probe.kill(&[held], 4, "no").await;
+    let row = held(event.clone(), "node", probe.ticks(HOLD));
+    let token = probe.commit(&[row]).await[0].token.expect("born held");
+    probe.kill(&[Held::row(event.id(), token)], 4, "no").await;
     let found = probe.record(event.id(), PayloadWanted::No).await;
     assert_eq!((found.payload_bytes, &found.payload), (4, &None));
     assert_eq!((found.id, found.status, found.attempts), (event.id(), Status::Dead, 4));

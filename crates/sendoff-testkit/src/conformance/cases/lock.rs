@@ -195,7 +195,7 @@ pub async fn a_committed_batch_stores_every_outcome<H: StoreHarness>(probe: &Pro
     let outcomes = [
         (written[0], Outcome::Done),
         (written[1], Outcome::Retry { delay: probe.ticks(9), attempts: 4, error: "r".to_owned() }),
-        (written[2], Outcome::Dead { attempts: 10, error: "d".to_owned() }),
+        (written[2], Outcome::dead(10, "d")),
         (EventId::generate(), Outcome::Done),
     ];
     batch.commit(&outcomes).await.expect("commit");

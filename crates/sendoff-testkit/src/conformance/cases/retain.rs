@@ -24,7 +24,7 @@ pub async fn purge_deletes_only_old_done_rows<H: StoreHarness>(probe: &Probe<H>)
     let ids = probe.commit_due(5).await;
     let held: Vec<_> = probe.claim_all("node").await.iter().map(hold_of).collect();
     assert!(probe.settle(held[0], Outcome::Done).await);
-    assert!(probe.settle(held[1], Outcome::Dead { attempts: 1, error: "no".to_owned() }).await);
+    assert!(probe.settle(held[1], Outcome::dead(1, "no")).await);
     let retry = Outcome::Retry { delay: probe.ticks(0), attempts: 1, error: "no".to_owned() };
     assert!(probe.settle(held[2], retry).await);
     probe.pass(5).await;
@@ -42,7 +42,7 @@ pub async fn purge_deletes_only_old_done_rows<H: StoreHarness>(probe: &Probe<H>)
 pub async fn purge_takes_old_dead_rows_when_asked<H: StoreHarness>(probe: &Probe<H>) {
     let ids = probe.commit_due(5).await;
     let held: Vec<_> = probe.claim_all("node").await.iter().map(hold_of).collect();
-    let dead = || Outcome::Dead { attempts: 1, error: "no".to_owned() };
+    let dead = || Outcome::dead(1, "no");
     assert!(probe.settle(held[0], dead()).await);
     assert!(probe.settle(held[1], Outcome::Done).await);
     assert!(probe.settle(held[2], dead()).await);
@@ -66,7 +66,7 @@ pub async fn purge_deletes_what_ended_before_a_moment<H: StoreHarness>(probe: &P
     let ids = probe.commit_due(4).await;
     let held: Vec<_> = probe.claim_all("node").await.iter().map(hold_of).collect();
     for held in &held[..3] {
-        let outcome = Outcome::Dead { attempts: 1, error: "no".to_owned() };
+        let outcome = Outcome::dead(1, "no");
         assert!(probe.settle(*held, outcome).await);
         probe.pass(1).await;
     }

@@ -14,7 +14,7 @@ fn retry_now(attempts: u32, error: &str) -> Outcome {
 }
 
 fn dead(attempts: u32, error: &str) -> Outcome {
-    Outcome::Dead { attempts, error: error.to_owned() }
+    Outcome::dead(attempts, error.to_owned())
 }
 
 fn wait_now(waits_for: WaitsFor, error: &str) -> Outcome {

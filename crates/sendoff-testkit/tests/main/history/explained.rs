@@ -108,7 +108,7 @@ fn a_dead_event_is_not_lost_and_holds_nothing_back() {
     history.committed(&dead);
     history.committed(&next);
     history.deliver("one", &dead, 1, false);
-    history.settle(&dead, Outcome::Dead { attempts: 1, error: String::new() }, true, true);
+    history.settle(&dead, Outcome::dead(1, String::new()), true, true);
     history.deliver("one", &next, 1, true);
     let verdict = history.verdict();
     assert!(verdict.is_clean(), "{verdict}");

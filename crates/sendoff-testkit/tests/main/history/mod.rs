@@ -11,8 +11,13 @@ use sendoff_core::{Delivery, Event, EventBuilder, Lane, Origin, Status, Timestam
 use sendoff_engine::store::{Held, Outcome, Settlement};
 use sendoff_testkit::history::{Expectations, History, Run, Verdict, Violation, check};
 
-const HEALED: Expectations =
-    Expectations { ordered: true, healed: true, max_attempts: Some(3), outages: false };
+const HEALED: Expectations = Expectations {
+    ordered: true,
+    one_by_one: false,
+    healed: true,
+    max_attempts: Some(3),
+    outages: false,
+};
 
 fn event() -> Event {
     Event::json_text("thing.happened", "{}").expect("within the limits")

@@ -89,6 +89,19 @@ fn a_later_event_of_a_key_that_overtakes_is_out_of_order() {
 }
 
 #[test]
+fn an_event_is_delivered_as_soon_as_one_of_its_runs_ended_well() {
+    let (history, first, second) = (History::new(), keyed("a"), keyed("a"));
+    history.committed(&first);
+    history.committed(&second);
+    let hangs = history.start("one", &first, 1);
+    history.fault(Fault::on("one", FaultKind::Pause));
+    history.deliver("two", &first, 2, true);
+    history.deliver("two", &second, 1, true);
+    hangs.finished(true);
+    assert_eq!(history.violations(), []);
+}
+
+#[test]
 fn order_is_that_of_the_database_where_it_is_known() {
     let (history, first, second) = (History::new(), keyed("a"), keyed("a"));
     history.committed_as(&second, 2);

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use sendoff_core::{Event, EventId, Timestamp};
 use sendoff_engine::Clock;
-use sendoff_engine::capture::{Begin, Capture, Commit, CommitError, WriteError};
-use sendoff_engine::memory::{MemoryStore, MemoryTx, RowLock};
-use sendoff_engine::store::{Birth, Born, Claim, ClaimStore, NewRow};
+use sendoff_engine::capture::{Begin, Commit, InsertResult};
+use sendoff_engine::memory::{MemoryStore, RowLock};
+use sendoff_engine::store::{Birth, Claim, ClaimStore, NewRow};
 use sendoff_testkit::clock::ManualClock;
 use sendoff_testkit::conformance::{ClockHarness, ForeignLock, StoreHarness, async_trait};
+use sendoff_testkit::steps::{commit_on, roll_back_on};
 
 struct InMemory {
     clock: ManualClock,
@@ -29,10 +30,6 @@ impl InMemory {
         let Self { clock, store } = Self::keeping();
         Self { clock, store: store.deleting_when_done() }
     }
-
-    async fn begin(&self) -> Result<MemoryTx, WriteError> {
-        self.store.begin(&self.store).await.map_err(|error| WriteError::Driver(error.into()))
-    }
 }
 
 #[async_trait]
@@ -43,19 +40,12 @@ impl StoreHarness for InMemory {
         &self.store
     }
 
-    async fn commit(&self, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
-        let tx = self.begin().await?;
-        self.store.commit(tx, rows).await.map_err(|error| match error {
-            CommitError::Refused(refused) => refused,
-            other => WriteError::Driver(other.into()),
-        })
+    async fn commit(&self, rows: &[NewRow]) -> InsertResult {
+        commit_on(&self.store, &self.store, rows).await
     }
 
-    async fn roll_back(&self, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
-        let mut tx = self.begin().await?;
-        let born = self.store.insert(&mut tx, rows).await?;
-        self.store.rollback(tx).await.map_err(|error| WriteError::Driver(error.into()))?;
-        Ok(born)
+    async fn roll_back(&self, rows: &[NewRow]) -> InsertResult {
+        roll_back_on(&self.store, &self.store, rows).await
     }
 
     async fn now(&self) -> Timestamp {
@@ -89,6 +79,7 @@ impl ForeignLock for Locked {
 
 mod keeping_what_is_done {
     sendoff_testkit::store_suite!(super::InMemory::keeping());
+    sendoff_testkit::order_suite!(super::InMemory::keeping());
 }
 
 mod a_clock_that_steps_back {
@@ -97,6 +88,7 @@ mod a_clock_that_steps_back {
 
 mod deleting_what_is_done {
     sendoff_testkit::store_suite!(super::InMemory::deleting());
+    sendoff_testkit::order_suite!(super::InMemory::deleting());
 }
 
 #[tokio::test(start_paused = true)]

@@ -57,7 +57,15 @@ async fn append(journal: &Log, client: &mut Client, round: u32) -> BTreeMap<i64,
         client.batch_execute("commit").await.unwrap();
         receipts
     } else {
-        journal.append(facts.clone()).await.unwrap()
+        let mut tries = 0;
+        loop {
+            // A server that was killed a moment ago may be slow; the same facts are appended once.
+            match journal.append(facts.clone()).await {
+                Ok(receipts) => break receipts,
+                Err(_) if tries < 5 => tries += 1,
+                Err(error) => panic!("{error}"),
+            }
+        }
     };
     let positions = receipts.iter().map(|receipt| receipt.position.into());
     positions.zip(facts.iter().map(|fact| fact.id().to_string())).collect()

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a case that cannot unwrap says less, not more")]
 
 mod busy;
+mod caught_up;
 mod fence;
 mod lead;
 mod operate;
@@ -29,6 +30,7 @@ use crate::journal::Latch;
 use crate::wait::eventually;
 
 pub use busy::*;
+pub use caught_up::*;
 pub use fence::*;
 pub use lead::*;
 pub use operate::*;

@@ -1,0 +1,2 @@
+-- remove: everything the demo made.
+drop schema sendoff_demo cascade

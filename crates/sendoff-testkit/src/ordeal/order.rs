@@ -1,0 +1,305 @@
+//! Order within keys, while nodes are killed, stopped and added, and an operator is at work.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fastrand::Rng;
+use sendoff_core::{
+    AuditNote, Death, Event, EventId, LetterAct, LetterFate, LetterFilter, LetterOrder, Status,
+};
+use sendoff_engine::store::{Birth, ChangeLetters, InspectStore, LetterPage, LetterStore, NewRow};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::node::{FAILS, HOLD, KIND, STUBBORN, at};
+use super::{EVENT, Kind, OrdealHarness};
+use crate::history::{Expectations, Fault, FaultKind, History, Position, Verdict, check};
+use crate::process::Node;
+use crate::soak;
+use crate::wait::within;
+
+/// Nodes that are there, as a rule.
+const NODES: usize = 3;
+/// One of so many events fails most of the time, and ends among the dead letters.
+const STUBBORN_ONE_IN: u64 = 300;
+/// Of a hundred runs so many fail.
+const PERCENT: &str = "5";
+/// How long a stopped process stays so: others have its keys then.
+const STOPPED: Duration = Duration::from_secs(6);
+
+/// What somebody said or did, and when, by the clock of the machine: pipes are heard in any order.
+#[derive(Debug, Clone)]
+enum Said {
+    Writes(Event),
+    Wrote(Event),
+    Began { node: Arc<str>, id: EventId, attempt: u32 },
+    Ended { node: Arc<str>, id: EventId, well: bool },
+    Fault { node: Arc<str>, kind: FaultKind },
+}
+
+/// Everything that was said.
+#[derive(Debug, Clone, Default)]
+struct Transcript(Arc<Mutex<Vec<(u128, Said)>>>);
+
+impl Transcript {
+    fn add(&self, at: u128, said: Said) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((at, said));
+    }
+
+    fn fault(&self, node: &Arc<str>, kind: FaultKind) {
+        self.add(at(), Said::Fault { node: node.clone(), kind });
+    }
+
+    /// Listens to a node for as long as it lives.
+    fn hears(&self, name: &Arc<str>, node: &mut Node) {
+        let (transcript, node_name) = (self.clone(), name.clone());
+        node.hear(move |line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            let (Some(Ok(id)), Some(Ok(at))) =
+                (words.get(1).map(|id| id.parse()), words.last().map(|at| at.parse()))
+            else {
+                return;
+            };
+            let node = node_name.clone();
+            match (words[0], words.get(2).map(|attempt| attempt.parse())) {
+                ("began", Some(Ok(attempt))) => {
+                    transcript.add(at, Said::Began { node, id, attempt });
+                }
+                ("ended", _) => transcript.add(at, Said::Ended { node, id, well: true }),
+                ("failed", _) => transcript.add(at, Said::Ended { node, id, well: false }),
+                _ => {}
+            }
+        });
+    }
+
+    /// The same as a history, in the order in which it happened.
+    fn history(&self) -> History {
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        said.sort_by_key(|(at, _)| *at);
+        let history = History::new();
+        let mut events: BTreeMap<EventId, Event> = BTreeMap::new();
+        let mut open: BTreeMap<(Arc<str>, EventId), Position> = BTreeMap::new();
+        for (_, said) in said {
+            match said {
+                Said::Writes(event) => {
+                    history.unknown(&event);
+                    events.insert(event.id(), event);
+                }
+                Said::Wrote(event) => history.committed(&event),
+                Said::Began { node, id, attempt } => {
+                    let event = &events[&id];
+                    let started = history.run_started(&node, event, attempt);
+                    open.insert((node, id), started);
+                }
+                Said::Ended { node, id, well } => {
+                    if let Some(started) = open.remove(&(node, id)) {
+                        history.run_finished(started, well);
+                    }
+                }
+                Said::Fault { node, kind } => history.fault(Fault::on(node, kind)),
+            }
+        }
+        history
+    }
+}
+
+/// Nodes in processes of their own, of every kind in turn.
+struct Nodes<'h, H> {
+    harness: &'h H,
+    transcript: Transcript,
+    running: Vec<(Arc<str>, Node)>,
+    started: usize,
+}
+
+impl<H: OrdealHarness> Nodes<'_, H> {
+    fn start_one(&mut self) {
+        let kinds = [Kind::Outbox, Kind::Held, Kind::Outbox, Kind::Locked];
+        let kind = kinds[self.started % kinds.len()];
+        let mut node = self.harness.node(&[], &[(KIND, kind.name()), (FAILS, PERCENT)]);
+        node.says("ready");
+        let name: Arc<str> = format!("{}{}", kind.name(), self.started).into();
+        self.transcript.hears(&name, &mut node);
+        self.running.push((name, node));
+        self.started += 1;
+    }
+
+    /// Something happens to one of them.
+    async fn suffer(&mut self, random: &mut Rng) {
+        let victim = random.usize(..self.running.len());
+        match random.u8(..10) {
+            0..4 => {
+                self.kill(victim);
+                self.start_one();
+            }
+            4..8 => {
+                let (name, node) = &self.running[victim];
+                self.transcript.fault(name, FaultKind::Pause);
+                node.signal("-STOP");
+                // What it began just before.
+                self.transcript.fault(name, FaultKind::Pause);
+                sleep(STOPPED).await;
+                self.transcript.fault(name, FaultKind::Resume);
+                node.signal("-CONT");
+            }
+            _ if self.running.len() <= NODES => self.start_one(),
+            _ => self.kill(victim),
+        }
+    }
+
+    fn kill(&mut self, victim: usize) {
+        let (name, node) = self.running.swap_remove(victim);
+        self.transcript.fault(&name, FaultKind::Crash);
+        drop(node);
+        // What it began just before.
+        self.transcript.fault(&name, FaultKind::Crash);
+    }
+}
+
+/// Three processes, many keys, handlers of which one in twenty fails, nodes that are killed, stopped and
+/// added all the while, and an operator who requeues and discards what is dead: nothing is lost, and no event of a
+/// key begins before the one before it is over.
+pub async fn ordered_events_stay_in_order_whatever_happens<H: OrdealHarness>(
+    harness: &H,
+    seed: u64,
+) {
+    let mut random = soak::random(seed);
+    let (keys, count) = (soak::amount(60, 500), soak::amount(2_000, 50_000));
+    let transcript = Transcript::default();
+    let store = harness.store().await;
+    let mut nodes =
+        Nodes { harness, transcript: transcript.clone(), running: Vec::new(), started: 0 };
+    (0..NODES).for_each(|_| nodes.start_one());
+    let over = CancellationToken::new();
+    let writes = write(harness, &store, &transcript, random.fork(), keys, count);
+    let nemesis = async {
+        let ends =
+            Instant::now() + soak::lasting(Duration::from_secs(20), Duration::from_secs(180));
+        while Instant::now() < ends {
+            sleep(Duration::from_millis(random.u64(500..2_500))).await;
+            nodes.suffer(&mut random).await;
+        }
+    };
+    let operator = operate(&store, &over, Rng::with_seed(seed));
+    let ends = async {
+        let (events, ()) = tokio::join!(writes, nemesis);
+        let ended = async || {
+            let counts = store.counts().await.unwrap();
+            counts.pending() + counts.dead == 0
+        };
+        within(soak::lasting(PLENTY, 10 * PLENTY), "everything to end", ended).await;
+        over.cancel();
+        events
+    };
+    let (events, discarded) = tokio::join!(ends, operator);
+    // What was said last is heard by then: the pipes end with the processes.
+    drop(std::mem::take(&mut nodes.running));
+    let told = transcript.clone();
+    let whole = async || {
+        let ends = told.history().entries().len();
+        sleep(Duration::from_millis(200)).await;
+        ends == told.history().entries().len()
+    };
+    within(PLENTY, "everything to be heard", whole).await;
+
+    let history = transcript.history();
+    stand(&store, &history, &events, &discarded).await;
+    let expected = Expectations {
+        ordered: true,
+        one_by_one: true,
+        healed: true,
+        outages: true,
+        max_attempts: None,
+    };
+    let verdict = check(&history, &expected);
+    tell(&verdict, &discarded);
+    assert!(verdict.is_clean(), "{verdict}");
+}
+
+const PLENTY: Duration = Duration::from_secs(60);
+
+fn tell(verdict: &Verdict, discarded: &BTreeSet<EventId>) {
+    // For people, who read it in a soak.
+    let _ = writeln!(std::io::stderr(), "{} letters discarded; {verdict}", discarded.len());
+}
+
+/// How every event stands at the end; one that was discarded is dead, and its row gone.
+async fn stand(
+    store: &impl InspectStore,
+    history: &History,
+    events: &[Event],
+    discarded: &BTreeSet<EventId>,
+) {
+    for event in events {
+        match store.find(event.id()).await.unwrap() {
+            Some(row) => history.stands(event.id(), row.status, row.attempts),
+            None if discarded.contains(&event.id()) => {
+                history.stands(event.id(), Status::Dead, 0);
+            }
+            None => {}
+        }
+    }
+}
+
+/// The application: one transaction after the other, so that the order of commits is that of numbers.
+async fn write<H: OrdealHarness>(
+    harness: &H,
+    store: &H::Store,
+    transcript: &Transcript,
+    mut random: Rng,
+    keys: u64,
+    count: u64,
+) -> Vec<Event> {
+    let mut events = Vec::new();
+    while (events.len() as u64) < count {
+        let part: Vec<Event> = (0..random.usize(1..40))
+            .map(|_| {
+                let text = if random.u64(..STUBBORN_ONE_IN) == 0 { STUBBORN } else { "usual" };
+                let key = format!("key {}", random.u64(..keys));
+                Event::builder(EVENT).ordering_key(key).json(&text).build().unwrap()
+            })
+            .collect();
+        part.iter().for_each(|event| transcript.add(at(), Said::Writes(event.clone())));
+        let due = |event: &Event| NewRow { event: event.clone(), birth: Birth::Due };
+        harness.write(store, &part.iter().map(due).collect::<Vec<_>>()).await;
+        part.iter().for_each(|event| transcript.add(at(), Said::Wrote(event.clone())));
+        events.extend(part);
+        // About as fast as they are delivered, so that keys are short and long.
+        sleep(Duration::from_millis(random.u64(..40))).await;
+    }
+    events
+}
+
+/// An operator, who looks at what is dead now and then, requeues most of it and discards the rest. Returns what
+/// was discarded.
+async fn operate(
+    store: &impl LetterStore,
+    over: &CancellationToken,
+    mut random: Rng,
+) -> BTreeSet<EventId> {
+    let note = AuditNote::new("an operator", "it was looked at").unwrap();
+    let mut discarded = BTreeSet::new();
+    while over.run_until_cancelled(sleep(Duration::from_millis(300))).await.is_some() {
+        let page = LetterPage {
+            filter: &LetterFilter::default(),
+            order: LetterOrder::OldestFirst,
+            after: None,
+            until: None,
+            limit: 20,
+        };
+        for letter in store.letters(&page).await.unwrap() {
+            let act = if random.u8(..4) == 0 { LetterAct::Discard } else { LetterAct::Requeue };
+            let deaths = [Death::of(letter.id)];
+            let change = ChangeLetters { act, deaths: &deaths, note: &note };
+            let fates = store.change_letters(&change).await.unwrap();
+            if fates == [LetterFate::Done] && act == LetterAct::Discard {
+                discarded.insert(letter.id);
+            }
+        }
+    }
+    discarded
+}
+
+/// Stopped for longer than a hold, so that others have what was held.
+const _: () = assert!(STOPPED.as_secs() > HOLD.as_secs());
