@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::database::Database;
 use crate::output;
+use crate::pages::{self, Page};
 use crate::pause::Note;
 
 /// Nothing was changed: somebody has it locked, or it is not as it was said to be.
@@ -136,25 +137,12 @@ async fn list(options: List) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows keys, page by page, for as long as somebody wants to see them.
 async fn listed(keys: &OrderKeys, limit: usize, json: bool) -> anyhow::Result<bool> {
-    let (mut after, mut left, mut any) = (None::<String>, limit, false);
-    while left > 0 {
+    let page = async |after: Option<String>, left| {
         let page = keys.parked(after.as_deref(), left).await?;
-        left -= page.keys.len().min(left);
-        for key in &page.keys {
-            any = true;
-            let line = if json { line(key).to_string() } else { sentence(key) };
-            if !output::stream(&line)? {
-                return Ok(any);
-            }
-        }
-        after = page.next;
-        if after.is_none() {
-            break;
-        }
-    }
-    Ok(any)
+        Ok(Page { items: page.keys, next: page.next })
+    };
+    pages::shown(limit, page, |key| if json { line(key).to_string() } else { sentence(key) }).await
 }
 
 async fn show(options: Show) -> anyhow::Result<ExitCode> {

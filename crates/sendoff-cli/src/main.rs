@@ -18,6 +18,7 @@ mod keys;
 mod logging;
 mod migrate;
 mod output;
+mod pages;
 mod partitions;
 mod passes;
 mod pause;

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::letter::InvalidFilter;
-use crate::{Event, Timestamp, limits, name};
+use crate::letter::{InvalidFilter, check_names, check_times, is};
+use crate::{Event, Timestamp, limits};
 
 /// Which delivered events are meant: those of which everything is true that is said here. Nothing said means
 /// all of them.
@@ -58,24 +58,12 @@ impl ReplayFilter {
             ("aggregate_id", &self.aggregate_id, limits::AGGREGATE_ID_CHARS),
             ("tenant_id", &self.tenant_id, limits::TENANT_ID_CHARS),
         ];
-        for (field, text, limit) in names {
-            if let Some(text) = text {
-                name::check(field, text, limit)?;
-            }
-        }
-        if let (Some(from), Some(to)) = (self.done_from, self.done_to)
-            && from >= to
-        {
-            return Err(InvalidFilter::Empty { least: "done_from", most: "done_to" });
-        }
-        Ok(())
+        check_names(names)?;
+        check_times(("done_from", self.done_from), ("done_to", self.done_to))
     }
 
     /// Whether an event is meant that was delivered at this time.
     pub fn means(&self, event: &Event, done_at: Timestamp) -> bool {
-        let is = |wanted: &Option<String>, found: Option<&str>| {
-            wanted.as_deref().is_none_or(|wanted| Some(wanted) == found)
-        };
         is(&self.ordering_key, event.ordering_key())
             && is(&self.event_type, Some(event.event_type()))
             && is(&self.aggregate_type, Some(event.aggregate_type()))

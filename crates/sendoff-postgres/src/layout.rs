@@ -48,6 +48,11 @@ const HELPER: &str = "sendoff.writing_";
 /// What a line begins with in whose place a function stands.
 const INCLUDE: &str = "-- include ";
 
+/// In its place stand settings by which a function's plans are made once, along the indexes: the caller's session is
+/// not ours to rely on.
+const PLANNED: (&str, &str) =
+    ("-- include planned\n", include_str!("../migrations/functions/planned.sql"));
+
 /// What stands at the end of a line that is for one layout only.
 const FLAT: &str = "-- [flat]";
 const PARTITIONED: &str = "-- [partitioned]";
@@ -76,7 +81,10 @@ fn with_functions(migration: &str) -> String {
         match FUNCTIONS.iter().find(|function| Some(function.name) == name) {
             Some(Function { whose, texts, .. }) => {
                 let whose = format!("sendoff.{whose}");
-                texts.iter().for_each(|part| text.push_str(&part.replace(HELPER, &whose)));
+                let (mark, planned) = PLANNED;
+                for part in *texts {
+                    text.push_str(&part.replace(HELPER, &whose).replace(mark, planned));
+                }
             }
             None => {
                 text.push_str(line);

@@ -11,6 +11,7 @@ use super::chosen::Filter;
 use super::opened::opened;
 use crate::database::Database;
 use crate::output;
+use crate::pages::{self, Page};
 
 /// Show dead letters, those that died first before the others
 #[derive(Debug, Args)]
@@ -65,7 +66,6 @@ async fn counted(letters: &DeadLetters, filter: &LetterFilter, json: bool) -> an
     Ok(count.counted() > 0)
 }
 
-/// Shows letters, page by page, for as long as somebody wants to see them.
 async fn shown(
     letters: &DeadLetters,
     filter: &LetterFilter,
@@ -73,23 +73,16 @@ async fn shown(
     limit: usize,
     json: bool,
 ) -> anyhow::Result<bool> {
-    let (mut after, mut left, mut any) = (None, limit, false);
-    while left > 0 {
+    let page = async |after, left| {
         let page = letters.list(filter, order, after, left).await?;
-        left -= page.letters.len().min(left);
-        for letter in &page.letters {
-            any = true;
-            let line = if json { line(letter).to_string() } else { sentence(letter) };
-            if !output::stream(&line)? {
-                return Ok(any);
-            }
-        }
-        after = page.next;
-        if after.is_none() {
-            break;
-        }
-    }
-    Ok(any)
+        Ok(Page { items: page.letters, next: page.next })
+    };
+    pages::shown(
+        limit,
+        page,
+        |letter| if json { line(letter).to_string() } else { sentence(letter) },
+    )
+    .await
 }
 
 fn line(letter: &Letter) -> Value {

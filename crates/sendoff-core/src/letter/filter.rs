@@ -58,19 +58,11 @@ impl LetterFilter {
             ("aggregate_id", &self.aggregate_id, limits::AGGREGATE_ID_CHARS),
             ("tenant_id", &self.tenant_id, limits::TENANT_ID_CHARS),
         ];
-        for (field, text, limit) in names {
-            if let Some(text) = text {
-                name::check(field, text, limit)?;
-            }
-        }
+        check_names(names)?;
         if let Some(error) = &self.error {
             check_error(error)?;
         }
-        if let (Some(from), Some(to)) = (self.died_from, self.died_to)
-            && from >= to
-        {
-            return Err(InvalidFilter::Empty { least: "died_from", most: "died_to" });
-        }
+        check_times(("died_from", self.died_from), ("died_to", self.died_to))?;
         if let (Some(least), Some(most)) = (self.attempts_least, self.attempts_most)
             && least > most
         {
@@ -81,9 +73,6 @@ impl LetterFilter {
 
     /// Whether a letter is meant.
     pub fn means(&self, letter: &Letter) -> bool {
-        let is = |wanted: &Option<String>, found: Option<&str>| {
-            wanted.as_deref().is_none_or(|wanted| Some(wanted) == found)
-        };
         is(&self.event_type, Some(&letter.event_type))
             && is(&self.aggregate_type, Some(&letter.aggregate_type))
             && is(&self.aggregate_id, letter.aggregate_id.as_deref())
@@ -96,6 +85,34 @@ impl LetterFilter {
                 letter.last_error.as_deref().is_some_and(|error| error.contains(wanted))
             })
     }
+}
+
+/// Whether each text that is asked for is one that an event may have.
+pub(crate) fn check_names<'t>(
+    names: impl IntoIterator<Item = (&'static str, &'t Option<String>, usize)>,
+) -> Result<(), InvalidEvent> {
+    let said =
+        names.into_iter().filter_map(|(field, text, limit)| Some((field, text.as_ref()?, limit)));
+    for (field, text, limit) in said {
+        name::check(field, text, limit)?;
+    }
+    Ok(())
+}
+
+/// Whether something lies between two times.
+pub(crate) fn check_times(
+    (least, from): (&'static str, Option<Timestamp>),
+    (most, to): (&'static str, Option<Timestamp>),
+) -> Result<(), InvalidFilter> {
+    match from.zip(to) {
+        Some((from, to)) if from >= to => Err(InvalidFilter::Empty { least, most }),
+        _ => Ok(()),
+    }
+}
+
+/// Whether what was found is what is wanted, where anything is.
+pub(crate) fn is(wanted: &Option<String>, found: Option<&str>) -> bool {
+    wanted.as_deref().is_none_or(|wanted| Some(wanted) == found)
 }
 
 /// An error may have several lines, so its text may be asked for with them.

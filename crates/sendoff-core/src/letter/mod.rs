@@ -5,6 +5,7 @@ mod filter;
 use crate::{EventId, Timestamp};
 
 pub use filter::{InvalidFilter, LetterFilter};
+pub(crate) use filter::{check_names, check_times, is};
 
 /// A dead letter, without its payload and headers. Whatever stands in its row, it can be shown: text that
 /// cannot be read is a replacement character (`U+FFFD`).

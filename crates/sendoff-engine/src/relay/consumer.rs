@@ -21,8 +21,8 @@ use crate::owner::owner;
 use crate::settle::{Refusals, Terms};
 use crate::sink::shielded_policy;
 use crate::source::{
-    Ask, Asking, Deadline, HeldKeys, HeldRows, Holds, KeyTurn, Locked, Mine, Pauses, Register,
-    Turns, Walk,
+    Ask, Asking, Breadth, Deadline, HeldKeys, HeldRows, Holds, KeyTurn, Locked, Mine, Pauses,
+    Register, Turns, Walk, is_cut,
 };
 use crate::store::{
     Answer, Claim, Claimed, Claims, Except, KeyRun, Lock, LockStore, LockedRows, OutboxStore,
@@ -75,6 +75,7 @@ struct Inner {
     looks: AtomicU32,
     /// Where to look for rows in line.
     walk: Mutex<Walk>,
+    breadth: Mutex<Breadth>,
     /// When to, beside other rows.
     key_turn: Mutex<KeyTurn>,
     /// When rows that the last look left out can be asked for.
@@ -129,6 +130,7 @@ impl Consumer {
             register: OnceLock::new(),
             looks: AtomicU32::new(0),
             walk: Mutex::new(Walk::new(Instant::now())),
+            breadth: Mutex::new(Breadth::new(limits::BATCH_ROWS)),
             key_turn: Mutex::default(),
             hidden_until: Mutex::default(),
             store,
@@ -374,7 +376,7 @@ impl Inner {
         let Portion { rows, bytes } = self.asking.portion();
         let take = TakeKeys {
             owner: &self.owner,
-            limit: rows,
+            limit: lock(&self.breadth).keys(1).min(rows),
             run: u32::try_from(rows).unwrap_or(u32::MAX),
             hold: self.options.hold,
             except: left_out.except(),
@@ -408,12 +410,15 @@ impl Inner {
             let run = runs.remove(&key.key).unwrap_or(nothing);
             (key, run)
         });
+        let runs: Vec<_> = runs.collect();
+        let cut = runs.iter().filter(|(key, run)| is_cut(key, run)).count();
+        lock(&self.breadth).read(runs.len(), cut, rows);
         let (keys, rows) = HeldKeys::new(
             self.store.clone(),
             self.owner.clone(),
             self.terms(),
             &self.holds,
-            runs.collect(),
+            runs,
             until,
         );
         if let Some(error) = failed {

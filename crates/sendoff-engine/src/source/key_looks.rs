@@ -1,6 +1,6 @@
 //! Looks for keys with something to deliver, and takes them in hand, as many as fit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use super::{
-    Admission, Deadline, Handover, Link, Parcel, Speed, Taken, Walk, Wanted, ended_without_run,
+    Admission, Breadth, Deadline, Handover, Link, Parcel, Speed, Taken, Walk, Wanted,
+    ended_without_run, is_cut,
 };
 use crate::appetite::Portion;
 use crate::dispatch::Due;
@@ -29,6 +30,7 @@ pub(crate) struct KeyLooks {
     walk: Mutex<Walk>,
     /// The same for handlers that are slow: what one of them has seen is not what another look has.
     slow_walk: Mutex<Walk>,
+    breadth: Mutex<Breadth>,
 }
 
 /// How a look ended.
@@ -57,7 +59,9 @@ impl KeyLooks {
         owner: Arc<str>,
     ) -> Self {
         let walk = || Mutex::new(Walk::new(Instant::now()));
-        Self { store, handover, options, owner, walk: walk(), slow_walk: walk() }
+        let (walk, slow_walk) = (walk(), walk());
+        let breadth = Mutex::new(Breadth::new(KEYS));
+        Self { store, handover, options, owner, walk, slow_walk, breadth }
     }
 
     /// Rows were put in line, or may be delivered that could not be.
@@ -87,7 +91,7 @@ impl KeyLooks {
         }
         let walk = lock(self.walk(speed)).next(Instant::now());
         let take = TakeKeys {
-            limit: wanted.portion.rows.min(rows).min(KEYS),
+            limit: wanted.portion.rows.min(rows).min(self.breadth()),
             except,
             walk: Some(walk),
             ..self.take(Suspects::Skip)
@@ -122,6 +126,11 @@ impl KeyLooks {
         Ok(runs.into_iter().next().map(|run| (key, until, run)))
     }
 
+    /// As many keys as have enough events to be worth it, and no fewer than keep every worker busy.
+    fn breadth(&self) -> usize {
+        lock(&self.breadth).keys(2 * self.options.workers).min(KEYS)
+    }
+
     fn take(&self, suspects: Suspects) -> TakeKeys<'_> {
         TakeKeys {
             owner: &self.owner,
@@ -149,11 +158,14 @@ impl KeyLooks {
         let runs = self.read(&taken.keys, room.bytes, until).await?;
         let keys: BTreeMap<&str, &TakenKey> =
             taken.keys.iter().map(|key| (&*key.key, key)).collect();
+        let mut cut = 0;
         for run in runs {
             if let Some(key) = keys.get(&*run.key) {
+                cut += usize::from(is_cut(key, &run));
                 self.begin(key, until, run, epoch);
             }
         }
+        lock(&self.breadth).read(keys.len(), cut, KEYS);
         Ok(taken)
     }
 
@@ -165,10 +177,8 @@ impl KeyLooks {
         until: Deadline,
     ) -> Result<Vec<KeyRun>, StoreError> {
         let runs = self.bounded(self.store.runs(&RunsWanted { keys, bytes })).await;
-        let read = |key: &TakenKey| {
-            runs.as_ref().is_ok_and(|runs| runs.iter().any(|run| run.key == key.key))
-        };
-        for key in keys.iter().filter(|key| !read(key)) {
+        let read: BTreeSet<&str> = runs.iter().flatten().map(|run| &*run.key).collect();
+        for key in keys.iter().filter(|key| !read.contains(&*key.key)) {
             self.give_back(key, until);
         }
         runs

@@ -3,6 +3,7 @@
 mod alarm;
 mod asking;
 mod beside;
+mod breadth;
 mod confirm;
 mod floor;
 mod handover;
@@ -25,6 +26,7 @@ mod walk;
 
 pub(crate) use alarm::Alarm;
 pub(crate) use asking::{Ask, Asking};
+pub(crate) use breadth::{Breadth, is_cut};
 pub(crate) use confirm::Confirmer;
 pub(crate) use handover::{Drops, Handover, HotRow, Stamp};
 pub(crate) use held_keys::HeldKeys;

@@ -6,12 +6,7 @@ create or replace function sendoff.journal_clash(
 )
 returns bigint
 language plpgsql volatile
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
+-- include planned
 as $body$
 begin
     if after < 0 then

@@ -19,14 +19,7 @@ create or replace function sendoff.outbox_take_keys(
     o_last bigint, o_rows bigint, o_listed bigint, o_end boolean
 )
 language plpgsql volatile rows 100
-set search_path = pg_catalog
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
-set jit = off
+-- include planned
 as $body$
 declare
     found_keys text[];
@@ -187,14 +180,7 @@ $body$;
 -- Guarantee: waits for nobody. Index: primary key of the keys.
 create or replace function sendoff.outbox_key_free(p_key text) returns boolean
 language plpgsql volatile
-set search_path = pg_catalog
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
-set jit = off
+-- include planned
 as $body$
 begin
     perform from sendoff.outbox_key k where k.ordering_key = p_key for no key update skip locked;
@@ -209,14 +195,7 @@ $body$;
 create or replace function sendoff.outbox_keys_ended(p_keys text[], p_ids uuid[], p_outcomes smallint[])
 returns boolean
 language plpgsql volatile
-set search_path = pg_catalog
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set enable_material = off
-set jit = off
+-- include planned
 as $body$
 begin
     if 3 = any (p_outcomes) then

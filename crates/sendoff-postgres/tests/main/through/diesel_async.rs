@@ -101,18 +101,18 @@ impl<'c> Owns<Managed<'c>> for Diesel {
 }
 
 /// Through the guard.
-struct Guarding(Orders);
+struct Guarding(Diesel);
 
 impl OutboxHarness for Guarding {
     type Database = Orders;
     type Conn = AsyncPgConnection;
 
     fn database(&self) -> &Orders {
-        &self.0
+        self.0.database()
     }
 
     async fn connect(&self) -> AsyncPgConnection {
-        AsyncPgConnection::establish(&self.0.place.url).await.unwrap()
+        self.0.connect().await
     }
 
     async fn begin<'c>(
@@ -170,7 +170,7 @@ impl<'c> Nests<DieselTransaction<'c>> for Guarding {
 
 sendoff_testkit::capture_suite!(own: Diesel(Orders::open().await));
 // Holds W8.
-sendoff_testkit::capture_suite!(guard: Guarding(Orders::open().await));
+sendoff_testkit::capture_suite!(guard: Guarding(Diesel(Orders::open().await)));
 
 mod acceptance {
     use super::*;

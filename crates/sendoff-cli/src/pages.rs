@@ -1,0 +1,34 @@
+//! Lists that may be long: page by page, for as long as somebody wants to see them.
+
+use crate::output;
+
+/// A part of a list, and where the next one begins.
+pub(crate) struct Page<T, A> {
+    pub(crate) items: Vec<T>,
+    pub(crate) next: Option<A>,
+}
+
+/// Shows up to `limit` items, a line each. `page` is asked for what comes after the last one, and how many are
+/// wanted. Answers whether there were any.
+pub(crate) async fn shown<T, A>(
+    limit: usize,
+    mut page: impl AsyncFnMut(Option<A>, usize) -> anyhow::Result<Page<T, A>>,
+    line: impl Fn(&T) -> String,
+) -> anyhow::Result<bool> {
+    let (mut after, mut left, mut any) = (None, limit, false);
+    while left > 0 {
+        let Page { items, next } = page(after, left).await?;
+        left -= items.len().min(left);
+        for item in &items {
+            any = true;
+            if !output::stream(&line(item))? {
+                return Ok(any);
+            }
+        }
+        if next.is_none() {
+            break;
+        }
+        after = next;
+    }
+    Ok(any)
+}
