@@ -48,6 +48,7 @@ fn run(check: bool) -> Result<bool, Box<dyn Error>> {
         if check {
             same &= compare(name, &fs::read_to_string(&file).unwrap_or_default(), &listing);
         } else {
+            fs::create_dir_all(root.join("docs/api"))?;
             fs::write(&file, listing)?;
         }
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use sendoff_core::{Event, Holding, RetryPolicy, report};
+use sendoff_core::{Event, Holding, RetryPolicy, limits, report};
 use tokio::time::Instant;
 use tracing::warn;
 

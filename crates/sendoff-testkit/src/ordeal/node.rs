@@ -1,11 +1,12 @@
 //! The process that an ordeal kills, stops or cuts off.
 
 use std::env;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use sendoff_core::{Delivery, Failure};
 use sendoff_engine::relay::{ClaimMode, Relay, RelayOptions, RelayStore};
-use sendoff_engine::{HandlerResult, NodeOptions, Outbox, OutboxOptions, RetryOptions};
+use sendoff_engine::{HandlerResult, Metrics, NodeOptions, Outbox, OutboxOptions, RetryOptions};
 
 use super::EVENT;
 use crate::process::say;
@@ -30,6 +31,9 @@ pub(super) const HOLD_MILLIS: &str = "SENDOFF_TEST_HOLD_MILLIS";
 
 /// Of a hundred runs so many fail.
 pub(super) const FAILS: &str = "SENDOFF_TEST_FAILS";
+
+/// What a node says of settlements that came too late, before how many.
+pub(super) const FENCED: &str = "fenced";
 
 /// What an event asks of the handlers of a node.
 pub(super) const KILLER: &str = "killer";
@@ -94,9 +98,11 @@ pub async fn play(kind: Kind, store: impl RelayStore) {
     let waits = env::var_os(WAITS).is_some();
     let fails = env::var(FAILS).ok().and_then(|percent| percent.parse().ok()).unwrap_or(0);
     let handler = move |delivery: Delivery| handle(delivery, waits, fails);
+    let metrics = Arc::new(Fenced);
     let mode = match kind {
         Kind::Outbox => {
-            let builder = Outbox::builder(store).options(outbox_options()).on(EVENT, handler);
+            let builder = Outbox::builder(store).options(outbox_options()).metrics(metrics);
+            let builder = builder.on(EVENT, handler);
             // Before anything is begun: whoever waits for it listens to the rest.
             say("ready");
             let _outbox = builder.start().await.expect("a valid configuration");
@@ -105,9 +111,19 @@ pub async fn play(kind: Kind, store: impl RelayStore) {
         Kind::Held => ClaimMode::Held,
         Kind::Locked => ClaimMode::Locked,
     };
-    let relay = Relay::builder(store).options(relay_options(mode)).build(handler);
+    let builder = Relay::builder(store).options(relay_options(mode)).metrics(metrics);
+    let relay = builder.build(handler);
     say("ready");
     relay.expect("a valid configuration").run(std::future::pending()).await;
+}
+
+/// Says what it settled too late.
+struct Fenced;
+
+impl Metrics for Fenced {
+    fn fenced(&self, count: u64) {
+        say(&format!("{FENCED} {count}"));
+    }
 }
 
 /// When something is said: pipes are heard in any order.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use sendoff_engine::store::{Birth, ChangeLetters, InspectStore, LetterPage, Lett
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::node::{FAILS, HOLD, KIND, STUBBORN, at};
+use super::node::{FAILS, FENCED, HOLD, KIND, STUBBORN, at};
 use super::{EVENT, Kind, OrdealHarness};
 use crate::history::{Expectations, Fault, FaultKind, History, Position, Verdict, check};
 use crate::process::Node;
@@ -39,9 +40,9 @@ enum Said {
     Fault { node: Arc<str>, kind: FaultKind },
 }
 
-/// Everything that was said.
+/// Everything that was said, and how many settlements came too late.
 #[derive(Debug, Clone, Default)]
-struct Transcript(Arc<Mutex<Vec<(u128, Said)>>>);
+struct Transcript(Arc<Mutex<Vec<(u128, Said)>>>, Arc<AtomicU64>);
 
 impl Transcript {
     fn add(&self, at: u128, said: Said) {
@@ -57,6 +58,10 @@ impl Transcript {
         let (transcript, node_name) = (self.clone(), name.clone());
         node.hear(move |line| {
             let words: Vec<&str> = line.split(' ').collect();
+            if let [FENCED, count] = words[..] {
+                transcript.1.fetch_add(count.parse().unwrap_or(0), Ordering::Relaxed);
+                return;
+            }
             let (Some(Ok(id)), Some(Ok(at))) =
                 (words.get(1).map(|id| id.parse()), words.last().map(|at| at.parse()))
             else {
@@ -213,15 +218,19 @@ pub async fn ordered_events_stay_in_order_whatever_happens<H: OrdealHarness>(
         max_attempts: None,
     };
     let verdict = check(&history, &expected);
-    tell(&verdict, &discarded);
+    let fenced = transcript.1.load(Ordering::Relaxed);
+    tell(&verdict, &discarded, fenced);
     assert!(verdict.is_clean(), "{verdict}");
+    // In minutes some process is stopped while it has something to settle.
+    assert!(fenced >= soak::amount(0, 1), "stale settlements are told apart");
 }
 
 const PLENTY: Duration = Duration::from_secs(60);
 
-fn tell(verdict: &Verdict, discarded: &BTreeSet<EventId>) {
+fn tell(verdict: &Verdict, discarded: &BTreeSet<EventId>, fenced: u64) {
     // For people, who read it in a soak.
-    let _ = writeln!(std::io::stderr(), "{} letters discarded; {verdict}", discarded.len());
+    let (mut out, discarded) = (std::io::stderr(), discarded.len());
+    let _ = writeln!(out, "{discarded} letters discarded; {fenced} events fenced; {verdict}");
 }
 
 /// How every event stands at the end; one that was discarded is dead, and its row gone.
