@@ -31,6 +31,8 @@ pub(crate) struct KeyLooks {
     /// The same for handlers that are slow: what one of them has seen is not what another look has.
     slow_walk: Mutex<Walk>,
     breadth: Mutex<Breadth>,
+    /// Until when nothing is shelved, because nothing was in the way the last time.
+    nothing_shelved_until: Mutex<Instant>,
 }
 
 /// How a look ended.
@@ -61,7 +63,8 @@ impl KeyLooks {
         let walk = || Mutex::new(Walk::new(Instant::now()));
         let (walk, slow_walk) = (walk(), walk());
         let breadth = Mutex::new(Breadth::new(KEYS));
-        Self { store, handover, options, owner, walk, slow_walk, breadth }
+        let nothing_shelved_until = Mutex::new(Instant::now());
+        Self { store, handover, options, owner, walk, slow_walk, breadth, nothing_shelved_until }
     }
 
     /// Rows were put in line, or may be delivered that could not be.
@@ -102,6 +105,7 @@ impl KeyLooks {
         let more = lock(self.walk(speed)).walked(taken.walked, now);
         if let Some(Walked { last: Some(last), rows, listed, .. }) = taken.walked
             && listed * 2 > rows
+            && now >= *lock(&self.nothing_shelved_until)
         {
             self.shelve(Window { after: walk.after, last }).await?;
         }
@@ -229,14 +233,19 @@ impl KeyLooks {
     }
 
     async fn shelve(&self, window: Window) -> Result<(), StoreError> {
-        match self.bounded(self.store.shelve(window, SHELVED_AFTER)).await {
+        let shelved = match self.bounded(self.store.shelve(window, SHELVED_AFTER)).await {
             // They are only in the way.
             Err(error @ (StoreError::Busy(_) | StoreError::Timeout)) => {
                 warn!(error = report(&error), "rows in line were not shelved");
-                Ok(())
+                0
             }
-            answer => answer.map(drop),
+            answer => answer?,
+        };
+        if shelved == 0 {
+            // Keys that are listed move on; before this time none of them can have stood still for as long.
+            *lock(&self.nothing_shelved_until) = Instant::now() + SHELVED_AFTER;
         }
+        Ok(())
     }
 
     async fn bounded<T>(&self, asked: impl Future<Output = Answer<T>>) -> Answer<T> {
