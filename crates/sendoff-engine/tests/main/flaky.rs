@@ -16,7 +16,7 @@ use sendoff_engine::store::{
     NewRow, Outcome, ParkStore, PauseStore, PayloadWanted, Purge, Purged, RegisterStore,
     Registered, ReplayPage, ReplayStore, ReplayTally, Replayable, RetainStore, Row, RunEnd,
     RunsWanted, SettleStore, Settled, SettledRuns, Settlement, Standing, StoreError, Suspects,
-    TakeKeys, TakenKeys, TopicCounts, WakeStore, Window,
+    TakeKeys, TakenKeys, TenantWalk, TenantsFound, TopicCounts, WakeStore, Window,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -313,6 +313,17 @@ impl ClaimStore for Flaky {
 
     async fn rescue(&self, longest: Duration) -> Result<u64, StoreError> {
         self.table.rescue(longest).await
+    }
+
+    async fn check_fair(&self) -> Result<(), StoreError> {
+        self.check_up()?;
+        self.table.check_fair().await
+    }
+
+    async fn tenants(&self, walk: &TenantWalk<'_>) -> Result<TenantsFound, StoreError> {
+        self.step("tenants");
+        self.check_up()?;
+        self.table.tenants(walk).await
     }
 }
 
