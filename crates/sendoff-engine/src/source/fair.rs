@@ -46,7 +46,7 @@ impl Fair {
     ///
     /// # Errors
     ///
-    /// Where the database is unavailable. Whatever else goes wrong is in the log, and nothing is shared for a
+    /// Where the database is unavailable or locked. Whatever else goes wrong is in the log, and nothing is shared for a
     /// while.
     pub(crate) async fn claim<S: ClaimStore + ?Sized>(
         &self,
@@ -60,7 +60,7 @@ impl Fair {
             return Ok(rows);
         }
         let Err(error) = self.fill(store, claim, portion, &mut rows).await else { return Ok(rows) };
-        if rows.is_empty() && matches!(error, StoreError::Unavailable(_) | StoreError::Closed) {
+        if rows.is_empty() && is_everybodys(&error) {
             return Err(error);
         }
         let pause = began.elapsed().saturating_mul(REST).max(self.limit);
@@ -116,6 +116,11 @@ impl Fair {
         let claim = Claim { limit: rows, bytes, shares, from: None, window: None, ..*claim };
         Ok(within(self.limit, store.claim(&claim)).await?.rows)
     }
+}
+
+/// Whether a claim as usual would meet it too.
+fn is_everybodys(error: &StoreError) -> bool {
+    matches!(error, StoreError::Unavailable(_) | StoreError::Busy(_) | StoreError::Closed)
 }
 
 /// How many rows each tenant has among these.

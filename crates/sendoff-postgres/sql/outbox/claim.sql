@@ -40,7 +40,7 @@ with fitting as materialized (
 -- claim_fair: hold visible rows of the tenants $9, of each no more than $10 says, oldest due first; an empty name
 -- is that of rows without a tenant.
 -- Guarantee: as `claim`; and a tenant's rows are found in a few steps, however many others have: only this index
--- can answer the comparison, in this order. Where bytes run out, the first rows of all of them come before the
+-- has them in this order, in which the tenant counts, because it is one of a list. Where bytes run out, the first rows of all of them come before the
 -- second of any. Index: outbox_event_tenant; then primary key.
 --
 -- claim_fair_except: the same without rows of the kinds $11, $12 and of the event types $13.
@@ -53,8 +53,7 @@ with turns as materialized (
                select event_id, created_at, due_at, seq, locked_by, {size} as size
                  from sendoff.outbox_event
                 where {visible}
-                  and ({tenant}, due_at) >= (w.tenant, '-infinity')
-                  and ({tenant}, due_at) <= (w.tenant, now())
+                  and {tenant} = any (array[w.tenant])
                   and losses + {lost_by_another} < 2
                   and (aggregate_type, event_type)                              -- [claim_fair_except]
                       not in (select * from unnest($11::text[], $12::text[]))   -- [claim_fair_except]
