@@ -19,6 +19,7 @@ use crate::partitions::PeriodOption;
 #[command(after_help = "Examples:\n  \
     SENDOFF_DATABASE_URL=postgres://app@db/shop sendoff migrate\n  \
     sendoff migrate --partitioned day\n  \
+    sendoff migrate --fair\n  \
     sendoff migrate --print --schema outbox > outbox.sql\n  \
     sendoff migrate --print --database-url mysql: --from 3 > upgrade.sql\n  \
     sendoff migrate --database-url sqlite:shop.db")]
@@ -32,6 +33,10 @@ pub(crate) struct Options {
     /// What the table takes for a payload. MySQL and MariaDB can refuse what is no JSON
     #[arg(long, value_enum, value_name = "KIND", default_value = "binary")]
     payloads: PayloadsOption,
+    /// Make the index that claims need which are shared among tenants (the option `fair`), beside the writers of a
+    /// table that is in use
+    #[arg(long)]
+    fair: bool,
     /// Print the script instead of running anything: for the kind of database that the URL names, which is
     /// not connected to, or for PostgreSQL without one
     #[arg(long)]
@@ -51,13 +56,14 @@ enum PayloadsOption {
 }
 
 pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
-    let Options { database, partitioned, payloads, print, from } = options;
+    let Options { database, partitioned, payloads, fair, print, from } = options;
     let outbox = AnyOptions {
         layout: partitioned.map_or(Layout::Flat, |period| Layout::Partitioned(period.into())),
         payloads: match payloads {
             PayloadsOption::Binary => Payloads::Binary,
             PayloadsOption::Json => Payloads::Json,
         },
+        tenant_index: fair,
         ..database.options()
     };
     if print {

@@ -14,6 +14,7 @@ mod delivery;
 pub mod duration;
 mod event;
 mod failure;
+pub mod fair;
 mod header;
 mod hold;
 mod id;

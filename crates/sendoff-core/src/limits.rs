@@ -10,6 +10,16 @@ pub const AGGREGATE_TYPE_CHARS: usize = 64;
 pub const AGGREGATE_ID_CHARS: usize = 128;
 /// Characters of a tenant id.
 pub const TENANT_ID_CHARS: usize = 64;
+/// Tenants that one claim is shared among, where claims are fair: each is a step in an index, and a part of the
+/// statement.
+pub const TENANTS_SERVED: usize = 64;
+/// Tenants that one claim walks over to find those, because others have rows that are not visible: delayed,
+/// held, or in line. Each is two steps in an index.
+pub const TENANTS_WALKED: usize = 1_024;
+/// Tenants that may have a weight of their own.
+pub const TENANT_WEIGHTS: usize = 1_000;
+/// The most that a tenant weighs, where others weigh 1. More would leave those a row of a claim, whatever it is.
+pub const TENANT_WEIGHT: u32 = 1_000;
 /// Characters of an ordering key; as long as an aggregate id, which is the usual key.
 pub const ORDERING_KEY_CHARS: usize = 128;
 /// Characters of a content type. RFC 6838 allows 127 on each side of the slash; nobody uses them.

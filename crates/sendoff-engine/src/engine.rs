@@ -195,6 +195,8 @@ impl Engine {
             owner: owner.clone(),
             asking: Arc::new(Poller::asking(&options, store.clone())),
             slow_asking: Arc::new(Poller::asking(&options, store.clone())),
+            fair: Poller::fair(&options),
+            slow_fair: Poller::fair(&options),
             keys: Arc::new(KeyLooks::new(store.clone(), handover.clone(), options.clone(), owner)),
             suspecting: Arc::default(),
             busy_turns: Arc::new(Mutex::new(Poller::busy_turns(&options))),

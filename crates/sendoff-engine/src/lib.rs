@@ -46,7 +46,8 @@ pub use operate::{
     RunOutcome, ShownEvent, Skipped, SweepError, SweepOptions, Swept, WhySkipped, checkup,
 };
 pub use options::{
-    CircuitOptions, HandlerOptions, NodeOptions, OptionsError, OutboxOptions, RetryOptions,
+    CircuitOptions, FairOptions, HandlerOptions, NodeOptions, OptionsError, OutboxOptions,
+    RetryOptions,
 };
 pub use outbox::{Outbox, OutboxBuilder, StartError};
 pub use sink::{

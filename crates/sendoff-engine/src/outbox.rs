@@ -21,7 +21,7 @@ use crate::options::{OptionsError, OutboxOptions};
 use crate::owner::owner;
 use crate::sink::Handler;
 use crate::source::{LaneDepths, Pauses, Stamp};
-use crate::store::{Born, NewRow, OutboxStore, StoreError, contact_at_start, within};
+use crate::store::{Born, NewRow, OutboxStore, StoreError, check_ready, contact_at_start, within};
 
 /// The handle an application keeps: writes events, and owns what delivers them. Cheap to clone.
 ///
@@ -383,7 +383,7 @@ impl<S: OutboxStore> OutboxBuilder<S> {
         let (validation, hot_grace) = (options.validation, options.hot_grace);
         let pauses = Arc::new(Pauses::default());
         let look = async {
-            store.check_ready().await?;
+            check_ready(&*store, options.fair.is_some()).await?;
             pauses.look(&*store).await.map(drop)
         };
         let contact = contact_at_start(within(options.statement_limit(), look)).await?;

@@ -7,9 +7,11 @@ use async_trait::async_trait;
 use mysql_async::Row;
 use sendoff_core::{EventId, Holding, Timestamp, Token, limits};
 use sendoff_engine::store::{
-    Claim, ClaimStore, Claimed, Claims, Held, RESCUE_SLACK, StoreError, Suspects, Take, sift_claim,
+    Claim, ClaimStore, Claimed, Claims, Held, RESCUE_SLACK, StoreError, Suspects, Take, TenantWalk,
+    TenantsFound, sift_claim,
 };
 
+use crate::fair;
 use crate::rows;
 use crate::store::MysqlStore;
 use crate::wire::Literal;
@@ -20,6 +22,12 @@ impl ClaimStore for MysqlStore {
     /// nobody else from anything.
     async fn claim(&self, claim: &Claim<'_>) -> Result<Claims, StoreError> {
         self.check_open()?;
+        if !claim.shares.is_empty() {
+            return match claim.limit {
+                0 => Ok(Claims::default()),
+                _ => fair::claim(self, claim).await,
+            };
+        }
         if self.is_in_vain(claim).await? {
             return Ok(Claims::default());
         }
@@ -50,6 +58,16 @@ impl ClaimStore for MysqlStore {
         let rows = self.links().upkeep.query(&text).await?;
         let rescued = rows.first().map_or(Ok(0), |row| rows::integer(row, 0))?;
         Ok(u64::try_from(rescued).unwrap_or(0))
+    }
+
+    async fn check_fair(&self) -> Result<(), StoreError> {
+        self.check_open()?;
+        fair::check(self).await
+    }
+
+    async fn tenants(&self, walk: &TenantWalk<'_>) -> Result<TenantsFound, StoreError> {
+        self.check_open()?;
+        fair::tenants(self, walk).await
     }
 
     fn epoch(&self) -> u64 {
@@ -126,16 +144,21 @@ async fn round(
     let text = format!("{look};\n{hold};\ncommit;\n{ahead}{}", sql.claimed.with(&values));
     let mut results = store.links().claims.results(&text).await?;
     let claimed = rows::claimed(results.pop().unwrap_or_default())?;
-    let keyed =
-        |row: &Claimed| row.event.as_ref().is_ok_and(|event| event.ordering_key().is_some());
-    if claimed.iter().any(keyed) {
-        store.has_keys().set();
-    }
+    note_keys(store, &claimed);
     let got: HashSet<_> = claimed.iter().map(|row| row.id).collect();
     let seen = results.pop().unwrap_or_default();
     let seen = seen.iter().map(|row| rows::id(row, 0)).collect::<Result<Vec<_>, _>>()?;
     let missed = seen.into_iter().filter(|id| !got.contains(id)).collect();
     Ok(Round { claimed, missed })
+}
+
+/// Whether there are keys at all is known from rows that have one.
+pub(crate) fn note_keys(store: &MysqlStore, claimed: &[Claimed]) {
+    let keyed =
+        |row: &Claimed| row.event.as_ref().is_ok_and(|event| event.ordering_key().is_some());
+    if claimed.iter().any(keyed) {
+        store.has_keys().set();
+    }
 }
 
 /// The token of a row that is held; none where no statement of its own can prove the holding.

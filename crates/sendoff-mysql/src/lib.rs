@@ -43,6 +43,7 @@ mod connect;
 mod durable;
 mod end;
 mod error;
+mod fair;
 mod inspect;
 mod journal;
 mod keys;

@@ -34,11 +34,16 @@ pub struct MysqlOptions {
     /// its locks. Whole seconds, at least 10: batches of the `locked` claim mode say every few seconds
     /// that they are alive.
     pub idle_in_transaction_timeout: Duration,
+    /// Whether [`migrate`](crate::MysqlStore::migrate) makes the index that
+    /// [fair claims](sendoff_engine::OutboxOptions::fair) need, with a column for it, where it is missing. One that
+    /// is there stays, and costs every write a little.
+    pub tenant_index: bool,
 }
 
 impl Default for MysqlOptions {
     /// No prefix, seven days of retention, one flat table, payloads of any kind, TLS beyond this host,
-    /// 5 s to connect, 2 s for a lock, 8 connections for locked batches, 12 s for a silent transaction.
+    /// 5 s to connect, 2 s for a lock, 8 connections for locked batches, 12 s for a silent transaction,
+    /// no index for fair claims.
     fn default() -> Self {
         Self {
             prefix: None,
@@ -50,6 +55,7 @@ impl Default for MysqlOptions {
             locked_connections: 8,
             lock_timeout: Duration::from_secs(2),
             idle_in_transaction_timeout: SILENCE,
+            tenant_index: false,
         }
     }
 }

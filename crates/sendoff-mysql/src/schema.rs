@@ -32,6 +32,9 @@ const MIGRATIONS: [&str; 6] = [
     include_str!("../migrations/0006_order.sql"),
 ];
 
+/// What makes the index for fair claims. It belongs to no migration, because only some want it.
+const TENANT_INDEX: &str = include_str!("../migrations/tenant_index.sql");
+
 /// What programs in other languages write with.
 const ROUTINES: [Routine; 1] = [Routine {
     name: "sendoff_emit",
@@ -90,7 +93,14 @@ impl MysqlStore {
     pub async fn migrate(&self) -> Result<Migrated, StoreError> {
         self.check_open()?;
         let steps = |missing, now| steps(self.names(), self.options(), now, missing);
-        installation(self).migrate(steps).await
+        let now = Timestamp::now();
+        let index = self.options().tenant_index.then(|| {
+            self.names()
+                .put_into(&laid_out(TENANT_INDEX, self.options(), now))
+                .trim_end()
+                .to_owned()
+        });
+        Installation { index, ..installation(self) }.migrate(steps).await
     }
 
     /// Whether the tables are there and up to date, for tools that look after an outbox and make
@@ -122,6 +132,8 @@ pub(crate) struct Installation<'a> {
     command: &'static str,
     /// How many migrations this version knows.
     migrations: usize,
+    /// What makes an index that belongs to none of them, where it is wanted.
+    index: Option<String>,
     /// What comes after them, without which all but other languages can do.
     routines: &'static [Routine],
     /// Asks which of those are there.
@@ -159,6 +171,7 @@ impl<'a> Installation<'a> {
             table,
             command,
             migrations,
+            index: None,
             routines,
             routines_known,
         }
@@ -237,6 +250,9 @@ impl<'a> Installation<'a> {
             patiently(conn, &steps(missing, now)).await?;
             let versions = self.names.qualified(self.versions);
             info!(table = versions, version = self.migrations, "migrated");
+        }
+        if let Some(index) = &self.index {
+            patiently(conn, index).await?;
         }
         let without = (!self.install_routines(conn).await?).then_some(routine::REFUSED);
         if let Some(without) = without {
@@ -342,8 +358,12 @@ pub fn upgrade_sql(options: &MysqlOptions, from: usize) -> Result<String, StoreE
     let missing = after(from, MIGRATIONS.len())?;
     let names = Names::new(None, options.prefix.as_ref());
     let steps = steps(&names, options, Timestamp::now(), missing);
+    let index = match options.tenant_index {
+        true => names.put_into(&laid_out(TENANT_INDEX, options, Timestamp::now())),
+        false => String::new(),
+    };
     let routines = routine::script(&names, &ROUTINES);
-    Ok(format!("{};\n{steps}{routines}", lock(&names, "outbox_schema")))
+    Ok(format!("{};\n{steps}{index}{routines}", lock(&names, "outbox_schema")))
 }
 
 /// One migration at a time, in this database. A lock's name has 64 characters at most.

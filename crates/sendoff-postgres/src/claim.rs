@@ -6,11 +6,14 @@ use async_trait::async_trait;
 use sendoff_core::{EventId, Holding, Token, limits};
 use sendoff_engine::store::{
     Claim, ClaimStore, Claimed, Claims, EventKind, Held, RESCUE_SLACK, StoreError, Suspects, Take,
-    sift_claim,
+    TenantWalk, TenantsFound, sift_claim,
 };
+use tokio_postgres::Row;
 
+use crate::fair;
 use crate::link::Params;
 use crate::rows::{self, Placed};
+use crate::schema;
 use crate::sift::wired;
 use crate::store::PostgresStore;
 use crate::wire::{At, Id, Span};
@@ -19,6 +22,9 @@ use crate::wire::{At, Id, Span};
 impl ClaimStore for PostgresStore {
     async fn claim(&self, claim: &Claim<'_>) -> Result<Claims, StoreError> {
         self.check_open()?;
+        if !claim.shares.is_empty() {
+            return fair::claim(self, claim).await;
+        }
         sift_claim(self, claim).await
     }
 
@@ -38,6 +44,16 @@ impl ClaimStore for PostgresStore {
         let params: Params<'_> = &[&Span(longest), &slack, &delay, &(limits::BATCH_ROWS as i64)];
         let rescued = self.links().upkeep.query(&self.sql().rescue, params).await?;
         Ok(rescued.len() as u64)
+    }
+
+    async fn check_fair(&self) -> Result<(), StoreError> {
+        self.check_open()?;
+        schema::check_fair(self).await
+    }
+
+    async fn tenants(&self, walk: &TenantWalk<'_>) -> Result<TenantsFound, StoreError> {
+        self.check_open()?;
+        fair::tenants(self, walk).await
     }
 
     fn epoch(&self) -> u64 {
@@ -80,12 +96,17 @@ impl Take<PostgresStore> for Claim<'_> {
             (Suspects::Only, false) => (&sql.claim_suspects_except, params),
         };
         let rows = store.links().claims.query(statement, params).await?;
-        let mut placed: Vec<Placed> = rows.iter().map(rows::claimed).collect::<Result<_, _>>()?;
-        // An UPDATE returns its rows in whichever order it came by them.
-        placed.sort_unstable_by_key(|row| row.place);
-        let claimed: Vec<_> = placed.into_iter().map(|row| row.claimed).collect();
+        let claimed = claimed(&rows)?;
         Ok((!claimed.is_empty()).then_some(claimed))
     }
+}
+
+/// Rows that a statement holds, oldest due first.
+pub(crate) fn claimed(rows: &[Row]) -> Result<Vec<Claimed>, StoreError> {
+    let mut placed: Vec<Placed> = rows.iter().map(rows::claimed).collect::<Result<_, _>>()?;
+    // An UPDATE returns its rows in whichever order it came by them.
+    placed.sort_unstable_by_key(|row| row.place);
+    Ok(placed.into_iter().map(|row| row.claimed).collect())
 }
 
 /// Kinds of events as two arrays: aggregate types and event types.

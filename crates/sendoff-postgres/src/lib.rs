@@ -42,6 +42,7 @@ mod ddl;
 mod encoded;
 mod end;
 mod error;
+mod fair;
 mod inspect;
 mod journal;
 mod keys;

@@ -49,12 +49,16 @@ pub struct PostgresOptions {
     /// a transaction whose event was delivered already. The function `sendoff_emit` does the same
     /// unless the session's `sendoff_emit.durable_events` is `off`.
     pub durable_events: bool,
+    /// Whether [`migrate`](crate::PostgresStore::migrate) makes the index that
+    /// [fair claims](sendoff_engine::OutboxOptions::fair) need, where it is missing. One that is there stays, and
+    /// costs every write a little.
+    pub tenant_index: bool,
 }
 
 impl Default for PostgresOptions {
     /// `public`, no prefix, seven days of retention, the doorbell on, TLS beyond this host, 5 s to
     /// connect, 15 s for a statement, 12 s for silence in a transaction, relaxed commits of the relay
-    /// and durable ones of events, 8 connections for locked batches.
+    /// and durable ones of events, 8 connections for locked batches, no index for fair claims.
     fn default() -> Self {
         Self {
             schema: None,
@@ -69,6 +73,7 @@ impl Default for PostgresOptions {
             idle_in_transaction_timeout: SILENCE,
             commits: RelayCommits::default(),
             durable_events: true,
+            tenant_index: false,
         }
     }
 }

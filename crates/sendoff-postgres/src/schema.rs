@@ -96,7 +96,11 @@ async fn attempt(store: &PostgresStore) -> Result<Migrated, StoreError> {
     let opened = store.connector().open(None).await?;
     let run = async {
         indexes_ahead(&opened.client, store).await?;
-        run(&opened.client, store).await
+        let migrated = run(&opened.client, store).await?;
+        if store.wants_tenant_index() {
+            tenant_index(&opened.client, store).await?;
+        }
+        Ok(migrated)
     };
     run.await.inspect_err(|_| opened.task.abort())
 }
@@ -125,6 +129,39 @@ const INDEXES: [Index; 2] = [
     },
 ];
 
+/// What makes the index for fair claims, in a transaction too. It belongs to no migration, because only some want
+/// it.
+const TENANT_INDEX: &str = include_str!("../migrations/tenant_index.sql");
+
+const TENANTS: Index = Index {
+    version: 0,
+    name: "outbox_event_tenant",
+    columns: &["COALESCE(tenant_id, ''::text)", "due_at", "seq"],
+    definition: "((coalesce(tenant_id, '') collate \"C\"), due_at, seq) where status in (0, 2)",
+};
+
+/// Whether fair claims have their index.
+pub(crate) async fn check_fair(store: &PostgresStore) -> Result<(), StoreError> {
+    let tables = &store.sql().tables_to_index;
+    let without = store.links().upkeep.query(tables, &[&TENANTS.columns]).await?;
+    let Some(table) = without.first() else { return Ok(()) };
+    let table: &str = table.try_get(0).map_err(failed)?;
+    Err(StoreError::Schema {
+        missing: format!("{table} has no index that fair claims need"),
+        remedy: "run `sendoff migrate --fair`, or migrate with `tenant_index` in the store's options, or \
+                 leave `fair` out"
+            .into(),
+    })
+}
+
+/// Makes the index for fair claims, beside writers. That of a table in partitions is theirs together, and new ones
+/// get theirs with it.
+async fn tenant_index(client: &Client, store: &PostgresStore) -> Result<(), StoreError> {
+    index_ahead(client, store, &TENANTS).await?;
+    let text = store.names().put_into(TENANT_INDEX);
+    client.batch_execute(&text).await.map_err(failed)
+}
+
 /// Makes the indexes of later migrations where the table is in use already: beside its writers, who would have
 /// to wait for the whole of each otherwise. In partitions it is made for each by itself; the migration then finds
 /// all of them, and makes nothing but the one of the table, which is theirs together.
@@ -134,29 +171,39 @@ async fn indexes_ahead(client: &Client, store: &PostgresStore) -> Result<(), Sto
     let missing =
         migrations(store.names()).installed(&store.links().upkeep, versions(store)).await?;
     let Some(missing) = missing else { return Ok(()) };
-    let run = async |text: &str| client.batch_execute(text).await.map_err(failed);
     for index in INDEXES.iter().filter(|index| index.version > MIGRATIONS.len() - missing) {
-        let tables = &store.sql().tables_to_index;
-        let tables = query_unnamed(client, tables, &[&index.columns]).await.map_err(failed)?;
-        for table in &tables {
-            let table_name: &str = table.try_get(0).map_err(failed)?;
-            let left_behind: Option<&str> = table.try_get(1).map_err(failed)?;
-            if store.doorbell() == Doorbell::On {
-                // It waits for every transaction that is older, and nobody waits for it.
-                run("set statement_timeout = 0").await?;
-                run("set lock_timeout = 0").await?;
-            }
-            if let Some(index) = left_behind {
-                run(&format!("drop index concurrently {index}")).await?;
-            }
-            // A partition's has whichever name the server gives it.
-            let name = match table.try_get(2).map_err(failed)? {
-                true => String::new(),
-                false => format!("if not exists {}", store.names().plain(index.name)),
-            };
-            let definition = index.definition;
-            run(&format!("create index concurrently {name} on {table_name} {definition}")).await?;
+        index_ahead(client, store, index).await?;
+    }
+    Ok(())
+}
+
+/// Makes one of them where it is missing.
+async fn index_ahead(
+    client: &Client,
+    store: &PostgresStore,
+    index: &Index,
+) -> Result<(), StoreError> {
+    let run = async |text: &str| client.batch_execute(text).await.map_err(failed);
+    let tables = &store.sql().tables_to_index;
+    let tables = query_unnamed(client, tables, &[&index.columns]).await.map_err(failed)?;
+    for table in &tables {
+        let table_name: &str = table.try_get(0).map_err(failed)?;
+        let left_behind: Option<&str> = table.try_get(1).map_err(failed)?;
+        if store.doorbell() == Doorbell::On {
+            // It waits for every transaction that is older, and nobody waits for it.
+            run("set statement_timeout = 0").await?;
+            run("set lock_timeout = 0").await?;
         }
+        if let Some(index) = left_behind {
+            run(&format!("drop index concurrently {index}")).await?;
+        }
+        // A partition's has whichever name the server gives it.
+        let name = match table.try_get(2).map_err(failed)? {
+            true => String::new(),
+            false => format!("if not exists {}", store.names().plain(index.name)),
+        };
+        let definition = index.definition;
+        run(&format!("create index concurrently {name} on {table_name} {definition}")).await?;
     }
     Ok(())
 }
@@ -222,5 +269,9 @@ pub fn upgrade_sql(options: &PostgresOptions, from: usize) -> Result<String, Sto
     let missing = after(from, MIGRATIONS.len())?;
     let names = Names::new(options.schema.as_ref(), options.prefix.as_ref());
     let shape = |migration| for_layout(migration, options.layout.into()).into();
-    Ok(migrations(&names).script(missing, shape))
+    let mut script = migrations(&names).script(missing, shape);
+    if options.tenant_index {
+        script.push_str(&names.put_into(TENANT_INDEX));
+    }
+    Ok(script)
 }

@@ -78,6 +78,13 @@ statements!(
         INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT8, INT8, TEXT, INTERVAL, TEXT_ARRAY,
         TEXT_ARRAY, TEXT_ARRAY
     ],
+    claim_fair in claim: [
+        INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT8, INT8, TEXT, INTERVAL, TEXT_ARRAY, INT8_ARRAY
+    ],
+    claim_fair_except in claim: [
+        INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT8, INT8, TEXT, INTERVAL, TEXT_ARRAY, INT8_ARRAY,
+        TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY
+    ],
     claim_suspects in claim: [
         INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT8, INT8, TEXT, INTERVAL
     ],
@@ -192,6 +199,7 @@ statements!(
     take_keys in keys: [
         TEXT, INT8, INT2, INTERVAL, BOOL, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT8, INT8
     ],
+    tenants: [TEXT, INT8, INT8],
     topics: [],
     transaction_status: [XID8],
     write_one in insert_one: [

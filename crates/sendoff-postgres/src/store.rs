@@ -170,6 +170,10 @@ impl PostgresStore {
         &self.0.passed
     }
 
+    pub(crate) fn wants_tenant_index(&self) -> bool {
+        self.0.options.tenant_index
+    }
+
     pub(crate) fn layout(&self) -> Layout {
         self.0.options.layout
     }

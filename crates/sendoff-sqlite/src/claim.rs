@@ -4,22 +4,23 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction};
+use sendoff_core::fair::Share;
 use sendoff_core::{EventId, Holding, Timestamp, Token, limits, report};
 use sendoff_engine::store::{
     Claim, ClaimStore, Claimed, Claims, Except, Held, RESCUE_SLACK, StoreError, Suspects,
+    TenantWalk, TenantsFound,
 };
 use tracing::error;
 
-use crate::keys;
 use crate::rows::{self, Visible};
 use crate::sql::Sql;
 use crate::store::{SqliteStore, due, in_transaction};
+use crate::{fair, keys};
 
 #[async_trait]
 impl ClaimStore for SqliteStore {
     async fn claim(&self, claim: &Claim<'_>) -> Result<Claims, StoreError> {
-        let Claim { owner, limit, bytes, hold, skip_recent, window, from, except, suspects } =
-            *claim;
+        let Claim { owner, limit, bytes, hold, skip_recent, window, from, except, .. } = *claim;
         let wanted = Wanted {
             owner: owner.to_owned(),
             limit: limit.min(limits::BATCH_ROWS),
@@ -29,7 +30,8 @@ impl ClaimStore for SqliteStore {
             window,
             from,
             except: except_of(&except),
-            suspects,
+            suspects: claim.suspects,
+            shares: claim.shares.to_vec(),
         };
         let claimed = self.on_thread(move |conn, sql, clock| {
             // An idle poll takes no lock: it must not wait for, or delay, the application's writes.
@@ -79,20 +81,29 @@ impl ClaimStore for SqliteStore {
         })
         .await
     }
+
+    async fn check_fair(&self) -> Result<(), StoreError> {
+        fair::check(self).await
+    }
+
+    async fn tenants(&self, walk: &TenantWalk<'_>) -> Result<TenantsFound, StoreError> {
+        fair::tenants(self, walk).await
+    }
 }
 
 /// A [`Claim`] that can go to the store's thread.
-struct Wanted {
-    owner: String,
-    limit: usize,
-    bytes: usize,
+pub(crate) struct Wanted {
+    pub(crate) owner: String,
+    pub(crate) limit: usize,
+    pub(crate) bytes: usize,
     hold: Duration,
-    skip_recent: Duration,
-    window: Option<Duration>,
-    from: Option<Timestamp>,
+    pub(crate) skip_recent: Duration,
+    pub(crate) window: Option<Duration>,
+    pub(crate) from: Option<Timestamp>,
     /// What is left out, as the statement takes it.
-    except: Option<(String, String)>,
+    pub(crate) except: Option<(String, String)>,
     suspects: Suspects,
+    pub(crate) shares: Vec<Share>,
 }
 
 /// Kinds of events and event types, each in JSON; nothing if there are none.
@@ -110,31 +121,11 @@ fn take(
     now: Timestamp,
     wanted: &Wanted,
 ) -> rusqlite::Result<Vec<Claimed>> {
-    let statement = match (wanted.suspects, &wanted.except) {
-        (Suspects::Skip, None) => &sql.claim,
-        (Suspects::Only, None) => &sql.claim_suspects,
-        (Suspects::Skip, Some(_)) => &sql.claim_except,
-        (Suspects::Only, Some(_)) => &sql.claim_suspects_except,
-    };
-    let (until, created_from) = rows::created_within(now, wanted.skip_recent, wanted.window);
     // Read to the end before the first row is held: holding moves it in the index being walked.
-    let mut statement = tx.prepare_cached(statement)?;
-    let (now_micros, from, limit) =
-        (now.as_micros(), rows::due_from(wanted.from), wanted.limit as i64);
-    let found = match &wanted.except {
-        None => statement.query((now_micros, until, from, created_from, limit, &wanted.owner))?,
-        Some((kinds, types)) => statement.query((
-            now_micros,
-            until,
-            from,
-            created_from,
-            limit,
-            &wanted.owner,
-            kinds,
-            types,
-        ))?,
+    let found = match wanted.shares.is_empty() {
+        true => visible(tx, sql, now, wanted)?,
+        false => fair::visible(tx, sql, now, wanted)?,
     };
-    let found = rows::visible_within(found, wanted.bytes)?;
     let mut hold = tx.prepare_cached(&sql.hold)?;
     let mut claimed = Vec::with_capacity(found.len());
     for row in found {
@@ -156,6 +147,39 @@ fn take(
         }
     }
     Ok(claimed)
+}
+
+/// The visible rows that are wanted, oldest due first.
+fn visible(
+    tx: &Transaction<'_>,
+    sql: &Sql,
+    now: Timestamp,
+    wanted: &Wanted,
+) -> rusqlite::Result<Vec<Visible>> {
+    let statement = match (wanted.suspects, &wanted.except) {
+        (Suspects::Skip, None) => &sql.claim,
+        (Suspects::Only, None) => &sql.claim_suspects,
+        (Suspects::Skip, Some(_)) => &sql.claim_except,
+        (Suspects::Only, Some(_)) => &sql.claim_suspects_except,
+    };
+    let (until, created_from) = rows::created_within(now, wanted.skip_recent, wanted.window);
+    let mut statement = tx.prepare_cached(statement)?;
+    let (now_micros, from, limit) =
+        (now.as_micros(), rows::due_from(wanted.from), wanted.limit as i64);
+    let found = match &wanted.except {
+        None => statement.query((now_micros, until, from, created_from, limit, &wanted.owner))?,
+        Some((kinds, types)) => statement.query((
+            now_micros,
+            until,
+            from,
+            created_from,
+            limit,
+            &wanted.owner,
+            kinds,
+            types,
+        ))?,
+    };
+    rows::visible_within(found, wanted.bytes)
 }
 
 /// Whether a trigger or a constraint of somebody's refused one row.

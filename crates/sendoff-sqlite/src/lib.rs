@@ -45,6 +45,7 @@ mod connect;
 mod durable;
 mod end;
 mod error;
+mod fair;
 mod file;
 mod inspect;
 mod journal;

@@ -29,11 +29,14 @@ pub struct SqliteOptions {
     pub clock: Arc<dyn Clock>,
     /// When a commit on a connection of [`connect`](crate::SqliteStore::connect) returns.
     pub synchronous: Synchronous,
+    /// Whether opening the file makes the index that [fair claims](sendoff_engine::OutboxOptions::fair) need,
+    /// where it is missing. One that is there stays, and costs every write a little.
+    pub tenant_index: bool,
 }
 
 impl Default for SqliteOptions {
     /// No prefix, seven days of retention, five seconds of patience, the host's clock, durable
-    /// commits.
+    /// commits, no index for fair claims.
     fn default() -> Self {
         Self {
             prefix: None,
@@ -41,6 +44,7 @@ impl Default for SqliteOptions {
             busy_timeout: Duration::from_secs(5),
             clock: Arc::new(SystemClock),
             synchronous: Synchronous::default(),
+            tenant_index: false,
         }
     }
 }

@@ -139,16 +139,24 @@ fn visible(row: &rusqlite::Row<'_>) -> rusqlite::Result<Visible> {
 /// Rows as long as they fit into `bytes` together, and the first one always. What does not fit is not
 /// copied.
 pub(crate) fn visible_within(
-    mut found: rusqlite::Rows<'_>,
+    found: rusqlite::Rows<'_>,
     bytes: usize,
 ) -> rusqlite::Result<Vec<Visible>> {
+    Ok(weighed_within(found, bytes)?.into_iter().map(|(_, row)| row).collect())
+}
+
+/// The same, each with its bytes.
+pub(crate) fn weighed_within(
+    mut found: rusqlite::Rows<'_>,
+    bytes: usize,
+) -> rusqlite::Result<Vec<(usize, Visible)>> {
     let mut rows = Vec::new();
     let mut room = Room::new(bytes);
     while let Some(row) = found.next()? {
         if !room.fits(row)? {
             break;
         }
-        rows.push(visible(row)?);
+        rows.push((weight(row)?, visible(row)?));
     }
     Ok(rows)
 }

@@ -152,7 +152,13 @@ pub fn migration_sql(options: &SqliteOptions) -> Result<String, StoreError> {
 /// [`Misconfigured`](StoreError::Misconfigured) for a version that does not exist.
 pub fn upgrade_sql(options: &SqliteOptions, from: usize) -> Result<String, StoreError> {
     options.check()?;
-    script(&Sql::load(options.prefix.as_ref()), from)
+    let sql = Sql::load(options.prefix.as_ref());
+    let mut script = script(&sql, from)?;
+    if options.tenant_index {
+        script.push_str(&sql.tenant_index);
+        script.push('\n');
+    }
+    Ok(script)
 }
 
 /// What is missing after this version, in one transaction.

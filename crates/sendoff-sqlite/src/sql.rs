@@ -18,8 +18,11 @@ const MIGRATIONS: [&str; 6] = [
     include_str!("../migrations/0006_order.sql"),
 ];
 
+/// What makes the index for fair claims, where it is asked for.
+const TENANT_INDEX: &str = include_str!("../migrations/tenant_index.sql");
+
 macro_rules! statements {
-    ($($name:ident $(in $file:ident)?),* $(,)?) => {
+    ($($name:ident $(in $file:ident)?),* $(,)?; fair: $($fair:ident in $fair_file:ident),* $(,)?) => {
         /// Every statement, with the table's name put in.
         #[derive(Debug)]
         #[cfg_attr(not(feature = "sqlx"), allow(dead_code, reason = "only sqlx inserts many"))]
@@ -28,9 +31,12 @@ macro_rules! statements {
             pub(crate) table: String,
             /// Every migration, the oldest first. What a published one does never changes.
             pub(crate) migrations: [String; 6],
+            /// What makes the index for fair claims.
+            pub(crate) tenant_index: String,
             insert_head: String,
             insert_row: String,
             $(pub(crate) $name: String,)*
+            $(pub(crate) $fair: String,)*
         }
 
         impl Sql {
@@ -42,9 +48,15 @@ macro_rules! statements {
                 let (head, row) = insert.rsplit_once('\n').unwrap_or((&insert, ""));
                 Self {
                     migrations: MIGRATIONS.map(|file| named(file, "", prefix)),
+                    tenant_index: named(TENANT_INDEX, "", prefix),
                     insert_head: head.to_owned(),
                     insert_row: row.to_owned(),
                     $($name: named(sql_file!(outbox / $name $(in $file)?), stringify!($name), prefix),)*
+                    $($fair: named(
+                        sql_file!(outbox / $fair in $fair_file),
+                        stringify!($fair),
+                        prefix,
+                    ),)*
                     table,
                 }
             }
@@ -52,6 +64,11 @@ macro_rules! statements {
             /// All that is asked of tables that are there, but inserts, whose rows are not counted yet.
             pub(crate) fn all(&self) -> Vec<&str> {
                 vec![$(&self.$name),*]
+            }
+
+            /// What fair claims ask, of an index that not everybody has.
+            pub(crate) fn fair(&self) -> Vec<&str> {
+                vec![$(&self.$fair),*]
             }
         }
     };
@@ -150,7 +167,13 @@ statements!(
     tally,
     tally_forget,
     tally_over in tally_forget,
-    topics,
+    topics;
+    fair:
+    claim_fair in claim,
+    claim_fair_except in claim,
+    tenant_first in tenants,
+    tenant_next in tenants,
+    tenant_waits in tenants,
 );
 
 impl Sql {

@@ -15,6 +15,7 @@ use sendoff_engine::store::frame::{Lookout, Migrated};
 use crate::connect::Missing;
 use crate::durable::Durability;
 use crate::error::failed;
+use crate::fair;
 use crate::file::DatabaseFile;
 use crate::locked::LockConnection;
 use crate::opened::Opened;
@@ -71,14 +72,18 @@ impl SqliteStore {
         // wait for the disk.
         let started = Opened::start(path, options, missing, sql, Synchronous::Normal);
         let (opened, writer) = started.await?;
-        Ok(Self(Arc::new(Shared {
+        let store = Self(Arc::new(Shared {
             opened,
             writer,
             locks: LockConnection::new(),
             walked: AtomicI64::new(0),
             lookout: Lookout::every(LOOK),
             last_look: Arc::default(),
-        })))
+        }));
+        if store.0.opened.options.tenant_index {
+            fair::make_index(&store).await?;
+        }
+        Ok(store)
     }
 
     /// Opens the file a URL names: `sqlite:relative/path` or `sqlite:///absolute/path`.

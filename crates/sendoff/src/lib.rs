@@ -99,7 +99,7 @@ pub mod handling {
 pub mod options {
     pub use sendoff_core::order::AfterDead;
     pub use sendoff_engine::{
-        CircuitOptions, HandlerOptions, NodeOptions, OptionsError, RetryOptions,
+        CircuitOptions, FairOptions, HandlerOptions, NodeOptions, OptionsError, RetryOptions,
     };
 }
 

@@ -36,6 +36,35 @@ fn an_sqlite_file_is_made_and_brought_up_to_date() {
     assert!(folder.path().join("shop.db").exists());
 }
 
+/// The index for claims that are shared among tenants is made when asked for, of a table that is there too.
+#[test]
+fn the_index_for_fair_claims_is_made_where_it_is_asked_for() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("shop.db");
+    let url = format!("sqlite:{}", path.display());
+    let has_index = || {
+        let conn = rusqlite::Connection::open(&path).unwrap();
+        let text = "select count(*) from sqlite_schema where name = 'outbox_event_tenant'";
+        conn.query_row(text, [], |row| row.get::<_, i64>(0)).unwrap() == 1
+    };
+    for (arguments, expected) in
+        [(&[][..], false), (&["--fair"], true), (&["--fair"], true), (&[], true)]
+    {
+        let done = migrate(&[&["--database-url", &url], arguments].concat());
+        assert!(done.status.success(), "{}", text(&done.stderr));
+        assert_eq!(has_index(), expected, "{arguments:?}");
+    }
+    for kind in ["postgres:", "mysql:", "sqlite:"] {
+        let script = |fair: &[&str]| {
+            let done = migrate(&[&["--print", "--database-url", kind], fair].concat());
+            assert!(done.status.success(), "{}", text(&done.stderr));
+            text(&done.stdout)
+        };
+        assert!(!script(&[]).contains("outbox_event_tenant"), "{kind}");
+        assert!(script(&["--fair"]).contains("outbox_event_tenant"), "{kind}");
+    }
+}
+
 /// Tables are made, found as they should be, and brought up to date, of an outbox and of a journal; `undo`
 /// takes the last migration of each back.
 pub(crate) fn what_it_did_is_said(

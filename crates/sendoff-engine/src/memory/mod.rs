@@ -10,6 +10,7 @@ mod audit;
 mod capture;
 mod end;
 mod entry;
+mod fair;
 mod keys;
 mod letters;
 mod locked;

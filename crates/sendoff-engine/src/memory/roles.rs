@@ -11,7 +11,8 @@ use tokio::time::timeout;
 use super::store::MemoryStore;
 use crate::store::{
     Claim, ClaimStore, Claims, Counts, ExtendInTurn, Extended, Held, InspectStore, Lateness, Purge,
-    Purged, RetainStore, Row, SettleStore, Settled, Settlement, StoreError, TopicCounts, WakeStore,
+    Purged, RetainStore, Row, SettleStore, Settled, Settlement, StoreError, TenantWalk,
+    TenantsFound, TopicCounts, WakeStore,
 };
 
 #[async_trait]
@@ -26,6 +27,14 @@ impl ClaimStore for MemoryStore {
 
     async fn rescue(&self, longest: Duration) -> Result<u64, StoreError> {
         Ok(self.with(|table, now| table.rescue(longest, now))?)
+    }
+
+    async fn check_fair(&self) -> Result<(), StoreError> {
+        Ok(self.with(|_, _| ())?)
+    }
+
+    async fn tenants(&self, walk: &TenantWalk<'_>) -> Result<TenantsFound, StoreError> {
+        Ok(self.with(|table, now| table.tenants(walk, now))?)
     }
 }
 

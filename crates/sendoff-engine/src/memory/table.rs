@@ -9,6 +9,7 @@ use sendoff_core::{EventId, Holding, Pause, PauseScope, Status, Timestamp, limit
 use tokio::sync::oneshot;
 
 use super::entry::Entry;
+use super::fair::in_turns;
 use super::keys::KeyRow;
 use crate::store::{
     AuditEntry, Claim, Claimed, Counts, EventKind, Extended, Held, Lateness, Lock, Outcome, Purge,
@@ -116,18 +117,26 @@ impl Table {
     }
 
     pub(super) fn claim(&mut self, claim: &Claim<'_>, now: Timestamp) -> Vec<Claimed> {
-        let ids: Vec<EventId> = self
+        let visible = self
             .visible(claim.skip_recent, claim.window, claim.from, now)
             .filter(|entry| !claim.except.has(EventKind::of(&entry.row.event)))
             .filter(|entry| {
                 let losses = entry.row.losses + u32::from(entry.is_lost_to(claim.owner));
                 let suspect = losses >= limits::SUSPECT_LOSSES;
                 suspect == (claim.suspects == Suspects::Only)
-            })
-            .take(claim.limit)
+            });
+        let turns = match claim.shares {
+            [] => visible.take(claim.limit).collect(),
+            shares => in_turns(visible, shares, claim.limit),
+        };
+        let mut ids: Vec<EventId> = turns
+            .into_iter()
             .scan(None, |sum, entry| within(sum, entry, claim.bytes))
             .map(|entry| entry.row.event.id())
             .collect();
+        if !claim.shares.is_empty() {
+            ids.sort_by_key(|id| self.rows.get(id).map(|entry| (entry.row.due_at, entry.seq)));
+        }
         ids.into_iter().filter_map(|id| self.change(id, |entry| take(entry, claim, now))).collect()
     }
 

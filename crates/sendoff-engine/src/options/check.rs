@@ -54,19 +54,32 @@ pub enum OptionsError {
         /// The most allowed.
         most: usize,
     },
+    /// A field that has no effect beside another.
+    #[error("{path}: {reason}")]
+    Conflict {
+        /// The field, after the groups it is in.
+        path: String,
+        /// What it does not go with, and what to do about it.
+        reason: &'static str,
+    },
 }
 
 impl OptionsError {
     /// The field, after the groups it is in: `retry.max_attempts`.
     pub fn path(&self) -> &str {
-        let (Self::Count { path, .. } | Self::Time { path, .. } | Self::Length { path, .. }) = self;
+        let (Self::Count { path, .. }
+        | Self::Time { path, .. }
+        | Self::Length { path, .. }
+        | Self::Conflict { path, .. }) = self;
         path
     }
 
     /// The same of a field in this group.
     pub fn within(mut self, group: &str) -> Self {
-        let (Self::Count { path, .. } | Self::Time { path, .. } | Self::Length { path, .. }) =
-            &mut self;
+        let (Self::Count { path, .. }
+        | Self::Time { path, .. }
+        | Self::Length { path, .. }
+        | Self::Conflict { path, .. }) = &mut self;
         path.insert(0, '.');
         path.insert_str(0, group);
         self

@@ -7,6 +7,7 @@
 
 mod check;
 mod circuit;
+mod fair;
 mod handler;
 mod node;
 mod outbox;
@@ -14,6 +15,7 @@ mod retry;
 
 pub use check::OptionsError;
 pub use circuit::CircuitOptions;
+pub use fair::FairOptions;
 pub use handler::HandlerOptions;
 pub use node::NodeOptions;
 pub use outbox::OutboxOptions;

@@ -8,7 +8,7 @@ use super::check::{
     LONGEST, MIB, MOST, MOST_BYTES, OptionsError, SHORTEST, SHORTEST_HOLD, check_counts,
     check_times,
 };
-use super::{HandlerOptions, NodeOptions, RetryOptions};
+use super::{FairOptions, HandlerOptions, NodeOptions, RetryOptions};
 
 /// Every parameter of an outbox, with its default. A plain value: fill in what differs.
 ///
@@ -51,6 +51,10 @@ pub struct OutboxOptions {
     /// Leave rows younger than this to others. Holds make it unnecessary, so it is zero.
     #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
     pub skip_recent: Duration,
+    /// Shares claims among tenants, so that one with a flood of events keeps no other waiting. Needs an index
+    /// that [migrations make when asked to](crate::store::ClaimStore::check_fair). Events with an ordering key
+    /// are not shared, nor what is delivered from memory. None.
+    pub fair: Option<FairOptions>,
 
     /// How often an event is tried, and how long the pauses are.
     pub retry: RetryOptions,
@@ -89,6 +93,7 @@ impl Default for OutboxOptions {
             poll_interval: Duration::from_secs(5),
             poll_batch: 200,
             skip_recent: Duration::ZERO,
+            fair: None,
             retry: RetryOptions::default(),
             handler: HandlerOptions::default(),
             in_flight_ttl: None,
@@ -120,6 +125,9 @@ impl OutboxOptions {
             ("hold", self.hold, SHORTEST_HOLD, limits::HOLD),
             ("purge_interval", self.purge_interval, SHORTEST, LONGEST),
         ])?;
+        if let Some(fair) = &self.fair {
+            fair.check().map_err(|error| error.within("fair"))?;
+        }
         self.retry.check().map_err(|error| error.within("retry"))?;
         self.handler.check().map_err(|error| error.within("handler"))?;
         self.node.check(self.shortest_hold()).map_err(|error| error.within("node"))

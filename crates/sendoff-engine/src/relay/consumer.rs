@@ -21,7 +21,7 @@ use crate::owner::owner;
 use crate::settle::{Refusals, Terms};
 use crate::sink::shielded_policy;
 use crate::source::{
-    Ask, Asking, Breadth, Deadline, HeldKeys, HeldRows, Holds, KeyTurn, Locked, Mine, Pauses,
+    Ask, Asking, Breadth, Deadline, Fair, HeldKeys, HeldRows, Holds, KeyTurn, Locked, Mine, Pauses,
     Register, Turns, Walk, is_cut,
 };
 use crate::store::{
@@ -63,6 +63,8 @@ struct Inner {
     follow_up: FollowUp,
     company: Company,
     asking: Arc<Asking>,
+    /// What shares claims among tenants, where they are shared.
+    fair: Option<Fair>,
     pauses: Arc<Pauses>,
     /// Of whoever fetches by hand, and takes everything.
     register: OnceLock<Register>,
@@ -122,6 +124,7 @@ impl Consumer {
         let (interval, limit) = (options.poll_interval, options.statement_limit());
         Ok(Self(Arc::new(Inner {
             asking: Arc::new(Asking::new(store.clone(), most, interval, limit)),
+            fair: options.fair.as_ref().map(|fair| Fair::new(fair, limit)),
             patience,
             turns: Mutex::new(Turns::new(interval, Instant::now())),
             company: Company::default(),
@@ -326,8 +329,23 @@ impl Inner {
         // Counted from before the first of its statements.
         let until = Deadline::after(self.options.hold);
         let look = self.holds.looks.begin();
+        let shared = self.shared(except).await?;
+        let most = self.asking.portion();
+        if most.is_filled_by(&shared) {
+            let mut rows = shared;
+            let held = self.held_rows(&mut rows, until);
+            drop(look);
+            return Ok(Some(self.batch(rows, true, Source::Held(held), place)));
+        }
         let ask = self.ask(wide);
-        let (mut rows, mut full) = self.look(&ask, window, except).await?;
+        let ask = ask.with(ask.portion.without(&shared));
+        let (mut rows, mut full) = match self.look(&ask, window, except).await {
+            Err(error) if !shared.is_empty() => {
+                warn!(error = report(&error), "the look for whomever's rows failed");
+                (Vec::new(), true)
+            }
+            looked => looked?,
+        };
         if window.is_some() && !full {
             let rest = ask.with(ask.portion.without(&rows));
             match self.look(&rest, None, except).await {
@@ -335,14 +353,19 @@ impl Inner {
                     rows.extend(older);
                     full = filled;
                 }
-                Err(error) if rows.is_empty() => return Err(error),
+                Err(error) if rows.is_empty() && shared.is_empty() => return Err(error),
                 Err(error) => warn!(error = report(&error), "the look beyond the window failed"),
             }
         }
         if rows.is_empty()
+            && shared.is_empty()
             && let Some(wider) = self.left_out(&ask)
         {
             (rows, full) = self.look(&wider, None, except).await?;
+        }
+        if !shared.is_empty() {
+            rows.extend(shared);
+            rows.sort_by_key(|row| row.was_due);
         }
         let claimed = rows.len();
         let held = self.held_rows(&mut rows, until);
@@ -352,6 +375,14 @@ impl Inner {
             return if wide || their_turn { Ok(None) } else { self.suspect(routing).await };
         }
         Ok(Some(self.batch(rows, full, Source::Held(held), place)))
+    }
+
+    /// What tenants have of a batch, each its share, where that is wanted.
+    async fn shared(&self, except: Except<'_>) -> Result<Vec<Claimed>, StoreError> {
+        let Some(fair) = &self.fair else { return Ok(Vec::new()) };
+        let portion = self.asking.portion();
+        let claim = Claim { except, ..self.claim_of(portion) };
+        fair.claim(&*self.store, &claim, portion).await
     }
 
     async fn key_batch_in_turn(

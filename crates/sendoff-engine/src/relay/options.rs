@@ -5,9 +5,11 @@ use std::time::Duration;
 use sendoff_core::{Unroutable, limits};
 
 use crate::options::{
-    HandlerOptions, LONGEST, MIB, MOST, MOST_BYTES, NodeOptions, OptionsError, RetryOptions,
-    SHORTEST, SHORTEST_HOLD, check_counts, check_times,
+    FairOptions, HandlerOptions, LONGEST, MIB, MOST, MOST_BYTES, NodeOptions, OptionsError,
+    RetryOptions, SHORTEST, SHORTEST_HOLD, check_counts, check_times,
 };
+
+const NOT_LOCKED: &str = "rows that are locked are not shared among tenants: choose the mode `held`, or leave `fair` out";
 
 /// How a batch keeps its rows to itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -46,6 +48,10 @@ pub struct RelayOptions {
     /// Leave rows younger than this to others. Zero.
     #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
     pub skip_recent: Duration,
+    /// Shares claims among tenants, so that one with a flood of events keeps no other waiting. Needs an index
+    /// that [migrations make when asked to](crate::store::ClaimStore::check_fair), and mode
+    /// [`Held`](ClaimMode::Held). Events with an ordering key are not shared. None.
+    pub fair: Option<FairOptions>,
 
     /// How long a held row is held; extended while it waits or runs. 30 s.
     #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
@@ -75,6 +81,7 @@ impl Default for RelayOptions {
             workers: 4,
             window: None,
             skip_recent: Duration::ZERO,
+            fair: None,
             hold: Duration::from_secs(30),
             handler: HandlerOptions::default(),
             retry: RetryOptions::default(),
@@ -108,6 +115,12 @@ impl RelayOptions {
             ("poll_interval", self.poll_interval, SHORTEST, LONGEST),
             ("pending_interval", self.pending_interval.unwrap_or(SHORTEST), SHORTEST, LONGEST),
         ])?;
+        if let Some(fair) = &self.fair {
+            fair.check().map_err(|error| error.within("fair"))?;
+            if self.mode == ClaimMode::Locked {
+                return Err(OptionsError::Conflict { path: "fair".to_owned(), reason: NOT_LOCKED });
+            }
+        }
         self.handler.check().map_err(|error| error.within("handler"))?;
         self.retry.check().map_err(|error| error.within("retry"))?;
         self.node.check(self.hold).map_err(|error| error.within("node"))

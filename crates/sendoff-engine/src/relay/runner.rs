@@ -23,7 +23,7 @@ use crate::lock::lock;
 use crate::operate::{Failed, Observer, Streak};
 use crate::sink::Door;
 use crate::source::{Alarm, PauseWatch, Register};
-use crate::store::{Contact, StoreError, contact_at_start, first_contact};
+use crate::store::{Contact, StoreError, check_ready, contact_at_start, first_contact};
 use crate::told::told;
 
 /// Fetches batches and runs a handler for each event. Cheap to clone; clones are one relay.
@@ -183,7 +183,7 @@ impl Inner {
     /// Whether tables and rights are as they should be; and what is paused.
     async fn look(&self) -> Result<(), StoreError> {
         let look = async {
-            self.consumer.store().check_ready().await?;
+            check_ready(&**self.consumer.store(), self.options().fair.is_some()).await?;
             self.consumer.pauses().look(&**self.consumer.store()).await.map(drop)
         };
         self.consumer.bounded(look).await

@@ -11,8 +11,8 @@ use tracing::{error, info, warn};
 
 use super::key_looks::KeysFound;
 use super::{
-    Admission, Ask, Asking, Deadline, Handover, KeyLooks, KeyTurn, Parcel, Speed, Ticket, Turns,
-    Wanted,
+    Admission, Ask, Asking, Deadline, Fair, Handover, KeyLooks, KeyTurn, Parcel, Speed, Ticket,
+    Turns, Wanted,
 };
 use crate::appetite::Portion;
 use crate::dispatch::{Due, Route, deferred_for};
@@ -22,7 +22,7 @@ use crate::options::{MIB, OutboxOptions};
 use crate::settle::{Completion, Completions};
 use crate::store::{
     Answer, Claim, Claimed, Claims, EventKind, Except, OutboxStore, Outcome, StoreError, Suspects,
-    first_contact, within,
+    check_ready, first_contact, within,
 };
 
 /// Claims visible rows into the cold lane: the way of every event that did not take the hot one.
@@ -37,6 +37,10 @@ pub(crate) struct Poller {
     /// The same for handlers that are slow; see [`Speed`]. What one of them has seen is not what another
     /// claim has.
     pub(crate) slow_asking: Arc<Asking>,
+    /// What shares claims among tenants, where they are shared.
+    pub(crate) fair: Option<Arc<Fair>>,
+    /// The same for handlers that are slow.
+    pub(crate) slow_fair: Option<Arc<Fair>>,
     /// Keys with something to deliver, where that is kept in order.
     pub(crate) keys: Arc<KeyLooks>,
     /// One suspect at a time, also when somebody polls by hand.
@@ -112,10 +116,17 @@ impl Poller {
         Asking::new(store, most, options.poll_interval, options.statement_limit())
     }
 
+    /// What shares claims of this configuration among tenants.
+    pub(crate) fn fair(options: &OutboxOptions) -> Option<Arc<Fair>> {
+        let fair = |fair| Arc::new(Fair::new(fair, options.statement_limit()));
+        options.fair.as_ref().map(fair)
+    }
+
     /// Waits until the tables were looked at and found as they should be, or until told to stop: nothing
     /// is claimed from tables of which nobody knows what they are.
     pub(crate) async fn wait_for_database(&self) {
-        let look = || self.bounded(self.store.check_ready());
+        let fair = self.fair.is_some();
+        let look = || self.bounded(check_ready(&*self.store, fair));
         let _ = self.stop.run_until_cancelled(first_contact(look)).await;
     }
 
@@ -301,15 +312,22 @@ impl Poller {
 
     /// One claim, of as much as fits a batch; or two, where the first did not begin at the beginning.
     async fn pass(&self, reach: Reach, speed: Speed) -> Result<Pass, StoreError> {
-        let asking = match speed {
-            Speed::Usual => &self.asking,
-            Speed::Slow => &self.slow_asking,
+        let (asking, fair) = match speed {
+            Speed::Usual => (&self.asking, &self.fair),
+            Speed::Slow => (&self.slow_asking, &self.slow_fair),
         };
+        let mut fair = fair.as_deref();
         loop {
             let wanted = self.handover.lanes.wanted(asking.portion(), speed);
-            let Some(Wanted { portion, except: left_out }) = wanted else {
+            let Some(Wanted { mut portion, except: left_out }) = wanted else {
                 return Ok(Pass::NoRoom);
             };
+            if let Some(fair) = fair.take() {
+                portion = match self.shared(fair, portion, &left_out).await? {
+                    Some(rest) => rest,
+                    None => return Ok(Pass::Full),
+                };
+            }
             let ask = match reach {
                 Reach::Onward => asking.next(),
                 Reach::Whole => asking.next_whole(),
@@ -339,6 +357,31 @@ impl Poller {
                 None => return Ok(Pass::Drained { left_out }),
             }
         }
+    }
+
+    /// Claims what tenants have of a portion, each its share. Answers what is left of it for whomever; nothing,
+    /// if it is full.
+    async fn shared(
+        &self,
+        fair: &Fair,
+        portion: Portion,
+        left_out: &[Route],
+    ) -> Result<Option<Portion>, StoreError> {
+        let (until, epoch) = (Deadline::after(self.options.hold), self.store.epoch());
+        let _look = self.handover.holds.looks.begin();
+        let Some(excluded) = self.excluded(left_out) else { return Ok(Some(portion)) };
+        let (kinds, types) = (excluded.kinds(), excluded.types());
+        let except = Except { kinds: &kinds, types: &types };
+        let claim = self.claim_of(&Ask::whole(portion), Suspects::Skip, except);
+        let rows = fair.claim(&*self.store, &claim, portion).await?;
+        let rest = (!portion.is_filled_by(&rows)).then(|| portion.without(&rows));
+        if !rows.is_empty() {
+            self.handover.pauses.found();
+        }
+        for row in rows {
+            self.take_in(row, until, epoch).await;
+        }
+        Ok(rest)
     }
 
     /// A claim for those of these handlers that are slow, if one of them has room. Answers for which
@@ -528,15 +571,19 @@ impl Poller {
     ) -> Result<Claims, StoreError> {
         let Some(excluded) = self.excluded(left_out) else { return Ok(Claims::default()) };
         let (kinds, types) = (excluded.kinds(), excluded.types());
-        let claim = Claim {
+        let claim = self.claim_of(ask, suspects, Except { kinds: &kinds, types: &types });
+        self.bounded(self.store.claim(&claim)).await
+    }
+
+    fn claim_of<'c>(&'c self, ask: &Ask, suspects: Suspects, except: Except<'c>) -> Claim<'c> {
+        Claim {
             bytes: ask.portion.bytes,
             from: ask.from,
             skip_recent: self.options.skip_recent,
-            except: Except { kinds: &kinds, types: &types },
+            except,
             suspects,
             ..Claim::new(&self.owner, ask.portion.rows, self.options.hold)
-        };
-        self.bounded(self.store.claim(&claim)).await
+        }
     }
 
     /// What is not asked for: what is paused, what these handlers have no room for, what is left to others.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use sendoff_core::fair::Share;
 use sendoff_core::{Attempt, Event, EventId, Holding, Timestamp, Undecodable, Waited};
 
 use super::{Except, Held, StoreError, Waiting};
@@ -10,7 +11,8 @@ use super::{Except, Held, StoreError, Waiting};
 /// Taking rows into this node's hands.
 #[async_trait]
 pub trait ClaimStore: Send + Sync + 'static {
-    /// Holds up to `claim.limit` visible rows, oldest due first, and returns them.
+    /// Holds up to `claim.limit` visible rows, oldest due first, and returns them; [by
+    /// tenants](Claim::shares) where that is asked for.
     ///
     /// Two claims never return the same row while its hold lasts. A visible row whose `locked_by` is
     /// set to somebody else was lost by a holder who vanished: its `attempts` and its `losses` go up
@@ -43,6 +45,32 @@ pub trait ClaimStore: Send + Sync + 'static {
     /// A row of the past that was put off while the clock was ahead cannot be told from one with a
     /// long delay, and waits.
     async fn rescue(&self, longest: Duration) -> Result<u64, StoreError>;
+
+    /// Whether [`tenants`](Self::tenants) and [`Claim::shares`] can be asked for, here and now: a look at what
+    /// they need, made where an outbox or a relay with [fair claims](crate::OutboxOptions::fair) starts. The
+    /// stores that come with Sendoff need an index, which their migrations make where the option
+    /// `tenant_index` says so (`sendoff migrate --fair`).
+    ///
+    /// # Errors
+    ///
+    /// [`Schema`](StoreError::Schema) where that is missing, with what to do. A store that shares no claims takes
+    /// the default, which is [`Misconfigured`](StoreError::Misconfigured).
+    async fn check_fair(&self) -> Result<(), StoreError> {
+        let reason =
+            "this store cannot share claims among tenants: leave `fair` out of the options";
+        Err(StoreError::Misconfigured { reason: reason.to_owned() })
+    }
+
+    /// The next tenants that have a visible row, by the order of their names' bytes; events without a tenant
+    /// are one that is named [`NO_TENANT`](sendoff_core::fair::NO_TENANT). From the one after `walk.after` on,
+    /// and after the last from the first one, up to `walk.after` itself. Locks nothing.
+    ///
+    /// Walks over tenants by steps in an index, however many rows each has, and over no more than
+    /// [`TENANTS_WALKED`](sendoff_core::limits::TENANTS_WALKED), of which some may have nothing that is visible.
+    async fn tenants(&self, walk: &TenantWalk<'_>) -> Result<TenantsFound, StoreError> {
+        let _ = walk;
+        Ok(TenantsFound::default())
+    }
 
     /// A number that changes when a link to the database was lost, as soon as the store knows it.
     ///
@@ -87,6 +115,28 @@ pub struct Claim<'a> {
     pub except: Except<'a>,
     /// Which rows.
     pub suspects: Suspects,
+    /// Only rows of these tenants, of each no more than its share; where bytes run out, the first row of each
+    /// comes before the second of any, in this order. Empty for rows of whomever, which is the usual.
+    /// With any other value than [`Suspects::Skip`] it is not asked for.
+    pub shares: &'a [Share],
+}
+
+/// Which tenants to look at.
+#[derive(Debug, Clone, Copy)]
+pub struct TenantWalk<'a> {
+    /// The one before the first.
+    pub after: &'a str,
+    /// At most so many that have a visible row.
+    pub limit: usize,
+}
+
+/// What a walk over tenants found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TenantsFound {
+    /// Those that have a visible row, in the order of the walk.
+    pub waiting: Vec<String>,
+    /// The last one that was looked at, visible rows or not; none if there is none with a pending row.
+    pub last: Option<String>,
 }
 
 /// The events of one type about one kind of aggregate.
@@ -124,6 +174,7 @@ impl<'a> Claim<'a> {
             from: None,
             except: Except::NOTHING,
             suspects: Suspects::Skip,
+            shares: &[],
         }
     }
 }

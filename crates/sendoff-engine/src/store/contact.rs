@@ -12,6 +12,7 @@ use tokio::time::sleep;
 use tracing::{error, info, warn};
 
 use super::error::Answer;
+use super::{ClaimStore, InspectStore};
 
 /// Between two looks at a database that was unavailable: twice as long each time, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -27,6 +28,16 @@ pub(crate) enum Contact {
     Made,
     /// The database is unavailable; [`first_contact`] waits for it.
     Pending,
+}
+
+/// Whether tables and rights are as delivering needs them, and what fair claims need besides, where these are
+/// wanted.
+pub(crate) async fn check_ready<S>(store: &S, fair: bool) -> Answer<()>
+where
+    S: InspectStore + ClaimStore + ?Sized,
+{
+    store.check_ready().await?;
+    if fair { store.check_fair().await } else { Ok(()) }
 }
 
 /// Looks once, for whoever starts. `look` has a limit of its own.

@@ -14,7 +14,7 @@ use super::{
     LockedRows, ParkStore, PauseStore, PayloadWanted, Purge, Purged, RegisterStore, Registered,
     ReplayPage, ReplayStore, ReplayTally, Replayable, ResumeKey, RetainStore, Row, RunEnd,
     RunsWanted, SettleStore, Settled, SettledRuns, Settlement, Standing, StoreError, TakeKeys,
-    TakenKeys, TopicCounts, WakeStore, Window,
+    TakenKeys, TenantWalk, TenantsFound, TopicCounts, WakeStore, Window,
 };
 
 /// A store that leaves a role to another: to the one it is built around, or to one of several. It has the role
@@ -59,6 +59,14 @@ impl<S: Delegates<dyn ClaimStore>> ClaimStore for S {
 
     async fn rescue(&self, longest: Duration) -> Result<u64, StoreError> {
         self.delegate().rescue(longest).await
+    }
+
+    async fn check_fair(&self) -> Result<(), StoreError> {
+        self.delegate().check_fair().await
+    }
+
+    async fn tenants(&self, walk: &TenantWalk<'_>) -> Result<TenantsFound, StoreError> {
+        self.delegate().tenants(walk).await
     }
 
     fn epoch(&self) -> u64 {

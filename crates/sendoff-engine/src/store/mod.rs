@@ -34,8 +34,10 @@ use std::time::Duration;
 
 use sendoff_core::{Event, Timestamp, Token};
 
-pub use claim::{Claim, ClaimStore, Claimed, Claims, EventKind, RESCUE_SLACK, Suspects};
-pub(crate) use contact::{Contact, contact_at_start, first_contact};
+pub use claim::{
+    Claim, ClaimStore, Claimed, Claims, EventKind, RESCUE_SLACK, Suspects, TenantWalk, TenantsFound,
+};
+pub(crate) use contact::{Contact, check_ready, contact_at_start, first_contact};
 pub use delegate::Delegates;
 pub use end::{EndStore, Horizon, Standing};
 pub use error::StoreError;

@@ -16,7 +16,7 @@ use sendoff_engine::store::{
     NewRow, Outcome, ParkStore, PauseStore, PayloadWanted, Purge, Purged, RegisterStore,
     Registered, ReplayPage, ReplayStore, ReplayTally, Replayable, RetainStore, Row, RunEnd,
     RunsWanted, SettleStore, Settled, SettledRuns, Settlement, Standing, StoreError, Suspects,
-    TakeKeys, TakenKeys, TopicCounts, WakeStore, Window,
+    TakeKeys, TakenKeys, TenantWalk, TenantsFound, TopicCounts, WakeStore, Window,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -54,6 +54,10 @@ struct Troubles {
     epoch: AtomicU64,
     /// Whether it cannot be said or heard who handles what.
     deaf: AtomicBool,
+    /// Whether it has no index for fair claims.
+    unfair: AtomicBool,
+    /// Walks over tenants.
+    tenants: AtomicUsize,
     registers: AtomicUsize,
     looks: AtomicUsize,
     has_bell: AtomicBool,
@@ -100,6 +104,16 @@ impl Flaky {
     /// The next statement of each of these kinds panics, as a mistake of ours would.
     pub(crate) fn panic_once(&self, statements: &[&'static str]) {
         self.troubles.panics.lock().unwrap().extend(statements);
+    }
+
+    /// Takes the index for fair claims away, or gives it back.
+    pub(crate) fn set_unfair(&self, unfair: bool) {
+        self.troubles.unfair.store(unfair, Ordering::SeqCst);
+    }
+
+    /// How often tenants were walked over.
+    pub(crate) fn tenant_walks(&self) -> usize {
+        self.troubles.tenants.load(Ordering::SeqCst)
     }
 
     fn step(&self, statement: &str) {
@@ -313,6 +327,24 @@ impl ClaimStore for Flaky {
 
     async fn rescue(&self, longest: Duration) -> Result<u64, StoreError> {
         self.table.rescue(longest).await
+    }
+
+    async fn check_fair(&self) -> Result<(), StoreError> {
+        self.check_up()?;
+        if self.troubles.unfair.load(Ordering::SeqCst) {
+            let (missing, remedy) = ("no index".to_owned(), "migrate --fair".to_owned());
+            return Err(StoreError::Schema { missing, remedy });
+        }
+        self.table.check_fair().await
+    }
+
+    async fn tenants(&self, walk: &TenantWalk<'_>) -> Result<TenantsFound, StoreError> {
+        self.check_up()?;
+        self.troubles.tenants.fetch_add(1, Ordering::SeqCst);
+        if self.troubles.unfair.load(Ordering::SeqCst) {
+            return Err(StoreError::Refused("no index".into()));
+        }
+        self.table.tenants(walk).await
     }
 }
 

@@ -8,6 +8,7 @@ mod claims;
 mod close;
 mod crowded;
 mod dispatch;
+mod fair;
 mod flaky;
 mod handled;
 mod handover;

@@ -28,6 +28,36 @@ select json_arrayagg(json_array(hex(e.event_id), e.seq, cast(e.due_at as char), 
    and e.losses + {lost} >= 2   -- [claim_suspects_except]
    for update /*!80001 of e */ skip locked
 
+-- claim_fair: lock visible rows of the tenants that :tenants are of, each a `fair_tenant`, and note them for `hold`.
+-- Guarantee: as `claim_except`, in two steps as that; where bytes run out, the first rows of all of them come before
+-- the second of any. Index: outbox_event_tenant; then primary key.
+-- text claim_fair
+select json_arrayagg(json_array(hex(c.event_id), c.seq)) into @sendoff_ahead
+  from (select c.*, sum(c.bytes) over (order by c.turn, c.nth rows unbounded preceding) as bytes_so_far
+          from (select c.* from (:tenants) c order by c.turn, c.nth limit :limit) c) c
+ where c.bytes_so_far <= :bytes or c.bytes_so_far = c.bytes;
+start transaction;
+select json_arrayagg(json_array(hex(e.event_id), e.seq, cast(e.due_at as char), {lost})), utc_timestamp(6),
+       utc_timestamp(6) + interval :hold microsecond
+  into @sendoff_rows, @sendoff_at, @sendoff_until
+  from {seen}
+   and e.losses + {lost} < 2
+   for update /*!80001 of e */ skip locked
+
+-- fair_tenant: the first :share visible rows of the tenant :tenant, which is the :nth, without rows of the :kinds
+-- and :types. Part of `claim_fair`. Index: outbox_event_tenant, forced.
+-- text fair_tenant
+select t.event_id, t.seq, t.bytes, :nth as nth, row_number() over (order by t.due_at, t.seq) as turn
+  from (select e.event_id, e.seq, e.due_at, length(e.payload) + coalesce(length(e.headers), 0) as bytes
+          from sendoff.outbox_event e force index (outbox_event_tenant)
+         where e.live_tenant = :tenant and e.due_at >= :from and e.due_at <= utc_timestamp(6)
+           and {within_bounds}
+           and e.losses + {lost} < 2
+           and (e.aggregate_type, e.event_type) not in (:kinds)
+           and e.event_type not in (:types)
+         order by e.due_at, e.seq
+         limit :share) t
+
 -- lock_visible: notes the visible rows that nobody has locked, oldest due first; `locked` locks them.
 -- Guarantee: nothing stays locked after it, because it is a transaction by itself: where there are fewer
 -- rows than :limit, MariaDB locks the entry after the last one as well, which is somebody's hold, and

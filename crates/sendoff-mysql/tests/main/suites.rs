@@ -50,6 +50,17 @@ impl Database {
         Self::with(server, MysqlOptions { retention, ..MysqlOptions::default() }).await
     }
 
+    /// With the index for fair claims.
+    async fn shared(server: &str) -> Self {
+        Self::with(server, MysqlOptions { tenant_index: true, ..MysqlOptions::default() }).await
+    }
+
+    async fn shared_in_partitions(server: &str) -> Self {
+        let layout = Layout::Partitioned(Period::Day);
+        let options = MysqlOptions { layout, tenant_index: true, ..MysqlOptions::default() };
+        Self::with(server, options).await
+    }
+
     pub(crate) async fn partitioned(server: &str) -> Self {
         let layout = Layout::Partitioned(Period::Day);
         Self::with(server, MysqlOptions { layout, ..MysqlOptions::default() }).await
@@ -154,6 +165,18 @@ mod mariadb {
         sendoff_testkit::clock_suite!(Database::with_clock().await);
     }
 
+    mod fair {
+        use super::*;
+
+        sendoff_testkit::fair_suite!(Database::shared(MARIADB).await);
+
+        mod in_partitions {
+            use super::*;
+
+            sendoff_testkit::fair_suite!(Database::shared_in_partitions(MARIADB).await);
+        }
+    }
+
     mod order {
         use super::*;
 
@@ -217,6 +240,18 @@ mod mysql {
         use super::*;
 
         sendoff_testkit::store_suite!(Database::partitioned(MYSQL).await);
+    }
+
+    mod fair {
+        use super::*;
+
+        sendoff_testkit::fair_suite!(Database::shared(MYSQL).await);
+
+        mod in_partitions {
+            use super::*;
+
+            sendoff_testkit::fair_suite!(Database::shared_in_partitions(MYSQL).await);
+        }
     }
 
     mod order {

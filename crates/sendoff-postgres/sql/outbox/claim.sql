@@ -35,23 +35,40 @@ with fitting as materialized (
            ) visible
     window reading as (order by due_at, seq rows unbounded preceding)
 )
-update sendoff.outbox_event e
-   set due_at = now() + greatest($8::interval, interval '1 microsecond'),
-       locked_by = $7::text,
-       attempts = least(e.attempts::bigint + case when v.locked_by <> $7::text then 1 else 0 end,
-                        2147483647),
-       losses = least(e.losses, 32766) + case when v.locked_by <> $7::text then 1 else 0 end
-  from fitting v
- where (v.total <= $6::bigint or v.place = 1)
-   and e.event_id = any (array[v.event_id]) and e.created_at = v.created_at
-returning e.event_id, e.event_type, e.aggregate_type, e.aggregate_id, e.tenant_id, e.ordering_key,
-          e.content_type, e.occurred_at, e.headers, e.payload,
-          e.attempts, e.due_at, e.created_at,
-          e.seq, v.due_at as was_due, coalesce(v.locked_by <> $7::text, false) as lost,
-          now() as claimed_at, e.unavailable_since, e.unroutable_since,
-          case when current_setting('synchronous_commit') = 'off'
-                and v.locked_by <> $7::text        -- [claim, claim_except]
-               then set_config('synchronous_commit', 'local', true) end as commits
+{hold}
+
+-- claim_fair: hold visible rows of the tenants $9, of each no more than $10 says, oldest due first; an empty name
+-- is that of rows without a tenant.
+-- Guarantee: as `claim`; and a tenant's rows are found in a few steps, however many others have: only this index
+-- has them in this order, in which the tenant counts, because it is one of a list. Where bytes run out, the first rows of all of them come before the
+-- second of any. Index: outbox_event_tenant; then primary key.
+--
+-- claim_fair_except: the same without rows of the kinds $11, $12 and of the event types $13.
+-- text claim_fair, claim_fair_except
+with turns as materialized (
+    select v.*, w.nth,
+           row_number() over (partition by w.nth order by v.due_at, v.seq) as turn
+      from unnest($9::text[], $10::bigint[]) with ordinality as w(tenant, rows, nth)
+           cross join lateral (
+               select event_id, created_at, due_at, seq, locked_by, {size} as size
+                 from sendoff.outbox_event
+                where {visible}
+                  and {tenant} = any (array[w.tenant])
+                  and losses + {lost_by_another} < 2
+                  and (aggregate_type, event_type)                              -- [claim_fair_except]
+                      not in (select * from unnest($11::text[], $12::text[]))   -- [claim_fair_except]
+                  and event_type <> all ($13::text[])                           -- [claim_fair_except]
+                order by {tenant}, due_at, seq
+                limit w.rows
+                  for no key update skip locked) v
+), fitting as materialized (
+    select *, sum(size) over reading as total, row_number() over reading as place
+      from turns
+    window reading as (order by turn, nth rows unbounded preceding)
+     order by turn, nth
+     limit $5::bigint
+)
+{hold}
 
 -- lock: the visible rows, locked until the end of the transaction, oldest due first.
 -- Guarantee: two transactions never get the same row, and nothing is written; a holder who vanished
@@ -135,6 +152,30 @@ and due_at <= now() and due_at >= coalesce($3::timestamptz, '-infinity')
 and (created_at <= now() - $1::interval or created_at > now())
 and created_at >= coalesce(now() - $2::interval, '-infinity')
 and event_id <> all ($4::uuid[])
+
+-- The rows that fit are held.
+-- part hold
+update sendoff.outbox_event e
+   set due_at = now() + greatest($8::interval, interval '1 microsecond'),
+       locked_by = $7::text,
+       attempts = least(e.attempts::bigint + case when v.locked_by <> $7::text then 1 else 0 end,
+                        2147483647),
+       losses = least(e.losses, 32766) + case when v.locked_by <> $7::text then 1 else 0 end
+  from fitting v
+ where (v.total <= $6::bigint or v.place = 1)
+   and e.event_id = any (array[v.event_id]) and e.created_at = v.created_at
+returning e.event_id, e.event_type, e.aggregate_type, e.aggregate_id, e.tenant_id, e.ordering_key,
+          e.content_type, e.occurred_at, e.headers, e.payload,
+          e.attempts, e.due_at, e.created_at,
+          e.seq, v.due_at as was_due, coalesce(v.locked_by <> $7::text, false) as lost,
+          now() as claimed_at, e.unavailable_since, e.unroutable_since,
+          case when current_setting('synchronous_commit') = 'off'
+                and v.locked_by <> $7::text        -- [claim, claim_except, claim_fair, claim_fair_except]
+               then set_config('synchronous_commit', 'local', true) end as commits
+
+-- The tenant of a row: an empty name where it has none.
+-- part tenant
+coalesce(tenant_id, '') collate "C"
 
 -- part lost_by_another
 case when locked_by <> $7::text then 1 else 0 end

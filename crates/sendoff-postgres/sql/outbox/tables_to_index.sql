@@ -1,5 +1,5 @@
--- tables_to_index: the table, or each of its partitions, where an index on the columns $1 with a condition is
--- missing; one that a build which was broken off left behind; and whether it is a partition.
+-- tables_to_index: the table, or each of its partitions, where an index on $1, columns or expressions, with a
+-- condition is missing; one that a build which was broken off left behind; and whether it is a partition.
 -- Guarantee: reads the catalogue only. Index: the catalogue's.
 with tables as (
     select c.oid
@@ -12,9 +12,8 @@ with tables as (
       from tables t
       join pg_index i on i.indrelid = t.oid
      where i.indpred is not null
-       and (select array_agg(a.attname::text order by u.nth)
-              from unnest(i.indkey::smallint[]) with ordinality as u(attnum, nth)
-              join pg_attribute a on a.attrelid = i.indrelid and a.attnum = u.attnum) = $1::text[]
+       and (select array_agg(pg_get_indexdef(i.indexrelid, nth, true) order by nth)
+              from generate_series(1, i.indnkeyatts::integer) as nth) = $1::text[]
 )
 select format('%I.%I', n.nspname, c.relname),
        (select format('%I.%I', n.nspname, b.relname)

@@ -316,6 +316,72 @@ async fn a_list_of_dead_letters_walks_dead_letters_only() {
     }
 }
 
+/// One tenant has a flood, another as much that is not visible, and a hundred have two rows each.
+const TENANTS: &str = "
+    insert into outbox_event (event_id, shard, event_type, payload, occurred_at, created_at, due_at, tenant_id)
+    select gen_random_uuid(), 0, 't', 'x', now(), now(),
+           case kind when 'later' then now() + interval '1 day' else now() - interval '1 hour' end,
+           case kind when 'small' then 'small ' || n % 100 else kind end
+      from unnest(array['flood', 'later', 'small']) as kind,
+           generate_series(1, case kind when 'small' then 200 else $rows end) n";
+
+/// What a walk over tenants and a shared claim read depends on neither a flood nor on what is not visible,
+/// whatever the server knows of the table.
+#[tokio::test]
+async fn shared_claims_read_no_more_than_they_take() {
+    let place = Place::new();
+    place.store_with(PostgresOptions { tenant_index: true, ..place.options() }).await;
+    let rows = soak::amount(20_000, 1_000_000);
+    place.run(&TENANTS.replace("$rows", &rows.to_string())).await;
+    let small: Vec<String> = (0..61).map(|at| format!("small {at}")).collect();
+    let shares =
+        format!("'{{{},flood,later,\"\"}}', '{{{}}}'", small.join(","), vec!["3"; 64].join(","));
+    let claim = format!("('0', null, null, '{{}}', 200, 1000000, 'a', '30 s', {shares})");
+    let claim_except = claim.replace("')", "', '{a}', '{b}', '{c}')");
+    let claim_types = "(interval, interval, timestamptz, uuid[], bigint, bigint, text, interval, text[], \
+                       bigint[])";
+    let except_types = claim_types.replace("bigint[])", "bigint[], text[], text[], text[])");
+    let claims = include_str!("../../sql/outbox/claim.sql");
+    let tenants = include_str!("../../sql/outbox/tenants.sql");
+    let statements = [
+        ("tenants", tenants, "(text, bigint, bigint)", "('', 64, 1024)"),
+        ("claim_fair", claims, claim_types, claim.as_str()),
+        ("claim_fair_except", claims, except_types.as_str(), claim_except.as_str()),
+    ];
+    for (settings, counted) in [(OURS, false), (OURS, true), ("", false), ("", true)] {
+        let client = place.client().await;
+        let search = format!("set search_path = {}; {settings}", place.schema);
+        client.batch_execute(&search).await.unwrap();
+        if counted {
+            client.batch_execute("analyze outbox_event").await.unwrap();
+        }
+        for (name, file, types, values) in statements {
+            let text = text(file, &[name]).replace("sendoff.", "");
+            client.batch_execute(&format!("prepare {name}{types} as {text}")).await.unwrap();
+            client.batch_execute("begin").await.unwrap();
+            let plan = plan_of(&client, name, values).await;
+            client.batch_execute("rollback").await.unwrap();
+            assert!(plan.contains("outbox_event_tenant"), "{name}:\n{plan}");
+            for line in plan.lines() {
+                assert!(
+                    touched(line) <= 2_000 && filtered(line) <= 2_000,
+                    "{name}: {line}\n{plan}"
+                );
+                assert!(!line.contains("Seq Scan on outbox_event"), "{name}:\n{plan}");
+            }
+            // Entries of an index that are walked over are no rows, but they are pages.
+            assert!(pages(&plan) <= 4_000, "{name}:\n{plan}");
+        }
+    }
+}
+
+/// How many pages a plan looked at.
+fn pages(plan: &str) -> u64 {
+    let total = plan.lines().find_map(|line| line.trim().strip_prefix("Buffers: shared hit="));
+    let digits = total.map(|line| line.split(|c: char| !c.is_ascii_digit()).next().unwrap_or(""));
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
 const REPLAY: &str = include_str!("../../sql/outbox/replay.sql");
 const HORIZON: &str = include_str!("../../sql/outbox/horizon.sql");
 const STANDING: &str = include_str!("../../sql/outbox/standing.sql");
@@ -425,7 +491,8 @@ async fn a_plan_made_for_an_empty_table_serves_a_full_one() {
 }
 
 pub(crate) async fn plan_of(client: &Client, name: &str, values: &str) -> String {
-    let explain = format!("explain (analyze, costs off, timing off) execute {name}{values}");
+    let explain =
+        format!("explain (analyze, buffers, costs off, timing off) execute {name}{values}");
     let plan: Vec<String> = client
         .simple_query(&explain)
         .await

@@ -39,10 +39,20 @@ impl Database {
         Self::with(server, Retention::Keep(Duration::from_secs(60)), Doorbell::On).await
     }
 
+    /// With the index for fair claims.
+    async fn shared(server: &str, doorbell: Doorbell) -> Self {
+        let place = Place::on(server);
+        let options = PostgresOptions { doorbell, tenant_index: true, ..place.options() };
+        let store = place.store_with(options).await;
+        let client = Mutex::new(place.client().await);
+        Self { store, client, place, partitioned: false, server: None }
+    }
+
     pub(crate) async fn partitioned() -> Self {
         let place = Place::on(SERVER);
         let layout = Layout::Partitioned(Period::Day);
-        let store = place.store_with(PostgresOptions { layout, ..place.options() }).await;
+        let options = PostgresOptions { layout, tenant_index: true, ..place.options() };
+        let store = place.store_with(options).await;
         let client = Mutex::new(place.client().await);
         Self { store, client, place, partitioned: true, server: None }
     }
@@ -139,6 +149,25 @@ mod partitioned {
 
     sendoff_testkit::store_suite!(Database::partitioned().await);
     sendoff_testkit::order_suite!(Database::partitioned().await);
+    sendoff_testkit::fair_suite!(Database::partitioned().await);
+}
+
+mod fair {
+    use super::*;
+
+    sendoff_testkit::fair_suite!(Database::shared(SERVER, Doorbell::On).await);
+
+    mod without_session_state {
+        use super::*;
+
+        sendoff_testkit::fair_suite!(Database::shared(SERVER, Doorbell::Off).await);
+    }
+
+    mod on_a_newer_server {
+        use super::*;
+
+        sendoff_testkit::fair_suite!(Database::shared(NEWER_SERVER, Doorbell::On).await);
+    }
 }
 
 mod deleting_what_is_done {

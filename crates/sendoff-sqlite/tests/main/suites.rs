@@ -28,6 +28,17 @@ impl File {
         Self::open(clock, options).await
     }
 
+    /// One with the index for fair claims.
+    async fn shared() -> Self {
+        let clock = ManualClock::new();
+        let options = SqliteOptions {
+            clock: Arc::new(clock.clone()),
+            tenant_index: true,
+            ..Default::default()
+        };
+        Self::open(clock, options).await
+    }
+
     /// One whose time passes by itself.
     pub(crate) async fn in_time() -> Self {
         Self::open(ManualClock::new(), SqliteOptions::default()).await
@@ -74,6 +85,12 @@ impl ClockHarness for File {
     async fn step_back(&self, time: Duration) {
         self.clock.step_back(time);
     }
+}
+
+mod fair {
+    use super::*;
+
+    sendoff_testkit::fair_suite!(File::shared().await);
 }
 
 mod keeping_what_is_done {

@@ -112,6 +112,25 @@ macro_rules! order_suite {
     };
 }
 
+/// Makes one test of every case about claims that are shared among tenants, each with a harness of its own, whose
+/// store has the index for it. The expression makes it, and may await.
+#[macro_export]
+macro_rules! fair_suite {
+    ($harness:expr) => {
+        $crate::store_suite! { @cases $harness;
+            tenants_are_walked_over_in_a_circle
+            a_shared_claim_gives_each_tenant_its_share
+            a_shared_claim_is_bounded_in_bytes
+            a_shared_claim_leaves_suspects_out
+            a_flood_of_one_tenant_keeps_no_other_waiting
+            weights_decide_how_much_each_tenant_gets
+            events_without_a_tenant_count_as_one
+            a_tenant_alone_fills_every_batch
+            shared_claims_lose_nothing_and_take_nothing_twice
+        }
+    };
+}
+
 /// Makes one test of every case in [`conformance`](crate::conformance), each with a harness of its
 /// own. The expression makes it, and may await; it is evaluated once for each case.
 #[macro_export]

@@ -12,7 +12,8 @@ use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::{
     Claim, ClaimStore, Claimed, Claims, Delegates, EndStore, EventKind, Except, ExtendInTurn,
     Extended, Held, InspectStore, LetterStore, ParkStore, PauseStore, RegisterStore, ReplayStore,
-    RetainStore, SettleStore, Settled, Settlement, StoreError, Suspects, WakeStore,
+    RetainStore, SettleStore, Settled, Settlement, StoreError, Suspects, TenantWalk, TenantsFound,
+    WakeStore,
 };
 use tokio::time::sleep;
 
@@ -279,8 +280,10 @@ impl ClaimStore for Wire {
             |kind: &EventKind<'_>| (kind.aggregate_type.to_owned(), kind.event_type.to_owned());
         let except: Vec<_> = claim.except.kinds.iter().map(owned).collect();
         let types: Vec<_> = claim.except.types.iter().map(|name| (*name).to_owned()).collect();
+        let shares = claim.shares.to_vec();
         let claimed = self.send(Vec::new(), move |wire| {
             let (owner, except, types) = (owner.clone(), except.clone(), types.clone());
+            let shares = shares.clone();
             async move {
                 let except: Vec<_> = except
                     .iter()
@@ -290,6 +293,7 @@ impl ClaimStore for Wire {
                 let except = Except { kinds: &except, types: &types };
                 let new = Claim::new(&owner, limit, hold);
                 let claim = Claim { bytes, skip_recent, window, from, except, suspects, ..new };
+                let claim = Claim { shares: &shares, ..claim };
                 let rows = wire.claim_here(&claim).await?;
                 Ok((Untold { wire, ids: rows.iter().map(|row| row.id).collect() }, rows))
             }
@@ -313,6 +317,19 @@ impl ClaimStore for Wire {
 
     async fn rescue(&self, longest: Duration) -> Result<u64, StoreError> {
         self.send(Vec::new(), move |wire| async move { wire.table.rescue(longest).await }).await
+    }
+
+    async fn check_fair(&self) -> Result<(), StoreError> {
+        self.table.check_fair().await
+    }
+
+    async fn tenants(&self, walk: &TenantWalk<'_>) -> Result<TenantsFound, StoreError> {
+        let (after, limit) = (walk.after.to_owned(), walk.limit);
+        self.send(Vec::new(), move |wire| {
+            let after = after.clone();
+            async move { wire.table.tenants(&TenantWalk { after: &after, limit }).await }
+        })
+        .await
     }
 }
 

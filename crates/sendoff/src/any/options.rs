@@ -20,6 +20,9 @@ pub struct AnyOptions {
     pub payloads: Payloads,
     /// What becomes of delivered rows.
     pub retention: Retention,
+    /// Whether the index is made that claims need which are shared among tenants
+    /// ([`fair`](sendoff_engine::OutboxOptions::fair)), where tables are made or brought up to date.
+    pub tenant_index: bool,
 }
 
 impl AnyOptions {
@@ -42,6 +45,7 @@ impl AnyOptions {
             prefix: self.prefix.clone(),
             layout: self.layout,
             retention: self.retention,
+            tenant_index: self.tenant_index,
             ..Default::default()
         }
     }
@@ -53,6 +57,7 @@ impl AnyOptions {
             layout: self.layout,
             payloads: self.payloads,
             retention: self.retention,
+            tenant_index: self.tenant_index,
             ..Default::default()
         }
     }
@@ -62,6 +67,7 @@ impl AnyOptions {
         sendoff_sqlite::SqliteOptions {
             prefix: self.prefix.clone(),
             retention: self.retention,
+            tenant_index: self.tenant_index,
             ..Default::default()
         }
     }

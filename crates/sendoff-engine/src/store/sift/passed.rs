@@ -33,7 +33,7 @@ struct Refusals {
 
 impl PassedOver {
     /// What is passed over at this time.
-    pub(super) fn ids(&self, now: Instant) -> Vec<EventId> {
+    pub fn ids(&self, now: Instant) -> Vec<EventId> {
         let mut rows = lock(&self.0);
         // What was not refused again for long was claimed meanwhile, here or elsewhere.
         rows.retain(|_, row| now < row.until + LONGEST_PAUSE);

@@ -77,6 +77,12 @@ impl ForeignLock for Locked {
     }
 }
 
+mod fair {
+    use super::*;
+
+    sendoff_testkit::fair_suite!(InMemory::keeping());
+}
+
 mod keeping_what_is_done {
     sendoff_testkit::store_suite!(super::InMemory::keeping());
     sendoff_testkit::order_suite!(super::InMemory::keeping());

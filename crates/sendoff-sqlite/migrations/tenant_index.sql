@@ -1,0 +1,4 @@
+-- The index for claims that are shared among tenants: made where an option asks for it, by no migration.
+-- Guarantee: may run again. Rows without a tenant are one whose name is empty.
+create index if not exists outbox_event_tenant on outbox_event (coalesce(tenant_id, ''), due_at, seq)
+ where status in (0, 2);
