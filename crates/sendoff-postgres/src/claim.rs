@@ -14,7 +14,7 @@ use crate::fair;
 use crate::link::Params;
 use crate::rows::{self, Placed};
 use crate::schema;
-use crate::sift::wired;
+use crate::scope::Scope;
 use crate::store::PostgresStore;
 use crate::wire::{At, Id, Span};
 
@@ -70,32 +70,16 @@ impl Take<PostgresStore> for Claim<'_> {
         limit: usize,
         passed: &[EventId],
     ) -> Result<Option<Vec<Claimed>>, StoreError> {
-        let (limit, passed) = (limit as i64, wired(passed));
-        let (hold, skip_recent) = (Span(self.hold), Span(self.skip_recent));
-        let (window, from) = (self.window.map(Span), self.from.map(At));
-        let bytes = i64::try_from(self.bytes).unwrap_or(i64::MAX);
-        let (aggregates, kinds) = kinds(self.except.kinds);
-        let params: Params<'_> = &[
-            &skip_recent,
-            &window,
-            &from,
-            &passed,
-            &limit,
-            &bytes,
-            &self.owner,
-            &hold,
-            &aggregates,
-            &kinds,
-            &self.except.types,
-        ];
+        let (scope, hold) = (Scope::of_claim(self, limit, passed), Span(self.hold));
+        let params = scope.params(&[&self.owner, &hold]);
         let sql = store.sql();
-        let (statement, params) = match (self.suspects, self.except.is_empty()) {
-            (Suspects::Skip, true) => (&sql.claim, &params[..8]),
-            (Suspects::Only, true) => (&sql.claim_suspects, &params[..8]),
-            (Suspects::Skip, false) => (&sql.claim_except, params),
-            (Suspects::Only, false) => (&sql.claim_suspects_except, params),
+        let statement = match (self.suspects, self.except.is_empty()) {
+            (Suspects::Skip, true) => &sql.claim,
+            (Suspects::Only, true) => &sql.claim_suspects,
+            (Suspects::Skip, false) => &sql.claim_except,
+            (Suspects::Only, false) => &sql.claim_suspects_except,
         };
-        let rows = store.links().claims.query(statement, params).await?;
+        let rows = store.links().claims.query(statement, &params).await?;
         let claimed = claimed(&rows)?;
         Ok((!claimed.is_empty()).then_some(claimed))
     }

@@ -5,46 +5,27 @@ use sendoff_core::limits;
 use sendoff_engine::store::{Claim, Claimed, Claims, StoreError, TenantWalk, TenantsFound};
 use tokio::time::Instant;
 
-use crate::claim::{claimed, kinds};
+use crate::claim::claimed;
 use crate::link::Params;
 use crate::rows;
-use crate::sift::wired;
+use crate::scope::Scope;
 use crate::store::PostgresStore;
-use crate::wire::{At, Span};
+use crate::wire::Span;
 
 /// Rows of each tenant, up to its share. A row that makes it fail is left to claims as usual, which find it and
 /// pass it over; from then on it is passed over here too.
 pub(crate) async fn claim(store: &PostgresStore, claim: &Claim<'_>) -> Result<Claims, StoreError> {
-    let limit = claim.limit.min(limits::BATCH_ROWS) as i64;
     let passed: Vec<EventId> = store.passed().ids(Instant::now());
-    let passed = wired(&passed);
-    let (hold, skip_recent) = (Span(claim.hold), Span(claim.skip_recent));
-    let (window, from) = (claim.window.map(Span), claim.from.map(At));
-    let bytes = i64::try_from(claim.bytes).unwrap_or(i64::MAX);
+    let scope = Scope::of_claim(claim, claim.limit.min(limits::BATCH_ROWS), &passed);
+    let hold = Span(claim.hold);
     let tenants: Vec<&str> = claim.shares.iter().map(|share| &*share.tenant).collect();
     let shares: Vec<i64> = claim.shares.iter().map(|share| share.rows as i64).collect();
-    let (aggregates, kinds) = kinds(claim.except.kinds);
-    let params: Params<'_> = &[
-        &skip_recent,
-        &window,
-        &from,
-        &passed,
-        &limit,
-        &bytes,
-        &claim.owner,
-        &hold,
-        &tenants,
-        &shares,
-        &aggregates,
-        &kinds,
-        &claim.except.types,
-    ];
-    let sql = store.sql();
-    let (statement, params) = match claim.except.is_empty() {
-        true => (&sql.claim_fair, &params[..10]),
-        false => (&sql.claim_fair_except, params),
+    let params = scope.params(&[&claim.owner, &hold, &tenants, &shares]);
+    let statement = match claim.except.is_empty() {
+        true => &store.sql().claim_fair,
+        false => &store.sql().claim_fair_except,
     };
-    let rows = store.links().claims.query(statement, params).await?;
+    let rows = store.links().claims.query(statement, &params).await?;
     let rows: Vec<Claimed> = claimed(&rows)?;
     Ok(rows.into())
 }

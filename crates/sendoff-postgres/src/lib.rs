@@ -63,6 +63,7 @@ mod resolve;
 mod retain;
 mod rows;
 mod schema;
+mod scope;
 mod settle;
 mod sift;
 mod sql;

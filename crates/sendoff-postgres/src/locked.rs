@@ -12,17 +12,15 @@ use sendoff_engine::store::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::claim::kinds;
 use crate::connect::Connector;
 use crate::error::failed;
 use crate::link::{Kept, Params, Session};
 use crate::options::Retention;
 use crate::rows;
+use crate::scope::{Scope, VISIBLE};
 use crate::settle::Columns;
-use crate::sift::wired;
 use crate::sql::Statement;
 use crate::store::PostgresStore;
-use crate::wire::{At, Span};
 
 /// Connections for locked batches: as many as batches are open, and never more than the limit.
 pub(crate) struct LockSessions {
@@ -161,34 +159,20 @@ impl Take<PostgresStore> for Locking<'_> {
         limit: usize,
         passed: &[EventId],
     ) -> Result<Option<PostgresLocked>, StoreError> {
-        let (limit, passed) = (limit as i64, wired(passed));
-        let (window, from) = (self.0.window.map(Span), self.0.from.map(At));
-        let bytes = i64::try_from(self.0.bytes).unwrap_or(i64::MAX);
-        let (aggregates, kinds) = kinds(self.0.except.kinds);
-        let (skip_recent, sql) = (Span(self.0.skip_recent), store.sql());
-        let params: Params<'_> = &[
-            &skip_recent,
-            &window,
-            &from,
-            &passed,
-            &limit,
-            &bytes,
-            &aggregates,
-            &kinds,
-            &self.0.except.types,
-        ];
+        let (scope, sql) = (Scope::of_lock(self.0, limit, passed), store.sql());
+        let params = scope.params(&[]);
         let found_nothing = &store.locks().found_nothing;
         if found_nothing.load(Ordering::Relaxed)
-            && store.links().claims.query(&sql.some_visible, &params[..4]).await?.is_empty()
+            && store.links().claims.query(&sql.some_visible, &params[..VISIBLE]).await?.is_empty()
         {
             return Ok(None);
         }
-        let (statement, params) = match self.0.except.is_empty() {
-            true => (&sql.lock, &params[..6]),
-            false => (&sql.lock_except, params),
+        let statement = match self.0.except.is_empty() {
+            true => &sql.lock,
+            false => &sql.lock_except,
         };
         let transaction = store.locks().open().await?;
-        let found = transaction.begin(&sql.lock_tables, statement, params).await?;
+        let found = transaction.begin(&sql.lock_tables, statement, &params).await?;
         found_nothing.store(found.is_empty(), Ordering::Relaxed);
         if found.is_empty() {
             transaction.end("rollback").await?;
