@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sendoff_core::{Event, EventId};
-use sendoff_engine::capture::Commit;
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::relay::{ClaimMode, Consumer, Relay, RelayOptions};
 use sendoff_engine::store::{Claim, ClaimStore, Claims, Held, StoreError, TenantWalk};
