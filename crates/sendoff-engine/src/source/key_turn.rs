@@ -11,7 +11,7 @@ pub(crate) struct KeyTurn {
 }
 
 /// So many times as long as a look in vain took, none is made.
-const REST: u32 = 20;
+const REST: u32 = 100;
 /// Nobody waits longer for it.
 const LONGEST: Duration = Duration::from_millis(100);
 
@@ -37,7 +37,9 @@ mod tests {
         let (mut turn, start) = (KeyTurn::default(), Instant::now());
         assert!(turn.is_due(start));
         turn.looked(start, start + MILLI, false);
-        assert!(!turn.is_due(start + 20 * MILLI) && turn.is_due(start + 21 * MILLI));
+        assert!(!turn.is_due(start + 100 * MILLI) && turn.is_due(start + 101 * MILLI));
+        turn.looked(start, start + MILLI / 10, false);
+        assert!(!turn.is_due(start + 10 * MILLI) && turn.is_due(start + 11 * MILLI));
         turn.looked(start, start + 50 * MILLI, false);
         assert!(!turn.is_due(start + 149 * MILLI) && turn.is_due(start + 150 * MILLI));
         turn.looked(start, start + 50 * MILLI, true);
