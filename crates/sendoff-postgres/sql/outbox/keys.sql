@@ -52,7 +52,7 @@ with batch as materialized (
 ), mine as materialized (
     select s.no, k.ordering_key
       from {held}
-     order by k.ordering_key
+     order by s.key collate "C"
        for no key update of k skip locked
 ), extended as (
     update sendoff.outbox_key k
@@ -88,7 +88,7 @@ with old as materialized (
       from (select distinct ordering_key from old) o
       join sendoff.outbox_key k on k.ordering_key = any (array[o.ordering_key])
      where {stands}
-     order by k.ordering_key
+     order by o.ordering_key
        for no key update of k skip locked
 ), marked as (
     update sendoff.outbox_key k

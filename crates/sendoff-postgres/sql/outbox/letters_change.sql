@@ -5,7 +5,8 @@
 -- `synchronous_commit = off`. A key that waited for one of them is looked at now. Answers for each letter whether
 -- it was changed, and where it stood when the statement began: its status, and whether it was the death that was
 -- meant; then it is busy.
--- Index: primary keys. Whether a row is dead is asked for in a way that no index serves: all dead rows would
+-- Index: primary keys. Rows are ordered by what was asked for, not by themselves: a plan that was made while a table was
+-- empty would else read all of it in that order. Whether a row is dead is asked for in a way that no index serves: all dead rows would
 -- rather be read than one key be probed in each of many partitions.
 
 -- letters_requeue: they are new and due, or in line where they have a key, held by nobody, and wait for nothing;
@@ -20,13 +21,13 @@ with asked as materialized (
       from asked a
       join sendoff.outbox_event e on e.event_id = any (array[a.id])
      where {dead}
-     order by e.event_id
+     order by a.id
        for no key update of e skip locked  -- [letters_requeue]
        for update of e skip locked         -- [letters_discard]
 ), freed as materialized (
     select k.ordering_key, k.parked_by
       from {waiting}
-     order by k.ordering_key
+     order by d.ordering_key collate "C"
        for no key update of k skip locked
 ), mine as materialized (
     select * from dead

@@ -3,7 +3,8 @@
 -- is left as it is and answered as busy, if the statement saw it held by the token.
 -- Index: primary key. Tokens, and whether a row is pending (0 or 2), are asked for in a way that no
 -- index serves: rows of one batch share their due time and would all be looked at for each of them,
--- and in many partitions all pending rows would rather be read than one key be probed in each.
+-- and in many partitions all pending rows would rather be read than one key be probed in each. Rows are
+-- locked in the order of what was given, for the same reason.
 
 -- settle_keep: the ends of holds, of every kind at once, where delivered rows are kept.
 -- Guarantee: a second settlement changes nothing, and a terminal row stays as it is. Outcomes are 0
@@ -113,7 +114,7 @@ with batch as materialized (
 ), entry as materialized (
     select s.no, k.ordering_key, s.ending, s.after, k.shelved, k.parked_by, k.losses
       from {held_key}
-     order by k.ordering_key
+     order by s.key collate "C"
        for update of k skip locked
 ), found as materialized (
     select e.event_id, e.created_at, r.no, r.outcome, r.attempts, r.error
