@@ -1,7 +1,8 @@
 //! Starting where tables or rights are not what they should be, or where no server is there yet.
 
-use sendoff_engine::store::{InspectStore, StoreError};
-use sendoff_mysql::{JournalOptions, MysqlJournal, MysqlOptions, MysqlStore};
+use sendoff_core::partition::Period;
+use sendoff_engine::store::{ClaimStore, InspectStore, StoreError};
+use sendoff_mysql::{JournalOptions, Layout, MysqlJournal, MysqlOptions, MysqlStore};
 use sendoff_testkit::proxy::Proxy;
 use sendoff_testkit::starting;
 
@@ -129,4 +130,21 @@ async fn publishing_starts_before_its_server() {
     let migrated = async || drop(journal(&place).await);
     let log = log(&url_at(&place.url, address));
     starting::publishing_starts_without_its_database(log, come, migrated).await;
+}
+
+/// The index for fair claims is made when it is asked for, of a table that is there, in partitions or not.
+#[tokio::test]
+async fn without_their_index_fair_claims_are_refused_and_a_migration_makes_it() {
+    for layout in [Layout::Flat, Layout::Partitioned(Period::Day)] {
+        let place = Place::on(MARIADB).await;
+        let store = place.store_with(MysqlOptions { layout, ..MysqlOptions::default() }).await;
+        let refused = store.check_fair().await.unwrap_err();
+        assert!(matches!(refused, StoreError::Schema { .. }), "{refused:?}");
+        assert!(refused.to_string().contains("migrate --fair"), "{refused}");
+        let options = MysqlOptions { layout, tenant_index: true, ..MysqlOptions::default() };
+        for _ in 0..2 {
+            place.store_with(options.clone()).await.check_fair().await.unwrap();
+        }
+        store.check_fair().await.unwrap();
+    }
 }

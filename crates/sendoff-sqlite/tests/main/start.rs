@@ -1,6 +1,7 @@
 //! Starting where somebody changed the file since it was opened.
 
-use sendoff_engine::store::StoreError;
+use sendoff_engine::store::{ClaimStore, StoreError};
+use sendoff_sqlite::{SqliteOptions, SqliteStore};
 use sendoff_testkit::starting;
 
 use crate::journal::File;
@@ -30,6 +31,18 @@ async fn an_outbox_is_refused_tables_that_it_cannot_work_with() {
     assert!(matches!(newer, StoreError::NewerSchema { found: 99, known: 6 }), "{newer:?}");
     run("drop table outbox_schema");
     is_schema(&refused().await, &["there is no table outbox_event", "run `sendoff migrate`"]);
+}
+
+#[tokio::test]
+async fn without_its_index_fair_claims_are_refused_and_opening_it_makes_one() {
+    let outbox = Outbox::new().await;
+    is_schema(&outbox.store.check_fair().await.unwrap_err(), &["outbox_event", "migrate --fair"]);
+    let options = SqliteOptions { tenant_index: true, ..SqliteOptions::default() };
+    for _ in 0..2 {
+        let store = SqliteStore::open_with(outbox.store.path(), options.clone()).await.unwrap();
+        store.check_fair().await.unwrap();
+    }
+    outbox.store.check_fair().await.unwrap();
 }
 
 #[tokio::test]
