@@ -16,7 +16,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::node::{FAILS, FENCED, HOLD, KIND, STUBBORN, at};
 use super::{EVENT, Kind, OrdealHarness};
-use crate::history::{Expectations, Fault, FaultKind, History, Position, Verdict, check};
+use crate::history::{
+    Expectations, Fault, FaultKind, History, Position, Verdict, Violation, check,
+};
 use crate::process::Node;
 use crate::soak;
 use crate::wait::within;
@@ -77,6 +79,28 @@ impl Transcript {
                 _ => {}
             }
         });
+    }
+
+    /// Whatever was said of events that were delivered twice for no reason, from the first time to the second.
+    fn tell_of(&self, verdict: &Verdict) {
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        said.sort_by_key(|(at, _)| *at);
+        for violation in &verdict.violations {
+            let Violation::UnexplainedDuplicate { id, .. } = violation else { continue };
+            let is_of = |said: &Said| match said {
+                Said::Began { id: of, .. } | Said::Ended { id: of, .. } => of == id,
+                Said::Writes(event) | Said::Wrote(event) => event.id() == *id,
+                Said::Fault { .. } => false,
+            };
+            let own = || said.iter().filter(|(_, said)| is_of(said)).map(|(at, _)| *at);
+            let (Some(from), Some(to)) = (own().min(), own().max()) else { continue };
+            for (at, said) in &said {
+                let fault = matches!(said, Said::Fault { .. }) && (from..=to).contains(at);
+                if is_of(said) || fault {
+                    let _ = writeln!(std::io::stderr(), "{} {said:?}", at - from);
+                }
+            }
+        }
     }
 
     /// The same as a history, in the order in which it happened.
@@ -220,6 +244,7 @@ pub async fn ordered_events_stay_in_order_whatever_happens<H: OrdealHarness>(
     let verdict = check(&history, &expected);
     let fenced = transcript.1.load(Ordering::Relaxed);
     tell(&verdict, &discarded, fenced);
+    transcript.tell_of(&verdict);
     assert!(verdict.is_clean(), "{verdict}");
     // In minutes some process is stopped while it has something to settle.
     assert!(fenced >= soak::amount(0, 1), "stale settlements are told apart");
