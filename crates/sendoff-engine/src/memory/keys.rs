@@ -393,7 +393,10 @@ impl Table {
         let row = key.and_then(|key| self.keys.get_mut(key));
         if let Some(row) = row.filter(|row| row.parked_by == Some(id)) {
             row.parked_by = None;
-            (row.due_at, row.since) = (now, now);
+            // Whoever holds it goes on.
+            if row.locked_by.is_none() {
+                (row.due_at, row.since) = (now, now);
+            }
         }
     }
 

@@ -442,7 +442,7 @@ impl Inner {
             (key, run)
         });
         let runs: Vec<_> = runs.collect();
-        let cut = runs.iter().filter(|(key, run)| is_cut(key, run)).count();
+        let cut = runs.iter().filter(|(key, run)| is_cut(key, run, share)).count();
         lock(&self.breadth).read(runs.len(), cut, rows);
         let (keys, rows) = HeldKeys::new(
             self.store.clone(),

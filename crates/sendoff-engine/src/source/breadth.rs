@@ -30,9 +30,10 @@ impl Breadth {
     }
 }
 
-/// Whether a key has more events than were asked for.
-pub(crate) fn is_cut(key: &TakenKey, run: &KeyRun) -> bool {
-    !run.whole && run.rows.len() >= key.run as usize
+/// Whether a key has more events than its share of what fits. One that goes event by event, because its holder
+/// vanished, is not cut by that.
+pub(crate) fn is_cut(key: &TakenKey, run: &KeyRun, share: u32) -> bool {
+    !run.whole && key.run >= share && run.rows.len() >= share as usize
 }
 
 #[cfg(test)]

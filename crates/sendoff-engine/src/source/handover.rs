@@ -113,13 +113,27 @@ impl Handover {
     }
 
     /// Lets the next event of a key begin, and those go that do not follow.
-    pub(crate) fn follow(&self, mut next: Next) {
+    pub(crate) fn follow(&self, next: Next) {
+        self.begin(next, |parcel| self.lanes.offer_next(parcel));
+    }
+
+    /// The first event of a key that was just taken begins, where there is room for it: it may be the one by which
+    /// is tried whether a target is back.
+    pub(crate) fn begin_key(&self, next: Next) {
+        self.begin(next, |parcel| self.lanes.offer(parcel));
+    }
+
+    fn begin(&self, mut next: Next, offer: impl Fn(Parcel) -> Result<(), Parcel>) {
         loop {
             drop(std::mem::take(&mut next.dropped));
             match next.start.take() {
                 None => return,
                 Some(Link::Parcel(parcel)) => {
-                    if let Err(parcel) = self.lanes.offer_next(*parcel) {
+                    if let Err(parcel) = offer(*parcel) {
+                        // Not at once again, by whoever looks next.
+                        if let Some(key) = parcel.ticket.key() {
+                            self.keys.put_off(key);
+                        }
                         parcel.ticket.leave_to_others();
                     }
                     return;

@@ -165,7 +165,7 @@ impl KeyLooks {
         let mut cut = 0;
         for run in runs {
             if let Some(key) = keys.get(&*run.key) {
-                cut += usize::from(is_cut(key, &run));
+                cut += usize::from(is_cut(key, &run, share));
                 self.begin(key, until, run, epoch);
             }
         }
@@ -210,7 +210,7 @@ impl KeyLooks {
         if next.start.is_some() {
             self.handover.observer.tell(|metrics| metrics.cold_enqueued());
         }
-        self.handover.follow(next);
+        self.handover.begin_key(next);
     }
 
     fn link(&self, key: &TakenKey, row: Claimed, until: Deadline, epoch: u64) -> Option<Link> {

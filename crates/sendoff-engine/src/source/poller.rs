@@ -63,6 +63,12 @@ enum Pass {
     NoRoom,
 }
 
+impl Pass {
+    fn is_drained(&self) -> bool {
+        matches!(self, Self::Drained { .. })
+    }
+}
+
 /// How far a look goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reach {
@@ -168,24 +174,28 @@ impl Poller {
         let stop = &self.stop;
         let mut turns = Turns::new(self.options.poll_interval, Instant::now());
         let mut key_turn = KeyTurn::default();
+        let mut keys_first = false;
         while !stop.is_cancelled() {
+            // In turns: who comes second finds the lane full while the other has enough to fill it.
+            let first = match keys_first && key_turn.is_due(Instant::now()) {
+                true => self.keys_pass(&mut key_turn).await?,
+                false => None,
+            };
+            keys_first &= first.is_none();
             let pass = self.pass(Reach::Onward, Speed::Usual).await;
             if matches!(pass, Err(StoreError::Refused(_))) {
                 // Rows that refuse are no reason to keep suspects waiting.
                 self.suspects_in_turn().await?;
             }
             let pass = pass?;
-            let keys = match pass {
-                Pass::NoRoom => KeysFound::NoRoom,
-                Pass::Full if !key_turn.is_due(Instant::now()) => KeysFound::Drained,
-                _ => {
-                    let began = Instant::now();
-                    let found = self.keys_pass().await?;
-                    key_turn.looked(began, Instant::now(), found != KeysFound::Drained);
-                    found
-                }
+            keys_first |= pass == Pass::Full;
+            let keys = match (first, pass.is_drained()) {
+                (Some(found), _) => found,
+                (None, false) if pass == Pass::NoRoom => KeysFound::NoRoom,
+                (None, false) if !key_turn.is_due(Instant::now()) => KeysFound::Drained,
+                (None, _) => self.keys_pass(&mut key_turn).await?.unwrap_or(KeysFound::Drained),
             };
-            let drained = matches!(pass, Pass::Drained { .. }) && keys != KeysFound::More;
+            let drained = pass.is_drained() && keys != KeysFound::More;
             if !drained && self.armed.swap(false, Ordering::Relaxed) {
                 self.bounded(self.store.disarm()).await?;
             }
@@ -233,12 +243,13 @@ impl Poller {
         Ok(Vec::new())
     }
 
-    /// One look for keys, and one for those of slow handlers.
-    async fn keys_pass(&self) -> Result<KeysFound, StoreError> {
+    /// One look for keys, and one for those of slow handlers. Nothing where the lane has no room for any.
+    async fn keys_pass(&self, turn: &mut KeyTurn) -> Result<Option<KeysFound>, StoreError> {
         if !self.store.keeps_order() {
-            return Ok(KeysFound::Drained);
+            return Ok(Some(KeysFound::Drained));
         }
-        let mut found = KeysFound::Drained;
+        let began = Instant::now();
+        let mut found = None;
         for (speed, asking) in [(Speed::Usual, &self.asking), (Speed::Slow, &self.slow_asking)] {
             let Some(wanted) = self.handover.lanes.wanted(asking.portion(), speed) else {
                 continue;
@@ -247,10 +258,16 @@ impl Poller {
             let (kinds, types) = (excluded.kinds(), excluded.types());
             let except = Except { kinds: &kinds, types: &types };
             match self.keys.look(&wanted, except, speed).await? {
-                KeysFound::Drained => {}
-                KeysFound::NoRoom => return Ok(KeysFound::NoRoom),
-                KeysFound::More => found = KeysFound::More,
+                KeysFound::Drained => found = found.or(Some(KeysFound::Drained)),
+                KeysFound::NoRoom => {
+                    found = Some(KeysFound::NoRoom);
+                    break;
+                }
+                KeysFound::More => found = Some(KeysFound::More),
             }
+        }
+        if let Some(found) = found {
+            turn.looked(began, Instant::now(), found != KeysFound::Drained);
         }
         Ok(found)
     }
@@ -425,11 +442,12 @@ impl Poller {
                 }
             }
         };
+        let mut turn = KeyTurn::default();
         let keys = loop {
-            match self.keys_pass().await? {
-                KeysFound::More => {}
-                KeysFound::NoRoom => break false,
-                KeysFound::Drained => break true,
+            match self.keys_pass(&mut turn).await? {
+                Some(KeysFound::More) => {}
+                Some(KeysFound::NoRoom) => break false,
+                Some(KeysFound::Drained) | None => break true,
             }
         };
         while self.one_suspect().await? {}

@@ -31,6 +31,7 @@ pub(crate) struct Flaky {
 #[derive(Default)]
 struct Troubles {
     claims: AtomicUsize,
+    key_looks: AtomicUsize,
     asked: AtomicUsize,
     claimed: AtomicUsize,
     settlements: AtomicUsize,
@@ -112,6 +113,11 @@ impl Flaky {
     }
 
     /// How often tenants were walked over.
+    /// How often keys were looked for.
+    pub(crate) fn key_looks(&self) -> usize {
+        self.troubles.key_looks.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn tenant_walks(&self) -> usize {
         self.troubles.tenants.load(Ordering::SeqCst)
     }
@@ -414,6 +420,10 @@ impl KeyStore for Flaky {
 
     async fn take_keys(&self, take: &TakeKeys<'_>) -> Result<TakenKeys, StoreError> {
         self.check_up()?;
+        let looks = self.troubles.key_looks.fetch_add(1, Ordering::SeqCst);
+        assert!(looks < 20_000, "endless looks for keys");
+        // Some time, or whoever looks again at once would stop the clock of a test.
+        tokio::time::sleep(Duration::from_millis(1)).await;
         self.table.take_keys(take).await
     }
 

@@ -24,6 +24,7 @@ mod options;
 mod order;
 mod outage;
 mod paused;
+mod pressed;
 mod publish;
 mod reactions;
 mod reclaimed;

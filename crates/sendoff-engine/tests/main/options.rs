@@ -7,7 +7,7 @@ use sendoff_engine::journal::TailOptions;
 use sendoff_engine::journal::publish::{PairOptions, PublishOptions};
 use sendoff_engine::journal::retain::RetainOptions;
 use sendoff_engine::relay::RelayOptions;
-use sendoff_engine::{CleanupOptions, OutboxOptions, PartitionOptions};
+use sendoff_engine::{CleanupOptions, OptionsError, OutboxOptions, PartitionOptions};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, from_value, json, to_value};
@@ -102,6 +102,7 @@ fn every_parameter_of_an_outbox_can_be_bound() {
         "purge_interval": "1h 30m",
         "node": { "name": "billing", "store_timeout": "1s", "drain_timeout": "9s" },
         "validation": { "payload": false, "headers": false },
+        "fair": { "weights": { "large": 3 } },
     }));
     assert_eq!(options.validate(), Ok(()));
 }
@@ -122,8 +123,11 @@ fn every_parameter_of_a_relay_can_be_bound() {
         "poll_interval": "100ms",
         "pending_interval": "1m",
         "node": { "name": "billing", "store_timeout": "1s", "drain_timeout": "9s" },
+        "fair": { "weights": { "large": 3 } },
     }));
-    assert_eq!(options.validate(), Ok(()));
+    // Of these two a relay has one at most.
+    assert!(matches!(options.validate(), Err(OptionsError::Conflict { .. })));
+    assert_eq!(RelayOptions { fair: None, ..options }.validate(), Ok(()));
 }
 
 /// Holds C1, J7.

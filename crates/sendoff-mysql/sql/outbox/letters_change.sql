@@ -49,7 +49,10 @@ delete e from {mine}                                                            
  where e.status = 3;
 update {noted}
        straight_join sendoff.outbox_key k force index (primary) on k.ordering_key = {key}
-   set k.parked_by = null, k.due_at = utc_timestamp(6), k.since = utc_timestamp(6)
+   set k.parked_by = null,
+       -- Whoever holds it keeps it.
+       k.due_at = if(k.locked_by is null, utc_timestamp(6), k.due_at),
+       k.since = if(k.locked_by is null, utc_timestamp(6), k.since)
  where k.parked_by = unhex(s.id);
 commit;
 select @sendoff_found

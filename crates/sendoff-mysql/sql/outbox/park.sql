@@ -57,7 +57,10 @@ select utc_timestamp(6), 'resume', s.actor, s.reason, unhex(@sendoff_parked), @s
   from (select :actor as actor, :reason as reason, :subject as subject) s
  where @sendoff_parked is not null;
 update sendoff.outbox_key force index (primary)
-   set parked_by = null, due_at = utc_timestamp(6), since = utc_timestamp(6)
+   set parked_by = null,
+       -- Whoever holds it keeps it.
+       due_at = if(locked_by is null, utc_timestamp(6), due_at),
+       since = if(locked_by is null, utc_timestamp(6), since)
  where @sendoff_parked is not null and ordering_key = :key and parked_by = unhex(@sendoff_parked);
 commit;
 select unhex(@sendoff_parked), (select parked_by from sendoff.outbox_key where ordering_key = :key)

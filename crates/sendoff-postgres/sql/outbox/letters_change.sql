@@ -49,7 +49,10 @@ with asked as materialized (
      where e.event_id = any (array[m.event_id]) and e.created_at = m.created_at
 ), flowing as (
     update sendoff.outbox_key k
-       set parked_by = null, due_at = now(), since = now()
+       set parked_by = null,
+           -- Whoever holds it keeps it.
+           due_at = case when k.locked_by is null then now() else k.due_at end,
+           since = case when k.locked_by is null then now() else k.since end
       from freed f
      where k.ordering_key = any (array[f.ordering_key])
 )

@@ -62,7 +62,10 @@ with entry as materialized (
             limit 1) d on true
 ), flowing as (
     update sendoff.outbox_key k
-       set parked_by = null, due_at = now(), since = now()
+       set parked_by = null,
+           -- Whoever holds it keeps it.
+           due_at = case when k.locked_by is null then now() else k.due_at end,
+           since = case when k.locked_by is null then now() else k.since end
       from entry e
      where k.ordering_key = any (array[e.ordering_key])
 )

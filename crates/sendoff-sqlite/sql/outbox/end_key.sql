@@ -31,8 +31,11 @@ on conflict (ordering_key) do update set parked_by = excluded.parked_by
 update outbox_key set due_at = ?2 where ordering_key = ?1 and locked_by is null
 
 -- key_unpark: it goes on at ?3: the dead event ?2 that it waits for is requeued or gone, or it goes on without it.
+-- Whoever holds it keeps it.
 -- text key_unpark
-update outbox_key set parked_by = null, due_at = ?3, since = ?3 where ordering_key = ?1 and parked_by = ?2
+update outbox_key
+   set parked_by = null, due_at = iif(locked_by is null, ?3, due_at), since = iif(locked_by is null, ?3, since)
+ where ordering_key = ?1 and parked_by = ?2
 
 -- keys_rescue: keys that are held until after ?2, or wait until after ?3, are due now (?1), ?4 at most: a clock
 -- that has stepped back since put them there. Index: outbox_key_due, and a plan without it fails.

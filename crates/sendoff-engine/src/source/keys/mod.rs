@@ -243,6 +243,14 @@ impl Keys {
         next
     }
 
+    /// Nothing of a key that is held begins here now: it is let alone for a moment when it is let go.
+    pub(crate) fn put_off(&self, key: &str) {
+        let table = &mut *lock(&self.table);
+        if let Some(hold) = table.hands.get_mut(key).and_then(|hand| hand.hold.as_mut()) {
+            hold.retry.get_or_insert(IN_WORK);
+        }
+    }
+
     /// The bearer of an event is lost, or gave it back: what waits for it does not follow.
     pub(super) fn dropped(&self, key: &Arc<str>, run: Run, by_key: bool) {
         let next = {
