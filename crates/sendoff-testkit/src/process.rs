@@ -3,10 +3,11 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PLENTY: Duration = Duration::from_secs(60);
 
@@ -99,7 +100,8 @@ impl Node {
         }
     }
 
-    /// Sends it a signal: `-STOP`, `-CONT`, `-KILL`.
+    /// Sends it a signal: `-STOP`, `-CONT`, `-KILL`. One that was stopped does nothing any more when this returns: a
+    /// thread that is at work goes on for a moment after the signal was sent.
     ///
     /// # Panics
     ///
@@ -108,8 +110,28 @@ impl Node {
         let pid = self.child.id().to_string();
         let sent = Command::new("kill").args([signal, &pid]).status();
         assert!(sent.is_ok_and(|status| status.success()), "{signal} was not sent");
+        let deadline = Instant::now() + NOTICED;
+        while signal == "-STOP" && !self.is_stopped() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Whether each of its threads is stopped, as Linux tells.
+    fn is_stopped(&self) -> bool {
+        let Ok(threads) = fs::read_dir(format!("/proc/{}/task", self.child.id())) else {
+            return true;
+        };
+        let is_stopped = |stat: String| {
+            let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+            matches!(state, Some('T' | 'Z' | 'X'))
+        };
+        let stats = threads.flatten().map(|thread| fs::read_to_string(thread.path().join("stat")));
+        stats.flatten().all(is_stopped)
     }
 }
+
+/// How long a signal may take to be noticed by all threads.
+const NOTICED: Duration = Duration::from_secs(2);
 
 impl Drop for Node {
     fn drop(&mut self) {
