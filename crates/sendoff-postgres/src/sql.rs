@@ -223,6 +223,10 @@ statements!(
         TIMESTAMPTZ_ARRAY, JSONB_ARRAY, BYTEA_ARRAY, UUID_ARRAY, UUID_ARRAY, INT2_ARRAY,
         TEXT_ARRAY, TEXT_ARRAY, INT8, TIMESTAMPTZ
     ],
+    append_at_once in append_tagged: [
+        INT4, UUID, TEXT, TEXT, TEXT, TIMESTAMPTZ, JSONB, BYTEA, UUID, UUID, INT4, INT4, TEXT,
+        TIMESTAMPTZ, TEXT, INT8, TEXT_ARRAY
+    ],
     append_held: [
         INT4_ARRAY, UUID_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, TIMESTAMPTZ_ARRAY, JSONB_ARRAY,
         BYTEA_ARRAY, UUID_ARRAY, UUID_ARRAY
@@ -253,6 +257,7 @@ statements!(
     give in take: [TEXT, TEXT_ARRAY, TEXT_ARRAY, INT8_ARRAY],
     head: [],
     hold: [INT4_ARRAY, BOOL_ARRAY, INT4, INT4],
+    hold_append in hold_session: [INT4, BOOL, INT4, BOOL, INT4, INT4, INT4, BOOL],
     hold_session: [INT4, BOOL, INT4, BOOL, INT4, INT4],
     hold_two: [INT4, BOOL, INT4, BOOL, INT4, INT4],
     holders: [],
@@ -349,13 +354,15 @@ mod tests {
     #[test]
     fn without_the_doorbell_no_append_rings() {
         let rings = |writes| {
-            let JournalSql { append_held, append_one, append_session, append_tagged, .. } =
+            let JournalSql { append_at_once, append_held, append_one, .. } =
                 JournalSql::load(&Names::new(None, None), writes);
-            [append_held, append_one, append_session, append_tagged]
+            let JournalSql { append_session, append_tagged, .. } =
+                JournalSql::load(&Names::new(None, None), writes);
+            [append_at_once, append_held, append_one, append_session, append_tagged]
                 .map(|append| append.text.contains("journal_ring(true)"))
         };
-        assert_eq!(rings(ALL), [true; 4]);
-        assert_eq!(rings(NOTHING), [false; 4]);
+        assert_eq!(rings(ALL), [true; 5]);
+        assert_eq!(rings(NOTHING), [false; 5]);
         let silent = |writes| {
             let JournalSql { append, append_in, .. } =
                 JournalSql::load(&Names::new(None, None), writes);

@@ -37,36 +37,49 @@ impl MemoryKey {
 #[derive(Debug)]
 pub struct Remembered<V> {
     used: Mutex<Used<V>>,
+    /// What `lately` may weigh, and `before`.
+    most: usize,
 }
 
 #[derive(Debug)]
 struct Used<V> {
-    lately: HashMap<MemoryKey, V>,
-    before: HashMap<MemoryKey, V>,
+    lately: HashMap<MemoryKey, Weighed<V>>,
+    before: HashMap<MemoryKey, Weighed<V>>,
+    /// What `lately` weighs.
+    weight: usize,
 }
 
-impl<V: Copy> Remembered<V> {
-    /// What is remembered.
-    pub fn get(&self, key: MemoryKey) -> Option<V> {
-        let mut used = self.used();
-        if let Some(value) = used.lately.get(&key) {
-            return Some(*value);
-        }
-        let value = used.before.remove(&key)?;
-        used.put(key, value);
-        Some(value)
+#[derive(Debug, Clone, Copy)]
+struct Weighed<V> {
+    value: V,
+    weight: usize,
+}
+
+impl<V> Remembered<V> {
+    /// Remembers values that weigh so much together, at least of those used last; twice as much at most.
+    pub(super) fn weighing(most: usize) -> Self {
+        let used = Used { lately: HashMap::new(), before: HashMap::new(), weight: 0 };
+        Self { used: Mutex::new(used), most }
     }
 
     /// Remembers this, and nothing else by that key.
     pub fn put(&self, key: MemoryKey, value: V) {
-        self.used().put(key, value);
+        self.put_weighing(key, value, 1);
+    }
+
+    /// The same for a value that weighs so much.
+    pub(super) fn put_weighing(&self, key: MemoryKey, value: V, weight: usize) {
+        self.used().put(key, Weighed { value, weight }, self.most);
+    }
+
+    /// What is remembered, which is forgotten.
+    pub(super) fn take(&self, key: MemoryKey) -> Option<V> {
+        self.used().take(key).map(|taken| taken.value)
     }
 
     /// Forgets what was wrong.
     pub fn forget(&self, key: MemoryKey) {
-        let mut used = self.used();
-        used.lately.remove(&key);
-        used.before.remove(&key);
+        self.used().take(key);
     }
 
     fn used(&self) -> MutexGuard<'_, Used<V>> {
@@ -74,18 +87,40 @@ impl<V: Copy> Remembered<V> {
     }
 }
 
-impl<V> Used<V> {
-    fn put(&mut self, key: MemoryKey, value: V) {
-        if self.lately.len() >= REMEMBERED && !self.lately.contains_key(&key) {
-            self.before = std::mem::take(&mut self.lately);
+impl<V: Copy> Remembered<V> {
+    /// What is remembered.
+    pub fn get(&self, key: MemoryKey) -> Option<V> {
+        let mut used = self.used();
+        if let Some(found) = used.lately.get(&key) {
+            return Some(found.value);
         }
-        self.lately.insert(key, value);
+        let found = used.before.remove(&key)?;
+        used.put(key, found, self.most);
+        Some(found.value)
+    }
+}
+
+impl<V> Used<V> {
+    fn put(&mut self, key: MemoryKey, new: Weighed<V>, most: usize) {
+        self.take(key);
+        if self.weight + new.weight > most {
+            self.before = std::mem::take(&mut self.lately);
+            self.weight = 0;
+        }
+        self.weight += new.weight;
+        self.lately.insert(key, new);
+    }
+
+    fn take(&mut self, key: MemoryKey) -> Option<Weighed<V>> {
+        let Some(taken) = self.lately.remove(&key) else { return self.before.remove(&key) };
+        self.weight -= taken.weight;
+        Some(taken)
     }
 }
 
 impl<V> Default for Remembered<V> {
     fn default() -> Self {
-        Self { used: Mutex::new(Used { lately: HashMap::new(), before: HashMap::new() }) }
+        Self::weighing(REMEMBERED)
     }
 }
 

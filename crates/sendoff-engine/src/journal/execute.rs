@@ -48,7 +48,8 @@ impl Decision {
 pub struct Executed {
     /// What became of each fact; none where the handler decided on none.
     pub receipts: Vec<Receipt>,
-    /// How often the handler ran.
+    /// How often the handler ran, but for a run of [`execute_locked`](Journal::execute_locked) by what was known
+    /// that had to be made again under locks.
     pub tries: u32,
 }
 

@@ -13,6 +13,7 @@ use super::error::{AppendError, DecideError};
 use super::model::{Decided, Model};
 use super::pages::{Pages, pages};
 use super::publish::Surveys;
+use super::shelf::Shelf;
 use super::store::{AppendIn, AppendInBlocking, Basis, JournalStore, Mark, Receipt};
 use super::tail::{TailOptions, TailReader};
 use crate::store::{StoreError, within};
@@ -30,6 +31,7 @@ struct Shared<S> {
     appended: Arc<Notify>,
     operated: watch::Sender<()>,
     turn: Mutex<()>,
+    shelf: Shelf,
     surveys: Arc<Surveys>,
 }
 
@@ -42,6 +44,7 @@ impl<S: JournalStore> Journal<S> {
             appended,
             operated,
             turn: Mutex::new(()),
+            shelf: Shelf::default(),
             surveys: Arc::default(),
         }))
     }
@@ -142,6 +145,11 @@ impl<S: JournalStore> Journal<S> {
     /// Whoever decides here by itself, where the store has no locks to decide under.
     pub(super) fn turn(&self) -> &Mutex<()> {
         &self.0.turn
+    }
+
+    /// What decisions under locks were made of.
+    pub(super) fn shelf(&self) -> &Shelf {
+        &self.0.shelf
     }
 
     /// Looks at the cursors, for all who wait for a pair.

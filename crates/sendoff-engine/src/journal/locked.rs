@@ -1,5 +1,7 @@
 //! Carrying out commands under the locks of what they decide by.
 
+use std::time::Duration;
+
 use sendoff_core::journal::{Append, Fact, Position};
 use sendoff_core::limits;
 use tokio::sync::MutexGuard;
@@ -10,14 +12,39 @@ use super::execute::{Executed, FIRST_PAUSE, TRIES, rest};
 use super::handle::{Journal, apply};
 use super::model::{Decided, Model};
 use super::pages::Pages;
+use super::shelf::{Known, Subject};
 use super::store::{Basis, JournalStore, Locked, LockedDecision, Receipt};
+use crate::store::StoreError;
+
+/// By then servers have found out that two wait for one another, and ended one of them.
+const DEADLOCK: Duration = Duration::from_secs(2);
 
 /// What makes it the caller's turn, for as long as it is kept.
 enum Turn<'j> {
-    /// Locks in the database.
-    Locked(Box<dyn LockedDecision + 'j>),
+    /// Locks in the database, and what was read under them, unless it is too much to be kept.
+    Locked { transaction: Box<dyn LockedDecision + 'j>, known: Option<Known> },
     /// Where there are none: nobody else decides through this journal.
     Here(MutexGuard<'j, ()>),
+}
+
+impl Turn<'_> {
+    /// What to keep for the next one.
+    fn known(&mut self) -> Option<Known> {
+        match self {
+            Self::Locked { known, .. } => known.take(),
+            Self::Here(_) => None,
+        }
+    }
+}
+
+/// Why a decision by what this process knows was not the one.
+enum Unproved {
+    /// It is one that changes nothing, or none: whether it is right only the journal can say.
+    Look,
+    /// Others have appended, or are about to; and how long the decision took.
+    Stale { took: Duration, last: AppendError },
+    /// The append failed.
+    Failed(AppendError),
 }
 
 impl<S: JournalStore> Journal<S> {
@@ -32,7 +59,14 @@ impl<S: JournalStore> Journal<S> {
     /// [`Slow`](ExecuteError::Slow) otherwise. Let the model be made of all that
     /// is appended to: two of which each appends what the other decides by deadlock, the server ends
     /// one of them, and that one tries again. A process that stops in the middle has its transaction
-    /// ended by the server within seconds. SQLite and memory, which have one writer, have no locks to
+    /// ended by the server within seconds.
+    ///
+    /// What a decision was made of is kept in memory (16 MiB a journal). The next one of this process about the same
+    /// model is made of that at first, without locks, and appended under the condition that it is all there is; if it
+    /// is not, or if the decision is to do nothing, it is made again under locks. So the decision may run more than
+    /// once; and where facts were deleted meanwhile, it may still be made of them, as with [`decide`](Self::decide).
+    ///
+    /// SQLite and memory, which have one writer, have no locks to
     /// decide under: there the clones of this journal wait for one another, and who loses against
     /// anybody else tries again.
     ///
@@ -78,11 +112,37 @@ impl<S: JournalStore> Journal<S> {
     where
         M: Model,
     {
+        let begun = Instant::now();
+        let first = model();
+        let subject = Subject::of(&first);
+        let mut place = self.shelf().turn(&subject).await;
+        if let Some(known) = place.take() {
+            match self.by_memory(known, first, &mut decision).await {
+                Ok((receipts, known)) => {
+                    if let Some(known) = known {
+                        place.keep(known);
+                    }
+                    return Ok(Executed { receipts, tries: 1 });
+                }
+                Err(Unproved::Look) => {}
+                Err(Unproved::Stale { took, last }) if took >= limits::DECISION => {
+                    return Err(ExecuteError::Slow { took, last });
+                }
+                // It has waited already.
+                Err(Unproved::Stale { last: AppendError::Busy(busy), .. })
+                    if begun.elapsed() >= DEADLOCK =>
+                {
+                    return Err(ExecuteError::Decide(DecideError::Busy(busy)));
+                }
+                Err(Unproved::Stale { .. }) => place.others_append(),
+                Err(Unproved::Failed(error)) => return Err(ExecuteError::Append(error)),
+            }
+        }
         let (mut pause, mut tries) = (FIRST_PAUSE, 0);
         let tries_until = Instant::now() + self.store().longest_wait();
         loop {
             tries += 1;
-            let (decided, turn) = self.locked(model()).await.map_err(ExecuteError::Decide)?;
+            let (decided, mut turn) = self.locked(model()).await.map_err(ExecuteError::Decide)?;
             let Decided { model, condition } = decided;
             let begun = Instant::now();
             let decides = decision(model);
@@ -94,15 +154,24 @@ impl<S: JournalStore> Journal<S> {
                     .map_err(|invalid| ExecuteError::Append(invalid.into())),
                 Err(refused) => Err(ExecuteError::Handler(refused)),
             };
+            let known = turn.known().map(|known| place.compared(known));
             let Ok(Some(append)) = append else {
-                if let Turn::Locked(transaction) = turn {
+                if let Turn::Locked { transaction, .. } = turn {
                     // What does not come to its end is dropped, and so are its locks.
                     let _ = timeout(self.store().longest_wait(), transaction.release()).await;
+                }
+                if let Some(known) = known {
+                    place.keep(known);
                 }
                 return append.map(|_| Executed { receipts: Vec::new(), tries });
             };
             match self.append_locked(turn, &append).await {
-                Ok(receipts) => return Ok(Executed { receipts, tries }),
+                Ok(receipts) => {
+                    if let Some(known) = known.and_then(|known| known.with(&append, &receipts)) {
+                        place.keep(known);
+                    }
+                    return Ok(Executed { receipts, tries });
+                }
                 // A deadlock, or the locks were gone.
                 Err(last @ (AppendError::Conflict(_) | AppendError::Busy(_))) => {
                     if took >= limits::DECISION {
@@ -118,13 +187,53 @@ impl<S: JournalStore> Journal<S> {
         }
     }
 
+    /// Decides by what is known of the model, and appends under the condition that it is all there is: one
+    /// round trip, in which nobody waits for the decision.
+    async fn by_memory<M, E>(
+        &self,
+        known: Known,
+        mut model: M,
+        decision: &mut impl FnMut(M) -> Result<Vec<Fact>, E>,
+    ) -> Result<(Vec<Receipt>, Option<Known>), Unproved>
+    where
+        M: Model,
+    {
+        for fact in known.facts() {
+            apply(&mut model, fact).map_err(|_| Unproved::Look)?;
+        }
+        let begun = Instant::now();
+        let facts = decision(model).map_err(|_| Unproved::Look)?;
+        let took = begun.elapsed();
+        let append = Append::new(facts, Some(known.condition())).map_err(|_| Unproved::Look)?;
+        let answer = match self.append_as(&append).await {
+            Err(error) if error.is_in_doubt() => self.find_out(&append).await,
+            // It was there before: whether the decision is right to want it again only the journal can say.
+            Ok(receipts) if !receipts.iter().all(|receipt| receipt.fresh) => {
+                return Err(Unproved::Look);
+            }
+            answer => answer,
+        };
+        match answer {
+            Ok(receipts) => {
+                let known = known.with(&append, &receipts);
+                Ok((receipts, known))
+            }
+            Err(AppendError::Store(StoreError::Busy(_))) => Err(Unproved::Look),
+            Err(last @ (AppendError::Conflict(_) | AppendError::Busy(_))) => {
+                Err(Unproved::Stale { took, last })
+            }
+            Err(error) => Err(Unproved::Failed(error)),
+        }
+    }
+
     /// The model as it is while it is the caller's turn.
     async fn locked<M: Model>(&self, mut model: M) -> Result<(Decided<M>, Turn<'_>), DecideError> {
-        let query = model.query();
+        let subject = Subject::of(&model);
+        let Subject { query, closing } = &subject;
         query.check()?;
         let mut pages = Pages::up_to(Position::END);
-        let (closing, first) = (model.closing(), pages.page(Position::START));
-        let basis = Basis { query: &query, closing: closing.as_ref(), page: first };
+        let first = pages.page(Position::START);
+        let basis = Basis { query, closing: closing.as_ref(), page: first };
         let lock = self.store().lock(basis);
         let Some(locked) = self.bounded(lock).await? else {
             let turn = timeout(self.store().longest_wait(), self.turn().lock()).await;
@@ -132,16 +241,20 @@ impl<S: JournalStore> Journal<S> {
             return Ok((self.decide(model).await?, Turn::Here(turn)));
         };
         let Locked { mut mark, mut found, mut transaction } = locked;
+        let mut known = Some(Known::of(subject.clone()));
         loop {
             for fact in &found.facts {
                 apply(&mut model, fact)?;
                 mark.position = mark.position.max(fact.position);
             }
-            let Some(after) = pages.turned(&found) else { break };
-            found = self.bounded(transaction.read(&query, pages.page(after))).await?;
+            let after = pages.turned(&found);
+            known = known.and_then(|known| known.and(found.facts));
+            let Some(after) = after else { break };
+            found = self.bounded(transaction.read(query, pages.page(after))).await?;
         }
-        let condition = query.none_after(mark.position).read_in(mark.run);
-        Ok((Decided { model, condition }, Turn::Locked(transaction)))
+        let known = known.and_then(|known| known.up_to(mark));
+        let condition = subject.query.none_after(mark.position).read_in(mark.run);
+        Ok((Decided { model, condition }, Turn::Locked { transaction, known }))
     }
 
     async fn append_locked(
@@ -150,7 +263,7 @@ impl<S: JournalStore> Journal<S> {
         append: &Append,
     ) -> Result<Vec<Receipt>, AppendError> {
         let transaction = match turn {
-            Turn::Locked(transaction) => transaction,
+            Turn::Locked { transaction, .. } => transaction,
             Turn::Here(_turn) => return self.append_surely(append).await,
         };
         match self.bounded(transaction.append(append)).await {

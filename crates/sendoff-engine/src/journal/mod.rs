@@ -20,9 +20,11 @@ mod model;
 mod pages;
 pub mod publish;
 pub mod retain;
+mod shelf;
 mod store;
 mod tail;
 mod times;
+mod turns;
 mod vigil;
 
 pub use books::{Books, MemoryKey, Remembered};

@@ -10,7 +10,15 @@
 -- wait, and they are there until it is over. Where the session does not have them any more, nothing is
 -- appended and no row answers. A row says that the session is as it was: without locks, and with `$13`
 -- as its limit of silence.
--- text append_tagged, append_session
+--
+-- append_at_once: the same under a condition, right after hold_append, in one round trip with it; the session has the
+-- lock of `$1`, too.
+-- Guarantee: appends only if the server was started at `$14`, and there is no fact with the tag `$15`, of any type
+-- or of those in `$17`, after position `$16`; where it appends nothing, no row answers. It is a statement
+-- of its own, so that it sees whatever was committed when the session got its locks. If the session did not
+-- get them, which a limit for locks tells that only hold_append sets, it waits for nothing.
+-- Index: primary key of journal_tag, too.
+-- text append_tagged, append_session, append_at_once
 with new as (
     insert into sendoff.journal_event
            (event_id, event_type, tags, content_type, occurred_at, recorded_at, headers, payload,
@@ -19,14 +27,15 @@ with new as (
            $8::bytea, $9::uuid, $10::uuid
      where {missing}              -- [append_tagged]
      where {handed_over}          -- [append_session]
+     where {at_once}              -- [append_at_once]
     returning position, recorded_at
 ), tagged as (
     insert into sendoff.journal_tag (tag, position)
     select $4::text, new.position from new
 )
 select 0 as outcome, new.position as place, new.recorded_at as at
-       , set_config('lock_timeout', '0', false)                      -- [append_session]
-       , set_config('idle_session_timeout', $13::text, false)        -- [append_session]
+       , set_config('lock_timeout', '0', false)                      -- [append_session, append_at_once]
+       , set_config('idle_session_timeout', $13::text, false)        -- [append_session, append_at_once]
        , sendoff.journal_ring(true)                                                              -- [rings]
        , case when current_setting('synchronous_commit') = 'off'                                  -- [durable]
                and coalesce(current_setting('sendoff_emit.durable_events', true), '') <> 'off'    -- [durable]
@@ -48,4 +57,20 @@ case when {missing}
      then pg_advisory_unlock_shared('sendoff.journal_event'::regclass::oid::integer,
                                     $11::integer)
       and pg_advisory_unlock('sendoff.journal_event'::regclass::oid::integer, $12::integer)
+end
+
+-- Of a CASE nothing is carried out in another order: locks are let go at once where only some were to be had, with
+-- no limit of silence any more.
+-- part at_once
+case when current_setting('lock_timeout') = '0'
+     then (select false from pg_advisory_unlock_all())
+     when pg_postmaster_start_time() <> $14::timestamptz
+       or exists (select
+                    from sendoff.journal_tag t
+                    join sendoff.journal_event e on e.position = t.position
+                   where t.tag = $15::text and t.position > $16::bigint
+                     and coalesce(e.event_type = any ($17::text[]), true))
+     then false
+     else {handed_over}
+      and pg_advisory_unlock_shared('sendoff.journal_event'::regclass::oid::integer, $1::integer)
 end

@@ -5,6 +5,10 @@
 -- session's until one of the two takes it back, or if this statement fails; locks that it had by then stay.
 -- Not behind a transaction pooler, where a session is somebody else's with the next statement.
 -- Index: none.
+--
+-- hold_append: the same for three, which is what an append of one fact with one tag takes under a condition about that
+-- tag: all of them in their order, so that it deadlocks with nobody who keeps to it.
+-- text hold_session, hold_append
 select set_config('lock_timeout', $5::integer::text, false),
        set_config('idle_session_timeout', $6::integer::text, false),
        pg_postmaster_start_time(),
@@ -16,3 +20,7 @@ select set_config('lock_timeout', $5::integer::text, false),
             then pg_advisory_lock('sendoff.journal_event'::regclass::oid::integer, $3::integer)
             else pg_advisory_lock_shared('sendoff.journal_event'::regclass::oid::integer, $3::integer)
        end
+     , case when $8::boolean                                                                                -- [hold_append]
+            then pg_advisory_lock('sendoff.journal_event'::regclass::oid::integer, $7::integer)             -- [hold_append]
+            else pg_advisory_lock_shared('sendoff.journal_event'::regclass::oid::integer, $7::integer)      -- [hold_append]
+       end                                                                                                  -- [hold_append]

@@ -141,7 +141,8 @@ pub(super) fn run(At(started): At) -> Run {
     Run::numbered(started.as_micros())
 }
 
-fn started_at(run: Run) -> At {
+/// When the server was started in that run.
+pub(super) fn started_at(run: Run) -> At {
     At(Timestamp::from_micros(run.number()))
 }
 

@@ -1,18 +1,41 @@
-//! An append of what was decided under locks, which are its condition: only keys that are missing are
-//! taken, and nothing is checked.
+//! An append by whoever has a condition's locks: only keys that are missing are taken. Where it was decided
+//! under them nothing is checked, since the locks are its condition.
 
-use sendoff_core::journal::Fact;
-use sendoff_engine::journal::AppendError;
+use sendoff_core::journal::{Append, Condition, Fact};
+use sendoff_engine::journal::{AppendError, MemoryKey};
 
-use super::append::{Param, Params};
+use super::append::{Param, Params, started_at};
+use super::reading::Tagged;
 use super::session::SessionLocks;
 use super::store::PostgresJournal;
 use crate::sql::{Sql, Statement};
+use crate::wire::At;
 
 pub(super) struct Held<'a> {
     params: Params<'a>,
     manner: Manner<'a>,
     session: Option<&'a SessionLocks>,
+    check: Option<&'a Check>,
+}
+
+/// A condition about one tag, to be checked by the statement that appends.
+pub(super) struct Check {
+    tagged: Tagged,
+    after: i64,
+    run: At,
+}
+
+impl Check {
+    /// None where there is no condition, or one about more than a tag, or more than one fact.
+    pub(super) fn of(append: &Append) -> Option<Self> {
+        tag(append.facts())?;
+        let Condition { query, after, run } = append.condition()?;
+        Some(Self { tagged: Tagged::of(query)?, after: (*after).into(), run: started_at((*run)?) })
+    }
+
+    pub(super) fn key(&self) -> MemoryKey {
+        MemoryKey::of((&self.tagged.tag, &self.tagged.types))
+    }
 }
 
 /// What it takes.
@@ -45,7 +68,12 @@ impl<'a> Held<'a> {
                 _ => Manner::Facts { keys },
             }
         };
-        Ok(Self { params, manner, session })
+        Ok(Self { params, manner, session, check: None })
+    }
+
+    /// The same under a condition; none where a function has to look whether it holds.
+    pub(super) fn checking(self, check: &'a Check) -> Option<Self> {
+        self.releases().then_some(Self { check: Some(check), ..self })
     }
 
     /// Whether the session has no locks any more once the statement has answered with a row.
@@ -55,6 +83,7 @@ impl<'a> Held<'a> {
 
     pub(super) fn statement<'s>(&self, sql: &'s Sql) -> &'s Statement {
         match self.manner {
+            Manner::Tagged { .. } if self.check.is_some() => &sql.journal.append_at_once,
             Manner::Tagged { .. } if self.session.is_some() => &sql.journal.append_session,
             Manner::Tagged { .. } => &sql.journal.append_tagged,
             Manner::Facts { .. } => &sql.journal.append_held,
@@ -70,13 +99,16 @@ impl<'a> Held<'a> {
             Manner::Facts { keys } => (keys, params.columns()),
             Manner::Alone => return params.in_order(),
         };
-        let mut all = Vec::with_capacity(13);
+        let mut all = Vec::with_capacity(17);
         all.push(keys);
         all.extend(facts);
         if self.releases()
             && let Some(SessionLocks { shared, alone, silence }) = self.session
         {
             all.extend([shared as Param<'_>, alone, silence]);
+        }
+        if let Some(Check { tagged: Tagged { tag, types }, after, run }) = self.check {
+            all.extend([run as Param<'_>, tag, after, types]);
         }
         all
     }

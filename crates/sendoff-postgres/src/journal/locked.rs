@@ -15,7 +15,7 @@ use tokio_postgres::{Error, Row};
 
 use super::append::{is_deadlock, receipts, refused, run};
 use super::connections::Lent;
-use super::held::Held;
+use super::held::{Check, Held};
 use super::options::milliseconds;
 use super::reading::Reading;
 use super::session::SessionLocks;
@@ -63,6 +63,43 @@ pub(super) async fn lock<'s>(
             continue;
         }
         return Err(undecided(error));
+    }
+}
+
+/// Appends under a condition about one tag, in one round trip: locks, and in a statement after them, which sees
+/// what is committed by then, looks whether it holds. None where that is not possible, or where nothing was
+/// appended: then the function is to say why.
+pub(super) async fn append_at_once(
+    journal: &PostgresJournal,
+    append: &Append,
+    check: &Check,
+) -> Result<Option<Vec<Receipt>>, AppendError> {
+    let Some(condition) = append.condition() else { return Ok(None) };
+    let patience = journal.connections().patience();
+    let lent = journal.connections().lend(Purpose::of(append), patience).await.map_err(refused)?;
+    let left = milliseconds(patience.left());
+    let session = lent.link().take().await?;
+    let (held, alone) = columns(&Locks::of_decision(&condition.query));
+    let locks = SessionLocks::of(journal, &session, &held, &alone).await.map_err(not_appended)?;
+    let deciding = Deciding { journal, lent, session, held, locks };
+    match deciding.at_once(append, check, &condition.query, left).await {
+        Ok(None) => {
+            deciding.give_back().await;
+            Ok(None)
+        }
+        Ok(Some(rows)) if !rows.is_empty() => {
+            deciding.give_back().await;
+            receipts(append, &rows).map(Some)
+        }
+        // Another fact is there, or the same one.
+        Ok(Some(_)) | Err(AppendError::IdTaken) => {
+            Box::new(deciding).release().await;
+            Ok(None)
+        }
+        Err(error) => {
+            Box::new(deciding).release().await;
+            Err(error)
+        }
     }
 }
 
@@ -146,6 +183,46 @@ impl Deciding<'_> {
             reading = reading.again();
             rows = self.rows(&reading).await.map_err(failed)?;
         }
+    }
+
+    /// Locks, looks, appends and releases the locks, unless no row answers; none where the locks are no
+    /// session's.
+    async fn at_once(
+        &self,
+        append: &Append,
+        check: &Check,
+        query: &Query,
+        patience: i32,
+    ) -> Result<Option<Vec<Row>>, AppendError> {
+        let (sql, kept) = (self.journal.sql(), self.kept());
+        let held = Held::new(self.journal, append.facts(), &self.held, self.locks.as_ref())?;
+        let Some(held) = held.checking(check) else { return Ok(None) };
+        // All of them before anything else, in their order, or two that cross would deadlock.
+        let (keys, alone) = columns(&Locks::of_append(append.facts(), Some(query)));
+        let (&[first, second, third], &[first_alone, second_alone, third_alone]) =
+            (&keys[..], &alone[..])
+        else {
+            return Ok(None);
+        };
+        let (silence, hold) = (milliseconds(limits::DECISION), &sql.journal.hold_append);
+        let params: [&(dyn ToSql + Sync); 8] = [
+            &first,
+            &first_alone,
+            &second,
+            &second_alone,
+            &patience,
+            &silence,
+            &third,
+            &third_alone,
+        ];
+        let statement = held.statement(sql);
+        let prepared = self.session.prepare(&[hold, statement], kept).await;
+        prepared.map_err(not_appended)?;
+        let in_order = held.in_order();
+        let append = self.session.query(statement, &in_order, kept);
+        let (locked, rows) = join(self.session.query(hold, &params, kept), append).await;
+        locked.map_err(not_appended)?;
+        Ok(Some(rows.map_err(not_appended)?))
     }
 
     /// Appends, commits, and releases the locks. No row, or an id that is taken, means that one is there

@@ -80,14 +80,14 @@ impl Closed {
 }
 
 /// A tag, and types if not any will do.
-struct Tagged {
-    tag: String,
-    types: Option<Vec<String>>,
+pub(super) struct Tagged {
+    pub(super) tag: String,
+    pub(super) types: Option<Vec<String>>,
 }
 
 impl Tagged {
     /// None where the query asks for less than one tag, or for more.
-    fn of(query: &Query) -> Option<Self> {
+    pub(super) fn of(query: &Query) -> Option<Self> {
         let [item] = query.items() else { return None };
         let mut tags = item.tags();
         let (Some(tag), None) = (tags.next(), tags.next()) else { return None };

@@ -10,7 +10,7 @@ use sendoff_core::journal::doctor::{StricterDefault, Vitals};
 use sendoff_core::journal::{Append, Holder, HolderId, Locks, Position, Query};
 use sendoff_engine::journal::{
     AppendError, Basis, Books, DecideError, Found, JournalStore, Locked, Mark, Page, Purpose,
-    Receipt, TailSource,
+    Receipt, Remembered, TailSource,
 };
 use sendoff_engine::store::StoreError;
 use sendoff_engine::store::frame::{Address, Open};
@@ -19,6 +19,7 @@ use tokio::time::timeout;
 use super::append::{One, Params, is_busy, receipts, refused, run};
 use super::connections::Connections;
 use super::facts;
+use super::held::Check;
 use super::locked;
 use super::options::{JournalOptions, milliseconds};
 use super::reading::Reading;
@@ -48,6 +49,8 @@ struct Shared {
     sql: Sql,
     connections: Connections,
     books: Books,
+    /// Conditions that lately did not hold: the function is asked at once, which says why.
+    contended: Remembered<()>,
     open: Open,
 }
 
@@ -95,6 +98,7 @@ impl PostgresJournal {
             sql: Sql::load(&names, writes),
             connections: Connections::new(&connector, kept, options.connections, options.patience),
             books: Books::default(),
+            contended: Remembered::default(),
             connector,
             options,
             names,
@@ -169,6 +173,15 @@ impl JournalStore for PostgresJournal {
 
     async fn append(&self, append: &Append) -> Result<Vec<Receipt>, AppendError> {
         self.check_open()?;
+        let check = Check::of(append);
+        if let Some(check) = &check
+            && self.0.contended.get(check.key()).is_none()
+        {
+            if let Some(receipts) = locked::append_at_once(self, append, check).await? {
+                return Ok(receipts);
+            }
+            self.0.contended.put(check.key(), ());
+        }
         let mut params = Params::new(self, append)?;
         let patience = self.connections().patience();
         let lent = self.connections().lend(Purpose::of(append), patience).await;
@@ -183,7 +196,11 @@ impl JournalStore for PostgresJournal {
             // The id is there already, and the function tells with what.
         }
         let rows = lent.link().query(&self.sql().journal.append, &params.in_order()).await;
-        receipts(append, &rows.map_err(refused)?)
+        let receipts = receipts(append, &rows.map_err(refused)?)?;
+        if let Some(check) = check {
+            self.0.contended.forget(check.key());
+        }
+        Ok(receipts)
     }
 
     async fn mark(&self, query: &Query) -> Result<Mark, DecideError> {

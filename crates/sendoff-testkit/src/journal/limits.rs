@@ -136,6 +136,8 @@ pub async fn a_slow_decision_runs_once<S: JournalStore>(journal: &Journal<S>) {
     let slow = limits::DECISION + Duration::from_secs(1);
     let runs = Arc::new(AtomicU32::new(0));
     let decide = async |rival: bool| {
+        // Of which nothing is known yet, so that it is decided under locks.
+        let wallet = if rival { 2 } else { 1 };
         runs.store(0, Ordering::SeqCst);
         let (journal, runs, begun) = (journal.clone(), Arc::clone(&runs), Arc::new(Notify::new()));
         let begins = Arc::clone(&begun);
@@ -152,16 +154,16 @@ pub async fn a_slow_decision_runs_once<S: JournalStore>(journal: &Journal<S>) {
                     std::thread::sleep(slow);
                 }
             });
-            Ok::<_, BoxError>(vec![fact(1)])
+            Ok::<_, BoxError>(vec![fact(wallet)])
         };
         let deciding = tokio::spawn({
             let journal = journal.clone();
-            async move { journal.execute_locked(|| count(1), decides).await }
+            async move { journal.execute_locked(|| count(wallet), decides).await }
         });
         if rival {
             begun.notified().await;
-            let next = |_| Ok::<_, BoxError>(vec![fact(1)]);
-            journal.execute_locked(|| count(1), next).await.unwrap();
+            let next = |_| Ok::<_, BoxError>(vec![fact(wallet)]);
+            journal.execute_locked(|| count(wallet), next).await.unwrap();
             let _ = quicker.send(());
         }
         deciding.await.unwrap()

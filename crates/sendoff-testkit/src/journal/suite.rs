@@ -3,6 +3,7 @@
 use std::future::Future;
 
 use super::harness::JournalHarness;
+use crate::wait::on_threads;
 
 /// Runs one case on a fresh harness, on threads of its own.
 ///
@@ -14,12 +15,7 @@ where
     H: JournalHarness,
     F: Future<Output = ()>,
 {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("a runtime can be built");
-    runtime.block_on(async { case(harness.await).await });
+    on_threads(async { case(harness.await).await });
 }
 
 /// Makes one test of every case in [`journal`](crate::journal), each with a harness of its own. The
@@ -42,6 +38,8 @@ macro_rules! journal_suite {
             commands_run_again_when_others_were_quicker
             commands_decided_under_locks_wait_for_their_turn
             commands_that_lock_crosswise_try_again_under_locks
+            a_command_that_is_repeated_counts_once
+            appends_whose_conditions_cross_do_not_deadlock
             a_model_is_made_from_its_last_closing_on
             a_decision_under_locks_sees_all_that_came_since_the_last
             what_is_read_from_the_last_closing_on_is_bounded_in_bytes

@@ -37,8 +37,10 @@ fn large(bytes: usize) -> Fact {
     Fact::builder(("large", &*payload)).tags([tag("w=1")]).build().unwrap()
 }
 
-/// What a decision sees that appends this.
+/// What a decision sees that appends this. By a handle of its own: what that would know besides is none of
+/// the store's.
 async fn decided(journal: &Log, facts: Vec<Fact>) -> Count {
+    let journal = Log::new(journal.store().clone());
     let mut seen = (0, 0);
     let decision = |model: Fold<Count, _>| {
         seen = model.state;

@@ -223,6 +223,68 @@ pub async fn what_is_read_from_the_last_closing_on_is_bounded_in_bytes(
     }
 }
 
+/// J2: a command that is carried out a second time, with the same fact, changes nothing, and the next decision counts
+/// that fact once.
+pub async fn a_command_that_is_repeated_counts_once(harness: impl JournalHarness) {
+    let journal = harness.journal();
+    let (deposit, interest) = (moved("deposited", "a", 10), moved("deposited", "a", 1));
+    let deposited = |fact: &Fact| {
+        let fact = fact.clone();
+        let journal = journal.clone();
+        async move {
+            let fact = || Ok::<_, TooPoor>(vec![fact.clone()]);
+            journal.execute_locked(|| Balance::of("a"), |_| fact()).await.unwrap().receipts
+        }
+    };
+    assert!(deposited(&deposit).await[0].fresh);
+    // By somebody else, and then again by whoever does not know of it.
+    journal.append([interest.clone()]).await.unwrap();
+    for fact in [&deposit, &interest, &deposit, &interest] {
+        assert!(!deposited(fact).await[0].fresh);
+        let seen = journal.execute_locked(
+            || Balance::of("a"),
+            |balance| {
+                assert_eq!(balance.cents, 11);
+                Ok::<_, TooPoor>(Vec::new())
+            },
+        );
+        seen.await.unwrap();
+    }
+    let withdrawn = journal.execute_locked(
+        || Balance::of("a"),
+        |balance| {
+            if balance.cents < 12 { Err(TooPoor) } else { Ok(vec![moved("withdrawn", "a", 12)]) }
+        },
+    );
+    assert!(matches!(withdrawn.await, Err(ExecuteError::Handler(TooPoor))));
+}
+
+/// J2: conditions by a tag and by a type, of appends that have both, so that each excludes the other: they wait for one
+/// another, and nobody is ended for it.
+pub async fn appends_whose_conditions_cross_do_not_deadlock(harness: impl JournalHarness) {
+    const EACH: usize = 25;
+    let journal = harness.journal();
+    let run = journal.decide(Balance::of("a")).await.unwrap().condition.run;
+    let holds = |query: Query| query.none_after(Position::END).read_in(run);
+    let by_tag = holds(Query::tagged(Tag::new("wallet_id", "a").unwrap()));
+    let by_type = holds(Query::of_type("deposited"));
+    let mut clients = JoinSet::new();
+    for (condition, event_type) in [(by_tag, "deposited"), (by_type, "withdrawn")] {
+        for _ in 0..2 {
+            let (journal, condition) = (journal.clone(), condition.clone());
+            clients.spawn(async move {
+                for _ in 0..EACH {
+                    let fact = moved(event_type, "a", 1);
+                    journal.append_if([fact], condition.clone()).await.unwrap();
+                }
+            });
+        }
+    }
+    while let Some(done) = clients.join_next().await {
+        done.unwrap();
+    }
+}
+
 /// A model that is closed now and then is made of what came since.
 pub async fn a_model_is_made_from_its_last_closing_on(harness: impl JournalHarness) {
     let journal = harness.journal();
