@@ -4,70 +4,25 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap says less, not more")]
 
-use std::fs;
+mod place;
+
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
-/// A state folder of the test's own; its servers stop with it, also when the test fails.
-struct Place(PathBuf);
-
-impl Place {
-    fn new(name: &str) -> Self {
-        let name = format!("sendoff-xtask-test-{name}-{}", std::process::id());
-        Self(std::env::temp_dir().join(name))
-    }
-
-    fn command(&self, words: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
-        command.arg("services").args(words.split(' ')).arg("--dir").arg(&self.0);
-        command
-    }
-
-    fn run(&self, words: &str) -> Output {
-        self.command(words).output().unwrap()
-    }
-
-    fn stdout(&self, words: &str) -> String {
-        let output = self.run(words);
-        assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    /// The port of a server that was started, or nothing where there can be none.
-    fn up(&self, words: &str) -> Option<u16> {
-        let output = self.run(words);
-        let ci = std::env::var("CI").is_ok_and(|ci| !["", "0", "false"].contains(&ci.as_str()));
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        if output.status.code() == Some(3) && !ci {
-            eprintln!("SKIPPED: no server to test with: {stderr}");
-            return None;
-        }
-        assert!(output.status.success(), "{stderr}");
-        Some(port(&String::from_utf8(output.stdout).unwrap()))
-    }
-
-    fn is_empty(&self) -> bool {
-        fs::read_dir(&self.0).is_ok_and(|mut entries| {
-            entries.all(|entry| entry.unwrap().path().extension().is_none())
-        })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.run("down");
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+use crate::place::Place;
 
 fn port(exports: &str) -> u16 {
     let url = exports
         .strip_prefix("export SENDOFF_POSTGRES_URL='postgres://postgres@127.0.0.1:")
         .and_then(|rest| rest.strip_suffix("/postgres'\n"));
     url.unwrap_or_else(|| panic!("{exports}")).parse().unwrap()
+}
+
+/// The port of a PostgreSQL that was started, or nothing where there can be none.
+fn up(place: &Place, words: &str) -> Option<u16> {
+    place.up(words).map(|exports| port(&exports))
 }
 
 /// Asks whether the server speaks TLS; only PostgreSQL answers with one of these letters.
@@ -82,12 +37,12 @@ fn answers(port: u16) -> bool {
 #[test]
 fn a_server_is_up_until_it_is_taken_down() {
     let place = Place::new("up-down");
-    let Some(first) = place.up("up postgres") else { return };
+    let Some(first) = up(&place, "up postgres") else { return };
 
     assert!(answers(first));
     assert_eq!(port(&place.stdout("env")), first);
     assert!(place.stdout("status").starts_with("postgres up, fast, pid "));
-    assert_eq!(place.up("up postgres"), Some(first), "a second `up` keeps what runs");
+    assert_eq!(up(&place, "up postgres"), Some(first), "a second `up` keeps what runs");
     assert!(!place.run("up postgres --durable").status.success(), "nor is its mode changed");
 
     place.stdout("down");
@@ -102,7 +57,7 @@ fn a_server_is_up_until_it_is_taken_down() {
 #[test]
 fn servers_stop_when_the_run_they_are_kept_for_is_gone() {
     let place = Place::new("keep");
-    let Some(port) = place.up("up postgres --durable") else { return };
+    let Some(port) = up(&place, "up postgres --durable") else { return };
     let mut keeper = place.command("keep").stdin(Stdio::piped()).spawn().unwrap();
     assert!(answers(port));
 
@@ -117,8 +72,8 @@ fn servers_stop_when_the_run_they_are_kept_for_is_gone() {
 #[test]
 fn two_places_have_servers_of_their_own() {
     let (one, other) = (Place::new("one"), Place::new("other"));
-    let Some(port_of_one) = one.up("up postgres") else { return };
-    let Some(port_of_other) = other.up("up postgres") else { return };
+    let Some(port_of_one) = up(&one, "up postgres") else { return };
+    let Some(port_of_other) = up(&other, "up postgres") else { return };
     assert_ne!(port_of_one, port_of_other);
 
     one.stdout("down");

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::database::Database;
 use crate::output;
-use crate::pages::{self, Page};
+use crate::pages::{self, Page, Wanted};
 use crate::pause::Note;
 
 /// Nothing was changed: somebody has it locked, or it is not as it was said to be.
@@ -53,15 +53,8 @@ enum Command {
 struct List {
     #[command(flatten)]
     database: Database,
-    /// Not more than so many
-    #[arg(long, value_name = "COUNT", default_value_t = 100)]
-    limit: usize,
-    /// Only say how many there are, counted up to 10,000
-    #[arg(long)]
-    count: bool,
-    /// A line of JSON for each
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    wanted: Wanted,
 }
 
 /// Show how a key stands: what it waits for, and what waits in it
@@ -119,16 +112,16 @@ async fn opened(database: Database) -> anyhow::Result<OrderKeys> {
 
 async fn list(options: List) -> anyhow::Result<ExitCode> {
     let keys = opened(options.database).await?;
-    let found = if options.count {
+    let found = if options.wanted.count {
         let count = keys.count_parked().await?;
-        output::data(&if options.json {
+        output::data(&if options.wanted.json {
             json!({ "keys": count.counted(), "exact": count.is_exact() }).to_string()
         } else {
             format!("{count} parked keys")
         })?;
         count.counted() > 0
     } else {
-        listed(&keys, options.limit, options.json).await?
+        listed(&keys, options.wanted.limit, options.wanted.json).await?
     };
     if !found {
         output::note("no key is parked");

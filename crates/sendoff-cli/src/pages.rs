@@ -1,6 +1,22 @@
 //! Lists that may be long: page by page, for as long as somebody wants to see them.
 
+use clap::Args;
+
 use crate::output;
+
+/// How much of a list is wanted, and how it is shown.
+#[derive(Debug, Args)]
+pub(crate) struct Wanted {
+    /// Not more than so many
+    #[arg(long, value_name = "COUNT", default_value_t = 100)]
+    pub(crate) limit: usize,
+    /// Only say how many there are, counted up to 10,000
+    #[arg(long)]
+    pub(crate) count: bool,
+    /// A line of JSON for each
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 /// A part of a list, and where the next one begins.
 pub(crate) struct Page<T, A> {

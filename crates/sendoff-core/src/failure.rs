@@ -29,6 +29,8 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 /// ```
 pub struct Failure {
     class: FailureClass,
+    /// Whether its sink is to receive nothing more.
+    disables: bool,
     error: BoxError,
 }
 
@@ -56,22 +58,39 @@ pub enum FailureClass {
 impl Failure {
     /// Try again after the retry policy's delay.
     pub fn retry(error: impl Into<BoxError>) -> Self {
-        Self { class: FailureClass::Retry, error: error.into() }
+        Self::of(FailureClass::Retry, error)
     }
 
     /// Try again after `delay`, as the target asked; the attempt counts.
     pub fn retry_after(delay: Duration, error: impl Into<BoxError>) -> Self {
-        Self { class: FailureClass::RetryAfter { delay }, error: error.into() }
+        Self::of(FailureClass::RetryAfter { delay }, error)
     }
 
     /// The target is unavailable: try again after `delay`, without using up an attempt.
     pub fn unavailable(delay: Duration, error: impl Into<BoxError>) -> Self {
-        Self { class: FailureClass::Unavailable { delay }, error: error.into() }
+        Self::of(FailureClass::Unavailable { delay }, error)
+    }
+
+    /// The target wants no more events at all, or has not taken one for too long. The event waits as for a target that is
+    /// unavailable, and an outbox pauses the handler, or sink, as an operator does, with this error for the reason: its events
+    /// wait, are not dead, and flow when it is resumed. Whatever else delivers takes it for unavailable.
+    pub fn disable(error: impl Into<BoxError>) -> Self {
+        let class = FailureClass::Unavailable { delay: DISABLED_FOR };
+        Self { disables: true, ..Self::of(class, error) }
     }
 
     /// Never try again: no retry can help.
     pub fn dead(error: impl Into<BoxError>) -> Self {
-        Self { class: FailureClass::Dead, error: error.into() }
+        Self::of(FailureClass::Dead, error)
+    }
+
+    fn of(class: FailureClass, error: impl Into<BoxError>) -> Self {
+        Self { class, disables: false, error: error.into() }
+    }
+
+    /// Whether its handler, or sink, is to receive nothing more until somebody resumes it.
+    pub const fn disables(&self) -> bool {
+        self.disables
     }
 
     /// What should follow.
@@ -79,8 +98,9 @@ impl Failure {
         self.class
     }
 
-    /// Says that something else should follow.
+    /// Says that something else should follow; what [disables](Self::disable) does so no more.
     pub fn set_class(&mut self, class: FailureClass) {
+        self.disables &= self.class == class;
         self.class = class;
     }
 
@@ -94,6 +114,9 @@ impl Failure {
         report(&*self.error)
     }
 }
+
+/// How long a target that wants nothing more is left alone by whoever cannot pause it: somebody has to act.
+const DISABLED_FOR: Duration = Duration::from_secs(60);
 
 /// Causes that are told. Nobody's error has more, unless it is its own cause.
 const CAUSES: usize = 64;
@@ -205,6 +228,18 @@ mod tests {
             assert_eq!(class(kind), FailureClass::Retry, "{kind}");
         }
         assert_eq!(Failure::from("refused").class(), FailureClass::Retry);
+    }
+
+    /// An application's classifier has the last word.
+    #[test]
+    fn a_failure_that_disables_does_so_until_another_class_is_given() {
+        let mut failure = Failure::disable("gone");
+        let class = failure.class();
+        assert_eq!(class, FailureClass::Unavailable { delay: DISABLED_FOR });
+        failure.set_class(class);
+        assert!(failure.disables() && !Failure::unavailable(DISABLED_FOR, "down").disables());
+        failure.set_class(FailureClass::Dead);
+        assert!(!failure.disables());
     }
 
     #[test]

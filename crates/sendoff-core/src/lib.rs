@@ -34,6 +34,7 @@ mod shard;
 mod sink;
 mod status;
 mod timestamp;
+pub mod trace;
 
 pub use async_trait::async_trait;
 pub use attempt::{

@@ -77,6 +77,8 @@ pub const READ_BYTES: usize = 8 * 1024 * 1024;
 /// How long a decision under locks may take: then the server takes them back, so that a process that
 /// stops while it decides holds nobody up for long.
 pub const DECISION: Duration = Duration::from_secs(3);
+/// Facts that a journal keeps in memory for the next decision under locks about the same.
+pub const SHELF_BYTES: usize = 16 * 1024 * 1024;
 /// Items of a query. Each is looked up by itself.
 pub const QUERY_ITEMS: usize = 256;
 /// Types of one item of a query, and of a topic.

@@ -181,6 +181,7 @@ impl Engine {
             },
             follow_up,
             completions: completions.clone(),
+            limit,
         };
         for _ in 0..options.workers {
             stages.spawn(&mut workers, "worker", worker.clone(), Worker::run);

@@ -18,7 +18,7 @@ use crate::wire::Literal;
 
 /// How often: an event that another process wrote is found within half a second, and an idle server answers
 /// a handful of statements in a second.
-pub(crate) const LOOK: Duration = Duration::from_millis(400);
+pub(crate) const LOOK: Duration = Duration::from_millis(430);
 
 #[async_trait]
 impl WakeStore for MysqlStore {

@@ -10,6 +10,7 @@
 //! - [`letters`]: operators at work on dead letters, on every store.
 //! - [`outage`]: a target that is away for minutes, on every face and every server.
 //! - [`sim`]: worlds of several nodes on virtual time, one for each seed.
+//! - [`sinks`]: the suite a sink joins by, on its real target.
 //! - [`soak`]: tests with a short form and one of minutes.
 //! - [`nodes`]: what several nodes on one database do, on every server.
 //! - [`ordeal`]: what they go through: rows that others lock, processes that are stopped.
@@ -18,6 +19,7 @@
 //! - [`upgrade`]: tables of older versions.
 //! - [`waking`]: how soon sleeping nodes begin, and how quiet idle ones are.
 //! - [`guide`]: what the guide tells people to run; [`clients`]: programs that are not ours and do.
+//! - [`broker`]: a broker of a test's own, to be killed, stopped and started again.
 //! - [`proxy`]: a server's door that can be slammed at a chosen moment.
 //! - [`logs`]: what the code under test writes to its log.
 //! - [`clock`]: a clock that moves when told; [`faketime`]: one for a server. [`wait`]: for what has no signal.
@@ -28,6 +30,7 @@
 //! Not here: the store in memory, which is `sendoff_engine::memory`.
 
 pub mod acceptance;
+pub mod broker;
 pub mod capture;
 pub mod clients;
 pub mod clock;
@@ -49,6 +52,7 @@ pub mod readable;
 pub mod relay;
 pub mod servers;
 pub mod sim;
+pub mod sinks;
 pub mod soak;
 pub mod starting;
 pub mod steps;

@@ -107,27 +107,31 @@ impl Node {
     ///
     /// Where it cannot be sent.
     pub fn signal(&self, signal: &str) {
-        let pid = self.child.id().to_string();
-        let sent = Command::new("kill").args([signal, &pid]).status();
-        assert!(sent.is_ok_and(|status| status.success()), "{signal} was not sent");
-        let deadline = Instant::now() + NOTICED;
-        while signal == "-STOP" && !self.is_stopped() && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        send(signal, self.child.id());
     }
+}
 
-    /// Whether each of its threads is stopped, as Linux tells.
-    fn is_stopped(&self) -> bool {
-        let Ok(threads) = fs::read_dir(format!("/proc/{}/task", self.child.id())) else {
-            return true;
-        };
-        let is_stopped = |stat: String| {
-            let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-            matches!(state, Some('T' | 'Z' | 'X'))
-        };
-        let stats = threads.flatten().map(|thread| fs::read_to_string(thread.path().join("stat")));
-        stats.flatten().all(is_stopped)
+/// Sends a process a signal. One that was stopped does nothing any more when this returns.
+pub(crate) fn send(signal: &str, pid: u32) {
+    let sent = Command::new("kill").args([signal, &pid.to_string()]).status();
+    assert!(sent.is_ok_and(|status| status.success()), "{signal} was not sent");
+    let deadline = Instant::now() + NOTICED;
+    while signal == "-STOP" && !is_stopped(pid) && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Whether each thread of a process is stopped, as Linux tells.
+fn is_stopped(pid: u32) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return true;
+    };
+    let is_stopped = |stat: String| {
+        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+        matches!(state, Some('T' | 'Z' | 'X'))
+    };
+    let stats = threads.flatten().map(|thread| fs::read_to_string(thread.path().join("stat")));
+    stats.flatten().all(is_stopped)
 }
 
 /// How long a signal may take to be noticed by all threads.

@@ -4,6 +4,16 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+/// Runs a case of a suite to its end, on real threads: two claimers on one thread would never meet.
+pub(crate) fn on_threads(case: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime can be built");
+    runtime.block_on(case);
+}
+
 /// How long a condition may take on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(20);
 

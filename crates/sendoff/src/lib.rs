@@ -49,6 +49,7 @@
 //! | [`handling`], [`retry`], [`options`], [`event`] | interceptors, routes, policies, options, headers |
 //! | [`relay`] | events in batches, and the topic worker |
 //! | [`journal`] | the event log |
+#![cfg_attr(feature = "sinks", doc = "| [`sinks`] | files and brokers that events go to |")]
 //! | [`letters`], [`keys`], [`pause`], [`doctor`], [`maintain`], [`metrics`] | operating it |
 //! | [`store`], [`memory`], [`clock`] | stores of your own, and tests |
 //!
@@ -56,11 +57,12 @@
 //!
 //! A store and a driver are a feature each: `postgres` (tokio-postgres, deadpool), `postgres-sqlx`, `postgres-sqlx-08`,
 //! `postgres-sea-orm`, `postgres-diesel-async`; `mysql` (mysql_async), `mysql-sqlx`, `mysql-sqlx-08`, `mysql-sea-orm`; `sqlite`
-//! (rusqlite), `sqlite-sqlx`. None is on by default. `macros` (the derives) is; `admin`, `prometheus` and `serde` are not.
+//! (rusqlite), `sqlite-sqlx`. A sink is one too: `sink-file`, `sink-nats`, `sink-redis`, `sink-webhook`. None is on by default. `macros` (the derives) is; `admin`,
+//! `prometheus` and `serde` are not.
 //!
 //! Promise: what `sendoff-engine` and the stores promise; this crate only gathers them.
 //!
-//! Not here: a message broker. Handlers reach whatever they like.
+//! Not here: a message broker. Sinks reach those there are, and handlers whatever they like.
 
 pub use sendoff_core::{
     AggregateType, BoxError, Delivery, Event, EventBuilder, EventId, EventType, Failure,
@@ -220,6 +222,10 @@ pub mod replay {
 #[cfg(feature = "admin")]
 pub use sendoff_admin as admin;
 
+/// Files and brokers that events go to, and what sinks of your own can be made of.
+#[cfg(feature = "sinks")]
+pub use sendoff_sinks as sinks;
+
 /// The embedded store: an SQLite file.
 #[cfg(feature = "sqlite")]
 pub use sendoff_sqlite as sqlite;
@@ -240,6 +246,10 @@ pub use sendoff_mysql as mysql;
     feature = "postgres-diesel-async",
     feature = "postgres-sea-orm",
     feature = "postgres-sqlx",
+    feature = "sink-file",
+    feature = "sink-nats",
+    feature = "sink-redis",
+    feature = "sink-webhook",
     feature = "sqlite-sqlx"
 ))]
 mod documented {
@@ -266,6 +276,8 @@ mod documented {
     struct Relaying;
     #[doc = include_str!("../../../docs/guide/replay.md")]
     struct Replay;
+    #[doc = include_str!("../../../docs/guide/sinks.md")]
+    struct Sinks;
     #[doc = include_str!("../../../docs/guide/stores.md")]
     struct Stores;
     #[doc = include_str!("../../../docs/guide/testing.md")]

@@ -9,10 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// The libraries, in the order of their dependencies.
-const CRATES: [&str; 9] = [
+const CRATES: [&str; 11] = [
     "sendoff-core",
     "sendoff-engine",
     "sendoff-macros",
+    "sendoff-sinks",
+    "sendoff-brokers",
     "sendoff-testkit",
     "sendoff-sqlite",
     "sendoff-postgres",
@@ -77,7 +79,8 @@ fn listing(root: &Path, target: &Path, name: &str) -> Result<String, Box<dyn Err
 
 /// Prints what came and what went.
 fn compare(name: &str, before: &str, after: &str) -> bool {
-    let (old, new): (BTreeSet<_>, BTreeSet<_>) = (before.lines().collect(), after.lines().collect());
+    let (old, new): (BTreeSet<_>, BTreeSet<_>) =
+        (before.lines().collect(), after.lines().collect());
     for line in old.difference(&new) {
         eprintln!("{name}: - {line}");
     }

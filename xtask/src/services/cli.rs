@@ -16,9 +16,9 @@ use super::{Durability, Kind, keeper};
     arg_required_else_help = true,
     after_help = "Examples:
   cargo xtask services up                   the usual servers, until `down`
-  cargo xtask services up postgres          one of them
+  cargo xtask services up postgres nats     some of them: databases and brokers
   cargo xtask services up --durable         as a benchmark wants them
-  eval \"$(cargo xtask services env)\"        their addresses, for this shell
+  eval \"$(cargo xtask services env)\"        their addresses, with user and password, for this shell
   cargo xtask services down                 stop them and remove their data
 
 `cargo xtask test` needs none of this: it starts servers of its own and stops them."
@@ -38,7 +38,7 @@ enum Command {
         /// Which ones; all but mysql if none is named.
         #[arg(value_name = "NAME")]
         names: Vec<Kind>,
-        /// Make commits survive a power cut, at the price of speed.
+        /// Make commits, and what NATS and Redis confirm, survive a power cut, at the price of speed.
         #[arg(long)]
         durable: bool,
     },

@@ -74,9 +74,9 @@ fn warn(error: &Error) {
     say(format_args!("WARNING: the tests that need this server WILL BE SKIPPED"));
 }
 
-/// Those of whose variables none is given. With one given, its server is somebody else's.
+/// Those whose address is not given. With one given, its server is somebody else's.
 fn missing(kinds: &[Kind], given: impl Fn(&str) -> bool) -> Vec<Kind> {
-    let is_given = |kind: &Kind| kind.service().variables().iter().any(|name| given(name));
+    let is_given = |kind: &Kind| kind.service().variables().first().is_some_and(|name| given(name));
     kinds.iter().copied().filter(|kind| !is_given(kind)).collect()
 }
 
@@ -90,12 +90,15 @@ mod tests {
 
     #[test]
     fn a_server_that_is_given_is_not_started() {
-        let kinds = |given: &[&str]| missing(&Kind::USUAL, |name| given.contains(&name));
-        assert_eq!(kinds(&[]), Kind::USUAL);
-        assert_eq!(kinds(&["SENDOFF_POSTGRES_URL"]), [Kind::Postgres18, Kind::Mariadb]);
-        assert_eq!(kinds(&["SENDOFF_POSTGRES18_URL", "SENDOFF_MARIADB_URL"]), [Kind::Postgres]);
-        let all = ["SENDOFF_POSTGRES_URL", "SENDOFF_POSTGRES18_URL", "SENDOFF_MARIADB_URL"];
+        let wanted = [Kind::Postgres, Kind::Postgres18, Kind::Nats];
+        let kinds = |given: &[&str]| missing(&wanted, |name| given.contains(&name));
+        assert_eq!(kinds(&[]), wanted);
+        assert_eq!(kinds(&["SENDOFF_POSTGRES_URL"]), [Kind::Postgres18, Kind::Nats]);
+        assert_eq!(kinds(&["SENDOFF_POSTGRES18_URL", "SENDOFF_NATS_URL"]), [Kind::Postgres]);
+        let all = ["SENDOFF_POSTGRES_URL", "SENDOFF_POSTGRES18_URL", "SENDOFF_NATS_URL"];
         assert_eq!(kinds(&all), []);
+        // A program is there to be started.
+        assert_eq!(kinds(&["SENDOFF_NATS_SERVER"]), wanted);
     }
 
     #[test]

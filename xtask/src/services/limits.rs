@@ -5,8 +5,9 @@ use std::time::Duration;
 /// Between two looks at a condition. Short beside the second a server takes to start.
 pub(super) const POLL: Duration = Duration::from_millis(20);
 
-/// For a server to take connections. Generous: other builds may hold every core.
-pub(super) const READY: Duration = Duration::from_secs(60);
+/// For a server to take connections. Generous: RabbitMQ needs five seconds of a core, and other builds may hold
+/// every one.
+pub(super) const READY: Duration = Duration::from_secs(120);
 
 /// For a server to fill an empty data folder. The same reason.
 pub(super) const PREPARE: Duration = Duration::from_secs(120);

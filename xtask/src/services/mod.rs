@@ -4,10 +4,12 @@
 //! is remembered before it runs. Only a process that was started here is ever sent a signal.
 //!
 //! Not here: containers, and servers somebody else runs. Give those by their variable
-//! (`SENDOFF_POSTGRES_URL`, …), and nothing is started in their place.
+//! (`SENDOFF_POSTGRES_URL`, …), and nothing is started in their place. How a broker is run, which tests do as
+//! well, stands in `sendoff_brokers`.
 //!
 //! A new server is one file with an implementation of [`Service`], and one line in [`Kind`].
 
+mod broker;
 pub(crate) mod cli;
 mod error;
 pub(crate) mod for_tests;
@@ -23,8 +25,10 @@ mod programs;
 mod start;
 mod state;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+pub(crate) use sendoff_brokers::Durability;
 
 pub(crate) use self::error::Error;
 use self::home::Home;
@@ -41,13 +45,38 @@ pub(crate) enum Kind {
     Mariadb,
     /// MySQL 9.
     Mysql,
+    /// NATS, with JetStream.
+    Nats,
+    /// The RabbitMQ of this machine, whatever its version.
+    Rabbitmq,
+    /// The Redis of this machine, whatever its version.
+    Redis,
+    /// The Mosquitto of this machine, whatever its version: MQTT.
+    Mosquitto,
 }
 
 impl Kind {
-    const ALL: [Self; 4] = [Self::Postgres, Self::Postgres18, Self::Mariadb, Self::Mysql];
+    const ALL: [Self; 8] = [
+        Self::Postgres,
+        Self::Postgres18,
+        Self::Mariadb,
+        Self::Mysql,
+        Self::Nats,
+        Self::Rabbitmq,
+        Self::Redis,
+        Self::Mosquitto,
+    ];
 
     /// What every test run has. MySQL is a large download, and has to be asked for.
-    const USUAL: [Self; 3] = [Self::Postgres, Self::Postgres18, Self::Mariadb];
+    const USUAL: [Self; 7] = [
+        Self::Postgres,
+        Self::Postgres18,
+        Self::Mariadb,
+        Self::Nats,
+        Self::Rabbitmq,
+        Self::Redis,
+        Self::Mosquitto,
+    ];
 
     fn service(self) -> &'static dyn Service {
         match self {
@@ -55,6 +84,10 @@ impl Kind {
             Self::Postgres18 => &postgres::FROM_NPM,
             Self::Mariadb => &mysql::MARIADB,
             Self::Mysql => &mysql::MYSQL,
+            Self::Nats => &broker::NATS,
+            Self::Rabbitmq => &broker::RABBITMQ,
+            Self::Redis => &broker::REDIS,
+            Self::Mosquitto => &broker::MOSQUITTO,
         }
     }
 }
@@ -64,44 +97,29 @@ trait Service: Sync {
     /// As given on the command line; also names files.
     fn name(&self) -> &'static str;
 
-    /// The account it runs under when we are root. Databases refuse to be root.
+    /// The account it runs under when we are root, or nobody's. Databases refuse to be root.
     fn account(&self) -> &'static str;
 
-    /// The folder of its programs, after installing them where they are missing.
+    /// The folder of its programs, or its one program, after installing what is missing.
     fn install(&self) -> Result<PathBuf, Error>;
 
     /// Fills its home, once, before the first start.
     fn prepare(&self, home: &Home) -> Result<(), Error>;
 
     /// The server in the foreground. It is started again on another port when it dies early.
-    fn command(&self, home: &Home, port: u16, durability: Durability) -> Command;
+    fn command(&self, home: &Home, port: u16, durability: Durability) -> Result<Command, Error>;
 
     /// Whether the server of this home, and no other, takes connections.
     fn is_ready(&self, home: &Home, port: u16) -> bool;
 
-    /// The variables that lead tests to it, without their values.
-    fn variables(&self) -> &'static [&'static str];
+    /// The variables that lead tests to it, without their values. The first is its address.
+    fn variables(&self) -> Vec<&'static str>;
 
     /// The values of those variables, in the same order.
-    fn values(&self, port: u16) -> Vec<String>;
+    fn values(&self, programs: &Path, port: u16) -> Vec<String>;
 
     /// Ends it at once. What it would save is thrown away.
     fn stop_signal(&self) -> Signal;
-}
-
-/// Whether a commit survives a power cut.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Durability {
-    /// No: tests throw the data away, and want speed.
-    Fast,
-    /// Yes: benchmarks measure what users will have.
-    Durable,
-}
-
-impl Durability {
-    fn when(durable: bool) -> Self {
-        if durable { Self::Durable } else { Self::Fast }
-    }
 }
 
 #[cfg(test)]
@@ -122,7 +140,8 @@ mod tests {
     #[test]
     fn a_service_gives_each_of_its_variables_a_value() {
         for service in Kind::ALL.map(Kind::service) {
-            assert_eq!(service.values(1).len(), service.variables().len(), "{}", service.name());
+            let values = service.values(Path::new("/usr/bin"), 1);
+            assert_eq!(values.len(), service.variables().len(), "{}", service.name());
         }
     }
 

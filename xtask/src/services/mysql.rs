@@ -40,21 +40,21 @@ impl Service for MariaDb {
         process::run("mariadb-install-db", &mut init, &home.log(), limits::PREPARE)
     }
 
-    fn command(&self, home: &Home, port: u16, durability: Durability) -> Command {
+    fn command(&self, home: &Home, port: u16, durability: Durability) -> Result<Command, Error> {
         let mut command = home.command("mariadbd");
         command.arg("--no-defaults").args(settings(home, port, durability));
-        command
+        Ok(command)
     }
 
     fn is_ready(&self, home: &Home, port: u16) -> bool {
         says_ready(home, port)
     }
 
-    fn variables(&self) -> &'static [&'static str] {
-        &["SENDOFF_MARIADB_URL"]
+    fn variables(&self) -> Vec<&'static str> {
+        vec!["SENDOFF_MARIADB_URL"]
     }
 
-    fn values(&self, port: u16) -> Vec<String> {
+    fn values(&self, _programs: &Path, port: u16) -> Vec<String> {
         vec![url(port)]
     }
 
@@ -85,25 +85,25 @@ impl Service for MySql {
         process::run("mysqld --initialize-insecure", &mut init, &home.log(), limits::PREPARE)
     }
 
-    fn command(&self, home: &Home, port: u16, durability: Durability) -> Command {
+    fn command(&self, home: &Home, port: u16, durability: Durability) -> Result<Command, Error> {
         let mut command = self.server(home);
         command.args(settings(home, port, durability));
         command.args(["--mysqlx=OFF", "--secure-file-priv="]);
         if durability == Durability::Fast {
             command.arg("--disable-log-bin");
         }
-        command
+        Ok(command)
     }
 
     fn is_ready(&self, home: &Home, port: u16) -> bool {
         says_ready(home, port)
     }
 
-    fn variables(&self) -> &'static [&'static str] {
-        &["SENDOFF_MYSQL_URL"]
+    fn variables(&self) -> Vec<&'static str> {
+        vec!["SENDOFF_MYSQL_URL"]
     }
 
-    fn values(&self, port: u16) -> Vec<String> {
+    fn values(&self, _programs: &Path, port: u16) -> Vec<String> {
         vec![url(port)]
     }
 

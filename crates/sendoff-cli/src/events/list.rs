@@ -11,7 +11,7 @@ use super::chosen::Filter;
 use super::opened::opened;
 use crate::database::Database;
 use crate::output;
-use crate::pages::{self, Page};
+use crate::pages::{self, Page, Wanted};
 
 /// Show dead letters, those that died first before the others
 #[derive(Debug, Args)]
@@ -28,26 +28,19 @@ pub(super) struct Options {
     /// Those that died last before the others
     #[arg(long)]
     newest: bool,
-    /// Not more than so many
-    #[arg(long, value_name = "COUNT", default_value_t = 100)]
-    limit: usize,
-    /// Only say how many there are, counted up to 10,000
-    #[arg(long)]
-    count: bool,
-    /// A line of JSON for each
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    wanted: Wanted,
 }
 
 pub(super) async fn run(options: Options) -> anyhow::Result<ExitCode> {
     let filter = LetterFilter::from(options.filter);
     let letters = opened(options.database).await?;
-    let found = if options.count {
-        counted(&letters, &filter, options.json).await?
+    let found = if options.wanted.count {
+        counted(&letters, &filter, options.wanted.json).await?
     } else {
         let order =
             if options.newest { LetterOrder::NewestFirst } else { LetterOrder::OldestFirst };
-        shown(&letters, &filter, order, options.limit, options.json).await?
+        shown(&letters, &filter, order, options.wanted.limit, options.wanted.json).await?
     };
     if !found {
         output::note("no such event is dead");

@@ -1,6 +1,7 @@
 //! Between a source and a sink: which handler, one run at a time, and what follows it.
 
 mod alone;
+mod disable;
 mod due;
 mod follow_up;
 mod handlers;

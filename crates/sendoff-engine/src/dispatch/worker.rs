@@ -1,6 +1,7 @@
 //! A worker of an outbox: takes one event, has it delivered, sends its settlement.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sendoff_core::{Delivery, Failure, FailureClass, Sink, Verdict};
 use tracing::{Instrument, Span, debug, info_span};
@@ -20,6 +21,8 @@ pub(crate) struct Worker {
     pub(crate) door: Door,
     pub(crate) follow_up: FollowUp,
     pub(crate) completions: Completions,
+    /// How long pausing a handler may take.
+    pub(crate) limit: Duration,
 }
 
 impl Worker {
@@ -44,6 +47,7 @@ impl Worker {
         let attempt = self.door.deliver_one(sink, &parcel.delivery).instrument(span(&parcel));
         let verdict = attempt.await;
         let class = self.learn(&run, sink, &parcel, &verdict);
+        self.disable(sink, verdict.as_ref().err()).await;
         // Before the settlement, which may have to wait for the database: the handler has not.
         drop(run);
         self.complete(parcel, verdict, class).await;
@@ -69,6 +73,8 @@ impl Worker {
         let told = rest.iter().zip(&verdicts);
         let classes: Vec<_> =
             told.map(|(parcel, verdict)| self.learn(&run, sink, parcel, verdict)).collect();
+        let mut failures = verdicts.iter().filter_map(|verdict| verdict.as_ref().err());
+        self.disable(sink, failures.find(|failure| failure.disables())).await;
         if !untried.is_empty() {
             run.put_back(untried);
         }

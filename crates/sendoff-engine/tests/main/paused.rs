@@ -1,9 +1,10 @@
 //! What operators pause waits in the table, in nobody's way, and is delivered when it is resumed.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use sendoff_core::{AuditNote, Event, PauseScope, Status, Unroutable};
+use sendoff_core::{AuditNote, Event, Failure, PauseScope, Status, Unroutable};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::relay::{ClaimMode, Consumer, Relay, RelayOptions, TopicWorker};
 use sendoff_engine::sink::HandlerSink;
@@ -467,4 +468,50 @@ fn a_gauge_is_one_for_whatever_is_paused() {
     }
     metrics.paused(&[]);
     assert!(!text().contains("sendoff_paused{"));
+}
+
+/// Its target wants nothing more: it is paused by the failure itself, on every node, with the reason; its events wait, are not
+/// dead, and flow when somebody resumes it.
+#[tokio::test(start_paused = true)]
+async fn a_sink_that_is_disabled_is_paused_with_the_reason_and_others_go_on() {
+    let (store, others) = (MemoryStore::new(), Inbox::new());
+    let (is_gone, ran) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicUsize::new(0)));
+    let hook = {
+        let (is_gone, ran) = (is_gone.clone(), ran.clone());
+        HandlerSink::new("hook", move |_| {
+            let (is_gone, ran) = (is_gone.clone(), ran.clone());
+            async move {
+                ran.fetch_add(1, Ordering::SeqCst);
+                match is_gone.load(Ordering::SeqCst) {
+                    true => Err(Failure::disable("410:\nit wants no more")),
+                    false => Ok(()),
+                }
+            }
+        })
+    };
+    let outbox = Outbox::builder(store.clone()).on_sink(PAUSED, hook).on(EVENT, others.clone());
+    let outbox = outbox.start().await.unwrap();
+    fill(&store, PAUSED, 1).await;
+    within(5 * SECOND, "the pause", async || !store.pauses().await.unwrap().is_empty()).await;
+    let pauses = store.pauses().await.unwrap();
+    let [pause] = &pauses[..] else { panic!("{pauses:?}") };
+    assert_eq!(pause.scope, scope("handler:hook"));
+    assert_eq!((&*pause.actor, &*pause.reason), ("handler:hook", "410: it wants no more"));
+    sleep(2 * SECOND).await;
+    let before = ran.load(Ordering::SeqCst);
+    fill(&store, PAUSED, 100).await;
+    fill(&store, EVENT, 10).await;
+    within(10 * SECOND, "others", async || others.received().len() == 10).await;
+    // Longer than a target may be unavailable.
+    sleep(10 * 24 * 3_600 * SECOND).await;
+    assert_eq!(ran.load(Ordering::SeqCst), before, "nothing is tried while it is paused");
+    let rows = of_type(&store, PAUSED);
+    // The one that was told so waits for a retry, uncounted.
+    let waits = |row: &Row| [Status::New, Status::Retry].contains(&row.status) && row.attempts == 0;
+    assert!(rows.len() == 101 && rows.iter().all(waits), "{rows:?}");
+    is_gone.store(false, Ordering::SeqCst);
+    resume(&store, "handler:hook").await;
+    let done = async || of_type(&store, PAUSED).iter().all(|row| row.status == Status::Done);
+    within(120 * SECOND, "what waited", done).await;
+    outbox.close().await;
 }

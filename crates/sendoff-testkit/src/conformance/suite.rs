@@ -4,6 +4,7 @@ use std::future::Future;
 
 use super::Probe;
 use super::harness::StoreHarness;
+use crate::wait::on_threads;
 
 /// Runs one case on a fresh harness, on threads of its own.
 ///
@@ -15,7 +16,7 @@ where
     H: StoreHarness,
     F: Future<Output = ()>,
 {
-    runtime().block_on(async { case(Probe::new(harness.await)).await });
+    on_threads(async { case(Probe::new(harness.await)).await });
 }
 
 /// The same, where there is one: whoever cannot make it has said so.
@@ -30,19 +31,11 @@ pub fn run_if_there<H, F>(
     H: StoreHarness,
     F: Future<Output = ()>,
 {
-    runtime().block_on(async {
+    on_threads(async {
         if let Some(harness) = harness.await {
             case(Probe::new(harness)).await;
         }
     });
-}
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("a runtime can be built")
 }
 
 /// Makes one test of every case about a clock that steps back. The expression makes an `Option` of a

@@ -21,6 +21,7 @@ mod database;
 mod quick_start;
 #[path = "../../examples/retries_and_dead_letters.rs"]
 mod retries_and_dead_letters;
+mod sinks;
 #[path = "../../examples/two_databases.rs"]
 mod two_databases;
 #[path = "../../examples/wallets/main.rs"]
