@@ -45,9 +45,10 @@ fn a_server_is_up_until_it_is_taken_down() {
     assert_eq!(up(&place, "up postgres"), Some(first), "a second `up` keeps what runs");
     assert!(!place.run("up postgres --durable").status.success(), "nor is its mode changed");
 
+    let process = place.process();
     place.stdout("down");
 
-    assert!(!answers(first));
+    assert!(process.is_gone());
     assert_eq!(place.stdout("env"), "");
     assert_eq!(place.stdout("status"), "");
     assert!(place.is_empty());
@@ -60,12 +61,13 @@ fn servers_stop_when_the_run_they_are_kept_for_is_gone() {
     let Some(port) = up(&place, "up postgres --durable") else { return };
     let mut keeper = place.command("keep").stdin(Stdio::piped()).spawn().unwrap();
     assert!(answers(port));
+    let process = place.process();
 
     // All that is left of a run that was killed: the end of a pipe.
     drop(keeper.stdin.take());
 
     assert!(keeper.wait().unwrap().success());
-    assert!(!answers(port));
+    assert!(process.is_gone());
     assert!(!place.0.exists());
 }
 
@@ -76,8 +78,9 @@ fn two_places_have_servers_of_their_own() {
     let Some(port_of_other) = up(&other, "up postgres") else { return };
     assert_ne!(port_of_one, port_of_other);
 
+    let process = one.process();
     one.stdout("down");
 
-    assert!(!answers(port_of_one));
+    assert!(process.is_gone());
     assert!(answers(port_of_other));
 }

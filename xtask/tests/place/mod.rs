@@ -1,7 +1,7 @@
 //! Where a test starts servers.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// A state folder of the test's own; its servers stop with it, also when the test fails.
@@ -42,10 +42,27 @@ impl Place {
         Some(String::from_utf8(output.stdout).unwrap())
     }
 
+    /// The one server that is up here, as a process. What shows that it is down: its port may be somebody
+    /// else's a moment later, who may even answer as it did.
+    pub(crate) fn process(&self) -> Process {
+        let status = self.stdout("status");
+        let pid = status.trim_end().rsplit_once("pid ").map(|(_, pid)| pid);
+        Process(Path::new("/proc").join(pid.unwrap_or_else(|| panic!("{status}"))))
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         fs::read_dir(&self.0).is_ok_and(|mut entries| {
             entries.all(|entry| entry.unwrap().path().extension().is_none())
         })
+    }
+}
+
+/// A process that was there.
+pub(crate) struct Process(PathBuf);
+
+impl Process {
+    pub(crate) fn is_gone(&self) -> bool {
+        !self.0.exists()
     }
 }
 

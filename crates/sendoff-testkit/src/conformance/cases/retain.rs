@@ -1,5 +1,7 @@
 //! Deleting rows that are over, and no others.
 
+use std::time::Duration;
+
 use sendoff_core::{EventId, Timestamp};
 use sendoff_engine::store::{Cutoff, InspectStore, Outcome, Purge, Purged, RetainStore};
 
@@ -7,10 +9,6 @@ use crate::conformance::probe::hold_of;
 use crate::conformance::{Probe, StoreHarness};
 
 impl<H: StoreHarness> Probe<H> {
-    fn delivered(&self, ticks: u32, limit: usize) -> Purge {
-        Purge { cutoff: Cutoff::Age(self.ticks(ticks)), limit, dead: false }
-    }
-
     async fn purge(&self, purge: &Purge) -> Purged {
         let foretold = self.store().purgeable(purge).await.expect("purgeable");
         let purged = self.store().purge(purge).await.expect("purge");
@@ -27,15 +25,25 @@ pub async fn purge_deletes_only_old_done_rows<H: StoreHarness>(probe: &Probe<H>)
     assert!(probe.settle(held[1], Outcome::dead(1, "no")).await);
     let retry = Outcome::Retry { delay: probe.ticks(0), attempts: 1, error: "no".to_owned() };
     assert!(probe.settle(held[2], retry).await);
-    probe.pass(5).await;
+    probe.pass(1).await;
+    // A moment, not an age: on a busy machine no age is certain to lie between the two.
+    let between = Cutoff::Before(probe.harness().now().await);
     assert!(probe.settle(held[3], Outcome::Done).await);
 
-    let purged = probe.purge(&probe.delivered(4, 100)).await;
+    let young = Cutoff::Age(Duration::from_secs(3_600));
+    assert_eq!(probe.purge(&delivered(young, 100)).await, Purged::default());
+    let purged = probe.purge(&delivered(between, 100)).await;
     let keeps = probe.store().keeps().is_some();
     assert_eq!(purged, Purged { done: u64::from(keeps), dead: 0 });
     assert_eq!(left(probe, &ids).await, [false, true, true, keeps, true]);
     let counts = probe.store().counts().await.expect("counts");
     assert_eq!((counts.new, counts.retry, counts.dead), (1, 1, 1));
+
+    probe.pass(2).await;
+    let old = Cutoff::Age(probe.ticks(1));
+    let purged = probe.purge(&delivered(old, 100)).await;
+    assert_eq!(purged, Purged { done: u64::from(keeps), dead: 0 });
+    assert_eq!(left(probe, &ids).await, [false, true, true, false, true]);
 }
 
 /// Dead rows go when asked for, by the time they died, and what is owed still does not. Holds L7.
@@ -46,12 +54,13 @@ pub async fn purge_takes_old_dead_rows_when_asked<H: StoreHarness>(probe: &Probe
     assert!(probe.settle(held[0], dead()).await);
     assert!(probe.settle(held[1], Outcome::Done).await);
     assert!(probe.settle(held[2], dead()).await);
-    probe.pass(5).await;
+    probe.pass(1).await;
+    let between = Cutoff::Before(probe.harness().now().await);
     assert!(probe.settle(held[3], dead()).await);
     assert!(probe.row(ids[3]).await.done_at.is_some(), "when it ended is known");
 
     let keeps = u64::from(probe.store().keeps().is_some());
-    let purge = |limit| Purge { dead: true, ..probe.delivered(4, limit) };
+    let purge = |limit| Purge { dead: true, ..delivered(between, limit) };
     let first = probe.purge(&purge(1)).await;
     assert_eq!(first.total(), 1, "the limit is for both kinds together");
     let rest = probe.purge(&purge(100)).await;
@@ -91,7 +100,8 @@ pub async fn purge_stops_at_its_limit<H: StoreHarness>(probe: &Probe<H>) {
         assert!(probe.settle(held, Outcome::Done).await);
         probe.pass(1).await;
     }
-    let purge = async |limit| probe.purge(&probe.delivered(0, limit)).await.done;
+    let purge =
+        async |limit| probe.purge(&delivered(Cutoff::Age(Duration::ZERO), limit)).await.done;
     if probe.store().keeps().is_none() {
         assert_eq!(purge(2).await, 0);
         return;
@@ -101,6 +111,10 @@ pub async fn purge_stops_at_its_limit<H: StoreHarness>(probe: &Probe<H>) {
     assert_eq!(left(probe, &ids).await.iter().filter(|&&left| left).count(), 1);
     assert_eq!(purge(2).await, 1);
     assert_eq!(purge(2).await, 0);
+}
+
+fn delivered(cutoff: Cutoff, limit: usize) -> Purge {
+    Purge { cutoff, limit, dead: false }
 }
 
 async fn left<H: StoreHarness>(probe: &Probe<H>, ids: &[EventId]) -> Vec<bool> {
