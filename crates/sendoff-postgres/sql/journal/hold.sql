@@ -7,9 +7,9 @@
 -- statement.
 -- One statement costs the server less than a command for a setting, and functions within functions.
 -- Index: none.
-select set_config('lock_timeout', $3::integer::text, true),
+select pg_postmaster_start_time(),
+       set_config('lock_timeout', $3::integer::text, true),
        set_config('idle_in_transaction_session_timeout', $4::integer::text, true),
-       pg_postmaster_start_time(),
        case when k.alone
             then pg_advisory_xact_lock('sendoff.journal_event'::regclass::oid::integer, k.key)
             else pg_advisory_xact_lock_shared('sendoff.journal_event'::regclass::oid::integer, k.key)

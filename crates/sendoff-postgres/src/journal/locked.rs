@@ -29,7 +29,7 @@ use crate::sql::Statement;
 const BEGIN: &str = "begin isolation level read committed";
 
 /// Where the statements that hold locks say when the server was started.
-const STARTED_AT: usize = 2;
+const STARTED_AT: usize = 0;
 
 /// Takes a decision's locks and reads the first page.
 pub(super) async fn lock<'s>(
@@ -129,11 +129,12 @@ impl Deciding<'_> {
         let (sql, kept) = (self.journal.sql(), self.kept());
         let silence = milliseconds(limits::DECISION);
         let (hold, params) = self.hold(alone, &patience, &silence);
-        let prepared = self.session.prepare(&[hold, reading.statement(sql)], kept).await;
-        prepared.map_err(failed)?;
+        let all = [hold, reading.statement(sql), &sql.journal.limit_session];
+        let prepared = &all[..if self.locks.is_some() { 3 } else { 2 }];
+        self.session.prepare(prepared, kept).await.map_err(failed)?;
         let begin = async {
             match self.locks {
-                Some(_) => Ok(()),
+                Some(_) => self.limit(&silence).await,
                 None => self.session.execute(BEGIN).await,
             }
         };
@@ -146,6 +147,12 @@ impl Deciding<'_> {
         Ok((run(get(held, STARTED_AT)?), found))
     }
 
+    /// The server ends the session if it is silent for longer, whatever becomes of the statement that locks.
+    async fn limit(&self, silence: &i32) -> Result<(), Error> {
+        let limit = &self.journal.sql().journal.limit_session;
+        self.session.query(limit, &[silence], self.kept()).await.map(|_| ())
+    }
+
     /// The statement that takes the locks, and what it is given.
     fn hold<'p>(
         &'p self,
@@ -155,13 +162,15 @@ impl Deciding<'_> {
     ) -> (&'p Statement, Vec<&'p (dyn ToSql + Sync)>) {
         let sql = self.journal.sql();
         match (&self.held[..], &alone[..]) {
-            ([first, second], [first_alone, second_alone]) => (
-                match self.locks {
-                    Some(_) => &sql.journal.hold_session,
-                    None => &sql.journal.hold_two,
-                },
-                vec![first, first_alone, second, second_alone, patience, silence],
-            ),
+            ([first, second], [first_alone, second_alone]) => {
+                let mut params: Vec<&(dyn ToSql + Sync)> =
+                    vec![first, first_alone, second, second_alone, patience];
+                if self.locks.is_some() {
+                    return (&sql.journal.hold_session, params);
+                }
+                params.push(silence);
+                (&sql.journal.hold_two, params)
+            }
             _ => (&sql.journal.hold, vec![&self.held, alone, patience, silence]),
         }
     }
@@ -205,22 +214,16 @@ impl Deciding<'_> {
             return Ok(None);
         };
         let (silence, hold) = (milliseconds(limits::DECISION), &sql.journal.hold_append);
-        let params: [&(dyn ToSql + Sync); 8] = [
-            &first,
-            &first_alone,
-            &second,
-            &second_alone,
-            &patience,
-            &silence,
-            &third,
-            &third_alone,
-        ];
+        let params: [&(dyn ToSql + Sync); 7] =
+            [&first, &first_alone, &second, &second_alone, &patience, &third, &third_alone];
         let statement = held.statement(sql);
-        let prepared = self.session.prepare(&[hold, statement], kept).await;
-        prepared.map_err(not_appended)?;
+        let all = [&sql.journal.limit_session, hold, statement];
+        self.session.prepare(&all, kept).await.map_err(not_appended)?;
         let in_order = held.in_order();
         let append = self.session.query(statement, &in_order, kept);
-        let (locked, rows) = join(self.session.query(hold, &params, kept), append).await;
+        let hold = self.session.query(hold, &params, kept);
+        let (limited, locked, rows) = join3(self.limit(&silence), hold, append).await;
+        limited.map_err(not_appended)?;
         locked.map_err(not_appended)?;
         Ok(Some(rows.map_err(not_appended)?))
     }

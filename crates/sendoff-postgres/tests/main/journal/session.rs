@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use sendoff_core::BoxError;
-use sendoff_core::journal::{Fact, Position, Query};
+use sendoff_core::journal::{Fact, Locks, Mode, Position, Query};
 use sendoff_engine::journal::{AppendError, DecideError, ExecuteError, Executed, Journal, fold};
 use sendoff_engine::store::frame::text;
 use sendoff_postgres::{Doorbell, JournalOptions, PostgresJournal, PostgresOptions};
-use sendoff_testkit::wait::within;
+use sendoff_testkit::proxy::Proxy;
+use sendoff_testkit::wait::{eventually, within};
 
 use super::{Log, fact, journal, journal_with, options, tagged};
-use crate::place::{Place, connect};
+use crate::place::{Place, by_way_of, connect, port};
 
 /// Notes the session's limit of silence whenever a fact is inserted.
 const NOTED: &str = "
@@ -40,6 +41,46 @@ async fn decided(
 ) -> Result<Executed, ExecuteError<BoxError>> {
     let model = || fold(tagged("w=1"), (), |(), _| Ok(()));
     journal.execute_locked(model, |_| decision.clone().map_err(BoxError::from)).await
+}
+
+/// The server also ends a session that falls silent after it waited in vain: the first of its locks is its own
+/// by then, and whatever the failed statement set is undone.
+#[tokio::test]
+async fn a_decision_that_falls_silent_without_all_of_its_locks_is_ended_by_the_server() {
+    let place = Place::new();
+    journal(&place).await;
+    let proxy = Proxy::start(port(&place.url)).await.unwrap();
+    let options = JournalOptions { patience: Duration::from_secs(2), ..options(&place) };
+    let url = by_way_of(&place.url, &proxy);
+    let journal = Journal::new(PostgresJournal::connect_with(&url, options).await.unwrap());
+    // One whose own lock is taken after the journal's, which it has by then.
+    let (wallet, last) = (0..)
+        .map(|number| format!("w={number}"))
+        .find_map(|wallet| {
+            let locks = Locks::of_decision(&tagged(&wallet));
+            let last = locks.iter().last().filter(|lock| lock.mode == Mode::Exclusive);
+            last.map(|lock| lock.key).map(|key| (wallet, key))
+        })
+        .unwrap();
+    let other = place.client().await;
+    let lock = format!(
+        "select pg_advisory_lock('{}.journal_event'::regclass::oid::integer, {last})",
+        place.schema
+    );
+    other.execute(&lock, &[]).await.unwrap();
+
+    let deciding = tokio::spawn(async move {
+        let model = || fold(tagged(&wallet), (), |(), _| Ok(()));
+        journal.execute_locked(model, |_| Ok::<_, BoxError>(vec![fact("a", &[&wallet])])).await
+    });
+    let waiting = format!("{LOCKS} and not granted");
+    eventually("the decision to wait", async || place.number(&waiting).await == 1).await;
+    proxy.silence(true);
+    eventually("it to wait in vain", async || place.number(&waiting).await == 0).await;
+    assert_eq!(place.number(LOCKS).await, 2, "the first of its locks, and the other's");
+
+    eventually("the server to end it", async || place.number(LOCKS).await == 1).await;
+    deciding.abort();
 }
 
 /// Neither a lock nor a limit is left behind, however a decision ends.
