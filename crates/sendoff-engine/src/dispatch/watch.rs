@@ -30,7 +30,7 @@ impl Watch {
     }
 
     fn look(&self) {
-        let (Handover { lanes, handlers, .. }, limit) = (&*self.handover, self.limit);
+        let (Handover { lanes, handlers, keys, holds, .. }, limit) = (&*self.handover, self.limit);
         // What is taken out is dropped with its tickets, and that releases it.
         if let Some(waiting) = lanes.pause_if_stuck(limit) {
             let rows = waiting.len();
@@ -48,6 +48,14 @@ impl Watch {
         if !overdue.parcels.is_empty() {
             let rows = overdue.parcels.len();
             warn!(?limit, rows, "no worker was free for too long: released to others");
+        }
+        let rows = keys.let_go_after(|id| holds.has_lost(id));
+        if rows > 0 {
+            warn!(
+                ?limit,
+                rows,
+                "an event that others may have still runs here: those of its key that wait for it are released"
+            );
         }
     }
 }

@@ -216,6 +216,13 @@ impl Holds {
         lock(&self.table).rows.get(&id).is_some_and(|hold| self.is_stuck(hold, now))
     }
 
+    /// Whether others may have this event although its run goes on here: its hold is lost, or it is stuck.
+    pub(crate) fn has_lost(&self, id: EventId) -> bool {
+        let now = Instant::now();
+        let lost = |hold: &Hold| !hold.over && (hold.held.is_none() || self.is_stuck(hold, now));
+        lock(&self.table).rows.get(&id).is_some_and(lost)
+    }
+
     /// The database's answer to an extension of `asked`.
     pub(crate) fn extended(&self, asked: &[Held], extended: &[Held], until: Deadline) {
         let answers: BTreeMap<_, _> = extended.iter().map(|held| (held.id, *held)).collect();

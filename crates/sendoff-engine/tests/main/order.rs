@@ -10,7 +10,7 @@ use sendoff_core::{
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::relay::{BatchError, ClaimMode, Consumer, Relay, RelayOptions};
 use sendoff_engine::{Counters, Handler, HandlerOptions, HandlerResult, Outbox, OutboxOptions};
-use sendoff_testkit::wait::eventually;
+use sendoff_testkit::wait::{eventually, within};
 use tokio::time::Instant;
 
 use super::flaky::Flaky;
@@ -123,6 +123,23 @@ async fn a_burst_on_one_node_stays_hot_and_in_order() {
     assert_eq!(seen.of("a"), (0..30).collect::<Vec<_>>());
     assert_eq!(seen.lanes("a"), vec![Some(Lane::Hot); 30]);
     outbox.close().await;
+}
+
+/// Holds O3: an event that hangs on one node, and that others have by now, keeps those after it, which wait for it in
+/// memory there, from nobody.
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_an_event_that_hangs_is_released_to_others() {
+    let (store, seen) = (MemoryStore::new(), Seen::default());
+    let handler = HandlerOptions { timeout: None, ..HandlerOptions::default() };
+    let options = OutboxOptions { handler, in_flight_ttl: Some(60 * SECOND), ..options() };
+    let hung = started(&store, options.clone(), |_: Delivery| std::future::pending()).await;
+    for number in 0..3 {
+        write(&hung, &store, vec![event("a", number)]).await;
+    }
+    let other = started(&store, options, recording(&seen, Duration::from_millis(20))).await;
+    within(300 * SECOND, "all are done", async || done(&store) == 3).await;
+    assert_eq!(seen.of("a"), [0, 1, 2]);
+    other.close().await;
 }
 
 /// Holds O3: a key that retries holds back itself, and nothing else.

@@ -284,6 +284,25 @@ impl Keys {
         in_hand.chain(closing.map(|closing| closing.held.clone())).collect()
     }
 
+    /// Whatever waits for an event that others may have by now is let go: they may have that too (I11). Its run here
+    /// may never end. Answers how much.
+    pub(crate) fn let_go_after(&self, has_lost: impl Fn(EventId) -> bool) -> usize {
+        let mut dropped = Vec::new();
+        {
+            let table = &mut *lock(&self.table);
+            for (key, hand) in &mut table.hands {
+                if !hand.waiting.is_empty() && hand.running_id().is_some_and(&has_lost) {
+                    dropped.extend(hand.let_go());
+                    table.over.insert(key.clone());
+                }
+            }
+            table.left(&dropped);
+        }
+        self.over.notify_one();
+        self.room.notify_waiters();
+        dropped.len()
+    }
+
     /// The database's answer to an extension of `asked`: these are held until then, and the others lost,
     /// but for those that were busy.
     pub(crate) fn extended(
