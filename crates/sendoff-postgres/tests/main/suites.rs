@@ -48,9 +48,10 @@ impl Database {
         Self { store, client, place, partitioned: false, server: None }
     }
 
+    /// By months: a month ahead is two of them, where it would be thirty days, which take two seconds to make.
     pub(crate) async fn partitioned() -> Self {
         let place = Place::on(SERVER);
-        let layout = Layout::Partitioned(Period::Day);
+        let layout = Layout::Partitioned(Period::Month);
         let options = PostgresOptions { layout, tenant_index: true, ..place.options() };
         let store = place.store_with(options).await;
         let client = Mutex::new(place.client().await);
