@@ -121,6 +121,12 @@ enum Command {
     Poison(scenario::ordered::Poisoned),
     /// Delivers a backlog by the batch relay, in either claim mode.
     RelayBatch(scenario::relay_batch::Work),
+    /// Delivers a backlog to NATS JetStream, against delivering it to nobody and publishing it by hand.
+    SinkNats(scenario::drain::Backlog),
+    /// The same to Redis Streams.
+    SinkRedis(scenario::drain::Backlog),
+    /// The same to Kafka: a mock cluster in this process, or the brokers of SENDOFF_KAFKA_URL.
+    SinkKafka(scenario::drain::Backlog),
     /// Delivers a backlog beside none and beside many delivered rows that were kept.
     Retained {
         #[command(flatten)]
@@ -257,6 +263,9 @@ async fn measure_one(
         Command::DrainOrdered(backlog) => scenario::ordered::drain(server, rounds, backlog).await,
         Command::Poison(poisoned) => scenario::ordered::poison(server, rounds, poisoned).await,
         Command::RelayBatch(work) => scenario::relay_batch::run(server, rounds, work).await,
+        Command::SinkNats(backlog) => scenario::sink::nats(server, rounds, backlog).await,
+        Command::SinkRedis(backlog) => scenario::sink::redis(server, rounds, backlog).await,
+        Command::SinkKafka(backlog) => scenario::sink::kafka(server, rounds, backlog).await,
         Command::Retained { backlog, done } => {
             scenario::retained::run(server, rounds, backlog, done).await
         }

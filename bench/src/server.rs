@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
@@ -18,6 +19,8 @@ pub(crate) struct Server {
     place: Place,
     /// Numbers the databases.
     next: AtomicU32,
+    /// Where brokers of our own are remembered.
+    brokers: Mutex<Vec<TempDir>>,
 }
 
 #[derive(Debug)]
@@ -76,7 +79,7 @@ impl Server {
             Store::Mariadb => find(Kind::Mariadb).await?,
             Store::Mysql => find(Kind::Mysql).await?,
         };
-        Ok(Self { place, next: AtomicU32::new(0) })
+        Ok(Self { place, next: AtomicU32::new(0), brokers: Mutex::default() })
     }
 
     pub(crate) fn store(&self) -> Store {
@@ -108,8 +111,19 @@ impl Server {
         })
     }
 
+    /// The address of the broker that the environment names, or of a private one, which is stopped with the server.
+    pub(crate) async fn broker(&self, name: &str, variable: &str) -> Result<String> {
+        let (url, private) = named_or_private(name, variable).await?;
+        self.brokers.lock().unwrap_or_else(PoisonError::into_inner).extend(private);
+        Ok(url)
+    }
+
     /// Stops the server if it is ours, and drops the databases made on it if it is not.
     pub(crate) async fn stop(self) -> Result<()> {
+        for state in self.brokers.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            services("down", &state, &[]).await?;
+            state.close()?;
+        }
         match self.place {
             Place::Sqlite(folder) => Ok(folder.close()?),
             Place::Server { private: Some(state), .. } => {
@@ -128,15 +142,20 @@ impl Server {
 }
 
 async fn find(kind: Kind) -> Result<Place> {
-    let (name, variable) = (kind.name(), kind.variable());
+    let (url, private) = named_or_private(kind.name(), kind.variable()).await?;
+    Ok(Place::Server { kind, url, private })
+}
+
+/// The address of the server that a variable names, or of a private one and where that is remembered.
+async fn named_or_private(name: &str, variable: &str) -> Result<(String, Option<TempDir>)> {
     if let Some(url) = std::env::var(variable).ok().filter(|url| !url.is_empty()) {
-        return Ok(Place::Server { kind, url, private: None });
+        return Ok((url, None));
     }
     progress(format_args!("starting a durable {name} server (set {variable} to use another)"));
     let state = tempfile::tempdir()?;
     let exports = services("up", &state, &[name, "--durable"]).await?;
     match exported(&exports, variable) {
-        Some(url) => Ok(Place::Server { kind, url, private: Some(state) }),
+        Some(url) => Ok((url, Some(state))),
         None => {
             services("down", &state, &[]).await?;
             bail!("`cargo xtask services up` did not say where the server is")

@@ -9,9 +9,10 @@ use crate::plan::Step;
 use crate::run::{self, Workspace};
 use crate::services::Kind;
 use crate::services::for_tests::Servers;
+use crate::services::programs::install_for_build;
 
 /// Every example: its name, its features, the server it is about, and what it shows.
-const EXAMPLES: [(&str, &str, Option<Kind>, &str); 12] = [
+const EXAMPLES: [(&str, &str, Option<Kind>, &str); 16] = [
     ("axum_service", "postgres-sqlx", PG, "an HTTP service on PostgreSQL, through axum and sqlx"),
     ("deadpool", "postgres", PG, "PostgreSQL through deadpool"),
     ("sea_orm", "postgres-sea-orm", PG, "PostgreSQL through sea-orm"),
@@ -22,7 +23,11 @@ const EXAMPLES: [(&str, &str, Option<Kind>, &str); 12] = [
     ("retries_and_dead_letters", "sqlite", None, "what follows a failure"),
     ("your_own_transaction", "sqlite-sqlx", None, "transactions that you hold"),
     ("two_databases", "sqlite", None, "effects that happen once, in another database"),
+    ("inbox", "sqlite-sqlx", None, "effects that are made exactly once, by both ways"),
     ("batch_relay", "sqlite", None, "events in batches"),
+    ("to_nats", "sqlite,sink-nats", Some(Kind::Nats), "from a transaction to NATS JetStream"),
+    ("to_kafka", "sqlite,sink-kafka", None, "from a transaction to Kafka, a mock cluster"),
+    ("webhooks", "sqlite,sink-webhook", None, "signed requests, and a receiver that checks them"),
     ("wallets", "admin,sqlite", None, "a journal with publishers, operated over HTTP"),
 ];
 const PG: Option<Kind> = Some(Kind::Postgres);
@@ -44,7 +49,7 @@ fn help() -> String {
     for (name, _, _, about) in EXAMPLES {
         let _ = writeln!(help, "  cargo xtask example {name:26} {about}");
     }
-    help.push_str("\nDATABASE_URL leads one to a server of yours; then none is started.");
+    help.push_str("\nDATABASE_URL leads one to a server of yours, and NATS_URL to a broker; then none is started.");
     help
 }
 
@@ -55,14 +60,17 @@ impl Example {
         else {
             return Ok(());
         };
+        if features.contains("sink-kafka") {
+            install_for_build()?;
+        }
+        let variable = if needs == Some(Kind::Nats) { "NATS_URL" } else { "DATABASE_URL" };
         let servers = match needs {
-            Some(kind) if std::env::var_os("DATABASE_URL").is_none() => {
+            Some(kind) if std::env::var_os(variable).is_none() => {
                 Servers::only(&workspace.services_folder(), kind)?
             }
             _ => Servers::default(),
         };
-        let url =
-            servers.exports().first().map(|(_, url)| ("DATABASE_URL".to_owned(), url.clone()));
+        let url = servers.exports().first().map(|(_, url)| (variable.to_owned(), url.clone()));
         let step = step(name, features, &self.extra);
         workspace.run(&[step], url.as_slice())
     }

@@ -6,6 +6,7 @@
 //!
 //! Not here: what the steps do. They are cargo commands, printed as they run, to be repeated by hand.
 
+mod copies;
 mod example;
 mod plan;
 mod run;
@@ -37,6 +38,8 @@ use crate::services::for_tests::Servers;
   cargo xtask soak sigstop --rounds 200     one of the tests that take minutes
   cargo xtask example axum_service          an example, with the server it needs
   cargo xtask api --check                   whether what is public is as docs/api says
+  cargo xtask copies                        what packages carry of the repository, anew
+  cargo xtask tools                         what the build needs, where it is missing
   cargo xtask ci                            what a change must pass"
 )]
 struct Cli {
@@ -58,11 +61,16 @@ enum Command {
         /// Leave the documented examples and the programs outside the workspace out.
         #[arg(long)]
         no_doc: bool,
-        /// Arguments for the test runner (cargo-nextest where installed, else cargo test).
+        /// What runs the tests; cargo-nextest where it is installed, else cargo test.
+        #[arg(long)]
+        runner: Option<Runner>,
+        /// Arguments for what runs the tests.
         #[arg(last = true)]
         extra: Vec<String>,
     },
     Services(Services),
+    /// Install what the build needs and the machine lacks: make and a compiler for C++, for the client of Kafka.
+    Tools,
     /// Run the engine on simulated time, with faults drawn from seeds.
     Sim(Sim),
     Soak(soak::Soak),
@@ -73,6 +81,8 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// Copy into the crates what their packages carry of the repository: licenses, and the guide.
+    Copies,
     /// Check format and lints, then test.
     Ci,
 }
@@ -88,18 +98,30 @@ fn run(command: Command) -> Result<(), run::Error> {
     let workspace = Workspace::find()?;
     let servers = |mysql: bool| Servers::start(&workspace.services_folder(), mysql);
     match command {
-        Command::Test { no_services, mysql, no_doc, extra } => {
-            let steps = plan::test(runner(&workspace), &extra, plan::Docs::unless(no_doc));
+        Command::Test { no_services, mysql, no_doc, runner: chosen, extra } => {
+            services::programs::install_for_build()?;
+            let chosen = chosen.unwrap_or_else(|| runner(&workspace));
+            let on_mysql = match std::env::var_os("SENDOFF_MYSQL_URL") {
+                None if !mysql => plan::Mysql::LeaveOut,
+                _ => plan::Mysql::Run,
+            };
+            let steps = plan::test(chosen, &extra, on_mysql, plan::Docs::unless(no_doc));
             workspace.lock_outside()?;
             let servers = if no_services { Servers::default() } else { servers(mysql)? };
             workspace.run(&steps, servers.exports())
         }
+        Command::Tools => Ok(services::programs::install_for_build()?),
         Command::Services(services) => Ok(services.run(&workspace.services_folder())?),
         Command::Sim(sim) => workspace.run(&plan::sim(&sim), &[]),
-        Command::Soak(soak) => soak.run(&workspace, runner(&workspace), || servers(false)),
+        Command::Soak(soak) => {
+            services::programs::install_for_build()?;
+            soak.run(&workspace, runner(&workspace), || servers(false))
+        }
         Command::Example(example) => example.run(&workspace),
         Command::Api { check } => workspace.run(&[plan::api(check)], &[]),
+        Command::Copies => workspace.copy(),
         Command::Ci => {
+            services::programs::install_for_build()?;
             workspace.lock_outside()?;
             workspace.run(&plan::ci(runner(&workspace)), servers(false)?.exports())
         }

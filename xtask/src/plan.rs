@@ -1,6 +1,6 @@
 //! Which cargo commands a task is made of. Nothing is run here.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 /// One cargo command.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +26,11 @@ impl Step {
         self
     }
 
+    fn and(mut self, more: &str) -> Self {
+        self.arguments.extend(more.split_whitespace().map(str::to_owned));
+        self
+    }
+
     fn with(mut self, extra: &[String]) -> Self {
         self.arguments.extend_from_slice(extra);
         self
@@ -33,10 +38,19 @@ impl Step {
 }
 
 /// What runs the tests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Runner {
+    /// cargo-nextest: a process for each test.
     Nextest,
+    /// `cargo test`: a process for each crate's tests, one crate after the other.
     CargoTest,
+}
+
+/// Whether tests on MySQL itself are among those that are run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mysql {
+    Run,
+    LeaveOut,
 }
 
 /// Whether documented examples are run, and programs outside the workspace checked.
@@ -78,15 +92,21 @@ pub(crate) fn api(check: bool) -> Step {
     )
 }
 
-pub(crate) fn test(runner: Runner, extra: &[String], docs: Docs) -> Vec<Step> {
+pub(crate) fn test(runner: Runner, extra: &[String], mysql: Mysql, docs: Docs) -> Vec<Step> {
     let tests = match runner {
-        Runner::Nextest => "nextest run --workspace --all-features",
-        Runner::CargoTest => "test --workspace --all-features --all-targets",
+        Runner::Nextest => "nextest run --workspace --features full",
+        Runner::CargoTest => "test --workspace --features full --all-targets",
     };
-    let mut steps = vec![Step::new("tests", tests).with(extra)];
+    let mut tests = Step::new("tests", tests).with(extra);
+    if runner == Runner::CargoTest && mysql == Mysql::LeaveOut {
+        // A test cannot end its process where others are in it, and would be made on MariaDB once more.
+        let dashes = if extra.iter().any(|it| it == "--") { "" } else { "-- " };
+        tests = tests.and(&format!("{dashes}--skip suites::mysql:: --skip on_mysql::"));
+    }
+    let mut steps = vec![tests];
     // Never left out unasked: extra arguments may be as harmless as `--no-fail-fast`.
     if docs == Docs::Run {
-        steps.push(Step::new("documented examples", "test --doc --workspace --all-features"));
+        steps.push(Step::new("documented examples", "test --doc --workspace --features full"));
         steps.extend(outside());
     }
     steps
@@ -102,11 +122,12 @@ pub(crate) const OUTSIDE: [(&str, &str); 5] = [
     ("sqlx-08", ""),
 ];
 
-/// Whether Cargo finds versions for them, and they compile; and what does not, with a message that helps.
+/// Whether Cargo finds versions for them, and they compile; and what does not, with a message that helps. In the
+/// workspace's own folder, and with its profile, so that nothing is built twice that both have.
 fn outside() -> impl Iterator<Item = Step> {
     let check = |name, more: &str| {
         let manifest = format!("--manifest-path xtask/outside/{name}/Cargo.toml");
-        let arguments = format!("check {manifest} --target-dir target/outside {more}");
+        let arguments = format!("check {manifest} --target-dir target {more}");
         Step::new("a program outside", &arguments)
     };
     let programs = OUTSIDE.into_iter().map(move |(name, features)| match features {
@@ -134,9 +155,9 @@ pub(crate) fn sim(sim: &Sim) -> Vec<Step> {
 pub(crate) fn ci(runner: Runner) -> Vec<Step> {
     let mut steps = vec![
         Step::new("format", "fmt --all --check"),
-        Step::new("lints", "clippy --workspace --all-targets --all-features -- -D warnings"),
+        Step::new("lints", "clippy --workspace --all-targets --features full -- -D warnings"),
     ];
-    steps.extend(test(runner, &[], Docs::Run));
+    steps.extend(test(runner, &[], Mysql::LeaveOut, Docs::Run));
     steps
 }
 
@@ -151,25 +172,65 @@ mod tests {
     #[test]
     fn testing_runs_everything_with_every_feature() {
         assert_eq!(
-            lines(&test(Runner::Nextest, &[], Docs::Run)),
+            lines(&test(Runner::Nextest, &[], Mysql::LeaveOut, Docs::Run)),
             [
-                "nextest run --workspace --all-features",
-                "test --doc --workspace --all-features",
-                "check --manifest-path xtask/outside/plain/Cargo.toml --target-dir target/outside",
-                "check --manifest-path xtask/outside/plain/Cargo.toml --target-dir target/outside \
+                "nextest run --workspace --features full",
+                "test --doc --workspace --features full",
+                "check --manifest-path xtask/outside/plain/Cargo.toml --target-dir target",
+                "check --manifest-path xtask/outside/plain/Cargo.toml --target-dir target \
                  --features sendoff/postgres-sqlx,sendoff/mysql-sea-orm,sendoff/sqlite",
-                "check --manifest-path xtask/outside/plain/Cargo.toml --target-dir target/outside \
+                "check --manifest-path xtask/outside/plain/Cargo.toml --target-dir target \
                  --features sendoff/postgres-sea-orm,sendoff/mysql,sendoff/sqlite-sqlx",
-                "check --manifest-path xtask/outside/rusqlite/Cargo.toml --target-dir target/outside",
-                "check --manifest-path xtask/outside/sqlx-08/Cargo.toml --target-dir target/outside",
-                "check --manifest-path xtask/outside/rusqlite/Cargo.toml --target-dir target/outside \
+                "check --manifest-path xtask/outside/rusqlite/Cargo.toml --target-dir target",
+                "check --manifest-path xtask/outside/sqlx-08/Cargo.toml --target-dir target",
+                "check --manifest-path xtask/outside/rusqlite/Cargo.toml --target-dir target \
                  --example refused",
             ]
         );
         assert_eq!(
-            lines(&test(Runner::CargoTest, &["poller".into()], Docs::LeaveOut)),
-            ["test --workspace --all-features --all-targets poller"]
+            lines(&test(Runner::CargoTest, &["poller".into()], Mysql::Run, Docs::LeaveOut)),
+            ["test --workspace --features full --all-targets poller"]
         );
+        let alone = ["--", "--test-threads", "1"].map(str::to_owned);
+        let skips = "--skip suites::mysql:: --skip on_mysql::";
+        for (extra, between) in [(&[][..], "--"), (&alone[..], "-- --test-threads 1")] {
+            assert_eq!(
+                lines(&test(Runner::CargoTest, extra, Mysql::LeaveOut, Docs::LeaveOut)),
+                [format!("test --workspace --features full --all-targets {between} {skips}")]
+            );
+        }
+    }
+
+    /// What tests and lints are built with has every feature of every crate, but for those that build a TLS library along.
+    #[test]
+    fn full_names_every_feature_but_vendored_tls() {
+        const LEFT_OUT: [(&str, &str); 2] =
+            [("sendoff", "sink-kafka-tls"), ("sendoff-sinks", "kafka-tls")];
+        let crates = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates");
+        for entry in std::fs::read_dir(crates).expect("there are crates").flatten() {
+            let name = entry.file_name().into_string().expect("a crate's name is text");
+            let manifest = std::fs::read_to_string(entry.path().join("Cargo.toml"));
+            let manifest = manifest.expect("a crate has a manifest");
+            let Some((_, section)) = manifest.split_once("\n[features]\n") else { continue };
+            let section = section.split("\n[").next().unwrap_or_default();
+            let lines = section.lines().filter(|line| !line.starts_with('#'));
+            let text = lines.collect::<Vec<_>>().join(" ");
+            let features: std::collections::BTreeMap<_, Vec<_>> = text
+                .split(']')
+                .filter_map(|feature| feature.split_once('='))
+                .map(|(name, of)| (name.trim(), of.split('"').skip(1).step_by(2).collect()))
+                .collect();
+            let mut reached = vec!["full"];
+            let mut at = 0;
+            while let Some(feature) = reached.get(at) {
+                reached.extend(features.get(feature).into_iter().flatten().copied());
+                at += 1;
+            }
+            for feature in features.keys().filter(|feature| **feature != "default") {
+                let left_out = LEFT_OUT.contains(&(&name, feature));
+                assert_eq!(!reached.contains(feature), left_out, "{name}: {feature}");
+            }
+        }
     }
 
     #[test]

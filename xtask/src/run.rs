@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::time::Instant;
 
+use crate::copies;
 use crate::plan::{self, Step};
 use crate::services;
 
@@ -21,6 +22,7 @@ pub(crate) struct Workspace {
 #[derive(Debug)]
 pub(crate) enum Error {
     NoWorkspace,
+    NotCopied(io::Error),
     NotLocked { name: &'static str, source: io::Error },
     NotStarted { title: &'static str, source: io::Error },
     Failed { title: &'static str, line: String, status: ExitStatus },
@@ -38,6 +40,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoWorkspace => write!(f, "start this as `cargo xtask`, inside a clone"),
+            Self::NotCopied(error) => write!(f, "what packages carry was not copied: {error}"),
             Self::NotLocked { name, source } => {
                 write!(f, "xtask/outside/{name}/Cargo.lock not written: {source}")
             }
@@ -64,6 +67,13 @@ impl Workspace {
         let root = manifest.as_deref().and_then(Path::parent).ok_or(Error::NoWorkspace)?;
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         Ok(Self { root: root.to_owned(), cargo })
+    }
+
+    /// Brings up to date what packages carry of the repository.
+    pub(crate) fn copy(&self) -> Result<(), Error> {
+        let copied = copies::renew(&self.root).map_err(Error::NotCopied)?;
+        eprintln!("xtask: {copied} files were copied or removed");
+        Ok(())
     }
 
     pub(crate) fn has_nextest(&self) -> bool {
@@ -145,7 +155,7 @@ impl Workspace {
 /// What either runner of tests asks for the number of tests that run at once, and how many for each core: most
 /// tests wait for a server or a clock, not for a core. Nextest counts those double that do not
 /// (`.config/nextest.toml`).
-const TEST_THREADS: [(&str, usize); 2] = [("NEXTEST_TEST_THREADS", 3), ("RUST_TEST_THREADS", 2)];
+const TEST_THREADS: [(&str, usize); 2] = [("NEXTEST_TEST_THREADS", 3), ("RUST_TEST_THREADS", 3)];
 
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)

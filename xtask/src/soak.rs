@@ -17,13 +17,15 @@ use crate::services::for_tests::Servers;
 /// Every soak: its name, the rounds it makes unless told otherwise, and what it is about.
 ///
 /// Its tests are those of the modules `soak::NAME`, with underscores, of all crates.
-const SOAKS: [(&str, u32, &str); 9] = [
+const SOAKS: [(&str, u32, &str); 11] = [
     ("locked-row", 1, "one row locked for a minute beside two busy nodes"),
     ("sigstop", 50, "a process of ours stopped at a random moment"),
     ("crash", 20, "the server crashes right after an event left"),
     ("order", 1, "ordered events, while nodes are killed, stopped and added, and letters requeued"),
     ("dead-letters", 1, "100,000 dead letters requeued while every handler still fails"),
     ("outage", 1, "a target away for three minutes, on every face"),
+    ("broker-outage", 1, "a broker that is down for a minute, beside a target that is well"),
+    ("exactly-once", 200, "an outbox, a broker and a consumer with an inbox, both ends killed"),
     ("journal-bytes", 1, "a journal of large facts, over a slow line as well"),
     ("journal-outages", 3, "a journal published through outages under load"),
     ("wake-up", 1, "how soon sleeping nodes begin, and how quiet idle ones are: figures"),
@@ -91,12 +93,12 @@ impl Soak {
         let line = match runner {
             Runner::Nextest => {
                 format!(
-                    "nextest run --profile soak --workspace --all-features --test-threads 1 \
+                    "nextest run --profile soak --workspace --features full --test-threads 1 \
                      --no-capture {module}"
                 )
             }
             Runner::CargoTest => format!(
-                "test --workspace --all-features --tests {module} -- --test-threads 1 --nocapture"
+                "test --workspace --features full --tests {module} -- --test-threads 1 --nocapture"
             ),
         };
         Step::new("soak", &line)

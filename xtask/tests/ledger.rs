@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap says less, not more")]
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -17,18 +18,23 @@ fn document(path: &str) -> String {
     fs::read_to_string(workspace().join(path)).unwrap()
 }
 
-/// The text of every source below a folder.
-fn sources(folder: &Path) -> Vec<String> {
+/// Every source below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            found.extend(sources(&path));
+            found.extend(files(&path));
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(fs::read_to_string(path).unwrap());
+            found.push(path);
         }
     }
     found
+}
+
+/// The text of every source below a folder.
+fn sources(folder: &Path) -> Vec<String> {
+    files(folder).into_iter().map(|path| fs::read_to_string(path).unwrap()).collect()
 }
 
 /// The letters, digits and underscores at the beginning.
@@ -150,6 +156,42 @@ fn every_fault_has_a_line_that_says_how_far_it_is_proven() {
         assert_eq!(cells[3].starts_with("**not**"), dash, "line {number}: tests, or none");
     }
     assert_eq!(number, 44);
+}
+
+/// A file that no other declares is not compiled, and the tests in it are never run.
+#[test]
+fn every_source_file_is_declared_by_another() {
+    let mut orphans = Vec::new();
+    for path in files(&workspace().join("crates")).into_iter().filter(|path| !is_root(path)) {
+        let (folder, stem) = (path.parent().unwrap(), path.file_stem().unwrap());
+        let folder = if stem == "mod" { folder.parent().unwrap() } else { folder };
+        let module = if stem == "mod" { path.parent().unwrap().file_name().unwrap() } else { stem };
+        let declared = format!("mod {};", module.to_str().unwrap());
+        // Two versions of one driver share a file by its path.
+        let by_path = format!("\"{}\"", path.file_name().unwrap().to_str().unwrap());
+        let siblings = fs::read_dir(path.parent().unwrap()).unwrap();
+        let mut siblings = siblings.flatten().map(|it| it.path()).filter(|it| it.is_file());
+        let beside = folder.with_extension("rs");
+        let parents = ["mod.rs", "main.rs", "lib.rs"].map(|name| folder.join(name));
+        let mut texts = parents.iter().chain([&beside]).flat_map(fs::read_to_string);
+        let is_declared = texts.any(|text| text.lines().any(|line| line.ends_with(&declared)))
+            || siblings.any(|it| fs::read_to_string(it).is_ok_and(|text| text.contains(&by_path)));
+        if !is_declared {
+            orphans.push(path);
+        }
+    }
+    assert!(orphans.is_empty(), "nobody declares {orphans:?}");
+}
+
+/// What cargo compiles by itself: roots of crates, programs, examples.
+fn is_root(path: &Path) -> bool {
+    let folder = path.parent().unwrap().file_name().unwrap();
+    let name = path.file_name().unwrap();
+    let is_one = |names: &[&str], name: &OsStr| names.iter().any(|it| name == *it);
+    let is_of_crate = path.parent().unwrap().with_file_name("Cargo.toml").exists();
+    is_one(&["main.rs", "lib.rs", "build.rs"], name)
+        || folder == "bin"
+        || is_of_crate && is_one(&["examples", "benches", "tests"], folder)
 }
 
 #[test]

@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
-use sendoff_core::{Delivery, Failure};
+use async_trait::async_trait;
+use sendoff_core::{Delivery, Failure, Sink, Verdict};
 use sendoff_engine::capture::{Commit, OutboxTx};
 use sendoff_engine::relay::{ClaimMode, Relay, RelayOptions, RelayStore};
 use sendoff_engine::store::{OutboxStore, RetainStore};
@@ -126,6 +127,28 @@ async fn drain_store<S: RelayStore>(store: S, drain: &Drain, lap: u64) -> Result
     Ok(times(started, ends))
 }
 
+/// Delivers the backlog to a sink, and returns how long it took, from the start to the last settlement.
+pub(crate) async fn drain_to(
+    ground: &Ground,
+    drain: &Drain,
+    sink: Arc<dyn Sink>,
+) -> Result<Duration> {
+    let Ground::Postgres(ground) = ground else { bail!("sinks are measured on PostgreSQL only") };
+    let store = ground.open(drain.retention()).await?;
+    let counter = Arc::new(Counter::default());
+    let started = Instant::now();
+    let outbox = Outbox::builder(store.clone())
+        .options(drain_options(drain))
+        .on_any_sink(CountedSink { counter: counter.clone(), sink })
+        .start()
+        .await?;
+    counter.reaches(drain.rows).await;
+    close(&outbox).await?;
+    let took = started.elapsed();
+    store.close().await;
+    Ok(took)
+}
+
 async fn relay_store(
     store: impl RelayStore,
     drain: &Drain,
@@ -196,6 +219,34 @@ impl Handler for CountingHandler {
         }
         self.counter.0.fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+}
+
+/// A sink, and a count of what it says to be done.
+struct CountedSink {
+    counter: Arc<Counter>,
+    sink: Arc<dyn Sink>,
+}
+
+#[async_trait]
+impl Sink for CountedSink {
+    fn name(&self) -> &str {
+        self.sink.name()
+    }
+
+    async fn deliver(&self, deliveries: &[Delivery]) -> Vec<Verdict> {
+        let verdicts = self.sink.deliver(deliveries).await;
+        let done = verdicts.iter().filter(|verdict| verdict.is_ok()).count();
+        self.counter.0.fetch_add(done as u64, Ordering::Relaxed);
+        verdicts
+    }
+
+    fn is_healthy(&self) -> bool {
+        self.sink.is_healthy()
+    }
+
+    fn batch_size(&self) -> usize {
+        self.sink.batch_size()
     }
 }
 

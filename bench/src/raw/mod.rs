@@ -3,6 +3,7 @@
 //! Promise: the same statements, batches, connections and durability as the library; no checks, no
 //! retries, no failures.
 
+pub(crate) mod broker;
 mod mysql;
 mod postgres;
 mod sqlite;

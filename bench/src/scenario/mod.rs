@@ -10,6 +10,7 @@ pub(crate) mod ordered;
 pub(crate) mod publish;
 pub(crate) mod relay_batch;
 pub(crate) mod retained;
+pub(crate) mod sink;
 pub(crate) mod snapshot;
 pub(crate) mod write_cost;
 

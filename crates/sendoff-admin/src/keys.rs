@@ -1,10 +1,10 @@
 //! Keys of an outbox's events: how they stand, and letting those go on that are parked.
 
 use axum::Json;
-use axum::extract::rejection::{JsonRejection, PathRejection};
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Query, State};
+use sendoff_core::limits;
 use sendoff_core::order::{KeyFate, KeyStanding, KeyState};
-use sendoff_core::{AuditNote, limits};
 use sendoff_engine::{KeysError, OrderKeys, ParkedKeys};
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
@@ -13,8 +13,8 @@ use utoipa::{IntoParams, PartialSchema, ToSchema};
 use crate::document::{KeyNotParked, KeyNotResumed};
 use crate::letters::Id;
 use crate::page::{After, Limit, limit};
-use crate::problem::{Kind, Problem};
-use crate::publishers::Asked;
+use crate::problem::{Answer, Kind, Problem, note};
+use crate::publishers::{Asked, Told};
 
 type Office = State<OrderKeys>;
 type Which = Result<Path<Keyed>, PathRejection>;
@@ -199,21 +199,10 @@ pub(crate) struct ResumedKey {
 
 /// Keys that are parked behind a dead event.
 #[utoipa::path(
-    get,
-    path = "/keys",
-    operation_id = "listParkedKeys",
-    tag = "keys",
-    params(Pages),
-    responses((
-        status = 200,
-        description = "A page of them, in the order of their bytes.",
-        body = ParkedKeyPage,
-    )),
+    get, path = "/keys", operation_id = "listParkedKeys", tag = "keys", params(Pages),
+    responses((status = 200, description = "A page of them, in the order of their bytes.", body = ParkedKeyPage)),
 )]
-pub(crate) async fn list(
-    State(keys): Office,
-    asked: Asked<Pages>,
-) -> Result<Json<ParkedKeyPage>, Problem> {
+pub(crate) async fn list(keys: Office, asked: Asked<Pages>) -> Answer<ParkedKeyPage> {
     let Query(asked) = asked?;
     let (limit, after) = (limit(asked.limit)?, After::read::<String>(asked.after)?);
     Ok(Json(keys.parked(after.as_deref(), limit).await?.into()))
@@ -221,14 +210,10 @@ pub(crate) async fn list(
 
 /// How a key stands, also one that is not parked.
 #[utoipa::path(
-    get,
-    path = "/keys/{key}",
-    operation_id = "key",
-    tag = "keys",
-    params(Keyed),
+    get, path = "/keys/{key}", operation_id = "key", tag = "keys", params(Keyed),
     responses((status = 200, description = "What it waits for, and why.", body = KeyView)),
 )]
-pub(crate) async fn show(State(keys): Office, which: Which) -> Result<Json<KeyView>, Problem> {
+pub(crate) async fn show(keys: Office, which: Which) -> Answer<KeyView> {
     let Path(which) = which?;
     Ok(Json(keys.show(&which.key.0).await?.into()))
 }
@@ -238,11 +223,7 @@ pub(crate) async fn show(State(keys): Office, which: Which) -> Result<Json<KeyVi
 /// That stays dead. Requeued later, it comes after whatever overtook it; to keep the order, requeue or discard
 /// it instead.
 #[utoipa::path(
-    post,
-    path = "/keys/{key}/resume",
-    operation_id = "resumeKey",
-    tag = "keys",
-    params(Keyed),
+    post, path = "/keys/{key}/resume", operation_id = "resumeKey", tag = "keys", params(Keyed),
     request_body = KeyOrder,
     responses(
         (status = 200, description = "Its other events are delivered from now on.", body = ResumedKey),
@@ -251,14 +232,13 @@ pub(crate) async fn show(State(keys): Office, which: Which) -> Result<Json<KeyVi
     ),
 )]
 pub(crate) async fn resume(
-    State(keys): Office,
+    keys: Office,
     which: Which,
-    order: Result<Json<KeyOrder>, JsonRejection>,
-) -> Result<Json<ResumedKey>, Problem> {
+    order: Told<KeyOrder>,
+) -> Answer<ResumedKey> {
     let (Path(which), Json(order)) = (which?, order?);
     let (key, event) = (which.key.0, order.event_id.map(|id| id.0));
-    let note = AuditNote::new(order.actor, order.reason);
-    let note = note.map_err(|error| Problem::bad(error.to_string()))?;
+    let note = note(order.actor, order.reason)?;
     match keys.resume(&key, event, &note).await? {
         KeyFate::Resumed { event } => Ok(Json(ResumedKey { key, event_id: event.to_string() })),
         KeyFate::NotParked => {

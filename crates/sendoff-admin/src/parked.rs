@@ -1,7 +1,7 @@
 //! Facts that a publisher has parked.
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, Query};
 use sendoff_engine::journal::publish::{ChangeParked, ParkedChange, ParkedPage, Which};
 use serde::Deserialize;
 use tracing::info;
@@ -12,7 +12,7 @@ use crate::desk::Desk;
 use crate::document::{NoSuchPublisher, NotParked};
 use crate::page::{Last, limit};
 use crate::parameter::{At, Name, Named};
-use crate::problem::{Kind, Problem};
+use crate::problem::{Answer, Kind, Problem};
 use crate::publishers::{Asked, Office, Pages, Whose, unknown, which};
 
 /// Which facts: one, or all of them by saying so.
@@ -34,25 +34,14 @@ pub(crate) struct Facts {
 
 /// Facts that a publisher has parked.
 #[utoipa::path(
-    get,
-    path = "/publishers/{name}/parked",
-    operation_id = "parked",
-    tag = "parked",
+    get, path = "/publishers/{name}/parked", operation_id = "parked", tag = "parked",
     params(Named, Pages),
     responses(
-        (
-            status = 200,
-            description = "A page of them, in the order of pairs and positions.",
-            body = ParkedFacts,
-        ),
+        (status = 200, description = "A page of them, in the order of pairs and positions.", body = ParkedFacts),
         NoSuchPublisher,
     ),
 )]
-pub(crate) async fn list(
-    State(desk): Office,
-    whose: Whose,
-    asked: Asked<Pages>,
-) -> Result<Json<ParkedFacts>, Problem> {
+pub(crate) async fn list(desk: Office, whose: Whose, asked: Asked<Pages>) -> Answer<ParkedFacts> {
     let (Path(whose), Query(asked)) = (whose?, asked?);
     let (limit, after) = (limit(asked.limit)?, Last::read(asked.after)?);
     let which = which(asked.topic, Some(whose.name))?;
@@ -60,7 +49,7 @@ pub(crate) async fn list(
     let after = last.as_ref().map(|(pair, position)| (pair, *position));
     let parked = desk.parked(ParkedPage { which: &which, after, limit: limit + 1 }).await?;
     if parked.is_empty() {
-        must_be_known(&*desk, &which).await?;
+        must_be_known(&**desk, &which).await?;
     }
     Ok(Json(ParkedFacts::new(parked, limit)))
 }
@@ -69,44 +58,28 @@ pub(crate) async fn list(
 ///
 /// Either `position` or `all=true` must be said.
 #[utoipa::path(
-    post,
-    path = "/publishers/{name}/parked/retry",
-    operation_id = "retryParked",
-    tag = "parked",
+    post, path = "/publishers/{name}/parked/retry", operation_id = "retryParked", tag = "parked",
     params(Named, Facts),
-    responses(
-        (status = 200, description = "So many were meant.", body = ChangedFacts),
-        NotParked,
-    ),
+    responses((status = 200, description = "So many were meant.", body = ChangedFacts), NotParked),
 )]
-pub(crate) async fn retry(
-    State(desk): Office,
-    whose: Whose,
-    asked: Asked<Facts>,
-) -> Result<Json<ChangedFacts>, Problem> {
-    change(&*desk, whose, asked, ParkedChange::Retry).await
+pub(crate) async fn retry(desk: Office, whose: Whose, asked: Asked<Facts>) -> Answer<ChangedFacts> {
+    change(&**desk, whose, asked, ParkedChange::Retry).await
 }
 
 /// Facts that were parked are forgotten, and will not be published.
 ///
 /// Either `position` or `all=true` must be said.
 #[utoipa::path(
-    post,
-    path = "/publishers/{name}/parked/discard",
-    operation_id = "discardParked",
-    tag = "parked",
-    params(Named, Facts),
-    responses(
-        (status = 200, description = "So many were meant.", body = ChangedFacts),
-        NotParked,
-    ),
+    post, path = "/publishers/{name}/parked/discard", operation_id = "discardParked",
+    tag = "parked", params(Named, Facts),
+    responses((status = 200, description = "So many were meant.", body = ChangedFacts), NotParked),
 )]
 pub(crate) async fn discard(
-    State(desk): Office,
+    desk: Office,
     whose: Whose,
     asked: Asked<Facts>,
-) -> Result<Json<ChangedFacts>, Problem> {
-    change(&*desk, whose, asked, ParkedChange::Discard).await
+) -> Answer<ChangedFacts> {
+    change(&**desk, whose, asked, ParkedChange::Discard).await
 }
 
 async fn change(
@@ -114,7 +87,7 @@ async fn change(
     whose: Whose,
     asked: Asked<Facts>,
     change: ParkedChange,
-) -> Result<Json<ChangedFacts>, Problem> {
+) -> Answer<ChangedFacts> {
     let (Path(whose), Query(asked)) = (whose?, asked?);
     if asked.position.is_some() == asked.all {
         return Err(Problem::bad("say either position=N or all=true"));

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::extract::rejection::JsonRejection;
 use sendoff_core::{AuditNote, Pause, PauseScope, limits};
 use sendoff_engine::store::PauseStore;
 use serde::{Deserialize, Serialize};
@@ -13,7 +12,8 @@ use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::document::TooManyPauses;
-use crate::problem::Problem;
+use crate::problem::{Answer, Problem, note};
+use crate::publishers::Told;
 
 type Office = State<Arc<dyn PauseStore>>;
 
@@ -48,13 +48,10 @@ pub(crate) struct PauseOrder {
     reason: String,
 }
 
-impl PauseOrder {
-    fn checked(self) -> Result<(PauseScope, AuditNote), Problem> {
-        let scope: PauseScope =
-            self.scope.0.parse().map_err(|error| Problem::bad(format!("scope: {error}")))?;
-        let note = AuditNote::new(self.actor, self.reason);
-        Ok((scope, note.map_err(|error| Problem::bad(error.to_string()))?))
-    }
+fn checked(order: Told<PauseOrder>) -> Result<(PauseScope, AuditNote), Problem> {
+    let Json(PauseOrder { scope, actor, reason }) = order?;
+    let scope = scope.0.parse().map_err(|error| Problem::bad(format!("scope: {error}")))?;
+    Ok((scope, note(actor, reason)?))
 }
 
 /// Something that is paused.
@@ -99,16 +96,13 @@ async fn in_force(store: &dyn PauseStore) -> Result<PausesInForce, Problem> {
 
 /// What is paused of an outbox, since when, by whom and why.
 #[utoipa::path(
-    get,
-    path = "/pauses",
-    operation_id = "listPauses",
-    tag = "pauses",
+    get, path = "/pauses", operation_id = "listPauses", tag = "pauses",
     responses(
         (status = 200, description = "All of it: there is a limit of 100.", body = PausesInForce),
     ),
 )]
-pub(crate) async fn list(State(store): Office) -> Result<Json<PausesInForce>, Problem> {
-    in_force(&*store).await.map(Json)
+pub(crate) async fn list(store: Office) -> Answer<PausesInForce> {
+    in_force(&**store).await.map(Json)
 }
 
 /// Pauses all delivery, one event type or one handler, on every node.
@@ -116,45 +110,31 @@ pub(crate) async fn list(State(store): Office) -> Result<Json<PausesInForce>, Pr
 /// Each has heard of it within a second. Runs that have begun go on to their end; whatever else waits in the
 /// table, and uses up no attempt.
 #[utoipa::path(
-    post,
-    path = "/pauses",
-    operation_id = "pauseDelivery",
-    tag = "pauses",
+    post, path = "/pauses", operation_id = "pauseDelivery", tag = "pauses",
     request_body = PauseOrder,
     responses(
         (status = 200, description = "It is paused, and this is what is.", body = PausesChanged),
         TooManyPauses,
     ),
 )]
-pub(crate) async fn pause(
-    State(store): Office,
-    order: Result<Json<PauseOrder>, JsonRejection>,
-) -> Result<Json<PausesChanged>, Problem> {
-    let Json(order) = order?;
-    let (scope, note) = order.checked()?;
+pub(crate) async fn pause(store: Office, order: Told<PauseOrder>) -> Answer<PausesChanged> {
+    let (scope, note) = checked(order)?;
     let changed = store.pause(&scope, &note).await?;
     info!(%scope, actor = note.actor(), changed, "an operator paused delivery");
-    Ok(Json(PausesChanged { changed, now: in_force(&*store).await? }))
+    Ok(Json(PausesChanged { changed, now: in_force(&**store).await? }))
 }
 
 /// Lets go what was paused: it is delivered from now on, the oldest first.
 #[utoipa::path(
-    post,
-    path = "/pauses/resume",
-    operation_id = "resumeDelivery",
-    tag = "pauses",
+    post, path = "/pauses/resume", operation_id = "resumeDelivery", tag = "pauses",
     request_body = PauseOrder,
     responses(
         (status = 200, description = "It is not paused, and this is what is.", body = PausesChanged),
     ),
 )]
-pub(crate) async fn resume(
-    State(store): Office,
-    order: Result<Json<PauseOrder>, JsonRejection>,
-) -> Result<Json<PausesChanged>, Problem> {
-    let Json(order) = order?;
-    let (scope, note) = order.checked()?;
+pub(crate) async fn resume(store: Office, order: Told<PauseOrder>) -> Answer<PausesChanged> {
+    let (scope, note) = checked(order)?;
     let changed = store.resume(&scope, &note).await?;
     info!(%scope, actor = note.actor(), changed, "an operator resumed delivery");
-    Ok(Json(PausesChanged { changed, now: in_force(&*store).await? }))
+    Ok(Json(PausesChanged { changed, now: in_force(&**store).await? }))
 }

@@ -7,13 +7,16 @@ use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use sendoff_core::report;
+use sendoff_core::{AuditNote, report};
 use sendoff_engine::store::StoreError;
 use serde::Serialize;
 use tracing::warn;
 use utoipa::ToSchema;
 
 use crate::access::Refusal;
+
+/// What a route answers.
+pub(crate) type Answer<T> = Result<Json<T>, Problem>;
 
 /// What programs tell problems apart by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
@@ -123,6 +126,11 @@ pub(crate) struct Body {
     status: u16,
     /// The cause, and what to do about it.
     detail: String,
+}
+
+/// Who acts, and why, if the audit can keep it.
+pub(crate) fn note(actor: String, reason: String) -> Result<AuditNote, Problem> {
+    AuditNote::new(actor, reason).map_err(|invalid| Problem::bad(invalid.to_string()))
 }
 
 impl IntoResponse for Problem {

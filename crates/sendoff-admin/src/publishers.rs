@@ -17,11 +17,15 @@ use crate::desk::{Desk, Operation};
 use crate::document::{HasFailed, NoSuchPublisher};
 use crate::page::{After, Last, Limit, PAGE_MAX, limit};
 use crate::parameter::{At, Name, Named};
-use crate::problem::{Kind, Problem};
+use crate::problem::{Answer, Kind, Problem};
 
 pub(crate) type Office = State<Arc<dyn Desk>>;
 pub(crate) type Whose = Result<Path<Named>, PathRejection>;
 pub(crate) type Asked<Q> = Result<Query<Q>, QueryRejection>;
+pub(crate) type Told<T> = Result<Json<T>, JsonRejection>;
+
+/// What is answered to whoever changed something.
+const DONE: &str = "It was changed, and this is how things are since.";
 
 /// Which pairs of all. What is not known is refused: a misspelt topic would mean all topics.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -84,14 +88,10 @@ pub(crate) enum Target {
 ///
 /// This is also where the state of a publisher is found that is named `lag`.
 #[utoipa::path(
-    get,
-    path = "/publishers",
-    operation_id = "listPublishers",
-    tag = "publishers",
-    params(List),
+    get, path = "/publishers", operation_id = "listPublishers", tag = "publishers", params(List),
     responses((status = 200, description = "A page of pairs.", body = Pairs)),
 )]
-pub(crate) async fn list(State(desk): Office, asked: Asked<List>) -> Result<Json<Pairs>, Problem> {
+pub(crate) async fn list(desk: Office, asked: Asked<List>) -> Answer<Pairs> {
     let Query(asked) = asked?;
     let (limit, after) = (limit(asked.limit)?, Last::read(asked.after)?);
     let which = which(asked.topic, asked.publisher)?;
@@ -103,18 +103,10 @@ pub(crate) async fn list(State(desk): Office, asked: Asked<List>) -> Result<Json
 ///
 /// A publisher of this name is found by `/publishers?publisher=lag`.
 #[utoipa::path(
-    get,
-    path = "/publishers/lag",
-    operation_id = "lag",
-    tag = "publishers",
-    params(List),
-    responses((
-        status = 200,
-        description = "A page of pairs, and the longest lag of all that were asked for.",
-        body = Lag,
-    )),
+    get, path = "/publishers/lag", operation_id = "lag", tag = "publishers", params(List),
+    responses((status = 200, description = "A page of pairs, and the longest lag of all that were asked for.", body = Lag)),
 )]
-pub(crate) async fn lag(State(desk): Office, asked: Asked<List>) -> Result<Json<Lag>, Problem> {
+pub(crate) async fn lag(desk: Office, asked: Asked<List>) -> Answer<Lag> {
     let Query(asked) = asked?;
     let (limit, after) = (limit(asked.limit)?, Last::read(asked.after)?);
     let which = which(asked.topic, asked.publisher)?;
@@ -124,27 +116,17 @@ pub(crate) async fn lag(State(desk): Office, asked: Asked<List>) -> Result<Json<
 
 /// Where a publisher is, in each of its topics.
 #[utoipa::path(
-    get,
-    path = "/publishers/{name}",
-    operation_id = "publisher",
-    tag = "publishers",
+    get, path = "/publishers/{name}", operation_id = "publisher", tag = "publishers",
     params(Named, Pages),
-    responses(
-        (status = 200, description = "A page of its pairs.", body = Pairs),
-        NoSuchPublisher,
-    ),
+    responses((status = 200, description = "A page of its pairs.", body = Pairs), NoSuchPublisher),
 )]
-pub(crate) async fn status(
-    State(desk): Office,
-    whose: Whose,
-    asked: Asked<Pages>,
-) -> Result<Json<Pairs>, Problem> {
+pub(crate) async fn status(desk: Office, whose: Whose, asked: Asked<Pages>) -> Answer<Pairs> {
     let (Path(whose), Query(asked)) = (whose?, asked?);
     let (limit, after) = (limit(asked.limit)?, Last::read(asked.after)?);
     let which = which(asked.topic, Some(whose.name))?;
     let (cursors, head) = desk.standing(&which).await?;
     if cursors.is_empty() {
-        return Err(unknown(&*desk, &which).await);
+        return Err(unknown(&**desk, &which).await);
     }
     Ok(Json(Pairs::new(following(cursors, after.as_ref()), head, limit)))
 }
@@ -153,86 +135,46 @@ pub(crate) async fn status(
 ///
 /// Nodes of other processes find it at their next round, every 500 ms unless they are told otherwise.
 #[utoipa::path(
-    post,
-    path = "/publishers/{name}/pause",
-    operation_id = "pause",
-    tag = "publishers",
-    params(Named, Scope),
-    responses(
-        (status = 200, description = "It was changed, and this is how things are since.", body = Changed),
-        NoSuchPublisher,
-    ),
+    post, path = "/publishers/{name}/pause", operation_id = "pause", tag = "publishers",
+    params(Named, Scope), responses((status = 200, description = DONE, body = Changed), NoSuchPublisher),
 )]
-pub(crate) async fn pause(
-    State(desk): Office,
-    whose: Whose,
-    asked: Asked<Scope>,
-) -> Result<Json<Changed>, Problem> {
-    change(&*desk, whose, asked, Operation::Pause).await
+pub(crate) async fn pause(desk: Office, whose: Whose, asked: Asked<Scope>) -> Answer<Changed> {
+    change(&**desk, whose, asked, Operation::Pause).await
 }
 
 /// Lets a publisher go on that was paused, where it was.
 #[utoipa::path(
-    post,
-    path = "/publishers/{name}/resume",
-    operation_id = "resume",
-    tag = "publishers",
+    post, path = "/publishers/{name}/resume", operation_id = "resume", tag = "publishers",
     params(Named, Scope),
-    responses(
-        (status = 200, description = "It was changed, and this is how things are since.", body = Changed),
-        NoSuchPublisher,
-        HasFailed,
-    ),
+    responses((status = 200, description = DONE, body = Changed), NoSuchPublisher, HasFailed),
 )]
-pub(crate) async fn resume(
-    State(desk): Office,
-    whose: Whose,
-    asked: Asked<Scope>,
-) -> Result<Json<Changed>, Problem> {
-    change(&*desk, whose, asked, Operation::Resume).await
+pub(crate) async fn resume(desk: Office, whose: Whose, asked: Asked<Scope>) -> Answer<Changed> {
+    change(&**desk, whose, asked, Operation::Resume).await
 }
 
 /// Lets a publisher go on that was paused or has failed, and forgets its errors.
 #[utoipa::path(
-    post,
-    path = "/publishers/{name}/reset",
-    operation_id = "reset",
-    tag = "publishers",
-    params(Named, Scope),
-    responses(
-        (status = 200, description = "It was changed, and this is how things are since.", body = Changed),
-        NoSuchPublisher,
-    ),
+    post, path = "/publishers/{name}/reset", operation_id = "reset", tag = "publishers",
+    params(Named, Scope), responses((status = 200, description = DONE, body = Changed), NoSuchPublisher),
 )]
-pub(crate) async fn reset(
-    State(desk): Office,
-    whose: Whose,
-    asked: Asked<Scope>,
-) -> Result<Json<Changed>, Problem> {
-    change(&*desk, whose, asked, Operation::Reset).await
+pub(crate) async fn reset(desk: Office, whose: Whose, asked: Asked<Scope>) -> Answer<Changed> {
+    change(&**desk, whose, asked, Operation::Reset).await
 }
 
 /// Puts a publisher's cursors somewhere else, back or ahead.
 ///
 /// What lies between is published again, or not at all. No cursor can be put ahead of the journal's end.
 #[utoipa::path(
-    post,
-    path = "/publishers/{name}/rewind",
-    operation_id = "rewind",
-    tag = "publishers",
-    params(Named, Scope),
-    request_body = Target,
-    responses(
-        (status = 200, description = "It was changed, and this is how things are since.", body = Changed),
-        NoSuchPublisher,
-    ),
+    post, path = "/publishers/{name}/rewind", operation_id = "rewind", tag = "publishers",
+    params(Named, Scope), request_body = Target,
+    responses((status = 200, description = DONE, body = Changed), NoSuchPublisher),
 )]
 pub(crate) async fn rewind(
-    State(desk): Office,
+    desk: Office,
     whose: Whose,
     asked: Asked<Scope>,
-    target: Result<Json<Target>, JsonRejection>,
-) -> Result<Json<Changed>, Problem> {
+    target: Told<Target>,
+) -> Answer<Changed> {
     let Json(target) = target?;
     let to = match target {
         Target::Position(position) => To::Position(position.0),
@@ -243,7 +185,7 @@ pub(crate) async fn rewind(
             To::Time(Timestamp::from_micros(time.as_microsecond()))
         }
     };
-    change(&*desk, whose, asked, Operation::Rewind(to)).await
+    change(&**desk, whose, asked, Operation::Rewind(to)).await
 }
 
 async fn change(
@@ -251,7 +193,7 @@ async fn change(
     whose: Whose,
     asked: Asked<Scope>,
     operation: Operation,
-) -> Result<Json<Changed>, Problem> {
+) -> Answer<Changed> {
     let (Path(whose), Query(asked)) = (whose?, asked?);
     let which = which(asked.topic, Some(whose.name))?;
     let changed = desk.operate(&which, operation).await?;

@@ -116,10 +116,7 @@ pub(crate) fn router(parts: &Parts) -> Router {
 
 /// This document.
 #[utoipa::path(
-    get,
-    path = "/openapi.json",
-    operation_id = "document",
-    tag = "document",
+    get, path = "/openapi.json", operation_id = "document", tag = "document",
     responses((
         status = 200,
         description = "OpenAPI 3.1.",

@@ -10,6 +10,10 @@ pub(crate) struct Mosquitto;
 const HASHED: &str = "$7$101$c2VuZG9mZnRlc3Rz$gGcSOumOhKspXyHMjsRidM5VnYnQJU/xkCMp/X6tRcozDWu3qP5ddKghmAyg\
                       LiTL3REDmbIwcOj1FkuOQEyo2w==";
 
+/// Bytes of a packet, and of a payload, at most. A broker tells clients of the one, and not of the other.
+const PACKET_BYTES: usize = 3 * 1024 * 1024;
+const PAYLOAD_BYTES: usize = 2 * 1024 * 1024;
+
 impl Recipe for Mosquitto {
     fn name(&self) -> &'static str {
         "mosquitto"
@@ -45,6 +49,9 @@ impl Recipe for Mosquitto {
              persistence_location {folder}/\n\
              # Nothing that waits for a subscriber is dropped.\n\
              max_queued_messages 0\n\
+             # Small, so that a test can exceed them.\n\
+             max_packet_size {PACKET_BYTES}\n\
+             message_size_limit {PAYLOAD_BYTES}\n\
              log_dest stderr\n\
              # Started by root, it goes on as root, and can write to its folder.\n\
              user root\n",

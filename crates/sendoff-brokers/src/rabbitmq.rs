@@ -10,6 +10,9 @@ pub(crate) struct Rabbitmq;
 /// too old for that (before 25), it does on another address of loopback, which nobody asks for.
 const NODE_ADDRESS: &str = "{127,0,0,2}";
 
+/// Bytes of a message, at most.
+const MESSAGE_BYTES: usize = 2 * 1024 * 1024;
+
 impl Recipe for Rabbitmq {
     fn name(&self) -> &'static str {
         "rabbitmq"
@@ -58,6 +61,8 @@ impl Recipe for Rabbitmq {
         let settings = format!(
             "listeners.tcp.1 = 127.0.0.1:{port}\n\
              load_definitions = {definitions}\n\
+             # Small, so that a test can exceed it.\n\
+             max_message_size = {MESSAGE_BYTES}\n\
              log.file = false\n\
              log.console = true\n\
              log.console.use_colors = off\n"

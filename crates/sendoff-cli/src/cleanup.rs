@@ -25,7 +25,7 @@ const COUNTED: usize = 1_000_000;
 ///
 /// Deletes in short transactions until nothing is left that is past its retention, then looks again
 /// every now and then; with --once it ends instead. Events that are still to be delivered are never
-/// touched, dead ones only when asked. Safe to run in several places and beside everything else.
+/// touched, dead ones only when asked. What an inbox saw is forgotten after a time of its own. Safe to run in several places and beside everything else.
 #[derive(Debug, Args)]
 #[command(
     mut_arg("once", |arg| arg.help("End when nothing is left")),
@@ -54,6 +54,9 @@ pub(crate) struct Options {
     /// Delete dead events too
     #[arg(long)]
     include_dead: bool,
+    /// How long an inbox remembers what was seen: longer than an event may still come again
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30d")]
+    inbox_retention: Duration,
     /// How often to look again
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1h")]
     every: Duration,
@@ -63,9 +66,16 @@ pub(crate) struct Options {
 
 pub(crate) async fn run(options: Options, screen: MultiProgress) -> anyhow::Result<ExitCode> {
     let store = Arc::new(options.database.outbox().await?);
-    let Options { retention, before, limit, include_dead, every, passes, .. } = options;
-    let cleanup =
-        CleanupOptions { retention, check_every: every, limit, include_dead, ..Default::default() };
+    let Options { retention, before, limit, include_dead, inbox_retention, every, passes, .. } =
+        options;
+    let cleanup = CleanupOptions {
+        retention,
+        check_every: every,
+        limit,
+        include_dead,
+        inbox_retention: Some(inbox_retention),
+        ..Default::default()
+    };
     let maintainer = CleanupMaintainer::new(store, cleanup)?;
     let maintainer = match before {
         Some(moment) => maintainer.before(moment),
@@ -138,6 +148,8 @@ struct Summary {
     dry_run: bool,
     done: u64,
     dead: u64,
+    /// Of the inbox.
+    seen: u64,
     batches: u64,
     passes: u64,
     finished: bool,
@@ -146,8 +158,9 @@ struct Summary {
 
 impl Summary {
     fn of(cleaned: Cleaned, took: Duration) -> Self {
-        let Cleaned { purged: Purged { done, dead }, batches, passes, finished } = cleaned;
-        Self { dry_run: false, done, dead, batches, passes, finished, seconds: took.as_secs_f64() }
+        let Cleaned { purged: Purged { done, dead }, seen, batches, passes, finished } = cleaned;
+        let seconds = took.as_secs_f64();
+        Self { dry_run: false, done, dead, seen, batches, passes, finished, seconds }
     }
 
     fn shown(&self, json: bool) -> serde_json::Result<String> {
@@ -155,8 +168,12 @@ impl Summary {
             return serde_json::to_string(self);
         }
         let left = if self.finished { "nothing is left" } else { "more may be left" };
+        let seen = match self.seen {
+            0 => String::new(),
+            seen => format!(", and {seen} that an inbox saw,"),
+        };
         Ok(format!(
-            "deleted {} delivered and {} dead events in {} transactions, {:.1} s; {left}",
+            "deleted {} delivered and {} dead events{seen} in {} transactions, {:.1} s; {left}",
             self.done, self.dead, self.batches, self.seconds
         ))
     }

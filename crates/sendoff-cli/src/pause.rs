@@ -135,6 +135,9 @@ pub(crate) async fn resume(options: ResumeOptions) -> anyhow::Result<ExitCode> {
     let note = note.checked()?;
     let store = opened(database).await?;
     let changed = store.resume(&scope, &note).await?;
+    if changed {
+        output::note(&format!("{scope} goes on"));
+    }
     Report::of(&*store, Some(changed)).await?.show(json)?;
     if changed {
         return Ok(ExitCode::SUCCESS);

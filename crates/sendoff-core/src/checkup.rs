@@ -7,7 +7,7 @@ use crate::id::EventId;
 use crate::journal::doctor::{ForgetfulSetting, Severity};
 use crate::letter::{Letter, LetterCount};
 use crate::order::{KeyStanding, KeyState, Parking};
-use crate::pause::Pause;
+use crate::pause::{Pause, PauseScope};
 use crate::timestamp::Timestamp;
 
 /// What was found out about an outbox.
@@ -114,7 +114,7 @@ impl fmt::Display for OutboxFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Dead(count, newest) => {
-                write!(f, "{count} dead letters")?;
+                write!(f, "{count} dead letter{}", if count.counted() == 1 { "" } else { "s" })?;
                 if let Some(Letter { event_type, last_error, .. }) = newest {
                     write!(f, ", the last one of type {event_type}")?;
                     if let Some(error) = last_error {
@@ -128,10 +128,18 @@ impl fmt::Display for OutboxFinding {
             }
             Self::ParkedKeys(count, first) => parked(f, *count, first.as_ref()),
             Self::Late(event) => late(f, event),
-            Self::Paused(Pause { scope, since, actor, reason }) => write!(
-                f,
-                "{scope} is paused by {actor} since {since} ({reason}); `sendoff resume` ends that"
-            ),
+            Self::Paused(Pause { scope, since, actor, reason }) => {
+                write!(
+                    f,
+                    "{scope} is paused by {actor} since {since} ({reason}); `sendoff resume "
+                )?;
+                match scope {
+                    PauseScope::All => f.write_str("--all")?,
+                    PauseScope::EventType(name) => write!(f, "--type {name}")?,
+                    PauseScope::Handler(name) => write!(f, "--handler {name}")?,
+                }
+                f.write_str(" --reason …` ends that")
+            }
             Self::Forgetful(setting) => setting.fmt(f),
         }
     }

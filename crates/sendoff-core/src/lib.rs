@@ -1,3 +1,4 @@
+#![cfg_attr(docsrs, feature(doc_cfg))]
 //! The vocabulary of Sendoff and its pure decisions.
 //!
 //! Promise: nothing here performs I/O or needs a runtime, and every decision (what follows a
@@ -9,6 +10,7 @@
 mod attempt;
 mod audit;
 mod checkup;
+mod consumer;
 mod delivery;
 #[cfg(feature = "serde")]
 pub mod duration;
@@ -42,6 +44,7 @@ pub use attempt::{
 };
 pub use audit::{AuditAction, AuditNote, InvalidNote, UnknownAction};
 pub use checkup::{OutboxCheckup, OutboxFinding, Undelivered};
+pub use consumer::Consumer;
 pub use delivery::{Delivery, Lane, Origin};
 pub use event::{
     Event, EventBuilder, IntoEvent, StoredEvent, TypedEvent, Undecodable, UnreadableJson,

@@ -85,6 +85,12 @@ pub const QUERY_ITEMS: usize = 256;
 pub const QUERY_TYPES: usize = 256;
 /// Characters of the name of a topic or a publisher.
 pub const TOPIC_CHARS: usize = 128;
+/// Characters of a consumer's name in an inbox; as long as a publisher's, which may be one.
+pub const CONSUMER_CHARS: usize = 128;
+/// How long remembering an event in an inbox, or settling it in the effect's transaction, waits for another
+/// transaction that has the same, on PostgreSQL, where a wait has no end by itself. Longer than a short
+/// transaction ever takes, and shorter than anybody waits for an answer.
+pub const JOIN_WAIT: Duration = Duration::from_secs(10);
 /// Characters of the name of who acts on an outbox: as wide as the widest column that keeps a name.
 pub const ACTOR_CHARS: usize = 255;
 /// Characters of why somebody acted: a sentence or a few, kept with every event it was done to.

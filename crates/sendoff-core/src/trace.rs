@@ -207,6 +207,14 @@ impl TraceContext {
         let state = headers.get(TRACESTATE).and_then(|state| state.parse().ok());
         Some(Self { parent, state })
     }
+
+    /// Puts both headers, in place of what was there.
+    pub(crate) fn write(&self, headers: &mut Headers) {
+        headers.insert(TRACEPARENT.to_owned(), self.parent.to_string());
+        if let Some(state) = &self.state {
+            headers.insert(TRACESTATE.to_owned(), state.to_string());
+        }
+    }
 }
 
 /// No trace context.

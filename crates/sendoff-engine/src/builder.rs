@@ -9,7 +9,9 @@ use serde::de::DeserializeOwned;
 
 use crate::dispatch::{DuplicateHandler, Handlers};
 use crate::operate::{Metrics, NoMetrics};
-use crate::sink::{EventHandler, Handler, Interceptor, Interceptors, Reactions, Typed};
+use crate::sink::{
+    EventHandler, Handler, Interceptor, Interceptors, Reactions, Tracer, Traces, Typed,
+};
 
 /// Puts together what delivers: an [`OutboxBuilder`](crate::OutboxBuilder), a
 /// [`RelayBuilder`](crate::relay::RelayBuilder), a [`TopicWorkerBuilder`](crate::relay::TopicWorkerBuilder) or a
@@ -26,6 +28,7 @@ pub struct Builder<Options, Parts> {
 pub(crate) struct Around {
     interceptors: Vec<Arc<dyn Interceptor>>,
     pub(crate) reactions: Reactions,
+    pub(crate) traces: Traces,
     pub(crate) metrics: Arc<dyn Metrics>,
 }
 
@@ -40,6 +43,7 @@ impl<Options, Parts> Builder<Options, Parts> {
         let around = Around {
             interceptors: Vec::new(),
             reactions: Reactions::default(),
+            traces: Traces::default(),
             metrics: Arc::new(NoMetrics),
         };
         Self { options, around, parts }
@@ -74,6 +78,12 @@ impl<Options, Parts> Builder<Options, Parts> {
         hook: impl Fn(&Delivery, &Failure) + Send + Sync + 'static,
     ) -> Self {
         self.around.reactions.on_failure(hook);
+        self
+    }
+
+    /// Connects what is written and delivered with the application's traces.
+    pub fn trace(mut self, tracer: impl Tracer) -> Self {
+        self.around.traces = Traces::by(tracer);
         self
     }
 

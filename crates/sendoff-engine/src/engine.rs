@@ -18,7 +18,7 @@ use crate::lock::lock;
 use crate::operate::{Lag, Metrics, Observer, Upkeep, Waiters};
 use crate::options::OutboxOptions;
 use crate::settle::{Pace, Refusals, SettleWriter, completions};
-use crate::sink::{Door, Interceptors, Reactions, shielded_policy};
+use crate::sink::{Door, Interceptors, Reactions, Traces, shielded_policy};
 use crate::source::{
     Alarm, Bound, Capacity, Confirmer, Drops, Handover, Holds, KeyLooks, Keys, LaneDepths, Lanes,
     PauseWatch, Pauses, Poller, Register,
@@ -36,6 +36,7 @@ pub(crate) struct Parts {
     pub(crate) handlers: Handlers,
     pub(crate) interceptors: Interceptors,
     pub(crate) reactions: Reactions,
+    pub(crate) traces: Traces,
     pub(crate) metrics: Arc<dyn Metrics>,
     pub(crate) retry: Arc<dyn RetryPolicy>,
     pub(crate) random: Arc<Mutex<fastrand::Rng>>,
@@ -107,6 +108,7 @@ impl Engine {
             handlers,
             interceptors,
             reactions,
+            traces,
             metrics,
             retry,
             random,
@@ -152,6 +154,7 @@ impl Engine {
                 patience: options.hold,
                 delay: options.retry.max,
                 max_attempts: options.retry.max_attempts,
+                after_dead: options.handler.after_dead,
             },
         };
         let writer =
@@ -175,6 +178,7 @@ impl Engine {
             door: Door {
                 interceptors,
                 reactions,
+                traces,
                 limit: options.handler.timeout,
                 unhealthy_for: options.poll_interval,
                 observer: observer.clone(),
@@ -273,24 +277,29 @@ impl Engine {
         self.handover.clone()
     }
 
+    /// What this node holds.
+    pub(crate) fn holds(&self) -> &Holds {
+        &self.handover.holds
+    }
+
     pub(crate) fn register(&self, more: Handlers) -> Result<(), RegisterError> {
         self.change(|handlers| handlers.add(more))
     }
 
     pub(crate) fn unregister(&self, of: &Registration) -> bool {
-        let there = |handlers: &mut Handlers| handlers.remove(of).then_some(()).ok_or(());
-        self.change(there).is_ok()
+        let removed = self.change(|handlers| handlers.remove(of).ok_or(()));
+        removed.map(|removed| removed.tell(&self.handover.observer)).is_ok()
     }
 
     /// Changes the handlers: those that are new have a queue before anything is routed to them.
-    fn change<E>(&self, change: impl FnOnce(&mut Handlers) -> Result<(), E>) -> Result<(), E> {
+    fn change<T, E>(&self, change: impl FnOnce(&mut Handlers) -> Result<T, E>) -> Result<T, E> {
         let Handover { handlers, lanes, .. } = &*self.handover;
-        handlers.change(change, |next| lanes.reshape(&next.demands()))?;
+        let changed = handlers.change(change, |next| lanes.reshape(&next.demands()))?;
         if let Some(poller) = &*lock(&self.poller) {
             poller.look_again();
         }
         self.register.has_changed();
-        Ok(())
+        Ok(changed)
     }
 
     pub(crate) fn lane_depths(&self) -> LaneDepths {

@@ -1,3 +1,4 @@
+#![cfg_attr(docsrs, feature(doc_cfg))]
 //! Moves events from a committed transaction to their handlers.
 //!
 //! Promise: a handler runs only for a row this process holds, and a row is settled only by who holds
@@ -12,7 +13,7 @@ pub mod capture;
 mod clock;
 mod dispatch;
 mod engine;
-
+mod inbox;
 pub mod journal;
 pub mod lead;
 mod lock;
@@ -24,6 +25,7 @@ mod owner;
 mod rarely;
 pub mod relay;
 mod settle;
+mod settle_in;
 pub mod sink;
 mod source;
 pub mod store;
@@ -35,6 +37,7 @@ pub use builder::Builder;
 pub use clock::{Clock, SystemClock, TokioClock};
 pub use dispatch::{DuplicateHandler, Handlers, NoHandler, RegisterError, Registration};
 pub use engine::Closed;
+pub use inbox::{Inbox, OnceError, ProcessError, Processed};
 #[cfg(feature = "prometheus")]
 pub use operate::PrometheusMetrics;
 pub use operate::{
@@ -49,9 +52,10 @@ pub use options::{
     CircuitOptions, FairOptions, HandlerOptions, NodeOptions, OptionsError, OutboxOptions,
     RetryOptions,
 };
-pub use outbox::{Outbox, OutboxBuilder, StartError};
+pub use outbox::{Outbox, OutboxBuilder, StartError, WeakOutbox};
+pub use settle_in::SettleInError;
 pub use sink::{
     After, AnyHandler, AtMost, Before, Blocking, EventHandler, FanOut, Handler, HandlerResult,
-    Interceptor, at_most, blocking, fan_out,
+    Interceptor, Paced, Rate, Tracer, at_most, blocking, fan_out, paced,
 };
 pub use source::LaneDepths;

@@ -1,7 +1,7 @@
 //! The handle that an application keeps of its outbox, and the builder that starts it.
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use sendoff_core::{
@@ -38,6 +38,32 @@ struct Inner {
     engine: Option<Engine>,
 }
 
+/// A handle that keeps no outbox running: for handlers that need theirs, to [settle](Outbox::settle_in) their events
+/// in a transaction of their own.
+pub struct WeakOutbox<S> {
+    store: Weak<S>,
+    inner: Weak<Inner>,
+}
+
+impl<S> WeakOutbox<S> {
+    /// The outbox, as long as somebody else has it.
+    pub fn upgrade(&self) -> Option<Outbox<S>> {
+        Some(Outbox { store: self.store.upgrade()?, inner: self.inner.upgrade()? })
+    }
+}
+
+impl<S> Clone for WeakOutbox<S> {
+    fn clone(&self) -> Self {
+        Self { store: self.store.clone(), inner: self.inner.clone() }
+    }
+}
+
+impl<S> fmt::Debug for WeakOutbox<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WeakOutbox")
+    }
+}
+
 impl<S> Clone for Outbox<S> {
     fn clone(&self) -> Self {
         Self { store: self.store.clone(), inner: self.inner.clone() }
@@ -62,16 +88,7 @@ impl<S: OutboxStore> Outbox<S> {
 
     /// Like [`writer_with`](Self::writer_with), and counts what it writes into `metrics`.
     pub fn writer_measured(store: S, options: &OutboxOptions, metrics: Arc<dyn Metrics>) -> Self {
-        let store = Arc::new(store);
-        let writer = Writer {
-            validation: options.validation,
-            handover: None,
-            owner: owner(options.node.name.as_deref(), 0),
-            hot_grace: options.hot_grace,
-            observer: Observer::new(metrics),
-            waiters: Waiters::new(store.clone()),
-        };
-        Self { store, inner: Arc::new(Inner { writer, engine: None }) }
+        Self::builder(store).options(options.clone()).metrics(metrics).writer()
     }
 
     /// Its dead letters: seen, requeued, discarded.
@@ -103,6 +120,12 @@ impl<S> Outbox<S> {
     /// The store.
     pub fn store(&self) -> &S {
         &self.store
+    }
+
+    /// A handle for its own handlers, which does not keep it running.
+    pub fn downgrade(&self) -> WeakOutbox<S> {
+        let Self { store, inner } = self;
+        WeakOutbox { store: Arc::downgrade(store), inner: Arc::downgrade(inner) }
     }
 
     /// The same outbox, written to through another type of its store: `narrow` makes that of this one, where
@@ -241,6 +264,10 @@ impl<S> Outbox<S> {
         }
     }
 
+    pub(crate) fn engine(&self) -> Option<&Engine> {
+        self.inner.engine.as_ref()
+    }
+
     pub(crate) fn writer(&self) -> &Writer {
         &self.inner.writer
     }
@@ -362,6 +389,23 @@ impl<S: OutboxStore> OutboxBuilder<S> {
         self
     }
 
+    /// An outbox that only writes, with what was said so far of checks, metrics and traces: delivery is some other
+    /// process's work. Needs no runtime.
+    pub fn writer(self) -> Outbox<S> {
+        let Self { options, around, parts } = self;
+        let store = parts.store;
+        let writer = Writer {
+            validation: options.validation,
+            handover: None,
+            owner: owner(options.node.name.as_deref(), 0),
+            hot_grace: options.hot_grace,
+            observer: Observer::new(around.metrics),
+            waiters: Waiters::new(store.clone()),
+            traces: around.traces,
+        };
+        Outbox { store, inner: Arc::new(Inner { writer, engine: None }) }
+    }
+
     /// Checks everything and starts workers, poller and settlement on the current tokio runtime.
     ///
     /// Looks at the store's tables and rights once. A database that is unavailable is no reason not to
@@ -396,6 +440,7 @@ impl<S: OutboxStore> OutboxBuilder<S> {
                 handlers,
                 interceptors: around.interceptors(),
                 reactions: around.reactions,
+                traces: around.traces.clone(),
                 metrics: around.metrics,
                 retry,
                 random: Arc::new(Mutex::new(random)),
@@ -406,7 +451,8 @@ impl<S: OutboxStore> OutboxBuilder<S> {
         let handover = Some(engine.handover());
         let observer = engine.handover().observer.clone();
         let waiters = engine.handover().waiters.clone();
-        let writer = Writer { validation, handover, owner, hot_grace, observer, waiters };
+        let traces = around.traces;
+        let writer = Writer { validation, handover, owner, hot_grace, observer, waiters, traces };
         let inner = Arc::new(Inner { writer, engine: Some(engine) });
         Ok(Outbox { store, inner })
     }

@@ -19,11 +19,6 @@ pub(crate) struct Rarely {
 }
 
 impl Rarely {
-    /// It happened and was said just now.
-    pub(crate) fn said(now: Instant) -> Self {
-        Self { last: Some(now), unsaid: 0, begun: Some(now) }
-    }
-
     /// It happened again. Where it is to be said now, how often it happened since it last was.
     pub(crate) fn again(&mut self, now: Instant) -> Option<u64> {
         self.unsaid = self.unsaid.saturating_add(1);
@@ -54,7 +49,6 @@ mod tests {
         let again = |at: u32| Some((at, rarely.again(begun + at * SECOND)?));
         let said: Vec<_> = (0..130).filter_map(again).collect();
         assert_eq!(said, [(0, 1), (60, 60), (120, 60)]);
-        assert_eq!(Rarely::said(begun).again(begun), None);
     }
 
     /// Something that comes and goes every second is no reason for more lines, and its end is said only

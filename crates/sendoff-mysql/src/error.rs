@@ -7,6 +7,8 @@ use sendoff_engine::store::StoreError;
 /// The server's numbers that we look for. By number, never by text.
 pub(crate) mod code {
     pub(crate) const DUPLICATE_ENTRY: u16 = 1062;
+    /// For variables that take one.
+    pub(crate) const TOO_MANY_ROWS: u16 = 1172;
     pub(crate) const LOCK_TIMEOUT: u16 = 1205;
     pub(crate) const DEADLOCK: u16 = 1213;
     pub(crate) const MORE_THAN_ONE_ROW: u16 = 1242;

@@ -1,3 +1,4 @@
+#![cfg_attr(docsrs, feature(doc_cfg))]
 //! The outbox and the journal in MySQL, from version 8.0.17 on, and in MariaDB, from 10.6 on.
 //!
 //! Promise: an event exists if and only if the transaction it was written in committed; two claims

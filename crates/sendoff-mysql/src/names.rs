@@ -4,7 +4,8 @@ use sendoff_core::Ident;
 use sendoff_engine::store::frame::put_names;
 
 /// How names begin that stand without a database: of indexes and constraints.
-const PLAIN: [&str; 4] = ["outbox_event_", "outbox_audit_", "outbox_pause_", "outbox_key_"];
+const PLAIN: [&str; 5] =
+    ["outbox_event_", "outbox_audit_", "outbox_pause_", "outbox_key_", "inbox_event_"];
 
 /// The files are written for a database called `sendoff`. Only checked or quoted names ever take its
 /// place.

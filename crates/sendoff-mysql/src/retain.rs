@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use mysql_async::Row;
 use sendoff_core::{Status, limits};
-use sendoff_engine::store::{Purge, Purged, RetainStore, StoreError};
+use sendoff_engine::store::{Cutoff, Purge, Purged, RetainStore, StoreError};
 
 use crate::rows;
 use crate::sql::Statement;
@@ -40,6 +40,15 @@ impl RetainStore for MysqlStore {
         let text = self.sql().fold.with(&[
             ("limit", &Literal::count(limits::BATCH_ROWS)),
             ("remember", &Literal::span(limits::TALLY)),
+        ]);
+        count(&self.links().upkeep.query(&text).await?)
+    }
+
+    async fn forget_seen(&self, cutoff: Cutoff, limit: usize) -> Result<u64, StoreError> {
+        self.check_open()?;
+        let text = self.sql().forget_seen.with(&[
+            ("cutoff", &Literal::cutoff(cutoff)),
+            ("limit", &Literal::count(limit.min(limits::BATCH_ROWS))),
         ]);
         count(&self.links().upkeep.query(&text).await?)
     }

@@ -23,13 +23,14 @@ use crate::store::MysqlStore;
 use crate::wire::Literal;
 
 /// Every migration, the oldest first. A published one never changes.
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 7] = [
     include_str!("../migrations/0001_outbox.sql"),
     include_str!("../migrations/0002_tally.sql"),
     include_str!("../migrations/0003_nothing_waits.sql"),
     include_str!("../migrations/0004_bad_nights.sql"),
     include_str!("../migrations/0005_who_handles.sql"),
     include_str!("../migrations/0006_order.sql"),
+    include_str!("../migrations/0007_exactly_once.sql"),
 ];
 
 /// What makes the index for fair claims. It belongs to no migration, because only some want it.

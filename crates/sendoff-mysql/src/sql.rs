@@ -116,6 +116,7 @@ statements!(
     first_visible in claim,
     first_visible_except in claim,
     fold,
+    forget_seen,
     forgetful in shared/forgetful,
     found,
     held_keys in extend_keys,
@@ -147,6 +148,7 @@ statements!(
     park_runs in settle_runs,
     parked_count in park,
     parked_keys in park,
+    once,
     partition_create,
     partition_dead,
     partition_drop,
@@ -181,6 +183,8 @@ statements!(
     set_aside,
     settle,
     settle_delete,
+    settle_in,
+    settle_in_delete in settle_in,
     settle_in_line in settle,
     settled,
     shelve,
@@ -201,6 +205,7 @@ statements!(
     turn,
     wake_keys in end_keyed,
     walk_keys in take_keys,
+    was_settled_in in settle_in,
 );
 
 statements!(
@@ -248,6 +253,7 @@ statements!(
     leave,
     lock,
     mark,
+    move_in,
     node_lock,
     nodes,
     nodes_free,
@@ -284,6 +290,7 @@ statements!(
     vitals,
     void,
     walk,
+    was_moved_in in move_in,
     why,
 );
 

@@ -92,6 +92,16 @@ impl MysqlStore {
 
     fn at(at: &Reached, options: MysqlOptions) -> Result<Self, StoreError> {
         let connector = Arc::new(Connector::limited(at, &options)?);
+        let batches = Arc::new(Connector::for_batches(at, &options)?);
+        Ok(Self::by(connector, batches, options))
+    }
+
+    /// By connections that are made in this way, each when it is first needed.
+    pub(crate) fn by(
+        connector: Arc<Connector>,
+        batches: Arc<Connector>,
+        options: MysqlOptions,
+    ) -> Self {
         let names = Names::new(Some(connector.database()), options.prefix.as_ref());
         let lost = Arc::<AtomicU64>::default();
         let link = || Link::counted(Arc::clone(&connector), Arc::clone(&lost));
@@ -103,9 +113,8 @@ impl MysqlStore {
             upkeep: link(),
             sends: link(),
         };
-        let batches = Arc::new(Connector::for_batches(at, &options)?);
         let locks = LockSessions::new(batches, options.locked_connections);
-        Ok(Self(Arc::new(Shared {
+        Self(Arc::new(Shared {
             sql: Sql::load(&names),
             locks: Arc::new(locks),
             connector,
@@ -119,7 +128,7 @@ impl MysqlStore {
             has_keys: HasKeys::default(),
             lookout: Lookout::every(LOOK),
             idle: Idle::default(),
-        })))
+        }))
     }
 
     /// Closes the store for all its clones.

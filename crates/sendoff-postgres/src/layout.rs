@@ -4,7 +4,12 @@ use crate::options::Layout;
 
 /// Functions that several migrations make. Each stands here as the last of them makes it: the ones before
 /// may as well, because a function is only called when all of them ran.
-const FUNCTIONS: [Function; 4] = [
+const FUNCTIONS: [Function; 5] = [
+    Function {
+        name: "exactly_once",
+        whose: "outbox_",
+        texts: &[include_str!("../migrations/functions/exactly_once.sql")],
+    },
     Function {
         name: "journal_append",
         whose: "journal_",

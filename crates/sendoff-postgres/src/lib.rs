@@ -1,3 +1,4 @@
+#![cfg_attr(docsrs, feature(doc_cfg))]
 //! The outbox in PostgreSQL, from version 13 on.
 //!
 //! Promise: an event exists if and only if the transaction it was written in committed; two claims

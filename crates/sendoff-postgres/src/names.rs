@@ -9,13 +9,14 @@ const PUBLIC: &str = "public";
 const CHANNEL_BYTES: usize = 63;
 
 /// How names begin that stand without a schema: of indexes and constraints.
-const PLAIN: [&str; 6] = [
+const PLAIN: [&str; 7] = [
     "outbox_event_",
     "outbox_tally_",
     "outbox_audit_",
     "outbox_pause_",
     "outbox_handled_",
     "outbox_key_",
+    "inbox_event_",
 ];
 
 /// The files are written for a schema called `sendoff`. Only checked names ever take its place.

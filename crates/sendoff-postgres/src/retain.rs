@@ -41,8 +41,8 @@ impl PostgresStore {
 }
 
 /// The age and the moment that a statement takes, of which the moment counts.
-fn cutoff(purge: &Purge) -> (Span, Option<At>) {
-    match purge.cutoff {
+fn times(cutoff: Cutoff) -> (Span, Option<At>) {
+    match cutoff {
         Cutoff::Age(age) => (Span(age), None),
         Cutoff::Before(moment) => (Span(Duration::ZERO), Some(At(moment).in_calendar())),
     }
@@ -60,7 +60,7 @@ impl RetainStore for PostgresStore {
     async fn purge(&self, purge: &Purge) -> Result<Purged, StoreError> {
         self.check_open()?;
         let limit = purge.limit.min(limits::BATCH_ROWS) as i64;
-        let (age, moment) = cutoff(purge);
+        let (age, moment) = times(purge.cutoff);
         let params: Params<'_> = &[&age, &limit, &purge.dead, &moment];
         let mut purged = Purged::default();
         for row in self.links().upkeep.query(&self.sql().purge, params).await? {
@@ -81,10 +81,20 @@ impl RetainStore for PostgresStore {
         Ok(u64::try_from(parts).unwrap_or(0))
     }
 
+    async fn forget_seen(&self, cutoff: Cutoff, limit: usize) -> Result<u64, StoreError> {
+        self.check_open()?;
+        let limit = limit.min(limits::BATCH_ROWS) as i64;
+        let (age, moment) = times(cutoff);
+        let params: Params<'_> = &[&age, &limit, &moment];
+        let gone = self.links().upkeep.query(&self.sql().forget_seen, params).await?;
+        let gone = gone.first().map_or(Ok(0), |row| rows::get::<i64>(row, 0))?;
+        Ok(u64::try_from(gone).unwrap_or(0))
+    }
+
     async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {
         self.check_open()?;
         let limit = i64::try_from(purge.limit).unwrap_or(i64::MAX);
-        let (age, moment) = cutoff(purge);
+        let (age, moment) = times(purge.cutoff);
         let params: Params<'_> = &[&age, &limit, &purge.dead, &moment];
         let found = self.links().upkeep.query(&self.sql().purgeable, params).await?;
         let Some(row) = found.first() else { return Ok(Purged::default()) };

@@ -17,7 +17,7 @@ use crate::options::{Doorbell, Layout, PostgresOptions};
 use crate::store::PostgresStore;
 
 /// Every migration, the oldest first. What a published one does never changes.
-const MIGRATIONS: [&str; 7] = [
+const MIGRATIONS: [&str; 9] = [
     include_str!("../migrations/0001_outbox.sql"),
     include_str!("../migrations/0002_tally_and_ends.sql"),
     include_str!("../migrations/0003_nothing_waits.sql"),
@@ -25,6 +25,8 @@ const MIGRATIONS: [&str; 7] = [
     include_str!("../migrations/0005_other_languages.sql"),
     include_str!("../migrations/0006_who_handles.sql"),
     include_str!("../migrations/0007_order.sql"),
+    include_str!("../migrations/0008_exactly_once.sql"),
+    include_str!("../migrations/0009_emit_costs_less.sql"),
 ];
 
 fn migrations(names: &Names) -> Migrations<'_> {

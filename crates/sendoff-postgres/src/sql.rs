@@ -107,6 +107,7 @@ statements!(
         INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT2, TEXT, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY
     ],
     fold: [INT8, INTERVAL],
+    forget_seen: [INTERVAL, INT8, TIMESTAMPTZ],
     horizon: [],
     in_transaction in shared/in_transaction: [],
     insert: [
@@ -138,6 +139,7 @@ statements!(
         INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT8, INT8, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY
     ],
     lock_tables: [],
+    once in join: [TEXT, TEXT],
     parked_count in park: [INT8],
     parked_keys in park: [TEXT, INT8],
     partition_layout in shared/layout: [],
@@ -174,6 +176,7 @@ statements!(
         UUID_ARRAY, TIMESTAMPTZ_ARRAY, INT2_ARRAY, INTERVAL_ARRAY, INT4_ARRAY, TEXT_ARRAY,
         TIMESTAMPTZ_ARRAY
     ],
+    settle_in in join: [TEXT, TEXT, TEXT],
     settle_keep in settle: [
         UUID_ARRAY, TIMESTAMPTZ_ARRAY, INT2_ARRAY, INTERVAL_ARRAY, INT4_ARRAY, TEXT_ARRAY,
         TIMESTAMPTZ_ARRAY
@@ -208,6 +211,7 @@ statements!(
     write_one_due in insert_one: [
         UUID, TEXT, TEXT, TEXT, TEXT, TEXT, INT2, TEXT, TIMESTAMPTZ, JSONB, BYTEA
     ],
+    write_one_plain in insert_one: [UUID, TEXT, INT2, TEXT, TIMESTAMPTZ, BYTEA],
 );
 
 statements!(
@@ -268,6 +272,7 @@ statements!(
     leave: [TEXT],
     leaving: [],
     limit_session: [INT4],
+    move_in: [TEXT, TEXT, TEXT, TEXT, TEXT, TEXT],
     node_lock: [INT4],
     nodes: [],
     nodes_free: [TEXT_ARRAY],
@@ -343,12 +348,13 @@ mod tests {
     fn an_insert_leaves_the_session_s_durability_alone_when_told_to() {
         let touches = |writes| {
             let sql = Sql::load(&Names::new(None, None), writes);
-            let Sql { insert, insert_one, insert_one_due, write_one, write_one_due, .. } = sql;
-            [insert, insert_one, insert_one_due, write_one, write_one_due]
+            let Sql { insert, insert_one, insert_one_due, .. } = &sql;
+            let Sql { write_one, write_one_due, write_one_plain, .. } = &sql;
+            [insert, insert_one, insert_one_due, write_one, write_one_due, write_one_plain]
                 .map(|insert| insert.text.contains("synchronous_commit"))
         };
-        assert_eq!(touches(ALL), [true; 5]);
-        assert_eq!(touches(NOTHING), [false; 5]);
+        assert_eq!(touches(ALL), [true; 6]);
+        assert_eq!(touches(NOTHING), [false; 6]);
     }
 
     /// Behind a transaction pooler nobody rings, and what is prepared must not.

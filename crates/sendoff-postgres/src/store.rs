@@ -92,6 +92,11 @@ impl PostgresStore {
         };
         let bounds = SessionBounds::outbox(&options);
         let connector = Arc::new(Connector::new(url.into(), &options, commits, bounds)?);
+        Ok(Self::by(connector, options))
+    }
+
+    /// By connections that are made in this way, each when it is first needed.
+    pub(crate) fn by(connector: Arc<Connector>, options: PostgresOptions) -> Self {
         let names = Names::new(options.schema.as_ref(), options.prefix.as_ref());
         let link = || Link::new(Arc::clone(&connector), Kept::from(options.doorbell));
         let links = Links {
@@ -108,7 +113,7 @@ impl PostgresStore {
         );
         let rings = options.doorbell == Doorbell::On;
         let writes = Writes { durable: options.durable_events, rings };
-        Ok(Self(Arc::new(Shared {
+        Self(Arc::new(Shared {
             sql: Sql::load(&names, writes),
             bell: Bell::new(names.channel()),
             connector,
@@ -118,7 +123,7 @@ impl PostgresStore {
             locks: Arc::new(locks),
             open: Open::default(),
             passed: PassedOver::default(),
-        })))
+        }))
     }
 
     /// Closes the store for all its clones.

@@ -3,8 +3,11 @@
 //!
 //! | feature | sink |
 //! |---|---|
-//! | `file` | [`file`]: JSON lines to stdout or to a file that rotates |
+//! | `file` | [`file`](mod@file): JSON lines to stdout or to a file that rotates |
+//! | `kafka`, `kafka-tls` | [`kafka`]: Kafka, by librdkafka |
+//! | `mqtt`, `mqtt-tls` | [`mqtt`]: MQTT 5 |
 //! | `nats` | [`nats`]: NATS JetStream |
+//! | `rabbitmq`, `rabbitmq-tls` | [`rabbitmq`]: RabbitMQ |
 //! | `redis`, `redis-tls` | [`redis`](mod@redis): Redis Streams |
 //! | `webhook`, `webhook-tls` | [`webhook`]: signed requests over HTTP, and over HTTPS |
 //!
@@ -41,7 +44,8 @@
 //! - [`link`]: the connection, its back-off and deadlines, and the verdicts of a batch.
 //!
 //! Promise: *done* means durable at the target. Each event of a batch has its own verdict: one that the target can never
-//! take fails alone. What the target did not answer is delivered again under the same id. Nothing of a payload, of the
+//! take fails alone. Facts of a journal go one after the other, and those after one that was not taken are not tried. What the
+//! target did not answer is delivered again under the same id. Nothing of a payload, of the
 //! value of a header, or of a secret is in an error or in the log.
 //!
 //! Not here: stores, which sinks never see; circuits, retries and what an application pauses (see `sendoff-engine`).
@@ -50,9 +54,15 @@ pub mod class;
 pub mod envelope;
 #[cfg(feature = "file")]
 pub mod file;
+#[cfg(feature = "kafka")]
+pub mod kafka;
 pub mod link;
+#[cfg(feature = "mqtt")]
+pub mod mqtt;
 #[cfg(feature = "nats")]
 pub mod nats;
+#[cfg(feature = "rabbitmq")]
+pub mod rabbitmq;
 #[cfg(feature = "redis")]
 pub mod redis;
 mod secret;

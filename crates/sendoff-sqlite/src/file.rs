@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use sendoff_engine::capture::WriteError;
+use sendoff_engine::capture::{JoinError, WriteError};
 use sendoff_engine::store::StoreError;
 
 /// The file is not at its path any more. The source of
@@ -53,6 +53,15 @@ pub(crate) fn unwritable(error: StoreError) -> WriteError {
         StoreError::Closed => WriteError::Closed,
         StoreError::Unavailable(source) => WriteError::Driver(source),
         other => WriteError::Driver(other.into()),
+    }
+}
+
+/// Why nobody can take part in a transaction.
+pub(crate) fn unjoinable(error: StoreError) -> JoinError {
+    match unwritable(error) {
+        WriteError::Closed => JoinError::Closed,
+        WriteError::Driver(source) => JoinError::Driver(source),
+        other => JoinError::Driver(other.into()),
     }
 }
 

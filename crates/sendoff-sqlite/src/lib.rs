@@ -1,3 +1,4 @@
+#![cfg_attr(docsrs, feature(doc_cfg))]
 //! The outbox in an SQLite file: the store for a program that brings its own database.
 //!
 //! Promise: an event exists if and only if the transaction it was written in committed; two claims

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rusqlite::Connection;
 use sendoff_core::{Status, Timestamp, limits};
-use sendoff_engine::store::{Purge, Purged, RetainStore, StoreError};
+use sendoff_engine::store::{Cutoff, Purge, Purged, RetainStore, StoreError};
 
 use crate::sql::Sql;
 use crate::store::SqliteStore;
@@ -46,6 +46,14 @@ impl RetainStore for SqliteStore {
                 .await?;
         }
         Ok(0)
+    }
+
+    async fn forget_seen(&self, cutoff: Cutoff, limit: usize) -> Result<u64, StoreError> {
+        let before = cutoff.at(self.now()).as_micros();
+        let limit = limit.min(limits::BATCH_ROWS) as i64;
+        let gone = self
+            .write(move |tx, sql, _| tx.prepare_cached(&sql.forget_seen)?.execute((before, limit)));
+        Ok(gone.await? as u64)
     }
 
     async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {

@@ -6,16 +6,17 @@ use sendoff_engine::store::frame::text;
 
 /// The names the files know; the first also begins the names of the indexes and of the view.
 const TABLE: &str = "outbox_event";
-const OTHERS: [&str; 5] =
-    ["outbox_tally", "outbox_audit", "outbox_pause", "outbox_handled", "outbox_key"];
+const OTHERS: [&str; 6] =
+    ["outbox_tally", "outbox_audit", "outbox_pause", "outbox_handled", "outbox_key", "inbox_event"];
 
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 7] = [
     include_str!("../migrations/0001_outbox.sql"),
     include_str!("../migrations/0002_tally_and_ends.sql"),
     include_str!("../migrations/0003_bad_nights.sql"),
     include_str!("../migrations/0004_who_handles.sql"),
     include_str!("../migrations/0005_forgotten_types.sql"),
     include_str!("../migrations/0006_order.sql"),
+    include_str!("../migrations/0007_exactly_once.sql"),
 ];
 
 /// What makes the index for fair claims, where it is asked for.
@@ -30,7 +31,7 @@ macro_rules! statements {
             /// The table's name.
             pub(crate) table: String,
             /// Every migration, the oldest first. What a published one does never changes.
-            pub(crate) migrations: [String; 6],
+            pub(crate) migrations: [String; 7],
             /// What makes the index for fair claims.
             pub(crate) tenant_index: String,
             insert_head: String,
@@ -90,6 +91,7 @@ statements!(
     counts,
     extend,
     find,
+    forget_seen,
     hold,
     horizon,
     insert_many,
@@ -129,6 +131,7 @@ statements!(
     lock_except in claim,
     next_due in look,
     oldest_due,
+    once,
     peek in find,
     parked_count in park,
     parked_keys in park,

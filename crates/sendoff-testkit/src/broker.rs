@@ -100,12 +100,17 @@ impl OwnBroker {
         }
     }
 
-    /// Starts it again on the same port and the same data, after it was killed; one that runs ends in good order
-    /// first. Returns when it takes connections.
-    pub fn restart(&mut self) {
+    /// Ends it in good order, with what it writes then.
+    pub fn stop(&mut self) {
         if let Some(mut running) = self.running.take() {
             self.end(&mut running.child);
         }
+    }
+
+    /// Starts it again on the same port and the same data, after it was killed; one that runs ends in good order
+    /// first. Returns when it takes connections.
+    pub fn restart(&mut self) {
+        self.stop();
         self.up();
     }
 

@@ -7,15 +7,18 @@
 #![allow(clippy::unwrap_used, reason = "a case that cannot unwrap says less, not more")]
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::join;
+use sendoff_core::order::Ending;
 use sendoff_core::{
     AuditNote, Delivery, Event, EventId, Failure, LetterAct, LetterFate, LetterFilter, LetterOrder,
 };
 use sendoff_engine::store::{
-    Claim, ClaimStore, InspectStore, NewRow, Outcome, SettleStore, Settlement,
+    Claim, ClaimStore, Except, HeldKey, InspectStore, KeyStore, NewRow, Outcome, RunEnd,
+    SettleStore, Settlement, Suspects, TakeKeys, TakenKey, WalkFrom,
 };
 use sendoff_engine::{
     CircuitOptions, DeadLetters, Handler, HandlerOptions, HandlerResult, Outbox, OutboxOptions,
@@ -61,20 +64,78 @@ async fn dead<H: Shared>(harness: &H, event_type: &str, count: usize) -> Vec<Eve
     ids
 }
 
-/// A handler that always fails, and sees who is at work.
+/// An event that is dead and parks its key, and the one that waits for it.
+type Pair = [EventId; 2];
+
+/// Writes two events of each of so many keys, and lets the first one die.
+async fn parked<H: Shared>(harness: &H, event_type: &str, count: usize) -> Vec<Pair> {
+    let mut pairs: Vec<Pair> = Vec::with_capacity(count);
+    let mut after = 0;
+    while pairs.len() < count {
+        let some = (AT_ONCE / 2).min(count - pairs.len());
+        let key = |number: usize| format!("key {number}");
+        let event = |number| {
+            let event = Event::builder(event_type).ordering_key(key(number / 2)).json_text("{}");
+            due(event.build().unwrap())
+        };
+        let first = 2 * pairs.len();
+        let rows: Vec<NewRow> = (first..first + 2 * some).map(event).collect();
+        harness.commit(&rows).await.unwrap();
+        let ids: Vec<_> = rows.iter().map(|row| row.event.id()).collect();
+        let heads: HashMap<_, _> =
+            (pairs.len()..).map(key).zip(ids.iter().step_by(2).copied()).collect();
+        pairs.extend(ids.chunks(2).map(|pair| [pair[0], pair[1]]));
+        // A look walks so many entries at most, and what an entry is, is the store's own.
+        let mut left = some;
+        while left > 0 {
+            let take = TakeKeys {
+                owner: "undertaker",
+                limit: left,
+                run: 1,
+                hold: Duration::from_secs(60),
+                except: Except::NOTHING,
+                suspects: Suspects::Skip,
+                walk: Some(WalkFrom { after, rows: AT_ONCE }),
+            };
+            let taken = harness.store().take_keys(&take).await.unwrap();
+            assert!(!taken.keys.is_empty(), "{left} keys of {some} are not found");
+            left -= taken.keys.len();
+            after = taken.walked.and_then(|walked| walked.last).unwrap();
+            let end = |key: &TakenKey| RunEnd {
+                held: HeldKey { key: key.key.clone(), token: key.token },
+                rows: vec![(heads[&*key.key], Outcome::dead(10, "it is no use"))],
+                ending: Ending::Free,
+            };
+            let ends: Vec<_> = taken.keys.iter().map(end).collect();
+            let settled = harness.store().settle_runs("undertaker", &ends).await.unwrap();
+            assert_eq!(settled.applied.len(), ends.len());
+        }
+    }
+    pairs
+}
+
+/// A handler that fails until it is mended, and sees who is at work.
 #[derive(Clone, Default)]
-struct Failing(Arc<Mutex<Runs>>);
+struct Failing {
+    runs: Arc<Mutex<Runs>>,
+    mended: Arc<AtomicBool>,
+}
 
 #[derive(Default)]
 struct Runs {
     now: HashSet<EventId>,
     each: HashMap<EventId, u64>,
     together: Vec<EventId>,
+    /// How many runs had begun when the last one of an event did.
+    begun: HashMap<EventId, u64>,
+    /// And when it had ended well.
+    well: HashMap<EventId, u64>,
+    count: u64,
 }
 
 impl Failing {
     fn runs<T>(&self, look: impl FnOnce(&mut Runs) -> T) -> T {
-        look(&mut self.0.lock().unwrap())
+        look(&mut self.runs.lock().unwrap())
     }
 }
 
@@ -86,10 +147,18 @@ impl Handler for Failing {
                 runs.together.push(id);
             }
             *runs.each.entry(id).or_default() += 1;
+            runs.begun.insert(id, runs.count);
+            runs.count += 1;
         });
         tokio::task::yield_now().await;
-        self.runs(|runs| runs.now.remove(&id));
-        Err(Failure::dead("it still is no use"))
+        let mended = self.mended.load(Ordering::Relaxed);
+        self.runs(|runs| {
+            runs.now.remove(&id);
+            if mended {
+                runs.well.insert(id, runs.count);
+            }
+        });
+        if mended { Ok(()) } else { Err(Failure::dead("it still is no use")) }
     }
 }
 
@@ -149,6 +218,63 @@ pub async fn a_sweep_ends_while_handlers_still_fail<H: Shared>(harness: &H, coun
     assert_eq!(row.attempts, 10, "what was not meant is as it was");
     let audit = letters.audit(Some(ids[0]), None, 9).await.unwrap().entries;
     assert_eq!(audit.len(), 1, "{audit:?}");
+}
+
+/// Requeues the dead events of so many keys while every node still fails: it ends and says how far it is, no event
+/// is in work twice, and what waits for a dead one goes on waiting. When the cause is mended, all are delivered, each
+/// key in its order.
+pub async fn a_sweep_keeps_the_order_of_keys<H: Shared>(harness: &H, count: usize) {
+    let pairs = parked(harness, "mail.wanted", count).await;
+    let failing = Failing::default();
+    let nodes = [failing_node(harness, &failing).await, failing_node(harness, &failing).await];
+    let letters = letters(harness);
+    let said: Arc<Mutex<Vec<u64>>> = Arc::default();
+    let sweep = || {
+        let (all, options) = (LetterFilter::default(), SweepOptions::default());
+        let said = Arc::clone(&said);
+        let sweep = letters.sweep(LetterAct::Requeue, all, note("ada"), options).unwrap();
+        sweep.on_progress(move |swept| said.lock().unwrap().push(swept.done))
+    };
+    let time = Duration::from_secs(60 + count as u64 / 100);
+    let swept = tokio::time::timeout(time, sweep().run()).await.expect("it ends").unwrap();
+    // Somebody may have been taking a key's rows out of the way of walks just then.
+    assert_eq!(swept.done + swept.busy, count as u64, "{swept:?}");
+    assert!(swept.finished && swept.busy <= count as u64 / 10, "{swept:?}");
+    let said = said.lock().unwrap().clone();
+    assert!(said.len() >= count.div_ceil(500) && said.is_sorted(), "it says how far it is");
+
+    let all_dead = async || {
+        let dead = letters.count_up_to(&LetterFilter::default(), 2 * count as u64).await.unwrap();
+        failing.runs(|runs| runs.each.len() as u64 == swept.done && runs.now.is_empty())
+            && dead.counted() == count as u64
+    };
+    within(time, "all of them to die again", all_dead).await;
+    failing.runs(|runs| {
+        assert!(runs.together.is_empty(), "twice in work: {:?}", runs.together);
+        assert!(runs.each.values().all(|tries| *tries == 1), "each was tried once");
+        let early = pairs.iter().filter(|[_, waits]| runs.each.contains_key(waits)).count();
+        assert_eq!(early, 0, "begun although the one before is dead");
+    });
+
+    failing.mended.store(true, Ordering::Relaxed);
+    let none_left = async || {
+        sweep().run().await.unwrap();
+        letters.count(&LetterFilter::default()).await.unwrap().counted() == 0
+    };
+    within(time, "all of them to be requeued", none_left).await;
+    let delivered = async || failing.runs(|runs| runs.well.len() == 2 * count);
+    within(time, "all of them to be delivered", delivered).await;
+    for node in &nodes {
+        node.close().await;
+    }
+    failing.runs(|runs| {
+        assert!(runs.together.is_empty(), "twice in work: {:?}", runs.together);
+        for [first, waits] in &pairs {
+            assert!(runs.well[first] <= runs.begun[waits], "{waits} began before {first} was over");
+            assert_eq!(runs.each[waits], 1);
+        }
+    });
+    assert_eq!(harness.store().counts().await.unwrap().pending(), 0);
 }
 
 /// Two operators requeue the same letters at once: each letter once, and both are told the truth.

@@ -1,3 +1,4 @@
+#![cfg_attr(docsrs, feature(doc_cfg))]
 //! How Sendoff is tested, for its users and for itself.
 //!
 //! - [`history`]: writers, handlers and faults log what happened; one checker judges it.

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tracing::Level;
 use tracing::subscriber::DefaultGuard;
+use tracing::{Level, Subscriber};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Lines of a log, as JSON. Cheap to clone; clones are the same.
@@ -15,10 +15,27 @@ impl Lines {
     /// Keeps what is written on this thread at this level and above, until the guard is dropped. A test whose
     /// runtime has one thread hears everything.
     pub fn keep(level: Level) -> (Self, DefaultGuard) {
+        let (lines, subscriber) = Self::at(level);
+        (lines, tracing::subscriber::set_default(subscriber))
+    }
+
+    /// Keeps what is written on any thread of this process at this level and above, from now on. Once in a process.
+    ///
+    /// # Panics
+    ///
+    /// Where somebody else does.
+    pub fn everywhere(level: Level) -> Self {
+        let (lines, subscriber) = Self::at(level);
+        let set = tracing::subscriber::set_global_default(subscriber);
+        set.expect("nobody else listens to the whole process");
+        lines
+    }
+
+    fn at(level: Level) -> (Self, impl Subscriber + Send + Sync) {
         let lines = Self::default();
         let format = tracing_subscriber::fmt().json().with_max_level(level);
         let subscriber = format.with_writer(lines.clone()).finish();
-        (lines, tracing::subscriber::set_default(subscriber))
+        (lines, subscriber)
     }
 
     /// All of it.

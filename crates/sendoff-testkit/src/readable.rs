@@ -23,7 +23,7 @@ pub fn scan() -> Event {
 }
 
 /// Holds S1: what the columns are called and what they contain, where the first row is the
-/// [order](order) and the second the [scan](scan).
+/// [`order`] and the second the [`scan`].
 ///
 /// `shown` are the texts of a column in all rows, and `own` what this database writes its own way.
 pub async fn people_can_read_the_table(

@@ -35,16 +35,19 @@
 //! # }
 //! ```
 //!
-//! - **The guide** is in the repository, in `docs/guide`: writing and handling events, relaying in batches, configuration,
+//! Read on:
+//!
+//! - **[The guide](guide)**: writing and handling events, order, exactly-once effects, dead letters, sinks, configuration,
 //!   operating, testing, performance.
-//! - **[`journal`]**: an event log with appends under conditions (DCB) and publishers in exact order.
-//! - **Examples**, one for each driver, are in `crates/sendoff/examples`; `cargo xtask example NAME` runs one.
+//! - **[The journal](guide::journal)**: an event log with appends under conditions (DCB) and publishers in exact order; its
+//!   types are in [`journal`].
+//! - **[Examples](guide::examples)**, one for each driver, and more.
 //!
 //! ## What is where
 //!
 //! | | |
 //! |---|---|
-//! | [`Outbox`], [`Event`], [`Delivery`], [`Handler`], [`Failure`] | what most programs need |
+//! | [`Outbox`], [`Event`](struct@Event), [`Delivery`], [`Handler`], [`Failure`] | what most programs need |
 //! | [`capture`] | transactions: guards, receipts, and what a driver must offer |
 //! | [`handling`], [`retry`], [`options`], [`event`] | interceptors, routes, policies, options, headers |
 //! | [`relay`] | events in batches, and the topic worker |
@@ -55,10 +58,25 @@
 //!
 //! ## Features
 //!
-//! A store and a driver are a feature each: `postgres` (tokio-postgres, deadpool), `postgres-sqlx`, `postgres-sqlx-08`,
-//! `postgres-sea-orm`, `postgres-diesel-async`; `mysql` (mysql_async), `mysql-sqlx`, `mysql-sqlx-08`, `mysql-sea-orm`; `sqlite`
-//! (rusqlite), `sqlite-sqlx`. A sink is one too: `sink-file`, `sink-nats`, `sink-redis`, `sink-webhook`. None is on by default. `macros` (the derives) is; `admin`,
-//! `prometheus` and `serde` are not.
+//! None is on by default but `macros`.
+//!
+//! | feature | what it brings |
+//! |---|---|
+//! | `macros` | the derives |
+//! | `postgres` | the store in PostgreSQL, and capture of tokio-postgres and deadpool |
+//! | `postgres-sqlx`, `postgres-sqlx-08`, `postgres-sea-orm`, `postgres-diesel-async` | the same, and capture of that driver |
+//! | `mysql` | the store in MySQL and MariaDB, and capture of mysql_async |
+//! | `mysql-sqlx`, `mysql-sqlx-08`, `mysql-sea-orm` | the same, and capture of that driver |
+//! | `sqlite` | the store in an SQLite file, and capture of rusqlite |
+//! | `sqlite-sqlx` | the same, and capture of sqlx |
+//! | `postgres-tls-rustls`, `mysql-tls-rustls` | TLS to the database |
+//! | `sink-file`, `sink-kafka`, `sink-mqtt`, `sink-nats`, `sink-rabbitmq`, `sink-redis`, `sink-webhook` | a sink each |
+//! | `sink-kafka-tls`, `sink-mqtt-tls`, `sink-rabbitmq-tls`, `sink-redis-tls`, `sink-webhook-tls` | the same with TLS; NATS has it in any case |
+//! | `sinks`, `sinks-full` | what sinks are made of; all of them |
+//! | `admin` | REST routes for dead letters, keys, pauses and publishers |
+//! | `prometheus` | metrics in a registry of prometheus-client |
+//! | `serde` | options that are read from files and written into them |
+//! | `full` | all of this, but for `sink-kafka-tls`, whose TLS library is built along for minutes |
 //!
 //! Promise: what `sendoff-engine` and the stores promise; this crate only gathers them.
 //!
@@ -67,12 +85,12 @@
 pub use sendoff_core::{
     AggregateType, BoxError, Delivery, Event, EventBuilder, EventId, EventType, Failure,
     FailureClass, Ident, IntoEvent, InvalidEvent, Sink, Status, Timestamp, TypedEvent, Verdict,
-    async_trait, limits, partition,
+    async_trait, limits, partition, trace,
 };
 pub use sendoff_engine::{
-    AwaitError, Awaited, CaughtUp, Closed, EventHandler, Handler, HandlerResult, Outbox,
-    OutboxBuilder, OutboxOptions, StartError, at_most, blocking, capture, fan_out, memory, relay,
-    sink, store,
+    AwaitError, Awaited, CaughtUp, Closed, EventHandler, Handler, HandlerResult, Inbox, OnceError,
+    Outbox, OutboxBuilder, OutboxOptions, ProcessError, Processed, Rate, SettleInError, StartError,
+    WeakOutbox, at_most, blocking, capture, fan_out, memory, paced, relay, sink, store,
 };
 #[cfg(feature = "macros")]
 pub use sendoff_macros::{AggregateType, Event, EventType};
@@ -93,7 +111,7 @@ pub mod handling {
     pub use sendoff_core::Unroutable;
     pub use sendoff_engine::{
         After, AnyHandler, AtMost, Before, Blocking, DuplicateHandler, FanOut, Handlers,
-        Interceptor, NoHandler, RegisterError, Registration,
+        Interceptor, NoHandler, Paced, RegisterError, Registration, Tracer,
     };
 }
 
@@ -218,7 +236,7 @@ pub mod replay {
     };
 }
 
-/// REST routes that operate the publishers of a journal.
+/// REST routes that operate an outbox and the publishers of a journal.
 #[cfg(feature = "admin")]
 pub use sendoff_admin as admin;
 
@@ -238,50 +256,10 @@ pub use sendoff_postgres as postgres;
 #[cfg(feature = "mysql")]
 pub use sendoff_mysql as mysql;
 
-/// Compiles and runs what the README and the guide show.
-#[cfg(all(
-    doctest,
-    feature = "macros",
-    feature = "mysql",
-    feature = "postgres-diesel-async",
-    feature = "postgres-sea-orm",
-    feature = "postgres-sqlx",
-    feature = "sink-file",
-    feature = "sink-nats",
-    feature = "sink-redis",
-    feature = "sink-webhook",
-    feature = "sqlite-sqlx"
-))]
-mod documented {
-    #[doc = include_str!("../../../README.md")]
-    struct Readme;
-    #[cfg(feature = "admin")]
-    #[doc = include_str!("../../../docs/guide/admin.md")]
-    struct Admin;
-    #[doc = include_str!("../../../docs/guide/configuration.md")]
-    struct Configuration;
-    #[doc = include_str!("../../../docs/guide/dead-letters.md")]
-    struct DeadLetters;
-    #[doc = include_str!("../../../docs/guide/handling-events.md")]
-    struct HandlingEvents;
-    #[doc = include_str!("../../../docs/guide/journal.md")]
-    struct Journal;
-    #[doc = include_str!("../../../docs/guide/operating.md")]
-    struct Operating;
-    #[doc = include_str!("../../../docs/guide/order.md")]
-    struct Order;
-    #[doc = include_str!("../../../docs/guide/other-languages.md")]
-    struct OtherLanguages;
-    #[doc = include_str!("../../../docs/guide/relaying.md")]
-    struct Relaying;
-    #[doc = include_str!("../../../docs/guide/replay.md")]
-    struct Replay;
-    #[doc = include_str!("../../../docs/guide/sinks.md")]
-    struct Sinks;
-    #[doc = include_str!("../../../docs/guide/stores.md")]
-    struct Stores;
-    #[doc = include_str!("../../../docs/guide/testing.md")]
-    struct Testing;
-    #[doc = include_str!("../../../docs/guide/writing-events.md")]
-    struct WritingEvents;
-}
+#[cfg(any(doc, doctest))]
+pub mod guide;
+
+/// Compiles and runs what the README shows.
+#[cfg(all(doctest, feature = "full"))]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

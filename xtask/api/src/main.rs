@@ -59,7 +59,12 @@ fn run(check: bool) -> Result<bool, Box<dyn Error>> {
 
 fn listing(root: &Path, target: &Path, name: &str) -> Result<String, Box<dyn Error>> {
     let mut rustdoc = Command::new("rustup");
-    rustdoc.args(["run", "nightly", "cargo", "rustdoc", "--quiet", "--lib", "--all-features"]);
+    rustdoc.args(["run", "nightly", "cargo", "rustdoc", "--quiet", "--lib"]);
+    // A TLS library that is built along adds nothing that is public. Whoever has no features has no `full`.
+    let manifest = fs::read_to_string(root.join("crates").join(name).join("Cargo.toml"))?;
+    if manifest.contains("\nfull = ") {
+        rustdoc.args(["--features", "full"]);
+    }
     rustdoc.args(["--package", name]);
     rustdoc.args(["--", "-Zunstable-options", "--output-format", "json", "--cap-lints", "allow"]);
     // Those of the cargo that runs this one name its own toolchain.
@@ -74,7 +79,9 @@ fn listing(root: &Path, target: &Path, name: &str) -> Result<String, Box<dyn Err
         .omit_auto_trait_impls(true)
         .omit_auto_derived_impls(true)
         .build()?;
-    Ok(api.items().map(|item| format!("{item}\n")).collect())
+    let items = api.items().map(|item| format!("{item}\n"));
+    // The guide is there for readers of the documentation alone.
+    Ok(items.filter(|item| !item.starts_with("pub mod sendoff::guide")).collect())
 }
 
 /// Prints what came and what went.

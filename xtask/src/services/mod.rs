@@ -21,7 +21,7 @@ mod mysql;
 mod port;
 mod postgres;
 mod process;
-mod programs;
+pub(crate) mod programs;
 mod start;
 mod state;
 

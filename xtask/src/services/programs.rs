@@ -1,4 +1,4 @@
-//! Programs that tests start by themselves: PgBouncer, in front of a server of theirs, faketime, which moves
+//! What the build needs to make librdkafka, and programs that tests start by themselves: PgBouncer, in front of a server of theirs, faketime, which moves
 //! the clock of one, and Python, which writes events as other languages do. `psql` and `mariadb` come with
 //! their servers.
 
@@ -7,6 +7,18 @@ use std::process::{Command, Stdio};
 
 use super::error::Error;
 use super::install;
+
+/// Debian's packages, and by which of their programs each is known, also where another system has them.
+const BUILD: [(&str, &[&str]); 2] = [("make", &["make"]), ("g++", &["c++", "g++", "clang++"])];
+
+/// Installs what the build needs beside a linker, where it is missing. Without them nothing is built.
+pub(crate) fn install_for_build() -> Result<(), Error> {
+    let install = |(package, programs): (&'static str, &[&str])| {
+        let any = || programs.iter().find_map(|program| find(program));
+        any().map_or_else(|| install::apt(package, any), Ok)
+    };
+    Error::all(BUILD.into_iter().map(install).filter_map(Result::err).collect())
+}
 
 /// Debian's packages have their names.
 const PROGRAMS: [&str; 2] = ["pgbouncer", "faketime"];

@@ -6,11 +6,9 @@ mod asked;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::rejection::{JsonRejection, PathRejection};
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Query, State};
-use sendoff_core::{
-    AuditNote, EventId, LetterAct, LetterFate, LetterFilter, LetterPosition, Timestamp,
-};
+use sendoff_core::{EventId, LetterAct, LetterFate, LetterFilter, LetterPosition, Timestamp};
 use sendoff_engine::{DeadLetters, LettersError, ShownEvent, SweepOptions};
 use tokio::time::sleep;
 
@@ -19,8 +17,8 @@ pub(crate) use self::asked::Id;
 use self::asked::{AuditPages, Author, Identified, List, Shown, Sweep};
 use crate::document::{NoSuchEvent, NotTreated};
 use crate::page::{After, limit};
-use crate::problem::{Kind, Problem};
-use crate::publishers::Asked;
+use crate::problem::{Answer, Kind, Problem, note};
+use crate::publishers::{Asked, Told};
 
 /// The dead letters behind the routes, and for how long a request may work on many of them.
 #[derive(Clone)]
@@ -31,25 +29,13 @@ pub(crate) struct LetterDesk {
 
 type Office = State<LetterDesk>;
 type Which = Result<Path<Identified>, PathRejection>;
-type Told<T> = Result<Json<T>, JsonRejection>;
 
 /// Dead letters: events that no attempt is left for.
 #[utoipa::path(
-    get,
-    path = "/events",
-    operation_id = "listDeadLetters",
-    tag = "letters",
-    params(List),
-    responses((
-        status = 200,
-        description = "A page of them, in the order in which they died.",
-        body = DeadLetterPage,
-    )),
+    get, path = "/events", operation_id = "listDeadLetters", tag = "letters", params(List),
+    responses((status = 200, description = "A page of them, in the order in which they died.", body = DeadLetterPage)),
 )]
-pub(crate) async fn list(
-    State(desk): Office,
-    asked: Asked<List>,
-) -> Result<Json<DeadLetterPage>, Problem> {
+pub(crate) async fn list(desk: Office, asked: Asked<List>) -> Answer<DeadLetterPage> {
     let Query(asked) = asked?;
     let (limit, order, filter) = (limit(asked.limit)?, asked.order.into(), asked.filter());
     let after: Option<(i64, i64)> = After::read(asked.after)?;
@@ -63,21 +49,13 @@ pub(crate) async fn list(
 
 /// One event, dead or not, and what operators did to it.
 #[utoipa::path(
-    get,
-    path = "/events/{id}",
-    operation_id = "event",
-    tag = "letters",
-    params(Identified, Shown),
+    get, path = "/events/{id}", operation_id = "event", tag = "letters", params(Identified, Shown),
     responses(
         (status = 200, description = "The event as it stands.", body = EventDetail),
         NoSuchEvent,
     ),
 )]
-pub(crate) async fn show(
-    State(desk): Office,
-    which: Which,
-    asked: Asked<Shown>,
-) -> Result<Json<EventDetail>, Problem> {
+pub(crate) async fn show(desk: Office, which: Which, asked: Asked<Shown>) -> Answer<EventDetail> {
     let (Path(which), Query(asked)) = (which?, asked?);
     match desk.letters.show(which.id.0, asked.wanted()).await? {
         Some(ShownEvent { record: Some(record), audit }) => {
@@ -93,46 +71,26 @@ pub(crate) async fn show(
 
 /// A dead letter is tried again, as if it had never been.
 #[utoipa::path(
-    post,
-    path = "/events/{id}/requeue",
-    operation_id = "requeue",
-    tag = "letters",
-    params(Identified),
-    request_body = Author,
+    post, path = "/events/{id}/requeue", operation_id = "requeue", tag = "letters",
+    params(Identified), request_body = Author,
     responses(
-        (status = 200, description = "It is NEW, and due now.", body = TreatedLetter),
-        NoSuchEvent,
-        NotTreated,
+        (status = 200, description = "It is NEW, and due now.", body = TreatedLetter), NoSuchEvent, NotTreated,
     ),
 )]
-pub(crate) async fn requeue(
-    State(desk): Office,
-    which: Which,
-    author: Told<Author>,
-) -> Result<Json<TreatedLetter>, Problem> {
-    treat(&desk, which, author, LetterAct::Requeue).await
+pub(crate) async fn requeue(desk: Office, which: Which, by: Told<Author>) -> Answer<TreatedLetter> {
+    treat(&desk, which, by, LetterAct::Requeue).await
 }
 
 /// A dead letter is deleted, and will not be delivered.
 #[utoipa::path(
-    post,
-    path = "/events/{id}/discard",
-    operation_id = "discard",
-    tag = "letters",
-    params(Identified),
-    request_body = Author,
+    post, path = "/events/{id}/discard", operation_id = "discard", tag = "letters",
+    params(Identified), request_body = Author,
     responses(
-        (status = 200, description = "It is gone; only the audit remembers it.", body = TreatedLetter),
-        NoSuchEvent,
-        NotTreated,
+        (status = 200, description = "It is gone; only the audit remembers it.", body = TreatedLetter), NoSuchEvent, NotTreated,
     ),
 )]
-pub(crate) async fn discard(
-    State(desk): Office,
-    which: Which,
-    author: Told<Author>,
-) -> Result<Json<TreatedLetter>, Problem> {
-    treat(&desk, which, author, LetterAct::Discard).await
+pub(crate) async fn discard(desk: Office, which: Which, by: Told<Author>) -> Answer<TreatedLetter> {
+    treat(&desk, which, by, LetterAct::Discard).await
 }
 
 /// All dead letters of a filter are tried again, as many as there is time for.
@@ -140,17 +98,11 @@ pub(crate) async fn discard(
 /// Only letters that died before it began are touched, so that it ends also while handlers still fail. Where
 /// `finished` is false, ask again with what it says as `began`.
 #[utoipa::path(
-    post,
-    path = "/events/requeue",
-    operation_id = "requeueAll",
-    tag = "letters",
+    post, path = "/events/requeue", operation_id = "requeueAll", tag = "letters",
     request_body = Sweep,
     responses((status = 200, description = "So many were found, and requeued.", body = SweptLetters)),
 )]
-pub(crate) async fn requeue_all(
-    State(desk): Office,
-    told: Told<Sweep>,
-) -> Result<Json<SweptLetters>, Problem> {
+pub(crate) async fn requeue_all(desk: Office, told: Told<Sweep>) -> Answer<SweptLetters> {
     sweep(&desk, told, LetterAct::Requeue).await
 }
 
@@ -159,33 +111,20 @@ pub(crate) async fn requeue_all(
 /// Only letters that died before it began are touched. Where `finished` is false, ask again with what it
 /// says as `began`.
 #[utoipa::path(
-    post,
-    path = "/events/discard",
-    operation_id = "discardAll",
-    tag = "letters",
+    post, path = "/events/discard", operation_id = "discardAll", tag = "letters",
     request_body = Sweep,
     responses((status = 200, description = "So many were found, and discarded.", body = SweptLetters)),
 )]
-pub(crate) async fn discard_all(
-    State(desk): Office,
-    told: Told<Sweep>,
-) -> Result<Json<SweptLetters>, Problem> {
+pub(crate) async fn discard_all(desk: Office, told: Told<Sweep>) -> Answer<SweptLetters> {
     sweep(&desk, told, LetterAct::Discard).await
 }
 
 /// What operators did, the latest first.
 #[utoipa::path(
-    get,
-    path = "/audit",
-    operation_id = "audit",
-    tag = "letters",
-    params(AuditPages),
+    get, path = "/audit", operation_id = "audit", tag = "letters", params(AuditPages),
     responses((status = 200, description = "A page of it.", body = AuditEntries)),
 )]
-pub(crate) async fn audit(
-    State(desk): Office,
-    asked: Asked<AuditPages>,
-) -> Result<Json<AuditEntries>, Problem> {
+pub(crate) async fn audit(desk: Office, asked: Asked<AuditPages>) -> Answer<AuditEntries> {
     let Query(asked) = asked?;
     let (limit, before) = (limit(asked.limit)?, After::read(asked.after)?);
     let event = asked.event_id.map(|id| id.0);
@@ -195,11 +134,11 @@ pub(crate) async fn audit(
 async fn treat(
     desk: &LetterDesk,
     which: Which,
-    author: Told<Author>,
+    by: Told<Author>,
     act: LetterAct,
-) -> Result<Json<TreatedLetter>, Problem> {
-    let (Path(which), Json(author)) = (which?, author?);
-    let (id, note) = (which.id.0, note(author.actor, author.reason)?);
+) -> Answer<TreatedLetter> {
+    let (Path(which), Json(author)) = (which?, by?);
+    let (id, note) = (which.id.0, note(author.actor.0, author.reason.0)?);
     let told = match act {
         LetterAct::Requeue => desk.letters.requeue(&[id], &note).await?,
         LetterAct::Discard => desk.letters.discard(&[id], &note).await?,
@@ -219,17 +158,13 @@ async fn treat(
     }
 }
 
-async fn sweep(
-    desk: &LetterDesk,
-    told: Told<Sweep>,
-    act: LetterAct,
-) -> Result<Json<SweptLetters>, Problem> {
+async fn sweep(desk: &LetterDesk, told: Told<Sweep>, act: LetterAct) -> Answer<SweptLetters> {
     let Json(told) = told?;
     let filter: LetterFilter = told.filter.as_ref().map(asked::Filter::filter).unwrap_or_default();
     if filter.is_everything() != told.all {
         return Err(Problem::bad("say either what is true of the letters, or all: true"));
     }
-    let note = note(told.actor, told.reason)?;
+    let note = note(told.actor.0, told.reason.0)?;
     let options = SweepOptions {
         limit: told.limit.map(|limit| limit.0),
         began: told.began.map(|time| time.0),
@@ -249,10 +184,6 @@ async fn sweep(
         }
         Err(error) => Err(error.source.into()),
     }
-}
-
-fn note(actor: asked::Actor, reason: asked::Reason) -> Result<AuditNote, Problem> {
-    AuditNote::new(actor.0, reason.0).map_err(|invalid| Problem::bad(invalid.to_string()))
 }
 
 fn unknown(id: EventId) -> Problem {

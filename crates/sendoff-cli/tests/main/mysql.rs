@@ -232,7 +232,7 @@ fn what_migrate_did_is_said() {
     let Some(place) = Place::new("did") else { return };
     migrate::what_it_did_is_said(
         |asked| place.run(asked),
-        || place.sql("drop table outbox_key; delete from outbox_schema where version = 6"),
+        || place.sql("drop table inbox_event; delete from outbox_schema where version = 7"),
         || place.sql("delete from journal_schema where version = 5"),
     );
 }

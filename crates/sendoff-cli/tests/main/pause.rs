@@ -50,7 +50,9 @@ pub(crate) fn story(run: impl Fn(&[&str]) -> std::process::Output) {
     assert_eq!(consumed.status.code(), Some(3));
     assert!(stderr(&consumed).contains("handler:billing is paused: an incident"));
     for scope in [&["--all"][..], &["--handler", "billing"], &["--type", "order.mailed"]] {
-        assert_eq!(order(&[&["resume"], scope].concat()).0, Some(0));
+        let (code, output) = order(&[&["resume"], scope].concat());
+        assert_eq!(code, Some(0));
+        assert!(stderr(&output).contains(" goes on"), "{}", stderr(&output));
     }
     let (code, output) = order(&["resume", "--all", "--json"]);
     assert_eq!((code, report(&output)), (Some(1), json!({ "changed": false, "paused": [] })));

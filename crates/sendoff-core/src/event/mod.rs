@@ -20,6 +20,7 @@ use crate::invalid::InvalidEvent;
 use crate::name::EventType;
 use crate::shard::shard_of;
 use crate::timestamp::Timestamp;
+use crate::trace::{TRACEPARENT, TraceContext};
 
 pub use builder::EventBuilder;
 pub use into::{IntoEvent, TypedEvent};
@@ -106,6 +107,33 @@ impl Event {
             return Err(Undecodable { field: "event_type", source: None });
         }
         Ok(Self(Arc::new(Parts { stored, delay: Duration::ZERO, syntax: Syntax::Settled })))
+    }
+
+    /// The same event in this trace: its headers `traceparent` and `tracestate` are the trace's, unless it has one
+    /// already, which whoever built it meant. What would pass the [limits](crate::limits) of headers is left out: the
+    /// `tracestate`, or both.
+    #[must_use]
+    pub fn traced(self, trace: &TraceContext) -> Self {
+        if self.headers().get(TRACEPARENT).is_some() {
+            return self;
+        }
+        let Parts { stored, delay, syntax } = &*self.0;
+        let headers_in = |trace: &TraceContext| {
+            let mut headers = stored.headers.clone();
+            trace.write(&mut headers);
+            headers.check_sizes().is_ok().then_some(headers)
+        };
+        let stateless = || TraceContext { parent: trace.parent, state: None };
+        let Some(headers) = headers_in(trace).or_else(|| headers_in(&stateless())) else {
+            return self;
+        };
+        let stored = StoredEvent { headers, ..stored.clone() };
+        Self(Arc::new(Parts { stored, delay: *delay, syntax: *syntax }))
+    }
+
+    /// The trace that it was written in, where its headers name one.
+    pub fn trace(&self) -> Option<TraceContext> {
+        TraceContext::of(self.headers())
     }
 
     /// Its identity.

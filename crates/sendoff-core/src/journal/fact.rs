@@ -10,6 +10,7 @@ use super::tag::{Tag, Tags};
 use crate::event::{Event, IntoEvent, TypedEvent, UnreadableJson, Validation};
 use crate::id::EventId;
 use crate::timestamp::Timestamp;
+use crate::trace::TraceContext;
 
 /// Something that happened, with the tags it can be found by.
 ///
@@ -65,6 +66,12 @@ impl Fact {
     /// What happened.
     pub fn event(&self) -> &Event {
         &self.event
+    }
+
+    /// The same fact in this trace, as [`Event::traced`] says.
+    #[must_use]
+    pub fn traced(self, trace: &TraceContext) -> Self {
+        Self { event: self.event.traced(trace), ..self }
     }
 
     /// What it is about.

@@ -2,6 +2,7 @@
 
 mod error;
 mod inserted;
+mod join;
 mod outbox_tx;
 mod outbox_tx_async;
 mod outbox_tx_blocking;
@@ -19,6 +20,7 @@ pub use error::{
     BeginError, CommitError, CommitMark, Resolution, SendError, TornSavepoint, WriteError,
 };
 pub use inserted::Inserted;
+pub use join::{CursorMove, Join, JoinBlocking, JoinError, Part};
 pub use outbox_tx::{
     Awaits, BlockingOutboxSavepoint, BlockingOutboxTx, Blocks, Guard, OutboxSavepoint, OutboxTx,
     Scope, Whole, Within,

@@ -121,6 +121,11 @@ impl<S, Tx, Style, Reach: Scope> Guard<'_, S, Tx, Style, Reach> {
         self.emit(Event::builder(event_type).json(value))
     }
 
+    /// The store that events go to.
+    pub fn store(&self) -> &S {
+        self.store
+    }
+
     /// Runs `hook` after a successful commit of the whole transaction.
     pub fn after_commit(&mut self, hook: impl FnOnce() + Send + 'static) {
         self.scope.staging().after_commit(hook);

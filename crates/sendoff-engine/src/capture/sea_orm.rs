@@ -19,7 +19,7 @@ use async_trait::async_trait;
 
 use super::{
     Begin, BeginError, BoxFuture, Capture, Commit, CommitError, CommitMark, InsertResult, Inserted,
-    Nest, Nesting, Release, WriteError,
+    Join, JoinError, Nest, Nesting, Part, Release, WriteError,
 };
 use crate::store::{Born, NewRow, StoreError};
 
@@ -58,6 +58,13 @@ pub trait SeaOrmStore: Sync {
         rows: &[NewRow],
     ) -> impl Future<Output = Result<Inserted, CommitError>> + Send;
 
+    /// Carries out a part of an effect, as [`Join::join`] says.
+    fn take_part(
+        &self,
+        tx: &DatabaseTransaction,
+        part: &Part<'_>,
+    ) -> impl Future<Output = Result<bool, JoinError>> + Send;
+
     /// Whether a COMMIT that was answered with this error is known to have been rolled back.
     fn is_rolled_back(error: &DbErr) -> bool;
 }
@@ -81,11 +88,52 @@ async fn insert<S: SeaOrmStore>(
     rows: &[NewRow],
 ) -> InsertResult {
     store.check_open().map_err(|_| WriteError::Closed)?;
-    if tx.get_database_backend() != S::BACKEND {
-        let wrong = format!("the transaction is not one of {}", S::DATABASE);
-        return Err(WriteError::Driver(wrong.into()));
-    }
+    check_backend::<S>(tx).map_err(|wrong| WriteError::Driver(wrong.into()))?;
     store.insert_rows(tx, rows).await
+}
+
+fn check_backend<S: SeaOrmStore>(tx: &DatabaseTransaction) -> Result<(), String> {
+    match tx.get_database_backend() == S::BACKEND {
+        true => Ok(()),
+        false => Err(format!("the transaction is not one of {}", S::DATABASE)),
+    }
+}
+
+impl<S: SeaOrmStore> Join<DatabaseTransaction> for S {
+    async fn join(&self, tx: &mut DatabaseTransaction, part: &Part<'_>) -> Result<bool, JoinError> {
+        take_part(self, tx, part).await
+    }
+}
+
+/// What a closure of sea-orm's `transaction` is given.
+impl<'c, S: SeaOrmStore> Join<&'c DatabaseTransaction> for S {
+    async fn join(
+        &self,
+        tx: &mut &'c DatabaseTransaction,
+        part: &Part<'_>,
+    ) -> Result<bool, JoinError> {
+        take_part(self, tx, part).await
+    }
+}
+
+impl<'c, S: SeaOrmStore> Join<SeaOrmTransaction<'c>> for S {
+    async fn join(
+        &self,
+        tx: &mut SeaOrmTransaction<'c>,
+        part: &Part<'_>,
+    ) -> Result<bool, JoinError> {
+        take_part(self, &tx.tx, part).await
+    }
+}
+
+async fn take_part<S: SeaOrmStore>(
+    store: &S,
+    tx: &DatabaseTransaction,
+    part: &Part<'_>,
+) -> Result<bool, JoinError> {
+    store.check_open().map_err(|_| JoinError::Closed)?;
+    check_backend::<S>(tx).map_err(|wrong| JoinError::Driver(wrong.into()))?;
+    store.take_part(tx, part).await
 }
 
 /// A transaction of sea-orm's to which nobody else has a handle, or a savepoint in one. Queries of sea-orm

@@ -9,7 +9,7 @@ use super::driver::{Connection, Database, Error, Pool, Transaction};
 use super::ours;
 use crate::capture::{
     Begin, BeginError, BoxFuture, Capture, Commit, CommitError, CommitMark, InsertResult, Inserted,
-    Nest, Nesting, Release, WriteError,
+    Join, JoinError, Nest, Nesting, Part, Release, WriteError,
 };
 use crate::store::{Born, NewRow, StoreError};
 
@@ -44,6 +44,13 @@ pub trait SqlxStore: Sync {
         rows: &[NewRow],
     ) -> impl Future<Output = Result<Inserted, CommitError>> + Send;
 
+    /// Carries out a part of an effect, as [`Join::join`] says.
+    fn take_part(
+        &self,
+        conn: &mut ConnectionOf<Self>,
+        part: &Part<'_>,
+    ) -> impl Future<Output = Result<bool, JoinError>> + Send;
+
     /// Whether a COMMIT that was answered with this error is known to have been rolled back.
     fn is_rolled_back(error: &Error) -> bool;
 }
@@ -54,6 +61,16 @@ pub type ConnectionOf<S> = <<S as SqlxStore>::Driver as Database>::Connection;
 impl<'c, S: SqlxStore> Capture<Transaction<'c, S::Driver>> for S {
     async fn insert(&self, tx: &mut Transaction<'c, S::Driver>, rows: &[NewRow]) -> InsertResult {
         self.insert_rows(tx, rows).await
+    }
+}
+
+impl<'c, S: SqlxStore> Join<Transaction<'c, S::Driver>> for S {
+    async fn join(
+        &self,
+        tx: &mut Transaction<'c, S::Driver>,
+        part: &Part<'_>,
+    ) -> Result<bool, JoinError> {
+        self.take_part(tx, part).await
     }
 }
 

@@ -9,7 +9,7 @@ use tracing::error;
 
 use super::WriteError;
 use crate::operate::{Observer, Waiters};
-use crate::sink::shielded;
+use crate::sink::{Traces, shielded};
 use crate::source::{Deadline, Handover, HotRow, Stamp};
 use crate::store::{Birth, Born, NewRow};
 
@@ -24,6 +24,7 @@ pub(crate) struct Writer {
     pub(crate) observer: Observer,
     /// Who waits until events are over.
     pub(crate) waiters: Arc<Waiters>,
+    pub(crate) traces: Traces,
 }
 
 impl Writer {
@@ -35,6 +36,10 @@ impl Writer {
 
     pub(crate) fn check(&self, event: impl IntoEvent) -> Result<Event, WriteError> {
         let event = event.into_event()?;
+        let event = match self.traces.current() {
+            Some(trace) => event.traced(&trace),
+            None => event,
+        };
         event.validate(self.validation)?;
         Ok(event)
     }

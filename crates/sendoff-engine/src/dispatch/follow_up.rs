@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use sendoff_core::order::AfterDead;
 use sendoff_core::{
-    Attempt, Delivery, Failure, FailureClass, Jitter, Next, RetryBounds, RetryPolicy, Unroutable,
-    Waited, WaitsFor, after_failure, after_unroutable,
+    Attempt, BoxError, Delivery, Failure, FailureClass, Jitter, Next, RetryBounds, RetryPolicy,
+    Unroutable, Waited, WaitsFor, after_failure, after_unroutable,
 };
 
 use tokio::time::Instant;
@@ -18,6 +18,10 @@ use crate::operate::Bursts;
 use crate::options::HandlerOptions;
 use crate::sink::error_text;
 use crate::store::{EventKind, Outcome};
+
+/// What is wrong with a run that says that it succeeded, and whose transaction is not there.
+pub(crate) const DID_NOT_COMMIT: &str =
+    "the handler succeeded, but the transaction that it settled its event in did not commit";
 
 /// Decides what follows a failed run, and says so in the log.
 #[derive(Clone)]
@@ -92,6 +96,13 @@ impl FollowUp {
         let outcome = self.decide(attempt, failure, class, waited);
         self.say(delivery, attempt, &outcome);
         outcome
+    }
+
+    /// What follows where a run succeeded that was to settle its event itself, and did not: its transaction
+    /// was rolled back. Said only where that is so, by whoever writes it.
+    pub(crate) fn unless_committed(&self, attempt: Attempt, waited: Waited) -> Outcome {
+        let failure = Failure::from(BoxError::from(DID_NOT_COMMIT));
+        self.decide(attempt, &failure, FailureClass::Retry, waited)
     }
 
     fn decide(

@@ -14,9 +14,25 @@ use super::missing::Nobody;
 use super::registration::{DuplicateHandler, RegisterError, Registration};
 use super::seen::Seen;
 use super::unknown::Kind;
+use crate::operate::Observer;
 use crate::sink::{EventHandler, Handler, HandlerSink, Typed, shielded};
 use crate::source::Demand;
 use crate::store::{ANY, EventKind};
+
+/// A handler that was removed.
+#[derive(Debug)]
+pub(crate) struct Removed {
+    name: Option<String>,
+}
+
+impl Removed {
+    /// Whatever was known of its target, nothing waits for that any more.
+    pub(crate) fn tell(self, observer: &Observer) {
+        if let Some(name) = self.name {
+            observer.tell(|metrics| metrics.target_unavailable(&name, false));
+        }
+    }
+}
 
 /// Which handler receives what: one for each pair of aggregate type and event type; one for everything
 /// else, if there is one; and whichever a function decides for, by its name.
@@ -94,7 +110,7 @@ impl Handlers {
     }
 
     /// Registers a handler for a struct with `#[derive(Event)]`, whatever aggregate it names: an async
-    /// function of the struct and its [`Delivery`]. What cannot be read as one is dead at once.
+    /// function of the struct and its [`Delivery`](sendoff_core::Delivery). What cannot be read as one is dead at once.
     pub fn on_event<E>(
         &mut self,
         handler: impl EventHandler<E>,
@@ -231,8 +247,9 @@ impl Handlers {
     }
 
     /// Removes a handler; says whether there was one.
-    pub(crate) fn remove(&mut self, of: &Registration) -> bool {
-        let Some(place) = self.place_of(of) else { return false };
+    pub(crate) fn remove(&mut self, of: &Registration) -> Option<Removed> {
+        let place = self.place_of(of)?;
+        let removed = Removed { name: self.name_of_only(place) };
         match of {
             Registration::Kind { aggregate_type, event_type } => {
                 if let Some(places) = self.by_aggregate.get_mut(aggregate_type) {
@@ -245,7 +262,18 @@ impl Handlers {
         }
         self.places[place].sink = None;
         self.seen.forget(Route::of_place(place));
-        true
+        Some(removed)
+    }
+
+    /// The name of a handler, unless others have it too.
+    fn name_of_only(&self, place: usize) -> Option<String> {
+        let names = self.places.iter().map(|place| {
+            let sink = place.sink.as_ref()?;
+            shielded(|| sink.name().to_owned()).ok()
+        });
+        let names: Vec<_> = names.collect();
+        let own = names[place].clone()?;
+        (names.iter().flatten().filter(|name| **name == own).count() == 1).then_some(own)
     }
 
     fn place_of(&self, of: &Registration) -> Option<usize> {
@@ -501,7 +529,7 @@ mod tests {
         let mut handlers = Handlers::new();
         handlers.on("Created", nothing).unwrap().on("Deleted", nothing).unwrap();
         let created = Registration::of("Created");
-        assert!(handlers.remove(&created) && !handlers.remove(&created));
+        assert!(handlers.remove(&created).is_some() && handlers.remove(&created).is_none());
         assert_eq!(handlers.route_of(&event("Created")), Route::NOBODY);
         assert!(handlers.sink(Route(1)).is_none() && handlers.kinds_of(&[Route(1)]).is_empty());
         assert_eq!((handlers.count(), handlers.demands()[0]), (1, None));

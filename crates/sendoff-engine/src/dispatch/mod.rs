@@ -21,8 +21,8 @@ pub use registration::{DuplicateHandler, RegisterError, Registration};
 
 pub(crate) use alone::{Company, Place, comes_to, is_company};
 pub(crate) use due::Due;
-pub(crate) use follow_up::{FollowUp, unroutable};
-pub(crate) use handlers::{Route, demand, name_of};
+pub(crate) use follow_up::{DID_NOT_COMMIT, FollowUp, unroutable};
+pub(crate) use handlers::{Removed, Route, demand, name_of};
 pub(crate) use roster::{Now, Roster};
 pub(crate) use runs::{Run, Runs, say_if_alone};
 pub(crate) use supervise::{Restarts, supervise};

@@ -10,7 +10,7 @@ use super::follow_up::FollowUp;
 use super::roster::Roster;
 use crate::settle::{Completion, Completions};
 use crate::sink::{Door, Learned, discard};
-use crate::source::{Drawn, HandlerRun, Handover, Parcel};
+use crate::source::{Drawn, HandlerRun, Handover, Joined, Parcel};
 use crate::store::Outcome;
 
 /// Takes events from the lanes and runs their handlers. There are as many as may run at once.
@@ -53,7 +53,8 @@ impl Worker {
         self.complete(parcel, verdict, class).await;
     }
 
-    /// What its sink did not try, after a failure or for want of time, is tried again at once, uncounted.
+    /// What its sink did not try, after a failure or for want of time, is tried again at once, uncounted; but for what
+    /// it may have settled in a transaction, of which the database knows whether it is over.
     async fn run_batch(&self, Drawn { first, mut rest, run }: Drawn<'_>) {
         rest.insert(0, first);
         rest.retain(may_start);
@@ -75,13 +76,19 @@ impl Worker {
             told.map(|(parcel, verdict)| self.learn(&run, sink, parcel, verdict)).collect();
         let mut failures = verdicts.iter().filter_map(|verdict| verdict.as_ref().err());
         self.disable(sink, failures.find(|failure| failure.disables())).await;
+        let (settled, untried): (Vec<_>, Vec<_>) =
+            untried.into_iter().partition(|parcel| parcel.ticket.joined() != Joined::No);
         if !untried.is_empty() {
             run.put_back(untried);
         }
         drop(run);
-        rest.iter().for_each(|parcel| parcel.ticket.run_is_over());
+        rest.iter().chain(&settled).for_each(|parcel| parcel.ticket.run_is_over());
         for ((parcel, verdict), class) in rest.into_iter().zip(verdicts).zip(classes) {
             self.complete(parcel, verdict, class).await;
+        }
+        for Parcel { ticket, attempt, .. } in settled {
+            let completion = Completion { ticket, attempt, outcome: Outcome::Released };
+            self.handover.complete(&self.completions, completion).await;
         }
     }
 
@@ -97,11 +104,11 @@ impl Worker {
         let own =
             failure.map(|failure| self.follow_up.class(&parcel.delivery, failure, parcel.waited()));
         let learned = run.learn(parcel.delivery.id(), own);
-        learned.say(sink, failure);
+        learned.say(sink, failure, &self.handover.observer);
         match learned {
             Learned::Nothing => {}
             // What waits in the table is claimed now, not at the next interval.
-            Learned::Back { .. } => self.handover.alarm.ring(),
+            Learned::Back { .. } | Learned::ProbeAgain => self.handover.alarm.ring(),
             Learned::Unavailable { delay, .. } => self.handover.alarm.ring_after(delay),
         }
         learned.class(own.unwrap_or(FailureClass::Retry))
@@ -111,7 +118,11 @@ impl Worker {
         let outcome = match verdict {
             Ok(()) => {
                 self.handover.observer.tell(|metrics| metrics.succeeded());
-                Outcome::Done
+                match parcel.ticket.succeeded() {
+                    // Its transaction settled it. Where that did not commit, the effect was not made.
+                    true => self.follow_up.unless_committed(parcel.attempt, parcel.waited()),
+                    false => Outcome::Done,
+                }
             }
             Err(failure) => span(&parcel).in_scope(|| self.after(&parcel, failure, class)),
         };

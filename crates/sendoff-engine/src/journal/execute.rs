@@ -104,7 +104,8 @@ impl<S: JournalStore> Journal<S> {
             if facts.is_empty() {
                 return Ok(Executed { receipts: Vec::new(), tries });
             }
-            let append = Append::new(facts, condition)
+            let append = self
+                .append_of(facts, condition)
                 .map_err(|invalid| ExecuteError::Append(invalid.into()))?;
             match self.append_surely(&append).await {
                 Ok(receipts) => return Ok(Executed { receipts, tries }),

@@ -12,10 +12,11 @@ use tokio::sync::{Mutex, Notify, watch};
 use super::error::{AppendError, DecideError};
 use super::model::{Decided, Model};
 use super::pages::{Pages, pages};
-use super::publish::Surveys;
+use super::publish::{SettlingRuns, Surveys};
 use super::shelf::Shelf;
 use super::store::{AppendIn, AppendInBlocking, Basis, JournalStore, Mark, Receipt};
 use super::tail::{TailOptions, TailReader};
+use crate::sink::{Tracer, Traces};
 use crate::store::{StoreError, within};
 
 /// A journal. Cheap to clone.
@@ -33,11 +34,22 @@ struct Shared<S> {
     turn: Mutex<()>,
     shelf: Shelf,
     surveys: Arc<Surveys>,
+    runs: Arc<SettlingRuns>,
+    traces: Traces,
 }
 
 impl<S: JournalStore> Journal<S> {
     /// The journal in this store.
     pub fn new(store: S) -> Self {
+        Self::with(store, Traces::default())
+    }
+
+    /// The same, whose facts are written in the application's traces.
+    pub fn traced(store: S, tracer: impl Tracer) -> Self {
+        Self::with(store, Traces::by(tracer))
+    }
+
+    fn with(store: S, traces: Traces) -> Self {
         let (appended, operated) = (Arc::new(Notify::new()), watch::Sender::new(()));
         Self(Arc::new(Shared {
             store,
@@ -46,6 +58,8 @@ impl<S: JournalStore> Journal<S> {
             turn: Mutex::new(()),
             shelf: Shelf::default(),
             surveys: Arc::default(),
+            runs: Arc::default(),
+            traces,
         }))
     }
 
@@ -73,7 +87,7 @@ impl<S: JournalStore> Journal<S> {
         &self,
         facts: impl IntoIterator<Item = F>,
     ) -> Result<Vec<Receipt>, AppendError> {
-        self.append_as(&Append::new(checked(facts)?, None)?).await
+        self.append_as(&self.append_of(checked(facts)?, None)?).await
     }
 
     /// Appends facts together if the condition holds, in a transaction of their own.
@@ -82,7 +96,7 @@ impl<S: JournalStore> Journal<S> {
         facts: impl IntoIterator<Item = F>,
         condition: Condition,
     ) -> Result<Vec<Receipt>, AppendError> {
-        self.append_as(&Append::new(checked(facts)?, Some(condition))?).await
+        self.append_as(&self.append_of(checked(facts)?, Some(condition))?).await
     }
 
     /// Appends what was checked before, in a transaction of its own.
@@ -109,7 +123,7 @@ impl<S: JournalStore> Journal<S> {
         Tx: ?Sized,
         S: AppendIn<Tx>,
     {
-        let append = Append::new(checked(facts)?, condition)?;
+        let append = self.append_of(checked(facts)?, condition)?;
         self.0.store.append_in(tx, &append).await
     }
 
@@ -124,8 +138,20 @@ impl<S: JournalStore> Journal<S> {
         Tx: ?Sized,
         S: AppendInBlocking<Tx>,
     {
-        let append = Append::new(checked(facts)?, condition)?;
+        let append = self.append_of(checked(facts)?, condition)?;
         self.0.store.append_in_blocking(tx, &append)
+    }
+
+    /// These facts, in the trace that is going on, where there is one.
+    pub(super) fn append_of(
+        &self,
+        mut facts: Vec<Fact>,
+        condition: Option<Condition>,
+    ) -> Result<Append, Invalid> {
+        if let Some(trace) = self.0.traces.current() {
+            facts = facts.into_iter().map(|fact| fact.traced(&trace)).collect();
+        }
+        Append::new(facts, condition)
     }
 
     /// Tells the tails of this process that there may be something new: after the commit of a
@@ -155,6 +181,11 @@ impl<S: JournalStore> Journal<S> {
     /// Looks at the cursors, for all who wait for a pair.
     pub(super) fn surveys(&self) -> &Arc<Surveys> {
         &self.0.surveys
+    }
+
+    /// Runs whose publishers settle facts in transactions of their own.
+    pub(super) fn runs(&self) -> &Arc<SettlingRuns> {
+        &self.0.runs
     }
 
     /// What [`wake`](Self::wake) tells.

@@ -149,7 +149,8 @@ impl<S: JournalStore> Journal<S> {
             let took = begun.elapsed();
             let append = match decides {
                 Ok(facts) if facts.is_empty() => Ok(None),
-                Ok(facts) => Append::new(facts, Some(condition))
+                Ok(facts) => self
+                    .append_of(facts, Some(condition))
                     .map(Some)
                     .map_err(|invalid| ExecuteError::Append(invalid.into())),
                 Err(refused) => Err(ExecuteError::Handler(refused)),
@@ -204,7 +205,7 @@ impl<S: JournalStore> Journal<S> {
         let begun = Instant::now();
         let facts = decision(model).map_err(|_| Unproved::Look)?;
         let took = begun.elapsed();
-        let append = Append::new(facts, Some(known.condition())).map_err(|_| Unproved::Look)?;
+        let append = self.append_of(facts, Some(known.condition())).map_err(|_| Unproved::Look)?;
         let answer = match self.append_as(&append).await {
             Err(error) if error.is_in_doubt() => self.find_out(&append).await,
             // It was there before: whether the decision is right to want it again only the journal can say.

@@ -6,8 +6,9 @@
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
-use sendoff_core::journal::{Append, Condition, Item, Position, Query, Recorded};
-use sendoff_core::{Event, GLOBAL_AGGREGATE, limits};
+use bytes::Bytes;
+use sendoff_core::journal::{Append, Condition, Fact, Item, Position, Query, Recorded};
+use sendoff_core::{Event, GLOBAL_AGGREGATE, StoredEvent, limits};
 use tokio::time::timeout;
 
 use super::books::{MemoryKey, Remembered};
@@ -199,10 +200,11 @@ impl Known {
                 return None;
             }
             self.mark.position = self.mark.position.max(position);
-            let fact = Recorded { position, recorded_at, fact: fact.clone() };
+            let mut fact = Recorded { position, recorded_at, fact: fact.clone() };
             if !self.subject.query.selects(&fact) {
                 continue;
             }
+            fact.fact = with_own_payload(&fact.fact)?;
             if self.subject.closing.as_ref().is_some_and(|closing| closing.selects(&fact)) {
                 (self.facts, self.weight) = (Vec::new(), self.subject.weight());
             }
@@ -218,6 +220,16 @@ fn weight(fact: &Recorded) -> usize {
     fact.event().size() + tags + FACT_BYTES
 }
 
+/// The same fact with a payload of its own: a slice of what came with a request would keep all of that in memory, of which
+/// nothing is counted here.
+fn with_own_payload(fact: &Fact) -> Option<Fact> {
+    let stored: &StoredEvent = fact.event().as_ref();
+    let payload = Bytes::copy_from_slice(&stored.payload);
+    let event = Event::restore(StoredEvent { payload, ..stored.clone() }).ok()?;
+    let (correlation_id, causation_id) = (fact.correlation_id(), fact.causation_id());
+    Some(Fact::restore(event, fact.tags().clone(), correlation_id, causation_id))
+}
+
 /// A journal stores nothing of what only an outbox knows.
 fn is_given_back_as_it_is(event: &Event) -> bool {
     event.aggregate_type() == GLOBAL_AGGREGATE
@@ -229,7 +241,7 @@ fn is_given_back_as_it_is(event: &Event) -> bool {
 #[cfg(test)]
 mod tests {
     use sendoff_core::Timestamp;
-    use sendoff_core::journal::{Fact, Item, Run, Tag};
+    use sendoff_core::journal::{Item, Run, Tag};
 
     use super::*;
 
@@ -284,6 +296,20 @@ mod tests {
         let known = known.with(&append, &receipts).expect("fresh");
         assert_eq!(positions(&known), [1, 4, 7, 8]);
         assert_eq!(known.condition(), subject().query.none_after(position(8)).read_in(RUN));
+    }
+
+    /// Its payload is a slice of a request's whole body.
+    #[test]
+    fn what_is_kept_of_a_fact_keeps_nothing_else_in_memory() {
+        let body = Bytes::from(vec![b' '; 1_000_000]);
+        let event = Event::builder("moved").bytes(body.slice(..2)).build().expect("an event");
+        let sent = Fact::builder(event).tags([tag()]).build().expect("a fact");
+        let (append, receipts) = appended(vec![sent.clone()], 7);
+        let known = known(Vec::new()).with(&append, &receipts).expect("fresh");
+        let kept = known.facts()[0].event();
+        assert_eq!((kept.id(), kept.payload()), (sent.id(), sent.event().payload()));
+        drop((append, sent));
+        assert!(body.is_unique(), "the shelf has none of it");
     }
 
     #[test]

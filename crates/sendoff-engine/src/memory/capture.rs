@@ -10,9 +10,11 @@ use super::store::MemoryStore;
 use super::tx::MemoryTx;
 use crate::capture::{
     Begin, BeginBlocking, BeginError, BoxFuture, Capture, CaptureBlocking, Commit, CommitBlocking,
-    CommitError, CommitMark, InsertResult, Nest, NestBlocking, Nesting, Release, ReleaseBlocking,
-    Resolution, Resolve, SendError,
+    CommitError, CommitMark, InsertResult, Join, JoinBlocking, JoinError, Nest, NestBlocking,
+    Nesting, Part, Release, ReleaseBlocking, Resolution, Resolve, SendError,
 };
+use crate::journal::MemoryJournal;
+use crate::journal::publish::JoinJournal;
 use crate::store::{Born, NewRow, SendStore, StoreError};
 
 impl CaptureBlocking<MemoryTx> for MemoryStore {
@@ -24,6 +26,66 @@ impl CaptureBlocking<MemoryTx> for MemoryStore {
 impl CaptureBlocking<MemorySavepoint<'_>> for MemoryStore {
     fn insert_blocking(&self, tx: &MemorySavepoint<'_>, rows: &[NewRow]) -> InsertResult {
         tx.tx().stage(rows)
+    }
+}
+
+impl JoinBlocking<MemoryTx> for MemoryStore {
+    fn join_blocking(&self, tx: &MemoryTx, part: &Part<'_>) -> Result<bool, JoinError> {
+        tx.join(part)
+    }
+}
+
+impl JoinBlocking<MemorySavepoint<'_>> for MemoryStore {
+    fn join_blocking(&self, tx: &MemorySavepoint<'_>, part: &Part<'_>) -> Result<bool, JoinError> {
+        tx.tx().join(part)
+    }
+}
+
+impl Join<MemoryTx> for MemoryStore {
+    async fn join(&self, tx: &mut MemoryTx, part: &Part<'_>) -> Result<bool, JoinError> {
+        tx.join(part)
+    }
+}
+
+impl Join<MemorySavepoint<'_>> for MemoryStore {
+    async fn join(&self, tx: &mut MemorySavepoint<'_>, part: &Part<'_>) -> Result<bool, JoinError> {
+        tx.tx().join(part)
+    }
+}
+
+/// A journal in memory has no transactions of its own: its cursors move in those of a store.
+impl JoinJournal for MemoryJournal {
+    type Store = Self;
+
+    fn joins(&self) -> Result<&Self, JoinError> {
+        Ok(self)
+    }
+}
+
+impl JoinBlocking<MemoryTx> for MemoryJournal {
+    fn join_blocking(&self, tx: &MemoryTx, part: &Part<'_>) -> Result<bool, JoinError> {
+        match *part {
+            Part::Moved(to) => tx.move_cursor(self, to),
+            Part::Once { .. } | Part::Done { .. } => Err(JoinError::NotHere),
+        }
+    }
+}
+
+impl JoinBlocking<MemorySavepoint<'_>> for MemoryJournal {
+    fn join_blocking(&self, tx: &MemorySavepoint<'_>, part: &Part<'_>) -> Result<bool, JoinError> {
+        self.join_blocking(tx.tx(), part)
+    }
+}
+
+impl Join<MemoryTx> for MemoryJournal {
+    async fn join(&self, tx: &mut MemoryTx, part: &Part<'_>) -> Result<bool, JoinError> {
+        self.join_blocking(tx, part)
+    }
+}
+
+impl Join<MemorySavepoint<'_>> for MemoryJournal {
+    async fn join(&self, tx: &mut MemorySavepoint<'_>, part: &Part<'_>) -> Result<bool, JoinError> {
+        self.join_blocking(tx.tx(), part)
     }
 }
 

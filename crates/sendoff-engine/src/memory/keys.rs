@@ -235,8 +235,10 @@ impl Table {
         };
         let run = |taken: &TakenKey| {
             let mut rows = Vec::new();
-            let mut whole = true;
-            for entry in self.live(&taken.key) {
+            // One that is dead since the key was taken may park it.
+            let is_parked = self.is_parked(&taken.key);
+            let mut whole = !is_parked;
+            for entry in self.live(&taken.key).take_while(|_| !is_parked) {
                 if rows.len() >= taken.run as usize || !is_in_line(entry.row.due_at) || !fits(entry)
                 {
                     whole = false;

@@ -11,6 +11,7 @@ mod capture;
 mod end;
 mod entry;
 mod fair;
+mod joined;
 mod keys;
 mod letters;
 mod locked;

@@ -10,9 +10,9 @@ use tokio::time::timeout;
 
 use super::store::MemoryStore;
 use crate::store::{
-    Claim, ClaimStore, Claims, Counts, ExtendInTurn, Extended, Held, InspectStore, Lateness, Purge,
-    Purged, RetainStore, Row, SettleStore, Settled, Settlement, StoreError, TenantWalk,
-    TenantsFound, TopicCounts, WakeStore,
+    Claim, ClaimStore, Claims, Counts, Cutoff, ExtendInTurn, Extended, Held, InspectStore,
+    Lateness, Purge, Purged, RetainStore, Row, SettleStore, Settled, Settlement, StoreError,
+    TenantWalk, TenantsFound, TopicCounts, WakeStore,
 };
 
 #[async_trait]
@@ -101,6 +101,10 @@ impl RetainStore for MemoryStore {
 
     async fn purge(&self, purge: &Purge) -> Result<Purged, StoreError> {
         Ok(self.with(|table, now| table.purge(purge, now))?)
+    }
+
+    async fn forget_seen(&self, cutoff: Cutoff, limit: usize) -> Result<u64, StoreError> {
+        Ok(self.with(|table, now| table.forget_seen(cutoff.at(now), limit))?)
     }
 
     async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {

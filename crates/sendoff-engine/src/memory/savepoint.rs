@@ -1,11 +1,11 @@
-use super::tx::MemoryTx;
+use super::tx::{Mark, MemoryTx};
 
 /// A savepoint in a [`MemoryTx`]. Dropping it rolls back to it.
 #[derive(Debug)]
 #[must_use = "a savepoint that is dropped rolls back at once"]
 pub struct MemorySavepoint<'t> {
     tx: &'t mut MemoryTx,
-    mark: usize,
+    mark: Mark,
     released: bool,
 }
 

@@ -158,6 +158,11 @@ impl MemoryStore {
         self.lock().table.unlock(ids, now);
     }
 
+    /// Ends that a transaction saw something; also of a closed store.
+    pub(super) fn see_not(&self, seen: &(String, EventId)) {
+        self.lock().table.seeing.remove(seen);
+    }
+
     /// One statement: the table and the time, which stands still under the lock.
     pub(super) fn with<T>(
         &self,

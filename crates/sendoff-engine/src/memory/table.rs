@@ -39,6 +39,10 @@ pub(super) struct Table {
     pub(super) pauses: BTreeMap<PauseScope, Pause>,
     /// What nodes handle, and when one last said so.
     pub(super) handled: BTreeMap<(String, String), Timestamp>,
+    /// What consumers saw, and when.
+    pub(super) seen: BTreeMap<(String, EventId), Timestamp>,
+    /// The same of transactions that are open.
+    pub(super) seeing: BTreeSet<(String, EventId)>,
     last_seq: u64,
     commits: u64,
 }
@@ -280,6 +284,22 @@ impl Table {
             }
         }
         settled
+    }
+
+    /// Forgets what was seen before a moment, the oldest first and at most `limit` of it. Answers how many.
+    pub(super) fn forget_seen(&mut self, before: Timestamp, limit: usize) -> u64 {
+        let mut old: Vec<_> = self
+            .seen
+            .iter()
+            .filter(|(_, at)| **at < before)
+            .map(|(key, at)| (*at, key.clone()))
+            .collect();
+        old.sort_unstable();
+        old.truncate(limit);
+        for (_, key) in &old {
+            self.seen.remove(key);
+        }
+        old.len() as u64
     }
 
     /// Carries out what a transaction decided about rows that it has locked.

@@ -7,9 +7,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use sendoff_core::EventId;
 
 use super::entry::Entry;
+use super::joined::Joined;
 use super::savepoint::MemorySavepoint;
 use super::store::{Closed, MemoryStore};
-use crate::capture::{CommitError, InsertResult, WriteError};
+use super::table::Duplicate;
+use crate::capture::{CommitError, CursorMove, InsertResult, JoinError, Part, WriteError};
+use crate::journal::MemoryJournal;
+use crate::lock::lock;
 use crate::store::NewRow;
 
 /// A transaction of a [`MemoryStore`]. Dropping it rolls it back.
@@ -19,6 +23,14 @@ use crate::store::NewRow;
 pub struct MemoryTx {
     store: MemoryStore,
     staged: Mutex<Staged>,
+    joined: Mutex<Joined>,
+}
+
+/// How much a transaction did so far.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mark {
+    entries: usize,
+    joined: usize,
 }
 
 #[derive(Default)]
@@ -35,15 +47,23 @@ impl From<Closed> for WriteError {
 
 impl MemoryTx {
     pub(super) fn new(store: MemoryStore) -> Self {
-        Self { store, staged: Mutex::default() }
+        let joined = Mutex::new(Joined::new(store.clone()));
+        Self { store, staged: Mutex::default(), joined }
     }
 
     /// Makes everything that was written visible, at once.
     pub fn commit(self) -> Result<(), CommitError> {
-        let Self { store, staged } = self;
+        let Self { store, staged, joined } = self;
         let Staged { entries, .. } = staged.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut joined = joined.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let keep = store.keep().is_some();
         // Another transaction may have committed one of our ids since we wrote it.
-        match store.with(|table, _| table.insert(entries)) {
+        let committed = store.with(|table, now| {
+            table.insert(entries)?;
+            joined.commit(table, keep, now);
+            Ok::<(), Duplicate>(())
+        });
+        match committed {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(CommitError::Refused(WriteError::DuplicateId)),
             Err(closed) => Err(CommitError::Refused(closed.into())),
@@ -80,16 +100,31 @@ impl MemoryTx {
         })?
     }
 
-    /// How much was written so far.
-    pub(super) fn mark(&self) -> usize {
-        self.lock().entries.len()
+    /// Takes part in it.
+    pub(super) fn join(&self, part: &Part<'_>) -> Result<bool, JoinError> {
+        lock(&self.joined).add(part)
     }
 
-    /// Forgets what was written after `mark`.
-    pub(super) fn undo_to(&self, mark: usize) {
+    /// Locks a cursor of a journal in memory, and moves it with the commit.
+    pub(crate) fn move_cursor(
+        &self,
+        journal: &MemoryJournal,
+        to: CursorMove<'_>,
+    ) -> Result<bool, JoinError> {
+        lock(&self.joined).lock(journal, to)
+    }
+
+    /// How much was done so far.
+    pub(super) fn mark(&self) -> Mark {
+        Mark { entries: self.lock().entries.len(), joined: lock(&self.joined).len() }
+    }
+
+    /// Forgets what was done after `mark`.
+    pub(super) fn undo_to(&self, mark: Mark) {
+        lock(&self.joined).undo_to(mark.joined);
         let mut staged = self.lock();
         let Staged { entries, ids } = &mut *staged;
-        for entry in entries.drain(mark.min(entries.len())..) {
+        for entry in entries.drain(mark.entries.min(entries.len())..) {
             ids.remove(&entry.row.event.id());
         }
     }
@@ -102,6 +137,6 @@ impl MemoryTx {
 
 impl fmt::Debug for MemoryTx {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryTx").field("staged", &self.mark()).finish_non_exhaustive()
+        f.debug_struct("MemoryTx").field("staged", &self.mark().entries).finish_non_exhaustive()
     }
 }

@@ -30,6 +30,10 @@ pub struct CleanupOptions {
     pub batch: usize,
     /// Whether dead rows go too. No.
     pub include_dead: bool,
+    /// How long an [`Inbox`](crate::Inbox) remembers what was seen; none for ever. None. Longer than an event may
+    /// still come again.
+    #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration::optional"))]
+    pub inbox_retention: Option<Duration>,
     /// How long one transaction may take. 10 s.
     #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
     pub store_timeout: Duration,
@@ -43,6 +47,7 @@ impl Default for CleanupOptions {
             limit: 10_000,
             batch: limits::BATCH_ROWS,
             include_dead: false,
+            inbox_retention: None,
             store_timeout: Duration::from_secs(10),
         }
     }
@@ -58,8 +63,10 @@ impl CleanupOptions {
             ("limit", self.limit, MOST_IN_A_PASS),
             ("batch", self.batch, limits::BATCH_ROWS),
         ])?;
+        let inbox = self.inbox_retention.unwrap_or(LONGEST);
         check_times(&[
             ("retention", self.retention, Duration::ZERO, LONGEST),
+            ("inbox_retention", inbox, Duration::ZERO, LONGEST),
             ("check_every", self.check_every, SHORTEST, LONGEST),
             ("store_timeout", self.store_timeout, SHORTEST, limits::HOLD),
         ])
@@ -97,6 +104,8 @@ pub struct CleanupMaintainer {
 pub struct Cleaned {
     /// Rows that are gone.
     pub purged: Purged,
+    /// Rows of the inbox that are gone.
+    pub seen: u64,
     /// Transactions that deleted them.
     pub batches: u64,
     /// Passes; all but the last were full.
@@ -177,6 +186,13 @@ impl CleanupMaintainer {
                 () = rest => {}
             }
         }
+        if let Some(retention) = self.options.inbox_retention.filter(|_| cleaned.finished) {
+            let forgotten = self.forget_seen(cancel, retention, &mut cleaned).await;
+            forgotten.map_err(|source| CleanupError { so_far: cleaned, source })?;
+        }
+        if cleaned.seen > 0 {
+            info!(rows = cleaned.seen, "rows of the inbox past their retention deleted");
+        }
         if cleaned.purged.total() > 0 {
             let Purged { done, dead } = cleaned.purged;
             info!(done, dead, batches = cleaned.batches, "rows past their retention deleted");
@@ -214,6 +230,36 @@ impl CleanupMaintainer {
         Ok(true)
     }
 
+    /// What an inbox saw long ago, where there is one.
+    async fn forget_seen(
+        &self,
+        cancel: &CancellationToken,
+        retention: Duration,
+        cleaned: &mut Cleaned,
+    ) -> Result<(), StoreError> {
+        let CleanupOptions { batch, store_timeout, .. } = self.options;
+        cleaned.finished = false;
+        while !is_told(cancel).await {
+            let forget = self.store.forget_seen(Cutoff::Age(retention), batch);
+            let gone = match within(store_timeout, forget).await {
+                // Who looks after events alone has neither the table nor rights to it.
+                Err(error @ (StoreError::Schema { .. } | StoreError::Rights { .. })) => {
+                    debug!(error = report(&error), "no inbox that could be cleaned");
+                    0
+                }
+                gone => gone?,
+            };
+            cleaned.seen += gone;
+            cleaned.batches += u64::from(gone > 0);
+            if gone < batch as u64 {
+                cleaned.finished = true;
+                break;
+            }
+            self.progress.tell(cleaned);
+        }
+        Ok(())
+    }
+
     async fn purge(&self, limit: usize) -> Result<Purged, StoreError> {
         let purge = self.what(limit);
         within(self.options.store_timeout, self.store.purge(&purge)).await
@@ -246,6 +292,7 @@ impl CleanupMaintainer {
                 }
             };
             total.purged += cleaned.purged;
+            total.seen += cleaned.seen;
             total.batches += cleaned.batches;
             total.passes += cleaned.passes;
             total.finished = cleaned.finished;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use sendoff_core::PauseScope;
 use sendoff_core::journal::publish::PairId;
 
-use super::labels::EventTypes;
+use super::labels::{EventTypes, Handlers};
 use super::metrics::{HandlerRun, Metrics, RunOutcome};
 use crate::lock::lock;
 use crate::source::LaneDepths;
@@ -17,6 +17,7 @@ use crate::source::LaneDepths;
 pub struct Counters {
     values: Mutex<CounterValues>,
     event_types: EventTypes,
+    handlers: Handlers,
 }
 
 /// [`Counters`] at one moment: of outboxes first, of relays, of publishers, and of all.
@@ -50,6 +51,8 @@ pub struct CounterValues {
     pub next_overdue: Duration,
     /// How many keys are parked behind a dead event, counted up to ten thousand.
     pub parked_keys: u64,
+    /// Handlers and sinks whose target is unavailable, by name.
+    pub unavailable: BTreeSet<String>,
     /// How long the oldest event in this node's hands has been there.
     pub oldest_in_flight: Duration,
 
@@ -205,6 +208,16 @@ impl Metrics for Counters {
 
     fn parked_keys(&self, keys: u64) {
         self.count(|values| values.parked_keys = keys);
+    }
+
+    fn target_unavailable(&self, handler: &str, unavailable: bool) {
+        self.count(|values| {
+            if !unavailable {
+                values.unavailable.remove(handler);
+            } else if self.handlers.has(handler) {
+                values.unavailable.insert(handler.to_owned());
+            }
+        });
     }
 
     fn oldest_in_flight(&self, age: Duration) {

@@ -19,13 +19,7 @@ impl<S: InspectStore + LetterStore + ParkStore + PauseStore> CheckupStore for S 
 /// Finds out how an outbox is. Changes nothing, and every look at it is bounded.
 pub async fn checkup(store: &dyn CheckupStore) -> Result<OutboxCheckup, StoreError> {
     let filter = LetterFilter::default();
-    let newest = LetterPage {
-        filter: &filter,
-        order: LetterOrder::NewestFirst,
-        after: None,
-        until: None,
-        limit: 1,
-    };
+    let newest = LetterPage { order: LetterOrder::NewestFirst, ..LetterPage::first(&filter, 1) };
     let all = LetterPage { limit: COUNTED + 1, ..newest };
     let (now, pending) = (store.clock().await?, store.peek(LOOKED_AT).await?);
     let at_least = pending.len() >= LOOKED_AT;

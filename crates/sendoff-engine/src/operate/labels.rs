@@ -13,6 +13,9 @@ pub(super) const OTHER: &str = "other";
 /// bounds them.
 pub(super) type EventTypes = Labels<String, 200>;
 
+/// Handlers and sinks that are told apart: a program may register them by any name while it runs.
+pub(super) type Handlers = Labels<String, 200>;
+
 /// The first so many names, which are told apart.
 #[derive(Debug)]
 pub(super) struct Labels<K, const MOST: usize>(Mutex<BTreeSet<K>>);

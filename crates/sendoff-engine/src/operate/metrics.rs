@@ -39,6 +39,13 @@ pub trait Metrics: Send + Sync + 'static {
         let _ = scopes;
     }
 
+    /// Outbox, relay, topic worker and publisher: the target of the handler or sink of this name is unavailable, and its
+    /// events wait; or it is back. Told when that changes: from the first failure that says so, or where many events fail
+    /// and none succeeds, until one succeeds.
+    fn target_unavailable(&self, handler: &str, unavailable: bool) {
+        let _ = (handler, unavailable);
+    }
+
     /// Outbox: so many events were written, also where it only writes: committed, by a guard or by
     /// [`send`](crate::Outbox::send), or inserted into a transaction of the caller's, who may still roll back.
     fn written(&self, count: u64) {

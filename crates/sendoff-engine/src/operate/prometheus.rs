@@ -14,7 +14,7 @@ use prometheus_client::registry::{Metric, Registry, Unit};
 use sendoff_core::PauseScope;
 use sendoff_core::journal::publish::PairId;
 
-use super::labels::{EventTypes, Labels, OTHER};
+use super::labels::{EventTypes, Handlers, Labels, OTHER};
 use super::metrics::{HandlerRun, Metrics};
 use crate::source::LaneDepths;
 
@@ -71,6 +71,7 @@ struct Families {
     oldest_lag: Seconds,
     next_overdue: Seconds,
     parked_keys: Gauge,
+    unavailable: Family<Named<1>, Gauge>,
     oldest_in_flight: Seconds,
 
     batch_duration: Histogram,
@@ -93,6 +94,7 @@ struct Families {
     handler_attempts: Family<Named<2>, Histogram, Buckets>,
 
     event_types: EventTypes,
+    handlers: Handlers,
     pairs: Labels<PairId, 1_000>,
 }
 
@@ -137,6 +139,7 @@ impl PrometheusMetrics {
             next_overdue: to
                 .seconds("next_overdue", "How long the next event has been due that nobody has"),
             parked_keys: to.add("parked_keys", "Keys that are parked behind a dead event"),
+            unavailable: to.add("unavailable", "1 for a handler whose target is unavailable"),
             oldest_in_flight: to
                 .seconds("oldest_in_flight", "How long the oldest event has been in work"),
 
@@ -166,6 +169,7 @@ impl PrometheusMetrics {
             handler_attempts: to.registered("handler_attempts", "Which attempt it was", attempts),
 
             event_types: EventTypes::default(),
+            handlers: Handlers::default(),
             pairs: Labels::default(),
         }))
     }
@@ -283,6 +287,11 @@ impl Metrics for PrometheusMetrics {
 
     fn parked_keys(&self, keys: u64) {
         self.0.parked_keys.set(gauge(keys));
+    }
+
+    fn target_unavailable(&self, handler: &str, unavailable: bool) {
+        let labels = [("handler", self.0.handlers.name(handler).to_owned())];
+        self.0.unavailable.get_or_create(&labels).set(unavailable.into());
     }
 
     fn oldest_in_flight(&self, age: Duration) {

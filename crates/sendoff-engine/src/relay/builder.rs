@@ -73,6 +73,7 @@ impl RelayBuilder {
         let door = Door {
             interceptors: around.interceptors(),
             reactions: around.reactions,
+            traces: around.traces,
             limit: options.handler.timeout,
             unhealthy_for: options.poll_interval,
             observer: observer.clone(),

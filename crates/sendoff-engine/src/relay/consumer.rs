@@ -561,8 +561,9 @@ impl Inner {
 
     fn terms(&self) -> Terms {
         let RelayOptions { hold, retry: RetryOptions { max, max_attempts, .. }, .. } = self.options;
+        let after_dead = self.options.handler.after_dead;
         // Something else must be written while the batch is held.
-        let refusals = Refusals { patience: hold / 2, delay: max, max_attempts };
+        let refusals = Refusals { patience: hold / 2, delay: max, max_attempts, after_dead };
         Terms { hold, limit: self.options.statement_limit(), refusals }
     }
 

@@ -258,7 +258,7 @@ impl Inner {
             Err(failure) => failure,
             Ok(()) => {
                 let learned = run.learn(id, None);
-                learned.say(sink, None);
+                learned.say(sink, None, &self.observer);
                 if learned != Learned::Nothing {
                     // What waits in the table is claimed now, not at the next interval.
                     self.alarm.ring();
@@ -269,7 +269,10 @@ impl Inner {
         self.observer.tell(|metrics| metrics.errors(1));
         let own = follow_up.class(delivery, &failure, due.waited);
         let learned = run.learn(id, Some(own));
-        learned.say(sink, Some(&failure));
+        learned.say(sink, Some(&failure), &self.observer);
+        if learned == Learned::ProbeAgain {
+            self.alarm.ring();
+        }
         let class = learned.class(own);
         let outcome = follow_up.after(delivery, due.attempt, &failure, class, due.waited);
         discard(failure);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use sendoff_core::{Delivery, Event, GLOBAL_AGGREGATE, Paused, Sink};
 
 use crate::dispatch::{
-    Handlers, Kind, Now, RegisterError, Registration, Roster, Route, Run, Runs, Strange, demand,
-    name_of,
+    Handlers, Kind, Now, RegisterError, Registration, Removed, Roster, Route, Run, Runs, Strange,
+    demand, name_of,
 };
 use crate::options::CircuitOptions;
 use crate::sink::shielded;
@@ -95,11 +95,11 @@ impl Routing {
         roster.change(|handlers| handlers.add(more), |next| self.runs.reshape(&next.demands()))
     }
 
-    /// Removes a handler; says whether there was one.
-    pub(super) fn unregister(&self, of: &Registration) -> bool {
-        let there = |handlers: &mut Handlers| handlers.remove(of).then_some(()).ok_or(());
+    /// Removes a handler, if there is one.
+    pub(super) fn unregister(&self, of: &Registration) -> Option<Removed> {
+        let there = |handlers: &mut Handlers| handlers.remove(of).ok_or(());
         let reshape = |next: &Handlers| self.runs.reshape(&next.demands());
-        self.roster().is_some_and(|roster| roster.change(there, reshape).is_ok())
+        self.roster()?.change(there, reshape).ok()
     }
 
     /// What it handles, as other nodes are told.

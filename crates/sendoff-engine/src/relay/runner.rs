@@ -148,8 +148,10 @@ impl Relay {
     /// Removes a handler while it runs, as [`Outbox::unregister`](crate::Outbox::unregister), and says
     /// whether there was one.
     pub fn unregister(&self, of: &Registration) -> bool {
-        let there = self.0.routing.unregister(of);
-        if there {
+        let removed = self.0.routing.unregister(of);
+        let there = removed.is_some();
+        if let Some(removed) = removed {
+            removed.tell(&self.0.observer);
             self.look_again();
         }
         there

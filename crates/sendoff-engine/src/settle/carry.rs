@@ -346,6 +346,7 @@ fn over<U>(items: Vec<U>, fate: Fate) -> impl Iterator<Item = Over<U>> {
 
 #[cfg(test)]
 mod tests {
+    use sendoff_core::order::AfterDead;
     use sendoff_core::{Attempt, Timestamp, Token};
 
     use super::super::item::Item;
@@ -356,8 +357,8 @@ mod tests {
 
     fn carry() -> Carry<Item<()>> {
         let waits = Waits { row: 200 * MILLI, database: 1_000 * MILLI };
-        let patience = Duration::ZERO;
-        Carry::new(waits, Refusals { patience, delay: MILLI, max_attempts: 3 })
+        let (patience, after_dead) = (Duration::ZERO, AfterDead::Park);
+        Carry::new(waits, Refusals { patience, delay: MILLI, max_attempts: 3, after_dead })
     }
 
     fn items(count: u8) -> Vec<Item<()>> {

@@ -25,7 +25,7 @@ use tracing::error;
 pub(crate) use batch::{Answer, Answers, KEPT, SettledBatch, Settling, Terms};
 use carry::Decided;
 pub(crate) use carry::{Carry, Waits};
-pub(crate) use extension::Extender;
+pub(crate) use extension::{ExtendedPart, Extender};
 pub(crate) use item::{
     Completion, Completions, FIRST_PAUSE, Fate, Item, Over, Trouble, Unit, completions,
 };
@@ -65,6 +65,7 @@ pub(crate) async fn put_off(store: &dyn SettleStore, refused: Vec<Held>, limit: 
         );
     }
     if !refused.is_empty() {
-        Extender::default().extend(store, refused, limits::HOLD, limit).await;
+        let terms = (limits::HOLD, limit);
+        Extender::default().extend(store, refused, terms, |part| part, drop).await;
     }
 }

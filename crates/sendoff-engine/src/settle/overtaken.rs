@@ -4,7 +4,7 @@ use sendoff_core::limits;
 
 use super::item::Completion;
 use super::item::{Fate, Item, Over};
-use crate::source::{Looks, Mark, Ticket};
+use crate::source::{Joined, Looks, Mark, Ticket};
 use crate::store::Held;
 
 /// Settlements whose rows have another token, while claims of this very node are under way: if one
@@ -78,7 +78,9 @@ impl Overtaken {
                     self.0.push(Waiting { completion, by, fate, claims });
                 }
                 (_, by) => {
-                    known.fenced += usize::from(fate == Fate::Fenced);
+                    // What its run settled itself is over, unless somebody else has it.
+                    let fenced = fate == Fate::Fenced && ticket.joined() == Joined::No;
+                    known.fenced += usize::from(fenced);
                     if let Some(by) = by {
                         ticket.settled(by);
                     }

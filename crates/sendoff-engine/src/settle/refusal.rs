@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sendoff_core::Attempt;
+use sendoff_core::order::AfterDead;
 
 use super::text::plain;
 use crate::store::Outcome;
@@ -16,6 +17,8 @@ pub(crate) struct Refusals {
     /// The delay before an event runs again whose success could not be recorded.
     pub(crate) delay: Duration,
     pub(crate) max_attempts: u32,
+    /// What follows for the key of one that is dead.
+    pub(crate) after_dead: AfterDead,
 }
 
 /// What to do with a settlement that was refused.
@@ -70,7 +73,7 @@ impl Refusals {
         let error = plain(&format!("the database refused to record a delivery: {reason}"));
         let attempts = attempt.number;
         if attempts >= self.max_attempts {
-            Outcome::dead(attempts, error)
+            Outcome::Dead { attempts, error, then: self.after_dead }
         } else {
             Outcome::Retry { delay: self.delay, attempts, error }
         }
@@ -85,6 +88,7 @@ mod tests {
         patience: Duration::from_secs(30),
         delay: Duration::from_secs(60),
         max_attempts: 3,
+        after_dead: AfterDead::Skip,
     };
 
     #[test]
@@ -115,7 +119,10 @@ mod tests {
     #[test]
     fn the_last_attempt_is_dead_and_what_never_ran_is_let_go() {
         let last = RULES.after(&Outcome::Done, Some(Attempt::next(2)), 4, "no");
-        assert!(matches!(last, AfterRefusal::Instead(Outcome::Dead { attempts: 3, .. })));
+        let AfterRefusal::Instead(Outcome::Dead { attempts, then, .. }) = last else {
+            panic!("{last:?}")
+        };
+        assert_eq!((attempts, then), (3, RULES.after_dead));
         assert_eq!(RULES.after(&Outcome::Released, None, 4, "no"), AfterRefusal::Abandon);
     }
 }

@@ -72,7 +72,12 @@ impl Turn {
         let next = busy.iter().find(|held| Some(held.id) > self.last);
         let Some(held) = next.or(busy.first()).copied() else { return };
         self.last = Some(held.id);
-        self.waiting = Some(Waiting { id: held.id, task: tokio::spawn(by.wait(held)) });
+        let Some(renewing) = by.holds.renew_in_turn(held) else { return };
+        let task = tokio::spawn(async move {
+            let _renewing = renewing;
+            by.wait(held).await
+        });
+        self.waiting = Some(Waiting { id: held.id, task });
     }
 
     /// Until the turn is over; for ever where nothing is waited for. Cancel-safe.

@@ -11,10 +11,11 @@ use tracing::{debug, warn};
 use super::keys::{KeyWriter, KeysExtended};
 use super::overtaken::{Known, Overtaken};
 use super::{
-    Carry, Completion, Ended, Extender, FIRST_PAUSE, Fate, InTurn, Item, Over, Refusals, Turn,
-    Unit, Waits, decided, put_off, send,
+    Carry, Completion, Ended, ExtendedPart, Extender, FIRST_PAUSE, Fate, InTurn, Item, Over,
+    Refusals, Turn, Unit, Waits, decided, put_off, send,
 };
-use crate::source::{Handover, Mark, Ticket};
+use crate::dispatch::DID_NOT_COMMIT;
+use crate::source::{Handover, Joined, Mark, Ticket};
 use crate::store::{Held, OutboxStore, Outcome};
 use crate::until::until;
 
@@ -265,12 +266,18 @@ impl SettleWriter {
             };
             let Some(Over { item, fate }) = over else { continue };
             let held = item.settlement.held;
+            let joined = item.bearer.as_ref().map_or(Joined::No, Ticket::joined);
+            if fate == Fate::Applied && joined == Joined::Succeeded {
+                warn!(event.id = %held.id, "{DID_NOT_COMMIT}");
+            }
             if fate == Fate::Applied {
                 self.handover.waiters.settled(held.id, &item.settlement.outcome);
             }
             match (fate, &item.settlement.outcome) {
                 // What was only to be released was not delivered here.
-                (Fate::Fenced, outcome) => fenced += usize::from(!outcome.is_released()),
+                (Fate::Fenced, outcome) => {
+                    fenced += usize::from(!outcome.is_released() && joined == Joined::No)
+                }
                 // Who waits for a handler waits for another node's.
                 (Fate::Applied, Outcome::Wait { waits_for: WaitsFor::Handler, .. }) => {}
                 (Fate::Applied, Outcome::Retry { delay, .. } | Outcome::Wait { delay, .. }) => {
@@ -316,13 +323,16 @@ impl SettleWriter {
 
     async fn extend(&mut self) {
         let in_doubt = self.carry.in_doubt();
-        let mut ending: Vec<Held> = self.handover.holds.ending();
-        ending.retain(|held| !in_doubt.contains(&held.id) && self.turn.row() != Some(held.id));
+        let in_turn = self.turn.row();
+        let spared = |id| in_doubt.contains(&id) || in_turn == Some(id);
         let Pace { hold, statement_limit, .. } = self.pace;
-        let extension = self.extender.extend(&*self.store, ending, hold, statement_limit).await;
-        for part in &extension.decided {
-            self.handover.holds.extended(&part.asked, &part.held, part.until);
-        }
+        let terms = (hold, statement_limit);
+        let holds = &self.handover.holds;
+        // A run that settles its event itself waits for the statement about that, and for none before it.
+        let renew = |part| holds.renew(part);
+        let answered = |part: ExtendedPart| holds.extended(&part.asked, &part.held, part.until);
+        let ending = holds.ending(spared);
+        let extension = self.extender.extend(&*self.store, ending, terms, renew, answered).await;
         let keys = self.keys.extend(hold).await;
         // What is busy, or had no answer, soon again: it may have little time left.
         let failed = extension.failed.is_some() || keys == KeysExtended::Failed;

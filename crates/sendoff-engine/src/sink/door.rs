@@ -3,12 +3,15 @@
 use std::slice;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use sendoff_core::{Delivery, Failure, Sink, Verdict};
 use tokio::time::{Instant, timeout};
+use tracing::Instrument;
 
 use super::interceptor::Interceptors;
 use super::reaction::Reactions;
 use super::shield::{discard, shield, shielded};
+use super::tracer::Traces;
 use crate::operate::{HandlerRun, Observer, RunOutcome};
 
 /// What is around every run: interceptors, a time limit, what the application says of failures, and how long to wait for a target that is
@@ -17,6 +20,7 @@ use crate::operate::{HandlerRun, Observer, RunOutcome};
 pub(crate) struct Door {
     pub(crate) interceptors: Interceptors,
     pub(crate) reactions: Reactions,
+    pub(crate) traces: Traces,
     pub(crate) limit: Option<Duration>,
     /// When to ask again whether a sink is healthy.
     pub(crate) unhealthy_for: Duration,
@@ -89,7 +93,15 @@ impl Door {
             Ok(false) => return vec![Err(Failure::unavailable(self.unhealthy_for, Unhealthy))],
             Err(panic) => return vec![Err(panic)],
         }
-        let run = shield(|| sink.deliver(deliveries));
+        let span = self.traces.span(deliveries);
+        // Within the shield: what comes with a span is not ours either.
+        let run = shield(|| {
+            let run = sink.deliver(deliveries);
+            match span {
+                Some(span) => run.instrument(span).boxed(),
+                None => run,
+            }
+        });
         let ended = match self.limit {
             None => run.await,
             Some(limit) => {
@@ -144,6 +156,7 @@ mod tests {
         Door {
             interceptors,
             reactions: Reactions::default(),
+            traces: Traces::default(),
             limit: Some(second),
             unhealthy_for: second,
             observer: Observer::default(),

@@ -42,7 +42,8 @@ enum Over {
 /// Each runs at least once. While the event is tried again on this node, those that succeeded or said that
 /// no retry can help are left out; after a restart, or on another node, all run again. An event of which
 /// one handler says the latter is dead, once the others are done. The time limit, the circuit and the
-/// number of runs are those of all together. Where each should go on by itself, whatever the others do,
+/// number of runs are those of all together. None of several can [settle](crate::Outbox::settle_in) the event in
+/// a transaction of its own. Where each should go on by itself, whatever the others do,
 /// append to a journal and give each a publisher.
 ///
 /// ```
@@ -71,7 +72,10 @@ impl Handler for FanOut {
         let id = delivery.id();
         let before = self.0.over_of(id);
         let run = |at: usize| {
-            let (handler, delivery) = (&self.0.handlers[at].1, delivery.clone());
+            let (handler, mut delivery) = (&self.0.handlers[at].1, delivery.clone());
+            if self.0.handlers.len() > 1 {
+                delivery = delivery.for_one_of_several();
+            }
             async move {
                 let ended = shield(|| Box::pin(handler.handle(delivery))).await.flatten();
                 // At once: the others may take longer than there is time.

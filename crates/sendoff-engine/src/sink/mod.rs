@@ -13,9 +13,11 @@ mod handler;
 mod included;
 mod interceptor;
 mod outage;
+mod paced;
 mod policy;
 mod reaction;
 mod shield;
+mod tracer;
 mod typed;
 
 pub use at_most::{AtMost, at_most};
@@ -25,6 +27,8 @@ pub use fan_out::{FanOut, fan_out};
 pub use handler::{AnyHandler, Handler, HandlerResult, HandlerSink};
 pub use included::{LogSink, Seen, StatisticsSink};
 pub use interceptor::{After, Before, Interceptor};
+pub use paced::{Paced, Rate, paced};
+pub use tracer::Tracer;
 pub use typed::EventHandler;
 
 pub(crate) use circuit::{Began, Circuit, Learned};
@@ -34,4 +38,5 @@ pub(crate) use outage::{Outage, Pauses};
 pub(crate) use policy::shielded_policy;
 pub(crate) use reaction::Reactions;
 pub(crate) use shield::{discard, error_text, last_words, shield, shielded};
+pub(crate) use tracer::Traces;
 pub(crate) use typed::Typed;

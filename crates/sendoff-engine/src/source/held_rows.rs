@@ -15,7 +15,8 @@ use super::{Admission, Deadline, Holds, Ticket};
 use crate::lock::lock;
 use crate::relay::RelayStore;
 use crate::settle::{
-    Answer, Answers, Extender, FIRST_PAUSE, InTurn, Item, SettledBatch, Settling, Terms, Turn, Unit,
+    Answer, Answers, ExtendedPart, Extender, FIRST_PAUSE, InTurn, Item, SettledBatch, Settling,
+    Terms, Turn, Unit,
 };
 use crate::store::{Claimed, Held, Outcome, Settlement, StoreError};
 
@@ -147,13 +148,15 @@ impl HeldRows {
                 .collect()
         };
         let Terms { hold, limit, .. } = self.terms;
-        let mut extender = self.extender.lock().await;
-        let extension = extender.extend(&*self.store, asked, hold, limit).await;
         let mut lost = 0;
-        for part in &extension.decided {
+        let answered = |part: ExtendedPart| {
             self.holds.extended(&part.asked, &part.held, part.until);
             lost += part.asked.len().saturating_sub(part.held.len());
-        }
+        };
+        let mut extender = self.extender.lock().await;
+        let terms = (hold, limit);
+        // Runs of a relay do not settle their events themselves.
+        let extension = extender.extend(&*self.store, asked, terms, |part| part, answered).await;
         let mut table = lock(&self.table);
         let incomplete = !extension.busy.is_empty() || extension.failed.is_some();
         table.again = incomplete.then(|| {

@@ -15,6 +15,13 @@ use crate::dispatch::{comes_to, is_company};
 use crate::lock::lock;
 use crate::store::Held;
 
+mod join;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use join::Joining;
+use join::Renewal;
+
 /// What this node holds: every event from the moment it enters a lane until its settlement is
 /// written, with the token to settle it by and the time until which the hold is certain.
 ///
@@ -61,6 +68,20 @@ struct Hold {
     started: Option<Instant>,
     /// Whether it has run, and only its settlement is waited for.
     over: bool,
+    joined: Joined,
+    /// How many transactions of the run may have settled it.
+    joins: usize,
+    renewal: Renewal,
+}
+
+/// Whether the row is settled in a transaction of the handler's, and what its run says of that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Joined {
+    No,
+    /// From here on it is not extended: its token must stay as it was told.
+    Yes,
+    /// And the run succeeded, so that the transaction should have committed.
+    Succeeded,
 }
 
 /// The answer to somebody who brings an event.
@@ -111,8 +132,18 @@ impl Holds {
         let mut table = lock(&self.table);
         table.runs += 1;
         let run = Run(table.runs);
-        let (admitted, started, over) = (now, None, false);
-        let hold = Hold { run, lane, held: Some(held), until, admitted, started, over };
+        let hold = Hold {
+            run,
+            lane,
+            held: Some(held),
+            until,
+            admitted: now,
+            started: None,
+            over: false,
+            joined: Joined::No,
+            joins: 0,
+            renewal: Renewal::None,
+        };
         match table.rows.entry(held.id) {
             Entry::Vacant(_) if self.releases && until.is_within(self.horizon) => {
                 drop(table);
@@ -172,6 +203,21 @@ impl Holds {
         }
     }
 
+    pub(super) fn joined(&self, id: EventId, run: Run) -> Joined {
+        let table = lock(&self.table);
+        let hold = table.rows.get(&id).filter(|hold| hold.run == run);
+        hold.map_or(Joined::No, |hold| hold.joined)
+    }
+
+    /// The run says that it made its effect. Answers whether it was to settle it itself.
+    pub(super) fn succeeded(&self, id: EventId, run: Run) -> bool {
+        let mut table = lock(&self.table);
+        let joined = |hold: &&mut Hold| hold.run == run && hold.joined != Joined::No;
+        let Some(hold) = table.rows.get_mut(&id).filter(joined) else { return false };
+        hold.joined = Joined::Succeeded;
+        true
+    }
+
     pub(super) fn held(&self, id: EventId, run: Run) -> Option<Held> {
         self.held_until(id, run).map(|(held, _)| held)
     }
@@ -194,15 +240,17 @@ impl Holds {
         was.and_then(|hold| hold.held)
     }
 
-    /// The holds that end soon and should be extended: early enough for one statement that is lost,
-    /// and another one.
-    pub(crate) fn ending(&self) -> Vec<Held> {
+    /// The holds that end soon and should be extended, but for those whose rows are `spared`: early enough for one
+    /// statement that is lost, and another one.
+    pub(crate) fn ending(&self, spared: impl Fn(EventId) -> bool) -> Vec<Held> {
         let now = Instant::now();
         let early = self.horizon * 3 / 2;
         let table = lock(&self.table);
-        let ending = |hold: &&Hold| hold.until.is_within(early) && !self.is_stuck(hold, now);
+        let ending = |hold: &&Hold| {
+            hold.until.is_within(early) && !self.is_stuck(hold, now) && hold.may_be_extended()
+        };
         let held = table.rows.values().filter(ending).filter_map(|hold| hold.held);
-        held.filter(|held| !goes_by_key(held)).collect()
+        held.filter(|held| !goes_by_key(held) && !spared(held.id)).collect()
     }
 
     /// Whether an event is here.
@@ -360,6 +408,3 @@ impl Holds {
 fn goes_by_key(held: &Held) -> bool {
     matches!(held.by, Holding::Key(_))
 }
-
-#[cfg(test)]
-mod tests;

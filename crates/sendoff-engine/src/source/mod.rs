@@ -33,7 +33,7 @@ pub(crate) use fair::Fair;
 pub(crate) use handover::{Drops, Handover, HotRow, Stamp};
 pub(crate) use held_keys::HeldKeys;
 pub(crate) use held_rows::HeldRows;
-pub(crate) use holds::{Admission, Holds};
+pub(crate) use holds::{Admission, Holds, Joined, Joining};
 pub(crate) use key_looks::KeyLooks;
 pub(crate) use key_turn::KeyTurn;
 pub(crate) use keys::{KeyEnd, Keys, Link, Next, Taken, ended_without_run};

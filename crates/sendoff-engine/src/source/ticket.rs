@@ -8,7 +8,7 @@ use sendoff_core::{EventId, Holding};
 use tokio::time::Instant;
 
 use super::keys::{InKey, Keys};
-use super::{Holds, Run};
+use super::{Holds, Joined, Run};
 use crate::store::Held;
 
 /// Until when a hold is certain, by this host.
@@ -100,6 +100,16 @@ impl Ticket {
     /// The same, with the time until which it is certain.
     pub(crate) fn held_until(&self) -> Option<(Held, Deadline)> {
         self.holds.held_until(self.id, self.run)
+    }
+
+    /// Whether the run settles it in a transaction of its own.
+    pub(crate) fn joined(&self) -> Joined {
+        self.holds.joined(self.id, self.run)
+    }
+
+    /// The run made its effect. Answers whether it was to settle it in the effect's transaction.
+    pub(crate) fn succeeded(&self) -> bool {
+        self.holds.succeeded(self.id, self.run)
     }
 
     /// The run is over: what is left is to settle it.

@@ -8,13 +8,13 @@ use sendoff_core::order::{KeyFate, KeyStanding};
 use sendoff_core::{AuditNote, EventId, Letter, LetterFate, Pause, PauseScope, Timestamp};
 
 use super::{
-    AuditEntry, AuditPage, ChangeLetters, Claim, ClaimStore, Claims, Confirmed, Counts, EndStore,
-    EventKind, EventRecord, ExtendInTurn, ExtendKeys, Extended, ExtendedKeys, Held, Horizon,
-    InspectStore, KeyPage, KeyRun, KeyStore, Lateness, LetterPage, LetterStore, Lock, LockStore,
-    LockedRows, ParkStore, PauseStore, PayloadWanted, Purge, Purged, RegisterStore, Registered,
-    ReplayPage, ReplayStore, ReplayTally, Replayable, ResumeKey, RetainStore, Row, RunEnd,
-    RunsWanted, SettleStore, Settled, SettledRuns, Settlement, Standing, StoreError, TakeKeys,
-    TakenKeys, TenantWalk, TenantsFound, TopicCounts, WakeStore, Window,
+    AuditEntry, AuditPage, ChangeLetters, Claim, ClaimStore, Claims, Confirmed, Counts, Cutoff,
+    EndStore, EventKind, EventRecord, ExtendInTurn, ExtendKeys, Extended, ExtendedKeys, Held,
+    Horizon, InspectStore, KeyPage, KeyRun, KeyStore, Lateness, LetterPage, LetterStore, Lock,
+    LockStore, LockedRows, ParkStore, PauseStore, PayloadWanted, Purge, Purged, RegisterStore,
+    Registered, ReplayPage, ReplayStore, ReplayTally, Replayable, ResumeKey, RetainStore, Row,
+    RunEnd, RunsWanted, SettleStore, Settled, SettledRuns, Settlement, Standing, StoreError,
+    TakeKeys, TakenKeys, TenantWalk, TenantsFound, TopicCounts, WakeStore, Window,
 };
 
 /// A store that leaves a role to another: to the one it is built around, or to one of several. It has the role
@@ -239,6 +239,10 @@ impl<S: Delegates<dyn RetainStore>> RetainStore for S {
 
     async fn fold(&self) -> Result<u64, StoreError> {
         self.delegate().fold().await
+    }
+
+    async fn forget_seen(&self, cutoff: Cutoff, limit: usize) -> Result<u64, StoreError> {
+        self.delegate().forget_seen(cutoff, limit).await
     }
 
     async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {

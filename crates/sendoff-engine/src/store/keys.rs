@@ -43,7 +43,8 @@ pub trait KeyStore: SettleStore {
     }
 
     /// The events of keys that are held, each from its first live one on, in order, up to the first that is
-    /// not in line. Locks nothing.
+    /// not in line; none of a key that is parked: a walk holds a key without looking at what comes before the row
+    /// that it found, which may have died since. Locks nothing, and is one look.
     async fn runs(&self, wanted: &RunsWanted<'_>) -> Result<Vec<KeyRun>, StoreError> {
         let _ = wanted;
         Ok(Vec::new())

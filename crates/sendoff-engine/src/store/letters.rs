@@ -67,7 +67,12 @@ pub struct LetterPage<'a> {
     pub limit: usize,
 }
 
-impl LetterPage<'_> {
+impl<'a> LetterPage<'a> {
+    /// The first of them, the oldest before the others.
+    pub const fn first(filter: &'a LetterFilter, limit: usize) -> Self {
+        Self { filter, order: LetterOrder::OldestFirst, after: None, until: None, limit }
+    }
+
     /// The same letters where they are only counted: in whichever order, there are as many.
     #[must_use]
     pub fn to_count(&self) -> Self {
@@ -239,8 +244,7 @@ mod tests {
             ..LetterFilter::default()
         };
         let after = Some(LetterPosition { died_at: at(20), seq: 7 });
-        let (order, until) = (LetterOrder::OldestFirst, Some(at(40)));
-        let page = LetterPage { filter: &filter, order, after, until, limit: 1 };
+        let page = LetterPage { after, until: Some(at(40)), ..LetterPage::first(&filter, 1) };
         assert_eq!(page.died_between(), (at(20), at(40)));
         let page = LetterPage { order: LetterOrder::NewestFirst, ..page };
         assert_eq!(page.died_between(), (at(10), at(20)));

@@ -26,6 +26,14 @@ pub trait RetainStore: Send + Sync + 'static {
         Ok(0)
     }
 
+    /// Deletes up to `limit` rows of the inbox that were seen long enough ago, in one short transaction, and
+    /// says how many. Fewer than the limit means that none were left that nobody else was deleting. A store
+    /// without an inbox has none.
+    async fn forget_seen(&self, cutoff: Cutoff, limit: usize) -> Result<u64, StoreError> {
+        let _ = (cutoff, limit);
+        Ok(0)
+    }
+
     /// How many rows [`purge`](Self::purge) would delete, counted up to its limit and not beyond.
     async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError>;
 }

@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sendoff_core::{AuditNote, EventId, Letter, LetterFate, Pause, PauseScope, Timestamp};
-use sendoff_engine::capture::{Capture, WriteError};
+use sendoff_engine::capture::{Capture, Join, JoinError, Part, WriteError};
 use sendoff_engine::memory::{MemoryStore, MemoryTx};
 use sendoff_engine::store::{
     AuditEntry, AuditPage, Born, ChangeLetters, Claim, ClaimStore, Claimed, Claims, Confirmed,
-    Counts, EndStore, EventKind, EventRecord, ExtendKeys, Extended, ExtendedKeys, Held, Horizon,
-    InspectStore, KeyRun, KeyStore, Lateness, LetterPage, LetterStore, Lock, LockStore, LockedRows,
-    NewRow, Outcome, ParkStore, PauseStore, PayloadWanted, Purge, Purged, RegisterStore,
-    Registered, ReplayPage, ReplayStore, ReplayTally, Replayable, RetainStore, Row, RunEnd,
-    RunsWanted, SettleStore, Settled, SettledRuns, Settlement, Standing, StoreError, Suspects,
-    TakeKeys, TakenKeys, TenantWalk, TenantsFound, TopicCounts, WakeStore, Window,
+    Counts, Cutoff, EndStore, EventKind, EventRecord, ExtendKeys, Extended, ExtendedKeys, Held,
+    Horizon, InspectStore, KeyRun, KeyStore, Lateness, LetterPage, LetterStore, Lock, LockStore,
+    LockedRows, NewRow, Outcome, ParkStore, PauseStore, PayloadWanted, Purge, Purged,
+    RegisterStore, Registered, ReplayPage, ReplayStore, ReplayTally, Replayable, RetainStore, Row,
+    RunEnd, RunsWanted, SettleStore, Settled, SettledRuns, Settlement, Standing, StoreError,
+    Suspects, TakeKeys, TakenKeys, TenantWalk, TenantsFound, TopicCounts, WakeStore, Window,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -39,6 +39,8 @@ struct Troubles {
     purges: AtomicIsize,
     down: AtomicBool,
     refuses: Mutex<Option<Refuses>>,
+    /// Why what an inbox saw is not forgotten, the next time.
+    remembers: Mutex<Option<StoreError>>,
     hangs: Mutex<Option<Hangs>>,
     hanging: AtomicUsize,
     takes: Mutex<Duration>,
@@ -50,6 +52,12 @@ struct Troubles {
     walks: AtomicUsize,
     /// Milliseconds that every claim takes.
     round_trip: AtomicUsize,
+    /// Milliseconds that every extension takes.
+    extension: AtomicUsize,
+    /// Whether one is under way.
+    extending: AtomicBool,
+    /// Milliseconds that it takes until a part of a transaction is carried out.
+    joins: AtomicUsize,
     /// Rows a claim takes at most, if not zero.
     cut: AtomicUsize,
     epoch: AtomicU64,
@@ -85,6 +93,11 @@ impl Flaky {
     /// Nothing is answered, or everything again.
     pub(crate) fn set_down(&self, down: bool) {
         self.troubles.down.store(down, Ordering::SeqCst);
+    }
+
+    /// What an inbox saw is not forgotten the next time.
+    pub(crate) fn refuse_to_forget(&self, error: StoreError) {
+        *self.troubles.remembers.lock().unwrap() = Some(error);
     }
 
     /// Nobody can say or hear who handles what, or everybody again.
@@ -157,6 +170,21 @@ impl Flaky {
     /// Every claim takes so long, as a real one: time goes on however often it is asked.
     pub(crate) fn set_round_trip(&self, time: Duration) {
         self.troubles.round_trip.store(time.as_millis() as usize, Ordering::SeqCst);
+    }
+
+    /// Every extension takes so long.
+    pub(crate) fn set_extension(&self, time: Duration) {
+        self.troubles.extension.store(time.as_millis() as usize, Ordering::SeqCst);
+    }
+
+    /// Whether an extension is under way.
+    pub(crate) fn is_extending(&self) -> bool {
+        self.troubles.extending.load(Ordering::SeqCst)
+    }
+
+    /// What is sent into a transaction takes so long to arrive.
+    pub(crate) fn set_joins(&self, time: Duration) {
+        self.troubles.joins.store(time.as_millis() as usize, Ordering::SeqCst);
     }
 
     /// Claims from the beginning so far.
@@ -295,6 +323,14 @@ impl Capture<MemoryTx> for Flaky {
     }
 }
 
+impl Join<MemoryTx> for Flaky {
+    async fn join(&self, tx: &mut MemoryTx, part: &Part<'_>) -> Result<bool, JoinError> {
+        let joins = self.troubles.joins.load(Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(joins as u64)).await;
+        self.table.join(tx, part).await
+    }
+}
+
 #[async_trait]
 impl ClaimStore for Flaky {
     async fn claim(&self, claim: &Claim<'_>) -> Result<Claims, StoreError> {
@@ -374,6 +410,12 @@ impl SettleStore for Flaky {
 
     async fn extend(&self, holds: &[Held], hold: Duration) -> Result<Extended, StoreError> {
         self.check_up()?;
+        let extension = self.troubles.extension.load(Ordering::SeqCst);
+        if extension > 0 {
+            self.troubles.extending.store(true, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(extension as u64)).await;
+            self.troubles.extending.store(false, Ordering::SeqCst);
+        }
         self.table.extend(holds, hold).await
     }
 }
@@ -627,6 +669,14 @@ impl RetainStore for Flaky {
             self.set_down(true);
         }
         Ok(purged)
+    }
+
+    async fn forget_seen(&self, cutoff: Cutoff, limit: usize) -> Result<u64, StoreError> {
+        let refused = self.troubles.remembers.lock().unwrap().take();
+        match refused {
+            Some(error) => Err(error),
+            None => self.table.forget_seen(cutoff, limit).await,
+        }
     }
 
     async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {

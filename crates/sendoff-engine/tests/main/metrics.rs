@@ -206,6 +206,7 @@ mod prometheus {
         metrics.pair_lag(&pair, 3);
         metrics.lane_depths(LaneDepths { hot: 1, cold: 2 });
         metrics.paused(&[sendoff_core::PauseScope::All]);
+        metrics.target_unavailable("target", true);
 
         let text = scrape(&registry);
         let found = samples(&text);

@@ -153,6 +153,7 @@ fn every_parameter_of_publishing_can_be_bound() {
         "retry": { "base": "250ms", "max": "5m", "max_attempts": 11 },
         "unavailable": { "first_pause": "2s", "longest_pause": "30s" },
         "poison": { "fail": { "after": "1h" } },
+        "settles_in": true,
         "parked": { "in_a_row": 1, "base": "1s", "max": "1m", "max_attempts": 2 },
         "start": { "after": 42 },
     }));
@@ -174,6 +175,7 @@ fn every_parameter_of_maintenance_can_be_bound() {
         "limit": 5,
         "batch": 6,
         "include_dead": true,
+        "inbox_retention": "48h",
         "store_timeout": "1s",
     }));
     assert_eq!(options.validate(), Ok(()));

@@ -11,6 +11,7 @@ use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::relay::{BatchError, ClaimMode, Consumer, Relay, RelayOptions};
 use sendoff_engine::{Counters, Handler, HandlerOptions, HandlerResult, Outbox, OutboxOptions};
 use sendoff_testkit::wait::{eventually, within};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::flaky::Flaky;
@@ -140,6 +141,40 @@ async fn what_waits_for_an_event_that_hangs_is_released_to_others() {
     within(300 * SECOND, "all are done", async || done(&store) == 3).await;
     assert_eq!(seen.of("a"), [0, 1, 2]);
     other.close().await;
+}
+
+/// Holds O3: while a run goes on of which others have the key by now, nothing of it begins here; and when that run ends
+/// in the end, the node delivers the key as before.
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_key_is_others_by_now_is_in_nobody_s_way() {
+    let (store, seen) = (MemoryStore::new(), Seen::default());
+    let handler = HandlerOptions { timeout: None, ..HandlerOptions::default() };
+    let options = OutboxOptions { handler, in_flight_ttl: Some(60 * SECOND), ..options() };
+    let writer = Outbox::writer_only(store.clone());
+    write(&writer, &store, vec![event("a", 0), event("a", 1)]).await;
+    let (release, released) = watch::channel(false);
+    let (hung, at_last) = (seen.clone(), released.clone());
+    let hung = started(&store, options.clone(), move |delivery: Delivery| {
+        let (seen, mut released) = (hung.clone(), at_last.clone());
+        async move {
+            if seen.add(&delivery) == ("a".to_owned(), 0) {
+                released.wait_for(|released| *released).await.map_err(|_| "the test is over")?;
+            }
+            HandlerResult::Ok(())
+        }
+    })
+    .await;
+    eventually("the first one is begun", async || seen.count() == 1).await;
+    let other = started(&store, options, recording(&seen, Duration::ZERO)).await;
+    within(300 * SECOND, "others have both", async || done(&store) == 2).await;
+    write(&hung, &store, vec![event("a", 2)]).await;
+    within(300 * SECOND, "and what was written since", async || done(&store) == 3).await;
+    other.close().await;
+    release.send(true).unwrap();
+    write(&writer, &store, vec![event("a", 3)]).await;
+    within(60 * SECOND, "alone again", async || done(&store) == 4).await;
+    assert_eq!(seen.of("a"), [0, 0, 1, 2, 3]);
+    hung.close().await;
 }
 
 /// Holds O3: a key that retries holds back itself, and nothing else.
@@ -429,7 +464,7 @@ async fn a_relay_delivers_keys_in_order_and_a_failing_one_waits_alone() {
     }
 }
 
-/// Holds L6: an answer out of order is refused, and what has none is as it was.
+/// Holds L2: an answer out of order is refused, and what has none is as it was.
 #[tokio::test(start_paused = true)]
 async fn a_batch_refuses_answers_out_of_order() {
     let store = MemoryStore::new();

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sendoff_core::partition::Period;
-use sendoff_core::{Delivery, Failure};
+use sendoff_core::{Delivery, EventId, Failure};
 use sendoff_engine::memory::MemoryStore;
-use sendoff_engine::store::Purged;
+use sendoff_engine::store::{Purged, StoreError};
 use sendoff_engine::{CleanupMaintainer, CleanupOptions, Outbox, OutboxOptions, PartitionOptions};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::clock::ManualClock;
@@ -124,6 +124,86 @@ async fn a_cleanup_that_is_cancelled_says_what_it_did() {
     let cleaned = cleanup.run_once_until(cancel.cancelled()).await.unwrap();
     assert_eq!((cleaned.purged.done, cleaned.finished), (6, false));
     assert_eq!(store.table.rows().len(), 4);
+}
+
+/// Sees so many events in an inbox, as a consumer does.
+async fn see(inbox: &sendoff_engine::Inbox<MemoryStore>, events: usize) -> Vec<EventId> {
+    let mut tx = inbox.store().transaction().unwrap();
+    let ids: Vec<_> = (0..events).map(|_| EventId::generate()).collect();
+    for id in &ids {
+        assert!(inbox.once(&mut tx, "billing", *id).await.unwrap());
+    }
+    tx.commit().unwrap();
+    ids
+}
+
+/// What an inbox saw is kept for a retention of its own, however short the rows' is; without one for ever.
+#[tokio::test(start_paused = true)]
+async fn what_an_inbox_saw_is_forgotten_after_a_retention_of_its_own() {
+    let clock = ManualClock::new();
+    let store = MemoryStore::with_clock(Arc::new(clock.clone()));
+    let inbox = sendoff_engine::Inbox::new(store.clone());
+    let old = see(&inbox, 25).await;
+    clock.advance(20 * DAY);
+    let recent = see(&inbox, 3).await;
+    clock.advance(10 * DAY);
+    let cleanup = |inbox_retention, batch| {
+        let options = CleanupOptions {
+            retention: Duration::ZERO,
+            inbox_retention,
+            batch,
+            ..CleanupOptions::default()
+        };
+        CleanupMaintainer::new(Arc::new(store.clone()), options).unwrap()
+    };
+    let cleaned = cleanup(None, 10).run_once().await.unwrap();
+    assert_eq!((cleaned.seen, cleaned.finished), (0, true), "without one for ever");
+    let cleaned = cleanup(Some(31 * DAY), 10).run_once().await.unwrap();
+    assert_eq!((cleaned.seen, cleaned.batches), (0, 0), "not before its time");
+    // Told to end, it says what it did by then.
+    let cancel = CancellationToken::new();
+    let stopping = cleanup(Some(30 * DAY - DAY), 10).on_progress({
+        let cancel = cancel.clone();
+        move |_| cancel.cancel()
+    });
+    let cleaned = stopping.run_once_until(cancel.cancelled()).await.unwrap();
+    assert_eq!((cleaned.seen, cleaned.batches, cleaned.finished), (10, 1, false));
+    let cleaned = cleanup(Some(30 * DAY - DAY), 10).run_once().await.unwrap();
+    assert_eq!((cleaned.seen, cleaned.batches, cleaned.finished), (15, 2, true));
+    let mut tx = store.transaction().unwrap();
+    for (ids, is_new) in [(&old, true), (&recent, false)] {
+        for id in ids {
+            assert_eq!(inbox.once(&mut tx, "billing", *id).await.unwrap(), is_new);
+        }
+    }
+}
+
+/// Who cleans up without an inbox, or without rights to it, cleans up the rest; what fails otherwise is told with what was done.
+#[tokio::test(start_paused = true)]
+async fn an_inbox_that_cannot_be_cleaned_keeps_nobody_from_the_rest() {
+    for (refused, is_told) in [
+        (StoreError::Rights { missing: "delete".into(), remedy: "grant it".into() }, false),
+        (StoreError::Timeout, true),
+    ] {
+        let store = Flaky::default();
+        delivered(&store, 5).await;
+        tokio::time::sleep(DAY).await;
+        store.refuse_to_forget(refused);
+        let options = CleanupOptions {
+            retention: Duration::ZERO,
+            inbox_retention: Some(DAY),
+            ..CleanupOptions::default()
+        };
+        let cleanup = CleanupMaintainer::new(Arc::new(store.clone()), options).unwrap();
+        match cleanup.run_once().await {
+            Ok(cleaned) => {
+                assert!(!is_told && cleaned.finished);
+                assert_eq!((cleaned.purged.done, cleaned.seen), (5, 0));
+            }
+            Err(error) => assert!(is_told && error.so_far.purged.done == 5, "{error:?}"),
+        }
+        assert!(store.table.rows().is_empty());
+    }
 }
 
 /// Holds L7: the engine's own upkeep leaves the dead to somebody who looks at them.

@@ -5,7 +5,8 @@
 -- index for each; keys that are shorter are joined, and of those that are longer a range is read.
 
 -- runs: the events of keys that are held, from the first live one on.
--- Guarantee: a plain read, in a snapshot later than the holds; locks nothing. Up to the first that is not in line,
+-- Guarantee: a plain read, in a snapshot later than the holds; locks nothing. None of a key that an event parks
+-- which is dead since, as of the moment in which its rows are seen. Up to the first that is not in line,
 -- and no more rows of a key than it may run, nor than have :bytes together, but always the first. Answers the
 -- places of keys of which there is more, then the rows, each with the place of its key; what was read is durable
 -- when that is answered (`durable.rs`). Index: outbox_event_key; then primary key, forced by a join.
@@ -29,9 +30,9 @@ select concat('[', group_concat(case when {fits} then json_array(c.n, hex(c.even
                        sum(c.nth > c.most or e.due_at < date'9998-01-01')
                            over (partition by c.n order by c.seq rows unbounded preceding) as cuts
                   from (select c.*, row_number() over (partition by c.n order by c.seq) as nth
-                          from (select s.n, s.k, s.most, e.seq from {shorter}
+                          from (select s.n, s.k, s.most, e.seq from {shorter} and k.parked_by is null
                                 union all
-                                select s.n, s.k, s.most, e.seq from {longer}) c) c
+                                select s.n, s.k, s.most, e.seq from {longer} and k.parked_by is null) c) c
                        straight_join sendoff.outbox_event e force index (outbox_event_key)
                            on e.live_key = convert(unhex(c.k) using utf8mb4) and e.seq = c.seq
                  where c.nth <= c.most + 1) c) c;
@@ -49,11 +50,13 @@ select e.event_id, e.event_type, e.aggregate_type, e.aggregate_id, e.tenant_id, 
  where e.status in (0, 2) and e.due_at >= date'9998-01-01'
 
 -- confirm_keys: which rows are there, pending and held, by which token, and what of their keys lies before them.
--- Guarantee: sees committed rows only; reads no payload. What lies before is read after the rows were seen, and
--- whether a key is parked after that: an event is before them, or parks the key, or is over. Of a key the first
--- :longest rows, which is enough for each. Answers rows (key, id, number), then those that are held.
+-- Guarantee: sees committed rows only, all of them as of one moment: what is settled between two looks would
+-- make the first :longest rows of a key fewer, and hide those after them. Reads no payload. Of a key the first :longest
+-- rows, which is enough for each. Answers rows (key, id, number), then those that are held.
 -- Index: primary key; outbox_event_key.
 -- text confirm_keys
+set transaction isolation level repeatable read;
+start transaction with consistent snapshot, read only;
 select json_arrayagg(json_array(s.k, s.top, (select e.seq
                                                from sendoff.outbox_event e force index (outbox_event_key)
                                               where e.live_key = {key}
@@ -75,9 +78,10 @@ select e.event_id, e.due_at, e.seq, e.ordering_key, k.parked_by is not null
   from sendoff.outbox_event e force index (primary)
        left join sendoff.outbox_key k force index (primary) on k.ordering_key = e.ordering_key
  where e.event_id in (:ids)
-   and e.status in (0, 2) and e.locked_by is not null
+   and e.status in (0, 2) and e.locked_by is not null;
+commit
 
--- All rows of keys that end before where they would be cut.
+-- All rows of keys that end before where they would be cut. `k` is what is kept of the key.
 -- part shorter
 {cut} straight_join sendoff.outbox_event e force index (outbox_event_key) on e.live_key = {key}
 where s.cut is null
@@ -95,6 +99,7 @@ json_table(@sendoff_keys, '$[*]' columns (
     most bigint        path '$[1]',
     cut  bigint        path '$[2]',
     n    int           path '$[3]')) s
+left join sendoff.outbox_key k force index (primary) on k.ordering_key = {key}
 
 -- part key
 convert(unhex(s.k) using utf8mb4)

@@ -264,7 +264,7 @@ pub(super) fn refused(
 ) -> WriteError {
     match number {
         Some(code::DOES_NOT_EXIST) => WriteError::NoTransaction,
-        Some(code::MORE_THAN_ONE_ROW) => WriteError::DuplicateId,
+        Some(code::TOO_MANY_ROWS) => WriteError::DuplicateId,
         Some(code::DUPLICATE_ENTRY) if is_our_key => WriteError::DuplicateId,
         Some(CHECK_MYSQL | CHECK_MARIADB | NOT_UTF8) => {
             WriteError::Driver(Box::new(NotJson(source)))

@@ -21,6 +21,9 @@ pub(super) trait Carrier: Send {
     /// Runs one statement of ours that answers nothing.
     fn run(&mut self, text: &str) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
+    /// Runs one statement of ours that answers yes or no.
+    fn ask(&mut self, text: &str) -> impl Future<Output = Result<bool, Self::Error>> + Send;
+
     /// The server's number and message, where it was the server that refused.
     fn refusal(error: &Self::Error) -> Option<(u16, &str)>;
 

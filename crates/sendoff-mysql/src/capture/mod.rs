@@ -10,6 +10,7 @@
 
 mod draft;
 mod insert;
+mod join;
 mod mysql_async;
 #[cfg(feature = "sea-orm")]
 mod sea_orm;

@@ -7,12 +7,13 @@ use ::mysql_async::prelude::Queryable;
 use ::mysql_async::{Conn, Error, Pool, Transaction, TxOpts};
 use sendoff_engine::capture::{
     Begin, BeginError, BoxFuture, Capture, Commit, CommitError, CommitMark, InsertResult, Inserted,
-    Nest, Nesting, Release, SendError, TornSavepoint, WriteError,
+    Join, JoinError, Nest, Nesting, Part, Release, SendError, TornSavepoint, WriteError,
 };
 use sendoff_engine::store::{Born, NewRow, SendStore};
 
 use super::draft::{Draft, Proof};
 use super::insert::{self, Carrier, Insert, insert_all, send, undoes, write_error};
+use super::join::take_part;
 use crate::error::{code, failed, number};
 use crate::link::{Tries, last_rows};
 use crate::rows;
@@ -120,6 +121,36 @@ impl Capture<Conn> for MysqlStore {
         insert_all(self, &mut Driver(conn), rows).await
     }
 }
+
+/// Outside a transaction nothing is done, and the answer is [`JoinError::NoTransaction`].
+impl Join<Conn> for MysqlStore {
+    async fn join(&self, conn: &mut Conn, part: &Part<'_>) -> Result<bool, JoinError> {
+        take_part(self, &mut Driver(conn), part).await
+    }
+}
+
+impl<'c> Join<Transaction<'c>> for MysqlStore {
+    async fn join(&self, tx: &mut Transaction<'c>, part: &Part<'_>) -> Result<bool, JoinError> {
+        take_part(self, &mut Driver(tx), part).await
+    }
+}
+
+macro_rules! joins {
+    ($([$($lifetime:lifetime),*] $type:ty),* $(,)?) => {$(
+        impl<$($lifetime),*> Join<$type> for MysqlStore {
+            async fn join(&self, tx: &mut $type, part: &Part<'_>) -> Result<bool, JoinError> {
+                take_part(self, &mut Driver(&mut **tx), part).await
+            }
+        }
+    )*};
+}
+
+joins!(
+    [] MysqlTransaction,
+    ['c] MysqlConnTransaction<'c>,
+    ['t] MysqlSavepoint<'t>,
+    ['t, 'c] MysqlConnSavepoint<'t, 'c>,
+);
 
 impl<'c> Begin<&'c mut Conn> for MysqlStore {
     type Tx = MysqlConnTransaction<'c>;
@@ -412,6 +443,11 @@ impl<C: Queryable> Carrier for Driver<'_, C> {
 
     async fn run(&mut self, text: &str) -> Result<(), Error> {
         self.0.query_drop(text).await
+    }
+
+    async fn ask(&mut self, text: &str) -> Result<bool, Error> {
+        let answer = last_rows(self.0, text).await?;
+        Ok(answer.first().is_some_and(|row| rows::integer(row, 0).is_ok_and(|yes| yes != 0)))
     }
 
     fn refusal(error: &Error) -> Option<(u16, &str)> {

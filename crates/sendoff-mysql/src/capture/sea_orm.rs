@@ -34,11 +34,12 @@ use ::sea_orm::sqlx::mysql::MySqlDatabaseError;
 use ::sea_orm::{
     ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, RuntimeErr, Statement, Value,
 };
-use sendoff_engine::capture::{CommitError, InsertResult, Inserted, SeaOrmStore};
+use sendoff_engine::capture::{CommitError, InsertResult, Inserted, JoinError, Part, SeaOrmStore};
 use sendoff_engine::store::{NewRow, StoreError};
 
 use super::draft::{DraftRow, Proof};
 use super::insert::{self, Carrier, Insert, insert_all, insert_last};
+use super::join;
 use super::unfinished::Unfinished;
 use crate::store::MysqlStore;
 use crate::wire::{micros, time_text};
@@ -66,6 +67,14 @@ impl SeaOrmStore for MysqlStore {
         rows: &[NewRow],
     ) -> Result<Inserted, CommitError> {
         insert_last(self, &mut Driver(tx), Proof::Begun, rows).await
+    }
+
+    async fn take_part(
+        &self,
+        tx: &DatabaseTransaction,
+        part: &Part<'_>,
+    ) -> Result<bool, JoinError> {
+        join::take_part(self, &mut Driver(tx), part).await
     }
 
     fn is_rolled_back(error: &DbErr) -> bool {
@@ -99,6 +108,12 @@ impl Carrier for Driver<'_> {
 
     async fn run(&mut self, text: &str) -> Result<(), DbErr> {
         self.0.execute_unprepared(text).await.map(|_| ())
+    }
+
+    async fn ask(&mut self, text: &str) -> Result<bool, DbErr> {
+        let asked = Statement::from_string(DbBackend::MySql, text);
+        let row = self.0.query_one_raw(asked).await?;
+        row.map_or(Ok(false), |row| row.try_get_by_index::<i64>(0).map(|yes| yes != 0))
     }
 
     fn refusal(error: &DbErr) -> Option<(u16, &str)> {

@@ -8,7 +8,9 @@
 //!
 //! Compiled for each version of sqlx, which is the module around it: `sqlx_08.rs`, `sqlx_09.rs`.
 
-use sendoff_engine::capture::{Begin, BeginError, Capture, CommitError, InsertResult, Inserted};
+use sendoff_engine::capture::{
+    Begin, BeginError, Capture, CommitError, InsertResult, Inserted, Join, JoinError, Part,
+};
 use sendoff_engine::store::{NewRow, StoreError};
 
 use super::driver::mysql::{MySql, MySqlConnection, MySqlDatabaseError};
@@ -17,6 +19,7 @@ use super::ours;
 use super::shared::{SqlxStore, begin_on};
 use crate::capture::draft::Proof;
 use crate::capture::insert::{self, Carrier, Insert, insert_all, insert_last};
+use crate::capture::join;
 use crate::capture::unfinished::Unfinished;
 use crate::store::MysqlStore;
 use crate::wire::{micros, time_text};
@@ -45,6 +48,14 @@ impl SqlxStore for MysqlStore {
         insert_last(self, conn, Proof::Begun, rows).await
     }
 
+    async fn take_part(
+        &self,
+        conn: &mut MySqlConnection,
+        part: &Part<'_>,
+    ) -> Result<bool, JoinError> {
+        join::take_part(self, conn, part).await
+    }
+
     fn is_rolled_back(error: &Error) -> bool {
         insert::is_rolled_back::<MySqlConnection>(error)
     }
@@ -57,6 +68,13 @@ impl SqlxStore for MysqlStore {
 impl Capture<MySqlConnection> for MysqlStore {
     async fn insert(&self, conn: &mut MySqlConnection, rows: &[NewRow]) -> InsertResult {
         insert_all(self, conn, rows).await
+    }
+}
+
+/// Outside a transaction nothing is done, and the answer is [`JoinError::NoTransaction`].
+impl Join<MySqlConnection> for MysqlStore {
+    async fn join(&self, conn: &mut MySqlConnection, part: &Part<'_>) -> Result<bool, JoinError> {
+        join::take_part(self, conn, part).await
     }
 }
 
@@ -109,6 +127,12 @@ impl Carrier for MySqlConnection {
     async fn run(&mut self, text: &str) -> Result<(), Error> {
         // Safe: our own file.
         self.execute(ours(text)).await.map(|_| ())
+    }
+
+    async fn ask(&mut self, text: &str) -> Result<bool, Error> {
+        // Safe: our own file.
+        let answer = self.fetch_one(raw_sql(ours(text))).await?;
+        answer.try_get_unchecked::<i64, _>(0).map(|yes| yes != 0)
     }
 
     fn refusal(error: &Error) -> Option<(u16, &str)> {

@@ -34,9 +34,9 @@ impl Default for JournalOptions {
     fn default() -> Self {
         Self {
             server: MysqlOptions::default(),
-            connections: 8,
             patience: Duration::from_secs(5),
             store_timeout: Duration::from_secs(10),
+            connections: 8,
         }
     }
 }

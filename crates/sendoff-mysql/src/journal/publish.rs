@@ -10,10 +10,11 @@ use async_trait::async_trait;
 use mysql_async::Row;
 use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::{CursorStatus, PairId, UnknownCursorStatus};
+use sendoff_engine::capture::JoinError;
 use sendoff_engine::journal::Purpose;
 use sendoff_engine::journal::publish::{
-    Change, ChangeParked, Cursor, Move, Moved, Parked, ParkedChange, ParkedPage, PublishStore,
-    Retried, Seen, Survey, TriedAgain, Which,
+    Change, ChangeParked, Cursor, JoinJournal, Move, Moved, Parked, ParkedChange, ParkedPage,
+    PublishStore, Retried, Seen, Survey, TriedAgain, Which,
 };
 use sendoff_engine::lead::{Membership, NodeCard, NodeSeen};
 use sendoff_engine::store::{StoreError, frame};
@@ -24,6 +25,7 @@ use super::schema;
 use super::store::MysqlJournal;
 use crate::link::Tries;
 use crate::rows::{Taken, integer, maybe, name};
+use crate::store::MysqlStore;
 use crate::wire::{Literal, micros};
 
 impl MysqlJournal {
@@ -81,6 +83,16 @@ impl MysqlJournal {
                 Err(error) => session.failed(error, &mut tries).await?,
             }
         }
+    }
+}
+
+/// By the drivers that events are written through.
+impl JoinJournal for MysqlJournal {
+    type Store = MysqlStore;
+
+    fn joins(&self) -> Result<&MysqlStore, JoinError> {
+        self.check_open().map_err(|_| JoinError::Closed)?;
+        Ok(self.in_transactions())
     }
 }
 

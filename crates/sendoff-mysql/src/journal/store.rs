@@ -1,7 +1,7 @@
 //! The journal's store on MySQL and MariaDB: its connections, appends and reads.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -36,6 +36,7 @@ use crate::names::Names;
 use crate::options::MysqlOptions;
 use crate::rows;
 use crate::sql::Sql;
+use crate::store::MysqlStore;
 use crate::values::Values;
 use crate::wire::Literal;
 
@@ -62,6 +63,8 @@ struct Shared {
     upkeep: Link,
     memory: Memory,
     prepares: Prepares,
+    /// What takes part in transactions of the application's: it has no connection.
+    joins: OnceLock<MysqlStore>,
     open: Open,
 }
 
@@ -113,6 +116,7 @@ impl MysqlJournal {
             prepares: Prepares::new(&names),
             names,
             memory: Memory::default(),
+            joins: OnceLock::new(),
             open: Open::default(),
         })))
     }
@@ -142,6 +146,14 @@ impl MysqlJournal {
 
     pub(super) fn sql(&self) -> &Sql {
         &self.0.sql
+    }
+
+    pub(super) fn in_transactions(&self) -> &MysqlStore {
+        let store = || {
+            let (connector, options) = (&self.0.connector, self.0.options.server.clone());
+            MysqlStore::by(Arc::clone(connector), Arc::clone(connector), options)
+        };
+        self.0.joins.get_or_init(store)
     }
 
     pub(super) fn upkeep(&self) -> &Link {

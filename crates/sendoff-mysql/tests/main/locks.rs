@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use sendoff_core::partition::Period;
-use sendoff_core::{Event, EventId, GLOBAL_AGGREGATE, Status};
+use sendoff_core::{Event, EventId, GLOBAL_AGGREGATE, Holding, Status};
+use sendoff_engine::capture::{Capture, Join, Part};
 use sendoff_engine::store::{
     Claim, ClaimStore, EventKind, Except, InspectStore, Lock, LockStore, LockedRows, Outcome,
     RegisterStore, RetainStore, SettleStore, Settlement, StoreError, frame::Migrated, frame::text,
 };
 use sendoff_engine::{Outbox, OutboxOptions};
-use sendoff_mysql::{Layout, MysqlOptions, MysqlStore};
+use sendoff_mysql::{Layout, MysqlOptions, MysqlStore, Retention};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::eventually;
 
@@ -463,7 +464,7 @@ async fn a_migration_beside_an_open_transaction_keeps_no_writer_waiting_for_long
         let (open, write) =
             ("select * from outbox_tally", "insert into outbox_tally values ('t', 1, 1)");
         let migrated = writers_pass_a_migration(&place, open, write, migrate).await;
-        assert_eq!((migrated.from, migrated.to), (2, 6));
+        assert_eq!((migrated.from, migrated.to), (2, 7));
     }
 }
 
@@ -485,4 +486,42 @@ async fn a_locked_row_of_who_handles_what_keeps_nobody_from_saying_and_hearing()
         heard.as_ref().is_ok_and(|heard| heard.contains(&("a".into(), "theirs".into()))),
         "{heard:?}"
     );
+}
+
+/// Holds G8: a handler settles its event in a transaction of its own, as that is set by default, and goes on. Whoever
+/// writes events meanwhile does not wait for it, nor do two such handlers that write for each other.
+#[tokio::test]
+async fn a_transaction_that_settles_keeps_no_writer_waiting() {
+    for (server, layout) in [
+        (MARIADB, Layout::Flat),
+        (MARIADB, Layout::Partitioned(Period::Day)),
+        (MYSQL, Layout::Flat),
+        (MYSQL, Layout::Partitioned(Period::Day)),
+    ] {
+        for retention in [Retention::FOREVER, Retention::DeleteWhenDone] {
+            let place = Place::on(server).await;
+            let options = MysqlOptions { layout, retention, ..Default::default() };
+            let store = place.store_with(options).await;
+            write(&store, &mut place.conn().await, &[due(event()), due(event())]).await;
+            let claimed = claim(&store, "a").await;
+            let (mut first, mut second) = (place.conn().await, place.conn().await);
+            for (conn, row) in [(&mut first, &claimed[0]), (&mut second, &claimed[1])] {
+                conn.query_drop("set innodb_lock_wait_timeout = 1").await.unwrap();
+                conn.query_drop("set transaction isolation level repeatable read").await.unwrap();
+                conn.query_drop("begin").await.unwrap();
+                let Holding::Row(token) = row.by else { panic!("it is held by its row") };
+                let part = Part::Done { id: row.id, token, created_at: row.created_at };
+                assert!(store.join(conn, &part).await.unwrap(), "{layout:?}");
+            }
+            let mut third = place.conn().await;
+            third.query_drop("set innodb_lock_wait_timeout = 1").await.unwrap();
+            write(&store, &mut third, &[due(event())]).await;
+            for conn in [&mut first, &mut second] {
+                store.insert(conn, &[due(event())]).await.unwrap();
+                conn.query_drop("commit").await.unwrap();
+            }
+            let pending = "select count(*) from outbox_event where status in (0, 2)";
+            assert_eq!(place.number(pending).await, 3, "{layout:?}");
+        }
+    }
 }

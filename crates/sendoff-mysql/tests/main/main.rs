@@ -26,6 +26,7 @@ mod schema;
 #[cfg(feature = "sea-orm")]
 mod sea_orm;
 mod server;
+mod silence;
 mod soak;
 #[cfg(feature = "sqlx")]
 mod sqlx;

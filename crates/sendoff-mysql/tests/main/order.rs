@@ -410,7 +410,7 @@ async fn looks_at_keys_cost_what_they_find() {
             (TAKE, "walk_keys", 0, vec![pair("k", "PRIMARY"), pair("e", "outbox_event_due")]),
             (TAKE, "some_keys", 0, vec![pair("k", flows), pair("e", "outbox_event_due")]),
             (RUNS, "runs", 0, vec![pair("e", by_key)]),
-            (RUNS, "confirm_keys", 0, vec![pair("e", "PRIMARY"), pair("e", by_key)]),
+            (RUNS, "confirm_keys", 2, vec![pair("e", "PRIMARY"), pair("e", by_key)]),
             (SHELVE, "shelve", 0, vec![pair("k", "PRIMARY"), pair("e", "outbox_event_due")]),
             (
                 PURGE,

@@ -9,7 +9,9 @@ use sendoff_core::{EventId, Timestamp};
 use sendoff_engine::capture::{Begin, Capture, Commit, WriteError};
 use sendoff_engine::store::{Born, NewRow};
 use sendoff_mysql::{Layout, MysqlOptions, MysqlStore, Retention};
-use sendoff_testkit::conformance::{ClockHarness, ForeignLock, StoreHarness, async_trait};
+use sendoff_testkit::conformance::{
+    ClockHarness, ForeignLock, LateWrite, StoreHarness, async_trait,
+};
 use tokio::sync::Mutex;
 
 use crate::place::{MARIADB, MYSQL, Place, refusal};
@@ -17,6 +19,7 @@ use crate::server::Server;
 
 pub(crate) struct Database {
     store: MysqlStore,
+    options: MysqlOptions,
     conn: Mutex<Conn>,
     place: Place,
     /// The server, if it is the test's own; it goes last.
@@ -29,8 +32,8 @@ impl Database {
     }
 
     async fn at(place: Place, options: MysqlOptions) -> Self {
-        let store = place.store_with(options).await;
-        Self { store, conn: Mutex::new(place.conn().await), place, server: None }
+        let store = place.store_with(options.clone()).await;
+        Self { store, options, conn: Mutex::new(place.conn().await), place, server: None }
     }
 
     /// On a server with a clock of its own.
@@ -104,6 +107,18 @@ impl StoreHarness for Database {
         Duration::from_millis(150)
     }
 
+    async fn beside(&self) -> Option<MysqlStore> {
+        let options = self.options.clone();
+        Some(MysqlStore::connect_with(&self.place.url, options).await.unwrap())
+    }
+
+    async fn write_late(&self, rows: &[NewRow]) -> Option<Box<dyn LateWrite>> {
+        let mut conn = self.place.conn().await;
+        conn.query_drop("begin").await.unwrap();
+        self.store.insert(&mut conn, rows).await.unwrap();
+        Some(Box::new(Operator(conn)))
+    }
+
     async fn lock_row(&self, id: EventId) -> Option<Box<dyn ForeignLock>> {
         Some(Box::new(locked_row(&self.place, id).await))
     }
@@ -116,7 +131,7 @@ impl ClockHarness for Database {
     }
 }
 
-/// A row that an operator's open transaction has locked.
+/// An open transaction, which has a row locked or has written some.
 pub(crate) struct Operator(pub(crate) Conn);
 
 /// Locks it as an open `update` does.
@@ -133,6 +148,13 @@ async fn locked_row(place: &Place, id: EventId) -> Operator {
 impl ForeignLock for Operator {
     async fn release(mut self: Box<Self>) {
         self.0.query_drop("rollback").await.unwrap();
+    }
+}
+
+#[async_trait]
+impl LateWrite for Operator {
+    async fn commit(mut self: Box<Self>) {
+        self.0.query_drop("commit").await.unwrap();
     }
 }
 

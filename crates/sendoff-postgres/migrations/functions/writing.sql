@@ -4,11 +4,13 @@
 -- payload. Reads no table. Index: none.
 
 -- A time-ordered id, UUIDv7, for servers that have no function for it: a random one, whose first twelve
--- digits are the time, and the next its version.
+-- digits are the time to the nearest millisecond, and the next its version. The time has eleven digits from 2004
+-- until 2527.
 create or replace function sendoff.writing_uuid_v7() returns uuid
 language sql volatile as $body$
-    select (lpad(to_hex(floor(date_part('epoch', clock_timestamp()) * 1000)::bigint), 12, '0') || '-7'
-            || substr(gen_random_uuid()::text, 16))::uuid
+    select overlay(gen_random_uuid()::text
+                   placing '0' || to_hex((date_part('epoch', clock_timestamp()) * 1000)::bigint) || '-7'
+                   from 1 for 15)::uuid
 $body$;
 
 create or replace function sendoff.writing_check(field text, value text, most integer) returns void

@@ -1,9 +1,9 @@
--- followers: the time, the head, and how far everybody is: cursors with their status, and the
+-- followers: the time, the last fact, and how far everybody is: cursors with their status, and the
 -- lowest position that each pair has parked, without one. One row at least.
 -- Guarantee: one snapshot, so that a cursor that moved on is seen with what it parked.
 -- Index: primary keys; there is a row for each pair and for each fact that was parked.
 select clock_timestamp() as asked_at,
-       (select case when is_called then last_value else 0 end from sendoff.journal_position) as head,
+       (select coalesce(max(position), 0) from sendoff.journal_event) as head,
        f.topic, f.publisher, f.position, f.status
   from (select) one
   left join (

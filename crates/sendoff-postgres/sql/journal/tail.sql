@@ -1,6 +1,7 @@
 -- The state of server and sequence, and then the rows above a position up to another, in order.
 -- Guarantee: one statement, so that the rows are of the server that the first row is about. The last of its
--- numbers is for how many seconds appends still ring.
+-- numbers is for how many seconds appends still ring. It does not lock as an append does, so that one who is slow to
+-- take the rows is nobody's holder; the head is a statement before it.
 -- Index: primary key.
 
 -- tail: of a row that has more than $3 bytes there is no payload.
@@ -42,8 +43,6 @@ union all
 -- part state
 (select array[(extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint,
               pg_is_in_recovery()::integer, q.seqcache, q.seqincrement, q.seqcycle::integer,
-              (select case when is_called then last_value else 0 end
-                 from sendoff.journal_position),
               pg_sequence_last_value('sendoff.journal_bell')
               - extract(epoch from clock_timestamp())::bigint] as state,
        null::bigint as position, null::timestamptz as recorded_at, null::uuid as event_id,

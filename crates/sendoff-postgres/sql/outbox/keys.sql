@@ -15,7 +15,7 @@ select o_key, o_at, o_run, o_lost, o_next, o_put_off, o_last, o_rows, o_listed, 
 -- first that is not in line; key by key, in order. The last columns say of which key it is, and whether it is an
 -- event of the run; of what the key has beyond that one row is answered, without what it carries.
 -- Guarantee: locks nothing, and is a statement of its own, after the keys were taken: whatever was settled before
--- is seen. Returns no more bytes than $3, but always one event; the length of a payload is known without
+-- is seen, also that an event is dead since, and parks its key. Of such a key nothing is answered. Returns no more bytes than $3, but always one event; the length of a payload is known without
 -- reading it. Index: outbox_event_key.
 -- text runs
 select event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_key, content_type,
@@ -39,6 +39,8 @@ select event_id, event_type, aggregate_type, aggregate_id, tenant_id, ordering_k
                           and status in (0, 2)
                         order by seq
                         limit k.most + 1) e
+                 where (select p.parked_by from sendoff.outbox_key p
+                         where p.ordering_key = any (array[k.key])) is null
                 window line as (partition by k.no order by e.seq rows unbounded preceding)) found
         window reading as (order by no, seq rows unbounded preceding)) answer
  order by no, seq

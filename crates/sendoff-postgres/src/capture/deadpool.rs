@@ -3,10 +3,13 @@
 
 use ::tokio_postgres::{Client, Error};
 use deadpool_postgres::{Client as Pooled, GenericClient, Transaction as DeadpoolTransaction};
-use sendoff_engine::capture::{Begin, BeginError, Capture, InsertResult, WriteError};
+use sendoff_engine::capture::{
+    Begin, BeginError, Capture, InsertResult, Join, JoinError, Part, WriteError,
+};
 use sendoff_engine::store::NewRow;
 
 use super::insert::{Insert, Statements, insert_all, refused};
+use super::join::take_part;
 use super::prepared::PreparedTransaction;
 use crate::options::Doorbell;
 use crate::store::PostgresStore;
@@ -16,6 +19,16 @@ impl<'c> Capture<DeadpoolTransaction<'c>> for PostgresStore {
         self.check_open().map_err(|_| WriteError::Closed)?;
         let insert = remembered(self, tx).await.map_err(|error| refused(self, error))?;
         insert_all(self, tx.client(), &insert, rows).await
+    }
+}
+
+impl<'c> Join<DeadpoolTransaction<'c>> for PostgresStore {
+    async fn join(
+        &self,
+        tx: &mut DeadpoolTransaction<'c>,
+        part: &Part<'_>,
+    ) -> Result<bool, JoinError> {
+        take_part(self, tx.client(), part).await
     }
 }
 

@@ -65,14 +65,15 @@ use futures_util::future::join;
 use sendoff_core::Token;
 use sendoff_engine::capture::{
     Begin, BeginError, BoxFuture, Capture, Commit, CommitError, CommitMark, InsertResult, Inserted,
-    Nest, Nesting, Release, WriteError,
+    Join, JoinError, Nest, Nesting, Part, Release, WriteError,
 };
 use sendoff_engine::store::{Born, NewRow};
 
 use super::draft::Draft;
 use super::insert::is_key;
+use super::join::{self, Ask};
 use super::params::Params;
-use crate::encoded::Encoded;
+use crate::encoded::{Encoded, encode};
 use crate::options::Doorbell;
 use crate::sql::Sql;
 use crate::store::PostgresStore;
@@ -93,6 +94,39 @@ impl Capture<AsyncPgConnection> for PostgresStore {
 impl<'c> Capture<DieselTransaction<'c>> for PostgresStore {
     async fn insert(&self, tx: &mut DieselTransaction<'c>, rows: &[NewRow]) -> InsertResult {
         self.insert(&mut **tx, rows).await
+    }
+}
+
+/// Diesel does not tell the server's code: what waited too long for another transaction is
+/// [`Driver`](JoinError::Driver) here.
+impl Join<AsyncPgConnection> for PostgresStore {
+    async fn join(&self, conn: &mut AsyncPgConnection, part: &Part<'_>) -> Result<bool, JoinError> {
+        let Ask { statement, params } = Ask::new(self, part)?;
+        let params: Vec<_> = params.iter().map(|param| param as _).collect();
+        let params = encode(&params, statement.types).map_err(JoinError::Driver)?;
+        let asked = Ours { text: &statement.text, params, doorbell: self.doorbell() };
+        let (marked, answers) = asked.load_marked::<Answer>(self.sql(), conn).await;
+        let answers = marked.and(answers).map_err(not_joined)?;
+        answers.into_iter().next().map(|answer| answer.0).ok_or(JoinError::NoTransaction)
+    }
+}
+
+impl<'c> Join<DieselTransaction<'c>> for PostgresStore {
+    async fn join(
+        &self,
+        tx: &mut DieselTransaction<'c>,
+        part: &Part<'_>,
+    ) -> Result<bool, JoinError> {
+        self.join(&mut **tx, part).await
+    }
+}
+
+fn not_joined(error: Error) -> JoinError {
+    match error {
+        Error::DatabaseError(DatabaseErrorKind::SerializationFailure, _) => {
+            JoinError::LostRace(error.into())
+        }
+        error => join::refused(None, error),
     }
 }
 
@@ -320,8 +354,9 @@ async fn insert_one(
     draft: &Draft<'_>,
 ) -> Result<Inserted, Refusal> {
     let params = Params::new(store, draft);
-    let statement = params.statement(store);
-    let params = params.encoded(statement).map_err(Refusal::Insert)?;
+    let form = params.form();
+    let statement = form.statement(store);
+    let params = params.encoded(form, statement).map_err(Refusal::Insert)?;
     let insert = Ours { text: &statement.text, params, doorbell: store.doorbell() };
     let (marked, rows) = insert.load_marked::<Times>(store.sql(), conn).await;
     marked.map_err(Refusal::Over)?;
@@ -466,7 +501,7 @@ struct Answer(bool);
 
 impl QueryableByName<Pg> for Answer {
     fn build<'a>(row: &impl NamedRow<'a, Pg>) -> deserialize::Result<Self> {
-        Ok(Self(NamedRow::get::<Bool, _>(row, "marked")?))
+        Ok(Self(NamedRow::get::<Bool, _>(row, "answer")?))
     }
 }
 

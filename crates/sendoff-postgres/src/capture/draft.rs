@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+#[cfg(any(feature = "diesel-async", feature = "sea-orm", feature = "_sqlx"))]
+use sendoff_core::GLOBAL_AGGREGATE;
 use sendoff_core::limits;
 use sendoff_engine::capture::WriteError;
 use sendoff_engine::store::{Birth, NewRow};
@@ -115,6 +117,16 @@ impl<'a> Draft<'a> {
 
     pub(super) fn len(&self) -> usize {
         self.ids.len()
+    }
+
+    /// Whether its first event says nothing but what every event does, delay and hold aside.
+    #[cfg(any(feature = "diesel-async", feature = "sea-orm", feature = "_sqlx"))]
+    pub(super) fn begins_plain(&self) -> bool {
+        self.aggregate_types[0] == GLOBAL_AGGREGATE
+            && self.aggregate_ids[0].is_none()
+            && self.tenant_ids[0].is_none()
+            && self.ordering_keys[0].is_none()
+            && self.headers[0].is_none()
     }
 
     fn has_room_for(&self, bytes: usize) -> bool {

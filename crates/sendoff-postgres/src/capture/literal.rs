@@ -15,6 +15,10 @@ const DAY_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 const EPOCH_DAY: i64 = 2_440_588;
 
 /// An array of texts, or of what the server reads from text.
+#[cfg_attr(
+    not(feature = "sea-orm"),
+    allow(dead_code, reason = "only sea-orm has no arrays and spans")
+)]
 pub(crate) fn array<'a>(items: impl IntoIterator<Item = Option<Cow<'a, str>>>) -> String {
     let mut array = String::from("{");
     for item in items {
@@ -31,6 +35,10 @@ pub(crate) fn array<'a>(items: impl IntoIterator<Item = Option<Cow<'a, str>>>) -
     array
 }
 
+#[cfg_attr(
+    not(feature = "sea-orm"),
+    allow(dead_code, reason = "only sea-orm has no arrays and spans")
+)]
 fn quote(item: &str, array: &mut String) {
     array.push('"');
     for letter in item.chars() {
@@ -53,6 +61,10 @@ pub(crate) fn time(At(time): At) -> String {
 }
 
 /// An `interval` without days and months, which depend on time zones.
+#[cfg_attr(
+    not(feature = "sea-orm"),
+    allow(dead_code, reason = "only sea-orm has no arrays and spans")
+)]
 pub(super) fn span(Span(span): Span) -> String {
     clock(span.min(limits::DELAY).as_micros())
 }

@@ -9,7 +9,7 @@ mod deadpool;
 pub(crate) mod diesel_async;
 mod draft;
 mod insert;
-#[cfg(feature = "sea-orm")]
+mod join;
 pub(crate) mod literal;
 mod params;
 mod pooled;

@@ -12,14 +12,15 @@ use ::tokio_postgres::{Client, Error};
 use deadpool_postgres::{Client as Connection, Pool};
 use futures_util::FutureExt;
 use sendoff_engine::capture::{
-    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, InsertResult, Nest, Nesting,
-    Release,
+    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, InsertResult, Join, JoinError,
+    Nest, Nesting, Part, Release,
 };
 use sendoff_engine::store::{Born, NewRow};
 
 use super::commit::{Uncommitted, commit};
 use super::deadpool::remembered;
 use super::insert::{Insert, insert_all};
+use super::join::take_part;
 use crate::store::PostgresStore;
 
 /// A transaction on a connection from a pool. Dereferences to that connection; dropped, it rolls back, and
@@ -100,6 +101,18 @@ impl Begin<&Pool> for PostgresStore {
 impl Capture<PooledTransaction> for PostgresStore {
     async fn insert(&self, tx: &mut PooledTransaction, rows: &[NewRow]) -> InsertResult {
         insert_all(self, tx.client(), &tx.insert, rows).await
+    }
+}
+
+impl Join<PooledTransaction> for PostgresStore {
+    async fn join(&self, tx: &mut PooledTransaction, part: &Part<'_>) -> Result<bool, JoinError> {
+        take_part(self, tx.client(), part).await
+    }
+}
+
+impl<'t> Join<PooledSavepoint<'t>> for PostgresStore {
+    async fn join(&self, tx: &mut PooledSavepoint<'t>, part: &Part<'_>) -> Result<bool, JoinError> {
+        take_part(self, tx.connection, part).await
     }
 }
 

@@ -8,12 +8,14 @@ use std::ops::{Deref, DerefMut};
 
 use ::tokio_postgres::{Client, Error, Transaction};
 use sendoff_engine::capture::{
-    Begin, BeginError, Capture, Commit, CommitError, InsertResult, Nest, Nesting,
+    Begin, BeginError, Capture, Commit, CommitError, InsertResult, Join, JoinError, Nest, Nesting,
+    Part,
 };
 use sendoff_engine::store::{Born, NewRow, StoreError};
 
 use super::commit::commit;
 use super::insert::{Insert, Statements, insert_all};
+use super::join::take_part;
 use crate::error::failed;
 use crate::options::Doorbell;
 use crate::sql::Statement;
@@ -130,6 +132,16 @@ impl<'c> Begin<&'c mut PreparedClient> for PostgresStore {
 impl<'c> Capture<PreparedTransaction<'c>> for PostgresStore {
     async fn insert(&self, tx: &mut PreparedTransaction<'c>, rows: &[NewRow]) -> InsertResult {
         insert_all(self, tx.tx.client(), &tx.insert, rows).await
+    }
+}
+
+impl<'c> Join<PreparedTransaction<'c>> for PostgresStore {
+    async fn join(
+        &self,
+        tx: &mut PreparedTransaction<'c>,
+        part: &Part<'_>,
+    ) -> Result<bool, JoinError> {
+        take_part(self, tx.tx.client(), part).await
     }
 }
 

@@ -39,15 +39,19 @@ use ::sea_orm::{
     ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, QueryResult, RuntimeErr, Statement,
     Value,
 };
+use ::tokio_postgres::error::SqlState;
 use ::tokio_postgres::types::{FromSql, Type};
 use sendoff_core::{BoxError, Token};
-use sendoff_engine::capture::{CommitError, InsertResult, Inserted, SeaOrmStore, WriteError};
+use sendoff_engine::capture::{
+    CommitError, InsertResult, Inserted, JoinError, Part, SeaOrmStore, WriteError,
+};
 use sendoff_engine::store::{Born, NewRow, StoreError};
 
 use super::draft::Draft;
 use super::insert::{is_key, was_over};
+use super::join::{self, Ask};
 use super::literal::{array, span, time};
-use super::params::Params;
+use super::params::{Form, Params};
 use crate::store::PostgresStore;
 use crate::wire::{At, Payload, Xid};
 
@@ -92,10 +96,39 @@ impl SeaOrmStore for PostgresStore {
         Ok(all)
     }
 
+    async fn take_part(
+        &self,
+        tx: &DatabaseTransaction,
+        part: &Part<'_>,
+    ) -> Result<bool, JoinError> {
+        let wanted = Ask::new(self, part)?;
+        let mut answer = answered(tx, &wanted).await?;
+        // It knew of no transaction. One that wrote nothing yet has to be marked first.
+        if answer.is_none() {
+            let mark = &self.sql().in_transaction.text;
+            tx.execute_unprepared(mark).await.map_err(not_joined)?;
+            answer = answered(tx, &wanted).await?;
+        }
+        answer.ok_or(JoinError::NoTransaction)
+    }
+
     /// After an ordinary error (a deferred constraint, a lost race) the session goes on.
     fn is_rolled_back(error: &DbErr) -> bool {
         refusal(error).is_some_and(|refusal| matches!(refusal.severity(), PgSeverity::Error))
     }
+}
+
+async fn answered(tx: &DatabaseTransaction, wanted: &Ask<'_>) -> Result<Option<bool>, JoinError> {
+    let values = wanted.params.iter().map(|param| Value::from(param.as_str()));
+    let text = wanted.statement.text.as_str();
+    let asked = Statement::from_sql_and_values(DbBackend::Postgres, text, values);
+    let row = tx.query_one_raw(asked).await.map_err(not_joined)?;
+    row.map(|row| get(&row, 0, &Type::BOOL)).transpose().map_err(JoinError::Driver)
+}
+
+fn not_joined(error: DbErr) -> JoinError {
+    let code = refusal(&error).map(|refusal| SqlState::from_code(refusal.code()));
+    join::refused(code, error)
 }
 
 /// Whether a transaction is open and can commit, for a commit without events.
@@ -143,11 +176,28 @@ async fn send(
     draft: &Draft<'_>,
 ) -> Result<Vec<QueryResult>, WriteError> {
     let params = Params::new(store, draft);
-    let statement = params.statement(store);
-    let values = if draft.len() == 1 { of_one(draft) } else { values(&params).to_vec() };
+    let form = params.form();
+    let statement = form.statement(store);
+    let values = match form {
+        Form::Plain => of_plain(draft),
+        Form::Due | Form::One => of_one(draft),
+        Form::Many => values(&params).to_vec(),
+    };
     let values = values.into_iter().take(statement.types.len());
     let insert = Statement::from_sql_and_values(DbBackend::Postgres, &statement.text, values);
     tx.query_all_raw(insert).await.map_err(|error| refused(store, error))
+}
+
+/// In the order of `write_one_plain`.
+fn of_plain(draft: &Draft<'_>) -> Vec<Value> {
+    vec![
+        draft.ids[0].0.to_string().into(),
+        draft.event_types[0].into(),
+        draft.shards[0].to_string().into(),
+        draft.content_types[0].into(),
+        time(draft.occurred_at[0]).into(),
+        draft.payloads[0].0.into(),
+    ]
 }
 
 /// In the order of `write_one`.

@@ -13,7 +13,8 @@ use ::tokio_postgres::error::SqlState;
 use ::tokio_postgres::types::{FromSql, Type as Kind};
 use sendoff_core::{BoxError, Token};
 use sendoff_engine::capture::{
-    Begin, BeginError, Capture, CommitError, InsertResult, Inserted, WriteError,
+    Begin, BeginError, Capture, CommitError, InsertResult, Inserted, Join, JoinError, Part,
+    WriteError,
 };
 use sendoff_engine::store::{Born, NewRow, StoreError};
 
@@ -28,8 +29,9 @@ use super::ours;
 use super::shared::{SqlxStore, begin_on};
 use crate::capture::draft::Draft;
 use crate::capture::insert::{is_key, was_over};
+use crate::capture::join::{self, Ask};
 use crate::capture::params::Params;
-use crate::encoded::Encoded;
+use crate::encoded::{Encoded, encode};
 use crate::error::explained;
 use crate::options::Doorbell;
 use crate::sql::{Sql, Statement};
@@ -66,9 +68,42 @@ impl SqlxStore for PostgresStore {
         })
     }
 
+    async fn take_part(&self, conn: &mut PgConnection, part: &Part<'_>) -> Result<bool, JoinError> {
+        let wanted = Ask::new(self, part)?;
+        let mut answer = answered(self, conn, &wanted).await?;
+        // It knew of no transaction. One that wrote nothing yet has to be marked first.
+        if answer.is_none() {
+            mark(self.sql(), conn).await.map_err(not_joined)?;
+            answer = answered(self, conn, &wanted).await?;
+        }
+        answer.ok_or(JoinError::NoTransaction)
+    }
+
     /// After an ordinary error (a deferred constraint, a lost race) the session goes on.
     fn is_rolled_back(error: &Error) -> bool {
         refusal(error).is_some_and(|refusal| matches!(refusal.severity(), PgSeverity::Error))
+    }
+}
+
+async fn answered(
+    store: &PostgresStore,
+    conn: &mut PgConnection,
+    wanted: &Ask<'_>,
+) -> Result<Option<bool>, JoinError> {
+    let params = encode(&wanted.params(), wanted.statement.types).map_err(JoinError::Driver)?;
+    let rows = ask(conn, wanted.statement, params, store.doorbell()).await.map_err(not_joined)?;
+    rows.first().map(|row| get(row, 0, &Kind::BOOL)).transpose().map_err(JoinError::Driver)
+}
+
+fn not_joined(error: Error) -> JoinError {
+    let code = refusal(&error).map(|refusal| SqlState::from_code(refusal.code()));
+    join::refused(code, error)
+}
+
+/// Outside a transaction nothing is done, and the answer is [`JoinError::NoTransaction`].
+impl Join<PgConnection> for PostgresStore {
+    async fn join(&self, conn: &mut PgConnection, part: &Part<'_>) -> Result<bool, JoinError> {
+        self.take_part(conn, part).await
     }
 }
 
@@ -137,8 +172,9 @@ async fn send(
     draft: &Draft<'_>,
 ) -> Result<Inserted, WriteError> {
     let params = Params::new(store, draft);
-    let statement = params.statement(store);
-    let params = params.encoded(statement)?;
+    let form = params.form();
+    let statement = form.statement(store);
+    let params = params.encoded(form, statement)?;
     let rows = ask(conn, statement, params, store.doorbell()).await;
     let rows = rows.map_err(|error| refused(store, error))?;
     let held = draft.locked_by.iter().map(Option::is_some);

@@ -2,13 +2,14 @@
 
 use ::tokio_postgres::{Client, Transaction};
 use sendoff_engine::capture::{
-    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, InsertResult, Nest, Nesting,
-    Release,
+    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, InsertResult, Join, JoinError,
+    Nest, Nesting, Part, Release,
 };
 use sendoff_engine::store::{Born, NewRow};
 
 use super::commit::commit;
 use super::insert::{Insert, insert_all};
+use super::join::take_part;
 use crate::store::PostgresStore;
 
 impl<'c> Capture<Transaction<'c>> for PostgresStore {
@@ -18,10 +19,23 @@ impl<'c> Capture<Transaction<'c>> for PostgresStore {
 }
 
 /// The type proves nothing here; outside a transaction the server inserts nothing, and the answer is
-/// [`WriteError::NoTransaction`].
+/// [`WriteError::NoTransaction`](sendoff_engine::capture::WriteError::NoTransaction).
 impl Capture<Client> for PostgresStore {
     async fn insert(&self, client: &mut Client, rows: &[NewRow]) -> InsertResult {
         insert_all(self, client, &Insert::Unnamed, rows).await
+    }
+}
+
+impl<'c> Join<Transaction<'c>> for PostgresStore {
+    async fn join(&self, tx: &mut Transaction<'c>, part: &Part<'_>) -> Result<bool, JoinError> {
+        take_part(self, tx.client(), part).await
+    }
+}
+
+/// Outside a transaction nothing is done, and the answer is [`JoinError::NoTransaction`].
+impl Join<Client> for PostgresStore {
+    async fn join(&self, client: &mut Client, part: &Part<'_>) -> Result<bool, JoinError> {
+        take_part(self, client, part).await
     }
 }
 

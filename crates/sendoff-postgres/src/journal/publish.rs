@@ -6,10 +6,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::{CursorStatus, PairId, UnknownCursorStatus};
+use sendoff_engine::capture::JoinError;
 use sendoff_engine::journal::Purpose;
 use sendoff_engine::journal::publish::{
-    Change, ChangeParked, Cursor, Move, Moved, Parked, ParkedChange, ParkedPage, PublishStore,
-    Retried, Seen, Survey, TriedAgain, Which,
+    Change, ChangeParked, Cursor, JoinJournal, Move, Moved, Parked, ParkedChange, ParkedPage,
+    PublishStore, Retried, Seen, Survey, TriedAgain, Which,
 };
 use sendoff_engine::lead::{Membership, NodeCard, NodeSeen};
 use sendoff_engine::store::StoreError;
@@ -22,6 +23,7 @@ use super::store::PostgresJournal;
 use crate::link::Params;
 use crate::rows::{all, get};
 use crate::sql::Statement;
+use crate::store::PostgresStore;
 use crate::wire::{ErrorText, Span};
 
 /// Why a fact that was parked could not be settled.
@@ -52,6 +54,16 @@ impl PostgresJournal {
         }
         let free = self.ask(Purpose::Publish, &self.sql().journal.nodes_free, &[&silent]).await?;
         free.iter().map(|row| get(row, 0)).collect()
+    }
+}
+
+/// By the drivers that events are written through.
+impl JoinJournal for PostgresJournal {
+    type Store = PostgresStore;
+
+    fn joins(&self) -> Result<&PostgresStore, JoinError> {
+        self.check_open().map_err(|_| JoinError::Closed)?;
+        Ok(self.in_transactions())
     }
 }
 

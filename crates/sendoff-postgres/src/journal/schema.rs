@@ -22,13 +22,14 @@ use crate::options::Doorbell;
 use crate::sql::Statement;
 
 /// Every migration, the oldest first. What a published one does never changes.
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 7] = [
     include_str!("../../migrations/journal/0001_journal.sql"),
     include_str!("../../migrations/journal/0002_publish.sql"),
     include_str!("../../migrations/journal/0003_durable.sql"),
     include_str!("../../migrations/journal/0004_restarted.sql"),
     include_str!("../../migrations/journal/0005_waits.sql"),
     include_str!("../../migrations/journal/0006_bell.sql"),
+    include_str!("../../migrations/journal/0007_taken.sql"),
 ];
 
 /// What the first of them has besides, in partitions.

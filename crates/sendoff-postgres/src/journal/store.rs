@@ -1,7 +1,7 @@
 //! The journal's store on PostgreSQL: its connections, appends and reads.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -32,6 +32,7 @@ use crate::names::Names;
 use crate::options::Doorbell;
 use crate::rows::{get, time};
 use crate::sql::{Sql, Writes};
+use crate::store::PostgresStore;
 use crate::wire::At;
 
 /// A journal in a PostgreSQL database. Cheap to clone.
@@ -51,6 +52,8 @@ struct Shared {
     books: Books,
     /// Conditions that lately did not hold: the function is asked at once, which says why.
     contended: Remembered<()>,
+    /// What takes part in transactions of the application's: it has no connection.
+    joins: OnceLock<PostgresStore>,
     open: Open,
 }
 
@@ -99,6 +102,7 @@ impl PostgresJournal {
             connections: Connections::new(&connector, kept, options.connections, options.patience),
             books: Books::default(),
             contended: Remembered::default(),
+            joins: OnceLock::new(),
             connector,
             options,
             names,
@@ -148,6 +152,14 @@ impl PostgresJournal {
 
     pub(super) fn sql(&self) -> &Sql {
         &self.0.sql
+    }
+
+    pub(super) fn in_transactions(&self) -> &PostgresStore {
+        let store = || {
+            let (connector, options) = (self.connector(), &self.options().server);
+            PostgresStore::by(Arc::clone(connector), options.clone())
+        };
+        self.0.joins.get_or_init(store)
     }
 
     async fn reading(&self, mut reading: Reading<'_>) -> Result<Found, StoreError> {

@@ -46,6 +46,7 @@ const RINGS_LEFT: i64 = 120;
 
 struct Statements {
     holders: Prepared,
+    head: Prepared,
     rows: Prepared,
     large_rows: Prepared,
 }
@@ -63,6 +64,7 @@ impl PostgresTail {
             Kept::Unnamed => None,
             Kept::Prepared => Some(Statements {
                 holders: prepare(&sql.journal.holders).await?,
+                head: prepare(&sql.journal.head).await?,
                 rows: prepare(&sql.journal.tail).await?,
                 large_rows: prepare(&sql.journal.tail_large).await?,
             }),
@@ -70,7 +72,7 @@ impl PostgresTail {
         Ok(Self { journal, opened, prepared, large: false, bell })
     }
 
-    /// Either statement leaves with the first poll of its future, so that the order in which they are
+    /// Each statement leaves with the first poll of its future, so that the order in which they are
     /// polled is the order in which they are carried out.
     async fn query(
         &self,
@@ -100,6 +102,11 @@ impl PostgresTail {
         self.query(statement, prepared, params).await
     }
 
+    async fn head(&self) -> Result<Vec<Row>, Error> {
+        let prepared = self.prepared.as_ref().map(|known| &known.head);
+        self.query(&self.journal.sql().journal.head, prepared, &[]).await
+    }
+
     async fn holders(&self) -> Result<Vec<Row>, Error> {
         let prepared = self.prepared.as_ref().map(|known| &known.holders);
         self.query(&self.journal.sql().journal.holders, prepared, &[]).await
@@ -112,16 +119,17 @@ impl TailSource for PostgresTail {
         self.journal.check_open()?;
         // This look sees what they rang for.
         self.bell.rings.hear();
-        let rows = self.rows(page, self.large);
-        let (holders, rows) = match ask {
-            Ask::Rows => (None, rows.await.map_err(failed)?),
+        let head_then_rows = join(self.head(), self.rows(page, self.large));
+        let (holders, (head, rows)) = match ask {
+            Ask::Rows => (None, head_then_rows.await),
             Ask::HoldersThenRows => {
                 // Statements of their own, each with its own snapshot: the second begins when the
                 // first is over.
-                let (holders, rows) = join(self.holders(), rows).await;
-                (Some(names(&holders.map_err(failed)?)?), rows.map_err(failed)?)
+                let (holders, others) = join(self.holders(), head_then_rows).await;
+                (Some(names(&holders.map_err(failed)?)?), others)
             }
         };
+        let (head, rows) = (head.map_err(failed)?, rows.map_err(failed)?);
         let rows = if !self.large && any_too_large(&rows)? {
             self.large = true;
             self.rows(page, true).await.map_err(failed)?
@@ -142,10 +150,14 @@ impl TailSource for PostgresTail {
             }
         }
         self.large &= !complete || is_large(&facts, page);
+        let head = head.first().ok_or_else(|| StoreError::Refused(Gone.into()))?;
+        // What came after the head was read is there to be seen, and so it was taken.
+        let head =
+            facts.last().map_or(Position::START, |row| row.position).max(facts::position(head, 0)?);
         Ok(TailLook {
             server: state.server,
             sequence: state.sequence,
-            head: state.head,
+            head,
             holders,
             proved: Position::START,
             undecided: None,
@@ -220,7 +232,6 @@ fn tail_row(row: &Row) -> Result<TailRow, StoreError> {
 struct State {
     server: Server,
     sequence: Sequence,
-    head: Position,
     /// For how many seconds appends ring.
     rings_left: i64,
 }
@@ -228,14 +239,13 @@ struct State {
 impl State {
     fn of(row: &Row) -> Result<Self, StoreError> {
         let state: Vec<i64> = get(row, 0)?;
-        let &[started_at, in_recovery, cache, increment, cycles, head, rings_left] = &*state else {
+        let &[started_at, in_recovery, cache, increment, cycles, rings_left] = &*state else {
             return Err(StoreError::Refused(Gone.into()));
         };
         let started_at = Timestamp::from_micros(started_at);
         Ok(Self {
             server: Server { started_at, in_recovery: in_recovery != 0 },
             sequence: Sequence { cache, increment, cycles: cycles != 0 },
-            head: Position::try_from(head).map_err(|error| StoreError::Refused(error.into()))?,
             rings_left,
         })
     }

@@ -105,6 +105,17 @@ async fn a_role_with_the_rights_of_the_guide_can_do_what_it_says() {
     place.run(&format!("drop owned by {role}; drop role {role}")).await;
 }
 
+#[tokio::test]
+async fn an_id_is_new_once_by_the_statements_of_the_guide() {
+    let place = Place::new();
+    let _store = place.store().await;
+    assert_eq!(fences("inbox.md"), ["rust", "sql postgres"], "each is tried by somebody");
+    let script = block("inbox.md", "sql postgres");
+    for said in ["t", "f"] {
+        assert_eq!(psql(&place, &script).trim(), said);
+    }
+}
+
 /// What stands under `sql` alone is for every database.
 #[tokio::test]
 async fn statements_for_operators_run() {

@@ -142,6 +142,10 @@ async fn the_limits_are_those_of_every_writer() {
             "aggregate_id has 129 characters; the limit is 128",
         ),
         ("'t', 'S', tenant_id => repeat('x', 65)", "tenant_id has 65 characters; the limit is 64"),
+        ("'t', 'S', aggregate_type => E'a\\rb'", "aggregate_type must not contain a line break"),
+        ("'t', 'S', aggregate_id => E'a\\rb'", "aggregate_id must not contain a line break"),
+        ("'t', 'S', tenant_id => E'a\\nb'", "tenant_id must not contain a line break"),
+        ("'t', 'S', ordering_key => E'\\n'", "ordering_key must not contain a line break"),
         (
             "'t', 'S', ordering_key => repeat('x', 129)",
             "ordering_key has 129 characters; the limit is 128",

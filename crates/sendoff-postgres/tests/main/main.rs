@@ -14,6 +14,7 @@ mod diesel_async;
 mod doorbell;
 mod durability;
 mod emit;
+mod exactly_once;
 mod hostile;
 mod journal;
 mod letters;
@@ -32,6 +33,7 @@ mod schema;
 #[cfg(feature = "sea-orm")]
 mod sea_orm;
 mod server;
+mod silence;
 mod soak;
 #[cfg(feature = "sqlx")]
 mod sqlx;

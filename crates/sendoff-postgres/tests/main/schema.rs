@@ -12,14 +12,14 @@ use crate::partitions::as_role;
 use crate::place::{Place, by, claim, due, event, write};
 
 /// The newest version.
-const NEWEST: i64 = 7;
+const NEWEST: i64 = 9;
 
 /// Takes the last migrations back, as far as there is anything to take back.
 const UNDO: &str = "
     drop view outbox_event_json;
     alter table outbox_event drop column unavailable_since, drop column unroutable_since,
                              drop column delayed_until;
-    drop table outbox_audit, outbox_pause, outbox_handled, outbox_key;
+    drop table outbox_audit, outbox_pause, outbox_handled, outbox_key, inbox_event;
     drop index outbox_event_key;
     delete from outbox_schema where version >= 4;";
 
@@ -189,7 +189,8 @@ async fn a_printed_upgrade_makes_the_tables_of_this_version() {
         let (client, options) = (place.client().await, place.options());
         let older = up_to(&migration_sql(&options).unwrap(), "outbox_schema", from);
         client.batch_execute(&format!("{older}commit;")).await.unwrap();
-        assert_ne!(shape(&place).await, wanted);
+        let version = place.number("select max(version)::bigint from outbox_schema").await;
+        assert_eq!(version, from as i64);
         client.batch_execute(&upgrade_sql(&options, from).unwrap()).await.unwrap();
         assert_eq!(shape(&place).await, wanted, "from version {from}");
         let store = PostgresStore::connect_with(&place.url, options).await.unwrap();

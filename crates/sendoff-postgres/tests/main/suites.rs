@@ -7,7 +7,9 @@ use sendoff_core::{EventId, Timestamp};
 use sendoff_engine::capture::{Capture, Commit, WriteError};
 use sendoff_engine::store::{Born, NewRow};
 use sendoff_postgres::{Doorbell, Layout, PostgresOptions, PostgresStore, Retention};
-use sendoff_testkit::conformance::{ClockHarness, ForeignLock, StoreHarness, async_trait};
+use sendoff_testkit::conformance::{
+    ClockHarness, ForeignLock, LateWrite, StoreHarness, async_trait,
+};
 use tokio::sync::Mutex;
 use tokio_postgres::Client;
 
@@ -16,6 +18,7 @@ use crate::server::Server;
 
 pub(crate) struct Database {
     store: PostgresStore,
+    options: PostgresOptions,
     client: Mutex<Client>,
     place: Place,
     partitioned: bool,
@@ -30,9 +33,13 @@ impl Database {
 
     async fn at(place: Place, retention: Retention, doorbell: Doorbell) -> Self {
         let options = PostgresOptions { retention, doorbell, ..place.options() };
-        let store = place.store_with(options).await;
+        Self::of(place, options).await
+    }
+
+    async fn of(place: Place, options: PostgresOptions) -> Self {
+        let store = place.store_with(options.clone()).await;
         let client = Mutex::new(place.client().await);
-        Self { store, client, place, partitioned: false, server: None }
+        Self { store, options, client, place, partitioned: false, server: None }
     }
 
     pub(crate) async fn keeping(server: &str) -> Self {
@@ -43,9 +50,7 @@ impl Database {
     async fn shared(server: &str, doorbell: Doorbell) -> Self {
         let place = Place::on(server);
         let options = PostgresOptions { doorbell, tenant_index: true, ..place.options() };
-        let store = place.store_with(options).await;
-        let client = Mutex::new(place.client().await);
-        Self { store, client, place, partitioned: false, server: None }
+        Self::of(place, options).await
     }
 
     /// By months: a month ahead is two of them, where it would be thirty days, which take two seconds to make.
@@ -53,9 +58,7 @@ impl Database {
         let place = Place::on(SERVER);
         let layout = Layout::Partitioned(Period::Month);
         let options = PostgresOptions { layout, tenant_index: true, ..place.options() };
-        let store = place.store_with(options).await;
-        let client = Mutex::new(place.client().await);
-        Self { store, client, place, partitioned: true, server: None }
+        Self { partitioned: true, ..Self::of(place, options).await }
     }
 
     async fn deleting(server: &str) -> Self {
@@ -118,6 +121,18 @@ impl StoreHarness for Database {
         Some(Box::new(Locker(client)))
     }
 
+    async fn beside(&self) -> Option<PostgresStore> {
+        let options = self.options.clone();
+        Some(PostgresStore::connect_with(&self.place.url, options).await.unwrap())
+    }
+
+    async fn write_late(&self, rows: &[NewRow]) -> Option<Box<dyn LateWrite>> {
+        let mut client = self.place.client().await;
+        client.batch_execute("begin").await.unwrap();
+        self.store.insert(&mut client, rows).await.unwrap();
+        Some(Box::new(Locker(client)))
+    }
+
     fn tick(&self) -> Duration {
         Duration::from_millis(150)
     }
@@ -127,13 +142,20 @@ impl StoreHarness for Database {
     }
 }
 
-/// A transaction that has a row.
+/// A transaction that has a row, or has written some.
 pub(crate) struct Locker(pub(crate) Client);
 
 #[async_trait]
 impl ForeignLock for Locker {
     async fn release(self: Box<Self>) {
         self.0.batch_execute("rollback").await.unwrap();
+    }
+}
+
+#[async_trait]
+impl LateWrite for Locker {
+    async fn commit(self: Box<Self>) {
+        self.0.batch_execute("commit").await.unwrap();
     }
 }
 

@@ -96,6 +96,8 @@ impl Binding {
         cloud_events: "cloudEvents_",
         content_type: None,
         data_content_type: None,
+        // RabbitMQ routes by these.
+        reserved: &["cc", "bcc"],
         name: |name| (1..=255).contains(&name.len()),
         names: "up to 255 bytes",
         ..ANYTHING
@@ -107,9 +109,9 @@ impl Binding {
         content_type: None,
         data_content_type: None,
         name: is_mqtt,
-        names: "up to 65,535 bytes without control characters",
+        names: "up to 65,535 bytes without control characters and what is no character",
         value: is_mqtt,
-        values: "up to 65,535 bytes without control characters",
+        values: "up to 65,535 bytes without control characters and what is no character",
         ..ANYTHING
     };
     /// A Redis stream, which has no binding of CloudEvents: each attribute is a field of the entry, beside `data`.
@@ -175,5 +177,12 @@ fn is_token(name: &str) -> bool {
 }
 
 fn is_mqtt(text: &str) -> bool {
-    text.len() <= usize::from(u16::MAX) && !text.chars().any(char::is_control)
+    text.len() <= usize::from(u16::MAX) && text.chars().all(is_mqtt_character)
+}
+
+/// What a text of MQTT may have. A broker can end the connection of a client that sends one of the others.
+pub(crate) fn is_mqtt_character(c: char) -> bool {
+    let code = u32::from(c);
+    let is_nobodys = (0xfdd0..=0xfdef).contains(&code) || code & 0xfffe == 0xfffe;
+    !c.is_control() && !is_nobodys
 }

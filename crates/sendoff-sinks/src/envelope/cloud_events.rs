@@ -131,9 +131,9 @@ fn object(
     }
     // Whoever keeps the object alone has the headers whose names CloudEvents allows.
     let taken = |name: &str| {
-        ["data", "datacontenttype", "dataschema", TRACEPARENT, TRACESTATE].contains(&name)
+        [TRACEPARENT, TRACESTATE].contains(&name)
             || attributes.iter().any(|(known, _)| *known == name)
-            || KNOWN.contains(&name)
+            || is_known(name)
     };
     for (name, value) in delivery.headers().iter() {
         if is_name(name) && !taken(name) && !value.is_empty() {
@@ -146,8 +146,11 @@ fn object(
     Ok(object.with_data(delivery, lines))
 }
 
-/// Attributes of ours that this event may lack: a header never stands for one of them.
-const KNOWN: [&str; 9] = [
+/// Attributes of ours that this event may lack, and those of its data: a header never stands for one of them.
+const KNOWN: [&str; 12] = [
+    "data",
+    "datacontenttype",
+    "dataschema",
     "aggregatetype",
     "subject",
     "tenant",
@@ -158,6 +161,10 @@ const KNOWN: [&str; 9] = [
     "correlationid",
     "causationid",
 ];
+
+pub(super) fn is_known(name: &str) -> bool {
+    KNOWN.iter().any(|known| name.eq_ignore_ascii_case(known))
+}
 
 /// What an attribute may be called.
 fn is_name(name: &str) -> bool {

@@ -35,6 +35,8 @@ use serde::{Deserialize, Serialize};
 use crate::class::Misconfigured;
 use crate::template::{Template, Unrendered};
 
+#[cfg(feature = "mqtt")]
+pub(crate) use binding::is_mqtt_character;
 pub use binding::{Binding, percent_encode};
 pub use cloud_events::{CloudEventsOptions, Mode, SOURCE};
 pub use json::{Lines, splice};
@@ -141,6 +143,9 @@ impl Envelope {
             }
             binding.check(name, value)?;
         }
+        if binding.content_type.is_none() {
+            binding.check("content-type", &message.content_type)?;
+        }
         let known = |message: &Message<'_>, name: &str| {
             message.attributes.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
         };
@@ -152,13 +157,19 @@ impl Envelope {
                 }
             }
         }
+        // Attributes that are told from headers by nothing but their names.
+        let is_bare = self.cloud_events() == Some(Mode::Binary) && binding.cloud_events.is_empty();
         for (name, value) in delivery.headers().iter() {
             let is_trace = [TRACEPARENT, TRACESTATE].iter().any(|of| name.eq_ignore_ascii_case(of));
             let name: Cow<'_, str> = match binding.own {
                 "" => name.into(),
                 prefix => format!("{prefix}{name}").into(),
             };
-            if is_trace || known(&message, &name) || binding.is_ours(&name) {
+            if is_trace
+                || known(&message, &name)
+                || binding.is_ours(&name)
+                || is_bare && cloud_events::is_known(&name)
+            {
                 continue;
             }
             binding.check(&name, value)?;

@@ -215,6 +215,23 @@ fn a_header_never_stands_for_a_name_of_ours() {
     assert_eq!((http.get("Host"), http.get("content-type")), (None, Some("application/json")));
 }
 
+/// Where attributes have no prefix, the names of those that an event lacks are ours too.
+#[test]
+fn a_header_never_stands_for_an_attribute_that_the_event_lacks() {
+    let mut event = Event::builder("e").bytes("");
+    for name in ["subject", "Tenant", "partitionkey", "position", "dataschema", "datacontenttype"] {
+        event = event.header(name, "no");
+    }
+    let delivery = of(event.header("region", "eu"));
+    let message = binary().wrap(&delivery, &Binding::MQTT).unwrap();
+    assert!(message.attributes.iter().all(|(_, value)| value != "no"), "{message:?}");
+    assert_eq!(message.get("region"), Some("eu"));
+    // Beside an object, and on other wires, they are names like any other.
+    for (envelope, binding) in [(structured(), Binding::MQTT), (binary(), Binding::KAFKA)] {
+        assert_eq!(envelope.wrap(&delivery, &binding).unwrap().get("subject"), Some("no"));
+    }
+}
+
 #[test]
 fn a_trace_is_passed_on_where_it_is_well_formed() {
     let wrap = |parent: &str, state: &str| {

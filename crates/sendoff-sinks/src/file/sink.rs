@@ -1,12 +1,16 @@
 //! The sink.
 
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
 use async_trait::async_trait;
 use sendoff_core::{Delivery, Sink, Verdict};
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use super::encode;
-use super::options::FileOptions;
+use super::options::{FileOptions, FileTarget};
 use super::writer::Writer;
 use crate::class::{Misconfigured, Trouble};
 use crate::envelope::Envelope;
@@ -64,10 +68,10 @@ impl Sink for FileSink {
         let encode = |delivery| encode::line(&self.envelope, delivery);
         let (slate, lines) = Slate::encoded(deliveries, encode);
         let verdicts = &slate;
-        let write = |writer: std::sync::Arc<Mutex<Writer>>| async move {
+        let write = |writer: Arc<InTurn>| async move {
             let (places, lines): (Vec<_>, Vec<_>) = lines.into_iter().unzip();
-            // Goes with the work: while a disk hangs one thread waits for it, however many batches come.
-            let mut writer = writer.lock_owned().await;
+            // Goes with the work: while a disk or a reader hangs one thread waits for it, however many batches come.
+            let mut writer = InTurn::clone(&writer).lock_owned().await;
             let written = spawn_blocking(move || writer.append(&lines)).await;
             let (durable, ended) = written.map_err(Trouble::unavailable)?;
             places.into_iter().take(durable).for_each(|at| verdicts.done(at));
@@ -82,17 +86,41 @@ impl Sink for FileSink {
     }
 }
 
+/// A writer that batches take in turn.
+type InTurn = Arc<Mutex<Writer>>;
+
+/// How long another sink may take to write to stdout before it counts as stuck.
+const FREE_WITHIN: Duration = Duration::from_secs(1);
+
+/// The process has one stdout, and so one writer for it, whoever writes: while nobody reads, one thread waits.
+static STDOUT: LazyLock<InTurn> = LazyLock::new(|| Arc::new(Mutex::new(Writer::stdout())));
+
 /// Opens the file.
 #[derive(Debug)]
 struct Open(FileOptions);
 
 #[async_trait]
 impl Connect for Open {
-    type Conn = Mutex<Writer>;
+    type Conn = InTurn;
 
-    async fn open(&self) -> Result<Mutex<Writer>, Trouble> {
+    async fn open(&self) -> Result<InTurn, Trouble> {
+        let path = match &self.0.to {
+            FileTarget::Path(path) => path.clone(),
+            FileTarget::Stdout => {
+                // What was given up before may still wait for its reader.
+                let free = timeout(FREE_WITHIN, STDOUT.lock()).await;
+                return match free {
+                    Ok(_) => Ok(Arc::clone(&STDOUT)),
+                    Err(_) => Err(Trouble::unavailable(Busy)),
+                };
+            }
+        };
         let options = self.0.clone();
-        let opened = spawn_blocking(move || Writer::open(&options)).await;
-        opened.map_err(Trouble::unavailable)?.map(Mutex::new)
+        let opened = spawn_blocking(move || Writer::open(&path, &options)).await;
+        opened.map_err(Trouble::unavailable)?.map(|writer| Arc::new(Mutex::new(writer)))
     }
 }
+
+#[derive(Debug, thiserror::Error)]
+#[error("a batch before this one still waits for whoever reads stdout")]
+struct Busy;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tracing::warn;
 
 use super::encode::{BEGINNINGS, LINE_BYTES};
-use super::options::{FileOptions, FileTarget};
+use super::options::FileOptions;
 use crate::class::{Class, Misconfigured, Trouble};
 
 /// What is read at once when the beginning of a line is looked for.
@@ -25,11 +25,12 @@ pub(super) enum Writer {
 }
 
 impl Writer {
-    pub(super) fn open(options: &FileOptions) -> Result<Self, Trouble> {
-        match &options.to {
-            FileTarget::Stdout => Ok(Self::Stdout { torn: false }),
-            FileTarget::Path(path) => Ok(Self::File(Lines::open(path, options)?)),
-        }
+    pub(super) const fn stdout() -> Self {
+        Self::Stdout { torn: false }
+    }
+
+    pub(super) fn open(path: &Path, options: &FileOptions) -> Result<Self, Trouble> {
+        Ok(Self::File(Lines::open(path, options)?))
     }
 
     /// Writes lines, and says how many of them, from the first on, are durable.
@@ -326,7 +327,7 @@ mod tests {
     #[test]
     fn files_rotate_at_their_bound_and_the_oldest_goes() {
         let (_folder, path) = folder();
-        let mut writer = Writer::open(&options(&path)).unwrap();
+        let mut writer = Writer::open(&path, &options(&path)).unwrap();
         // 11 bytes each: two fit.
         let all: Vec<_> = (0..9).map(|n| line(&format!("{n}"))).collect();
         let (durable, ended) = writer.append(&all);
@@ -347,7 +348,7 @@ mod tests {
     #[test]
     fn a_number_that_is_free_is_taken_and_none_is_lost() {
         let (_folder, path) = folder();
-        let mut writer = Writer::open(&options(&path)).unwrap();
+        let mut writer = Writer::open(&path, &options(&path)).unwrap();
         for number in 0..5 {
             append(&mut writer, &format!("{number}{number}"));
             append(&mut writer, &format!("{number}"));
@@ -366,7 +367,7 @@ mod tests {
             for whole in ["", "{\"id\":\"1\"}\n"] {
                 let (_folder, path) = folder();
                 fs::write(&path, format!("{whole}{half}")).unwrap();
-                let mut writer = Writer::open(&options(&path)).unwrap();
+                let mut writer = Writer::open(&path, &options(&path)).unwrap();
                 assert_eq!(text(&path), whole);
                 append(&mut writer, "2");
                 assert_eq!(text(&path), format!("{whole}{{\"id\":\"2\"}}\n"));
@@ -375,7 +376,7 @@ mod tests {
         let (_folder, path) = folder();
         let long = format!("{{\"id\":\"1\"}}\n{{\"id\":\"{}", "x".repeat(3 * PIECE));
         fs::write(&path, long).unwrap();
-        drop(Writer::open(&options(&path)).unwrap());
+        drop(Writer::open(&path, &options(&path)).unwrap());
         assert_eq!(text(&path), "{\"id\":\"1\"}\n");
     }
 
@@ -385,7 +386,7 @@ mod tests {
         for foreign in ["notes", "{\"id\":\"1\"}\nnotes", &*none] {
             let (_folder, path) = folder();
             fs::write(&path, foreign).unwrap();
-            let Err(Trouble::Misconfigured(wrong)) = Writer::open(&options(&path)) else {
+            let Err(Trouble::Misconfigured(wrong)) = Writer::open(&path, &options(&path)) else {
                 panic!("it was opened");
             };
             assert_eq!(wrong.path(), "file.to.path");
@@ -396,18 +397,18 @@ mod tests {
     #[test]
     fn a_file_belongs_to_one_sink_until_that_is_gone() {
         let (_folder, path) = folder();
-        let first = Writer::open(&options(&path)).unwrap();
-        let second = Writer::open(&options(&path)).unwrap_err();
+        let first = Writer::open(&path, &options(&path)).unwrap();
+        let second = Writer::open(&path, &options(&path)).unwrap_err();
         assert_eq!(second.class(), Class::Unavailable);
         assert_eq!(second.to_string(), "another sink has the file open");
         drop(first);
-        assert!(Writer::open(&options(&path)).is_ok());
+        assert!(Writer::open(&path, &options(&path)).is_ok());
     }
 
     #[test]
     fn a_file_that_was_moved_away_is_left_alone() {
         let (_folder, path) = folder();
-        let mut writer = Writer::open(&options(&path)).unwrap();
+        let mut writer = Writer::open(&path, &options(&path)).unwrap();
         append(&mut writer, "1");
         let away = with_suffix(&path, ".away");
         fs::rename(&path, &away).unwrap();
@@ -425,7 +426,10 @@ mod tests {
     fn a_place_that_is_not_there_is_misconfigured() {
         let (folder, path) = folder();
         for wrong in [folder.path().join("none/events"), folder.path().to_owned()] {
-            assert_eq!(Writer::open(&options(&wrong)).unwrap_err().class(), Class::Misconfigured);
+            assert_eq!(
+                Writer::open(&wrong, &options(&wrong)).unwrap_err().class(),
+                Class::Misconfigured
+            );
         }
         assert_eq!(class(io::ErrorKind::StorageFull), Class::Unavailable);
         assert!(!path.exists());

@@ -8,6 +8,7 @@
 //! - **A deadline** for each batch, waiting and opening included. What has no verdict by then is *unknown*: unavailable, and
 //!   delivered again under the same id. The connection is given up, because whoever was silent once may answer the wrong
 //!   question later.
+//! - **Facts one after the other**, each when the one before it was taken ([`Link::carry_all`]).
 //! - **A bound on batches in flight**, and **an end**: [`close`](Link::close) lets those finish, flushes, and is bounded too.
 //!
 //! A [`Slate`] has the verdicts of a batch: whatever happens, each event has exactly one.
@@ -21,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sendoff_core::{Exponential, Failure, Jitter, RetryPolicy};
+use sendoff_core::{Delivery, Exponential, Failure, Jitter, RetryPolicy};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{debug, error, info, warn};
@@ -30,6 +31,10 @@ use crate::class::{Class, MISCONFIGURED_FOR, Misconfigured, OnceAMinute, Shared,
 
 pub use options::LinkOptions;
 pub use slate::Slate;
+
+/// The part of a batch's time in which facts are begun. The last of them has the rest, which is as long as a client
+/// that keeps time by itself takes for one.
+const BEGUN_WITHIN: u32 = 10;
 
 /// How a sink's connections are made and ended.
 #[async_trait]
@@ -175,9 +180,7 @@ impl<C: Connect> Link<C> {
         let (held, _flight) = match timeout_at(deadline, self.enter()).await {
             Ok(Ok(entered)) => entered,
             Ok(Err(failure)) => return slate.fail_rest(failure),
-            Err(_) => {
-                return slate.fail_rest(self.not_entered(Trouble::unavailable(Unopened(within))));
-            }
+            Err(_) => return slate.fail_rest(self.not_entered(within)),
         };
         let trouble = match timeout_at(deadline, work(Arc::clone(&held.conn))).await {
             Ok(Ok(())) => {
@@ -188,6 +191,45 @@ impl<C: Connect> Link<C> {
             Err(_) => Trouble::unavailable(Silent(within)),
         };
         slate.fail_rest(self.lost(&held, trouble));
+    }
+
+    /// Has the encoded events of a batch carried as by [`carry`](Self::carry), each with its place.
+    ///
+    /// Facts have one order: `work` is given one at a time, each when the one before it was taken. The first that was not
+    /// ends the batch, and so does a tenth of its time, because all of them wait for the target in turn; those after that
+    /// were not tried, and are left out of the verdicts. Other events are given to `work` all at once, and so are facts
+    /// where [`LinkOptions::facts_side_by_side`] says so.
+    pub async fn carry_all<T, W, F>(
+        &self,
+        slate: &Slate,
+        deliveries: &[Delivery],
+        events: Vec<(usize, T)>,
+        mut work: W,
+    ) where
+        T: Send,
+        W: FnMut(Arc<C::Conn>, Vec<(usize, T)>) -> F + Send,
+        F: Future<Output = Result<(), Trouble>> + Send,
+    {
+        let are_facts = deliveries.iter().any(|delivery| delivery.fact().is_some());
+        if !are_facts || self.0.options.facts_side_by_side {
+            return self.carry(slate, |conn| work(conn, events)).await;
+        }
+        let begin_until = Instant::now() + self.0.options.deliver_within / BEGUN_WITHIN;
+        let one_by_one = |conn: Arc<C::Conn>| async move {
+            for (at, event) in events {
+                if at > 0 && !slate.is_done(at - 1) {
+                    break;
+                }
+                if at > 0 && Instant::now() >= begin_until {
+                    slate.leave_out_from(at);
+                    break;
+                }
+                work(Arc::clone(&conn), vec![(at, event)]).await?;
+            }
+            Ok(())
+        };
+        self.carry(slate, one_by_one).await;
+        slate.end_with_failure();
     }
 
     /// The failure of one event that the target answered with this class. What is misconfigured is said in the log.
@@ -243,9 +285,12 @@ impl<C: Connect> Link<C> {
     }
 
     /// A batch whose time was over before it had a place or a connection. Where there is none, that is a failure to open one.
-    fn not_entered(&self, trouble: Trouble) -> (Class, Shared) {
-        let is_up = matches!(self.state().now, Now::Up(_));
-        if is_up { (trouble.class(), Shared::new(trouble)) } else { self.failed(trouble) }
+    fn not_entered(&self, within: Duration) -> (Class, Shared) {
+        if matches!(self.state().now, Now::Up(_)) {
+            let most = self.0.options.batches_in_flight;
+            return (Class::Unavailable, Shared::new(TooMany { within, most }));
+        }
+        self.failed(Trouble::unavailable(Unopened(within)))
     }
 
     /// Why nothing is tried now.
@@ -357,6 +402,15 @@ struct Silent(Duration);
 #[derive(Debug, thiserror::Error)]
 #[error("no connection within {0:?}")]
 struct Unopened(Duration);
+
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "too many batches are under way: none of {most} (link.batches_in_flight) ended within {within:?}"
+)]
+struct TooMany {
+    within: Duration,
+    most: usize,
+}
 
 #[derive(Debug, thiserror::Error)]
 #[error("the target said nothing of this event")]

@@ -2,7 +2,8 @@ use std::collections::VecDeque;
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use sendoff_core::{FailureClass, Verdict};
+use sendoff_core::journal::{Fact, Position, Recorded};
+use sendoff_core::{Event, FailureClass, Lane, Origin, Timestamp, Verdict};
 
 use super::*;
 
@@ -292,6 +293,114 @@ async fn closing_does_not_wait_for_ever() {
     stuck.abort();
 }
 
+/// Others that came before it have all of them.
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_waits_for_its_turn_in_vain_says_so() {
+    let (_, link) = started(&[]).await;
+    let batches = (0..3).map(|number| {
+        let link = &link;
+        async move {
+            // The first one comes last, and is the first to see that its time is over: the connection is up by then.
+            if number == 0 {
+                tokio::task::yield_now().await;
+            }
+            let slate = Slate::new(1);
+            link.carry(&slate, |_| pending()).await;
+            slate.verdicts().remove(0).unwrap_err().report()
+        }
+    });
+    let told = futures(batches).await;
+    assert!(told[0].starts_with("too many batches are under way"), "{told:?}");
+    assert!(told[1].starts_with("the target did not answer"), "{told:?}");
+}
+
+fn facts(count: i64) -> Vec<Delivery> {
+    let fact = |number: i64| {
+        let position = Position::try_from(number + 1).unwrap();
+        let fact = Fact::builder(("a", "1")).build().unwrap();
+        let recorded = Recorded { position, recorded_at: Timestamp::now(), fact };
+        Delivery::of_fact(&Arc::new(recorded), 1)
+    };
+    (0..count).map(fact).collect()
+}
+
+fn rows(count: usize) -> Vec<Delivery> {
+    let row = |_| Delivery {
+        event: Event::builder("a").bytes("1").build().unwrap(),
+        created_at: Timestamp::now(),
+        attempt: 1,
+        origin: Origin::Row(Lane::Cold),
+    };
+    (0..count).map(row).collect()
+}
+
+/// Delivers them to a target that takes a second for what it is given at once, refuses one, and is lost by another. Answers
+/// with the verdicts, and what was given at once.
+async fn given(
+    link: &Link<Target>,
+    deliveries: &[Delivery],
+    refuses: Option<usize>,
+    is_lost_by: Option<usize>,
+) -> (Vec<Verdict>, Vec<Vec<usize>>) {
+    let (slate, events) = Slate::encoded(deliveries, |_| Ok::<_, Closed>(()));
+    let (all, given) = (&slate, &Mutex::new(Vec::new()));
+    let work = |_, events: Vec<(usize, ())>| async move {
+        let places: Vec<_> = events.into_iter().map(|(at, ())| at).collect();
+        given.lock().unwrap().push(places.clone());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        for at in places {
+            match () {
+                () if is_lost_by == Some(at) => return Err(Trouble::unavailable("reset")),
+                () if refuses == Some(at) => all.settle(at, Err(Failure::retry("full"))),
+                () => all.done(at),
+            }
+        }
+        Ok(())
+    };
+    link.carry_all(&slate, deliveries, events, work).await;
+    let given = given.lock().unwrap().clone();
+    (slate.verdicts(), given)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_fact_that_is_not_taken_ends_its_batch() {
+    let (_, link) = started(&[]).await;
+    let (verdicts, given_at_once) = given(&link, &facts(4), Some(1), None).await;
+    assert_eq!(given_at_once, [[0], [1]]);
+    assert!(verdicts.len() == 2 && verdicts[0].is_ok(), "{verdicts:?}");
+    assert_eq!(verdicts[1].as_ref().unwrap_err().class(), FailureClass::Retry);
+    assert!(link.is_healthy());
+
+    let (verdicts, given_at_once) = given(&link, &facts(4), None, Some(1)).await;
+    assert_eq!(given_at_once, [[0], [1]]);
+    assert!(verdicts.len() == 2 && verdicts[0].is_ok() && is_unavailable(&verdicts[1]));
+}
+
+/// Each waits for the target: all of them might not be answered in the time of a batch.
+#[tokio::test(start_paused = true)]
+async fn facts_are_begun_for_a_tenth_of_the_time_and_the_others_are_not_tried() {
+    let (target, link) = started(&[]).await;
+    let (verdicts, given_at_once) = given(&link, &facts(100), None, None).await;
+    assert_eq!(given_at_once, [[0], [1], [2]]);
+    assert!(verdicts.len() == 3 && verdicts.iter().all(Result::is_ok), "{verdicts:?}");
+    assert!(link.is_healthy());
+    assert_eq!(target.opened.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_of_an_outbox_go_side_by_side_and_facts_only_where_that_is_asked_for() {
+    let (target, link) = started(&[]).await;
+    let (verdicts, given_at_once) = given(&link, &rows(3), Some(1), None).await;
+    assert_eq!(given_at_once, [[0, 1, 2]]);
+    assert!(verdicts.len() == 3 && verdicts[2].is_ok());
+
+    let options = LinkOptions { facts_side_by_side: true, ..LinkOptions::default() };
+    let link = Link::start("test", target, options).await.unwrap();
+    let (verdicts, given_at_once) = given(&link, &facts(3), Some(1), None).await;
+    assert_eq!(given_at_once, [[0, 1, 2]]);
+    assert!(verdicts.len() == 3 && verdicts[2].is_ok());
+}
+
 #[test]
 fn options_name_the_field_that_is_wrong() {
     let options = LinkOptions { batches_in_flight: 0, ..LinkOptions::default() };
@@ -299,4 +408,42 @@ fn options_name_the_field_that_is_wrong() {
     assert_eq!(error, "kafka.link.batches_in_flight: is 0; it must be from 1 to 10000");
     let options = LinkOptions { reopen_after_most: Duration::ZERO, ..LinkOptions::default() };
     assert_eq!(options.check("k").unwrap_err().path(), "k.reopen_after_most");
+}
+
+/// Three deliveries: of facts, or of rows of an outbox.
+fn three(of_facts: bool) -> Vec<Delivery> {
+    let event = || Event::builder("e").bytes("").build().unwrap();
+    let fact = |position| {
+        let fact = Fact::builder(event()).build().unwrap();
+        let position = Position::new(position).unwrap();
+        let recorded = Recorded { position, recorded_at: Timestamp::now(), fact };
+        Delivery::of_fact(&Arc::new(recorded), 1)
+    };
+    let row = |_| Delivery {
+        event: event(),
+        created_at: Timestamp::now(),
+        attempt: 1,
+        origin: Origin::Row(Lane::Cold),
+    };
+    if of_facts { [1, 2, 3].map(fact).into() } else { [1, 2, 3].map(row).into() }
+}
+
+/// Holds J6.
+#[test]
+fn of_facts_none_after_one_that_cannot_be_encoded_is_sent() {
+    for of_facts in [true, false] {
+        let deliveries = three(of_facts);
+        let mut number = 0;
+        let (slate, encoded) = Slate::encoded(&deliveries, |_| {
+            number += 1;
+            if number == 2 { Err("no such field") } else { Ok(()) }
+        });
+        let places: Vec<_> = encoded.iter().map(|(at, ())| *at).collect();
+        assert_eq!(places, if of_facts { vec![0] } else { vec![0, 2] });
+        slate.done(0);
+        let verdicts = slate.verdicts();
+        let class = |at: usize| verdicts[at].as_ref().err().map(Failure::class);
+        assert_eq!((class(0), class(1)), (None, Some(FailureClass::Dead)));
+        assert_eq!(is_unavailable(&verdicts[2]), of_facts);
+    }
 }

@@ -12,6 +12,8 @@ pub(super) enum Refusal {
     Lost,
     #[error("the stream did not acknowledge the event in time; whether it has it is not known")]
     Silent,
+    #[error("the server denied others at that time, and perhaps this one: there is no answer")]
+    Unheard,
     #[error("no stream takes the subject at present")]
     NoStream,
     #[error("the message is larger than the server takes (max_payload)")]
@@ -49,10 +51,11 @@ pub(super) enum Follows {
 }
 
 impl Refusal {
-    /// What follows, for a subject that the stream covers or not, as far as is known.
-    pub(super) fn follows(&self, is_covered: bool, is_full_by_subject: bool) -> Follows {
+    /// What follows, for a subject that the stream covers or not, as far as is known, and with this class where it is full.
+    pub(super) fn follows(&self, is_covered: bool, full: Class) -> Follows {
         let (code, status) = match self {
             Self::Lost | Self::Silent => return Follows::Reopen,
+            Self::Unheard => return Follows::Event(Class::Unavailable),
             Self::TooLarge => return Follows::Event(Class::Poison),
             // Deleted, or without a leader: which of them it is is seen when it is looked at again. Where others of the
             // template's subjects are covered it is this event's own trouble, until somebody adds the subject.
@@ -64,10 +67,9 @@ impl Refusal {
             ErrorCode::STREAM_SEALED => return Follows::Reopen,
             ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM
             | ErrorCode::STREAM_HEADER_EXCEEDS_MAXIMUM => Class::Poison,
-            ErrorCode::STREAM_STORE_FAILED if is_full_by_subject => Class::REFUSED_NOW,
-            // Full, without a disk, or its account is; or it is still busy with the same id.
-            ErrorCode::STREAM_STORE_FAILED
-            | ErrorCode::ACCOUNT_RESOURCES_EXCEEDED
+            ErrorCode::STREAM_STORE_FAILED => full,
+            // Without a disk, or its account is full; or it is still busy with the same id.
+            ErrorCode::ACCOUNT_RESOURCES_EXCEEDED
             | ErrorCode::STREAM_DUPLICATE_MESSAGE_CONFLICT => Class::Unavailable,
             _ if status == 429 || status >= 500 => Class::Unavailable,
             _ => Class::REFUSED_NOW,
@@ -94,6 +96,7 @@ mod tests {
         for (refusal, follows) in [
             (Refusal::Lost, Follows::Reopen),
             (Refusal::Silent, Follows::Reopen),
+            (Refusal::Unheard, event(Class::Unavailable)),
             (Refusal::NoStream, Follows::Reopen),
             (Refusal::TooLarge, event(Class::Poison)),
             (answer(400, 10060), Follows::Reopen),
@@ -108,17 +111,20 @@ mod tests {
             (answer(500, 10047), event(Class::Unavailable)),
             (answer(400, 10071), event(Class::REFUSED_NOW)),
         ] {
-            assert_eq!(refusal.follows(true, false), follows, "{refusal:?}");
+            assert_eq!(refusal.follows(true, Class::Unavailable), follows, "{refusal:?}");
         }
     }
 
     #[test]
     fn a_subject_that_is_not_covered_or_full_is_its_events_own_trouble() {
         for refusal in [Refusal::NoStream, answer(400, 10060)] {
-            assert_eq!(refusal.follows(false, false), Follows::Event(Class::REFUSED_NOW));
+            assert_eq!(
+                refusal.follows(false, Class::Unavailable),
+                Follows::Event(Class::REFUSED_NOW)
+            );
         }
         let full = answer(503, 10077);
-        assert_eq!(full.follows(true, true), Follows::Event(Class::REFUSED_NOW));
+        assert_eq!(full.follows(true, Class::REFUSED_NOW), Follows::Event(Class::REFUSED_NOW));
     }
 
     /// A client that ended has the message that it did not send in its error.

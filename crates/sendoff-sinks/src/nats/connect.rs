@@ -1,5 +1,6 @@
 //! Connections to the server.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, Event, 
 use async_trait::async_trait;
 use tokio::select;
 use tokio::sync::watch;
+use tokio::time::sleep;
 
 use super::options::{Checked, NatsAuth, NatsOptions};
 use super::stream::{self, Known};
@@ -20,8 +22,11 @@ use crate::link::Connect;
 
 /// Messages of one batch that are sent before the first of them has to be acknowledged.
 pub(super) const WINDOW: usize = 1_000;
-/// Subjects that the server does not let the sink publish to, which are remembered for one connection.
-const DENIED: usize = 64;
+/// Subjects that the server did not let the sink publish to, which are remembered for those who wait for an answer.
+const DENIED: usize = 8 * WINDOW;
+/// How long an answer is waited for after the server has denied something: the client tells of a hundred denials, and drops
+/// what comes at once beyond that.
+const UNHEARD: Duration = Duration::from_secs(2);
 /// Where nobody listens, and nobody is asked: a connection that is lost fails to come back at once.
 const NOWHERE: &str = "nats://127.0.0.1:0";
 /// How often the client looks whether a silent server is there; the third that goes unanswered ends the connection.
@@ -31,18 +36,55 @@ const PING_EVERY: Duration = Duration::from_secs(10);
 pub(super) struct Conn {
     pub(super) context: Context,
     pub(super) stream: Known,
-    denied: watch::Receiver<Vec<String>>,
+    denials: watch::Receiver<Denials>,
 }
 
 impl Conn {
-    /// Comes back when the server has said that this subject may not be published to.
-    pub(super) async fn denied(&self, subject: &str) {
-        let is = |denied: &Vec<String>| denied.iter().any(|denied| denied == subject);
-        denied(&self.denied, is).await;
+    /// How often the server has said by now that something may not be published.
+    pub(super) fn denials(&self) -> u64 {
+        self.denials.borrow().count
+    }
+
+    /// Comes back when the server has said that this subject may not be published to, after so many times that it said
+    /// such a thing.
+    pub(super) async fn denied(&self, subject: &str, after: u64) {
+        denied(&self.denials, |denials| denials.have(subject, after)).await;
+    }
+
+    /// Comes back when the server has denied others, and perhaps this one, for so long that its answer should be here.
+    pub(super) async fn unheard(&self, after: u64) {
+        denied(&self.denials, |denials| denials.count > after).await;
+        sleep(UNHEARD).await;
     }
 }
 
-async fn denied(denied: &watch::Receiver<Vec<String>>, is: impl FnMut(&Vec<String>) -> bool) {
+/// What the server did not let the sink do.
+#[derive(Debug, Default)]
+struct Denials {
+    /// How often it said so.
+    count: u64,
+    /// The last time for each subject. What was said before a message was sent is not about that one: a right may have
+    /// been granted meanwhile.
+    last: HashMap<String, u64>,
+}
+
+impl Denials {
+    fn add(&mut self, subject: &str) {
+        self.count += 1;
+        if self.last.len() >= DENIED {
+            // Whoever waits for one of the older half was told long ago.
+            let old = self.count.saturating_sub(DENIED as u64 / 2);
+            self.last.retain(|_, said| *said > old);
+        }
+        self.last.insert(subject.to_owned(), self.count);
+    }
+
+    fn have(&self, subject: &str, after: u64) -> bool {
+        self.last.get(subject).is_some_and(|said| *said > after)
+    }
+}
+
+async fn denied(denied: &watch::Receiver<Denials>, is: impl FnMut(&Denials) -> bool) {
     if denied.clone().wait_for(is).await.is_err() {
         // The connection ended, which others see.
         std::future::pending().await
@@ -56,9 +98,9 @@ pub(super) struct Open {
 }
 
 impl Open {
-    async fn client(&self) -> Result<(Client, watch::Receiver<Vec<String>>), Trouble> {
+    async fn client(&self) -> Result<(Client, watch::Receiver<Denials>), Trouble> {
         let NatsOptions { name, auth, link, root_certificates, .. } = &self.options;
-        let (told, denied) = watch::channel(Vec::new());
+        let (told, denied) = watch::channel(Denials::default());
         let told = Arc::new(told);
         let mut options = ConnectOptions::new()
             .name(name)
@@ -75,11 +117,7 @@ impl Open {
                     if let Event::ServerError(ServerError::Other(error)) = event
                         && let Some(subject) = denied_subject(&error)
                     {
-                        told.send_modify(|denied| {
-                            if denied.len() < DENIED {
-                                denied.push(subject.to_owned());
-                            }
-                        });
+                        told.send_modify(|denials| denials.add(subject));
                     }
                 }
             });
@@ -149,11 +187,11 @@ impl Connect for Open {
         let info = select! {
             info = self.stream(&context) => info?,
             // Otherwise it would be an answer that does not come.
-            () = denied(&refused, |denied| !denied.is_empty()) => return Err(not_allowed().into()),
+            () = denied(&refused, |denials| denials.count > 0) => return Err(not_allowed().into()),
         };
         let (stream, doubts) = stream::examine(&info.config, &self.options, &self.checked.subject)?;
         stream::say(&doubts, &self.options);
-        Ok(Conn { context, stream, denied: refused })
+        Ok(Conn { context, stream, denials: refused })
     }
 
     fn is_open(&self, conn: &Conn) -> bool {
@@ -201,6 +239,20 @@ struct Ended;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_denied_before_a_message_was_sent_is_not_about_that_one() {
+        let mut denials = Denials::default();
+        denials.add("a");
+        denials.add("b");
+        assert!(denials.have("a", 0) && denials.have("b", 1));
+        assert!(!denials.have("a", 1) && !denials.have("c", 0));
+        let sent = denials.count;
+        (0..10 * DENIED).for_each(|number| denials.add(&number.to_string()));
+        assert!(denials.last.len() <= DENIED);
+        denials.add("a");
+        assert!(denials.have("a", sent));
+    }
 
     #[test]
     fn a_subject_that_is_denied_is_read_from_what_the_server_says() {

@@ -23,7 +23,10 @@ pub(super) fn message(
     stream: &str,
     delivery: &Delivery,
 ) -> Result<Outgoing, BoxError> {
-    let subject = subject.render(delivery)?.into();
+    let subject = subject.render(delivery)?;
+    // Of this event on this subject: with the event's id alone, one that another sink has put on another subject of the
+    // same stream would be dropped as if it were there already, and acknowledged.
+    let id = format!("{}/{subject}", delivery.id());
     let wrapped = envelope.wrap(delivery, &Binding::NATS)?;
     let mut headers = HeaderMap::new();
     // The binding has seen to it that the client takes each of them.
@@ -34,6 +37,6 @@ pub(super) fn message(
         }
     }
     let message = PublishMessage::build().payload(wrapped.body).headers(headers);
-    let message = message.message_id(delivery.id().to_string()).expected_stream(stream);
-    Ok(Outgoing { subject, message })
+    let message = message.message_id(id).expected_stream(stream);
+    Ok(Outgoing { subject: subject.into(), message })
 }

@@ -1,7 +1,7 @@
 //! NATS JetStream.
 //!
-//! Each event is a message of one stream, on the subject that a template says. Its id is `Nats-Msg-Id`, so that the stream
-//! keeps an event once, however often it is delivered within the stream's duplicate window.
+//! Each event is a message of one stream, on the subject that a template says. `Nats-Msg-Id` is its id and
+//! the subject, so that the stream keeps an event once on a subject, however often it is delivered within the stream's duplicate window.
 //!
 //! Promise: an event is done when the stream has acknowledged it; the acknowledgements of a batch are awaited together. The
 //! stream is there before anything is sent, and covers the subject, or the sink does not start.

@@ -12,7 +12,7 @@ use super::answer::{Follows, Refusal};
 use super::connect::{Conn, Open, WINDOW, not_allowed};
 use super::encode::{self, Outgoing};
 use super::options::{Checked, NatsOptions};
-use crate::class::{Misconfigured, Trouble};
+use crate::class::{Class, Misconfigured, Trouble};
 use crate::link::{Link, Slate};
 
 /// Publishes each event to a stream of JetStream. Cheap to clone; clones are the same, with one connection.
@@ -40,6 +40,15 @@ pub struct NatsSink {
     stream: String,
     checked: Arc<Checked>,
     link: Link<Open>,
+}
+
+/// A message that waits for its acknowledgement.
+struct Sent {
+    at: usize,
+    subject: async_nats::Subject,
+    /// How often the server had denied something by then.
+    denials: u64,
+    ack: PublishAckFuture,
 }
 
 impl NatsSink {
@@ -75,8 +84,13 @@ impl NatsSink {
         while so_far.is_ok() && events.peek().is_some() {
             let mut sent = Vec::new();
             for (at, Outgoing { subject, message }) in events.by_ref().take(WINDOW) {
+                // What was said before is not about this one.
+                let denials = conn.denials();
                 match conn.context.send_publish(subject.clone(), message).await {
-                    Ok(ack) => sent.push(self.acknowledged(conn, slate, at, subject, ack)),
+                    Ok(ack) => {
+                        let one = Sent { at, subject, denials, ack };
+                        sent.push(self.acknowledged(conn, slate, one));
+                    }
                     Err(error) => so_far = self.refused(conn, slate, at, &subject, error.into()),
                 }
                 if so_far.is_err() {
@@ -93,13 +107,23 @@ impl NatsSink {
         &self,
         conn: &Conn,
         slate: &Slate,
-        at: usize,
-        subject: async_nats::Subject,
-        ack: PublishAckFuture,
+        Sent { at, subject, denials, ack }: Sent,
     ) -> Result<(), Trouble> {
         let acknowledged = select! {
+            biased;
             acknowledged = ack.into_future() => acknowledged,
-            () = conn.denied(&subject) => return Err(not_allowed().into()),
+            () = conn.denied(&subject, denials) => {
+                if self.checked.subject.is_constant() {
+                    return Err(not_allowed().into());
+                }
+                // The user may have the right to others.
+                let failure = self.link.failure(Class::Misconfigured, not_allowed());
+                slate.settle(at, Err(failure));
+                return Ok(());
+            }
+            () = conn.unheard(denials) => {
+                return self.refused(conn, slate, at, &subject, Refusal::Unheard);
+            }
         };
         match acknowledged {
             Ok(_) => {
@@ -120,7 +144,11 @@ impl NatsSink {
         refusal: Refusal,
     ) -> Result<(), Trouble> {
         let is_covered = conn.stream.covers(subject);
-        match refusal.follows(is_covered, conn.stream.is_full_by_subject) {
+        let full = match conn.stream.is_full_by_subject {
+            true => slate.full(),
+            false => Class::Unavailable,
+        };
+        match refusal.follows(is_covered, full) {
             Follows::Reopen => Err(Trouble::unavailable(refusal)),
             Follows::Event(class) => {
                 slate.settle(at, Err(self.link.failure(class, refusal)));
@@ -141,8 +169,9 @@ impl Sink for NatsSink {
         let encode = |delivery| encode::message(subject, envelope, &self.stream, delivery);
         let (slate, events) = Slate::encoded(deliveries, encode);
         let verdicts = &slate;
-        let publish = |conn: Arc<Conn>| async move { self.publish(&conn, events, verdicts).await };
-        self.link.carry(&slate, publish).await;
+        let publish =
+            |conn: Arc<Conn>, events| async move { self.publish(&conn, events, verdicts).await };
+        self.link.carry_all(&slate, deliveries, events, publish).await;
         slate.verdicts()
     }
 

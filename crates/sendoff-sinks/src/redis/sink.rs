@@ -131,10 +131,10 @@ impl Sink for RedisSink {
     async fn deliver(&self, deliveries: &[Delivery]) -> Vec<Verdict> {
         let (slate, events) = Slate::encoded(deliveries, |delivery| self.encode.command(delivery));
         let verdicts = &slate;
-        let add = |conn: Arc<MultiplexedConnection>| async move {
+        let add = |conn: Arc<MultiplexedConnection>, events| async move {
             self.add((*conn).clone(), events, verdicts).await
         };
-        self.link.carry(&slate, add).await;
+        self.link.carry_all(&slate, deliveries, events, add).await;
         slate.verdicts()
     }
 

@@ -4,12 +4,15 @@ use std::time::{Duration, SystemTime};
 
 use crate::class::Class;
 
-/// Whether a URL is the same for every event, so that what it answers is about the receiver, or made of the event, so that it
-/// may be about that event alone.
+/// How much of a URL an event chooses: of what it does, an answer may be about that event alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum UrlOf {
-    Receiver,
-    Event,
+pub(super) enum EventChooses {
+    /// Nothing: the URL is the same for all.
+    Nothing,
+    /// Where at one host it goes. All go to one receiver.
+    Path,
+    /// The host: there is a receiver for each.
+    Host,
 }
 
 /// What an answer means for the event.
@@ -26,15 +29,25 @@ pub(super) enum Meaning {
 }
 
 /// What a status means, from a receiver that asked to be left alone for so long, if it did.
-pub(super) fn meaning(status: u16, retry_after: Option<Duration>, url: UrlOf) -> Meaning {
-    let class = match (status, url) {
+pub(super) fn meaning(
+    status: u16,
+    retry_after: Option<Duration>,
+    event_chooses: EventChooses,
+) -> Meaning {
+    use EventChooses::{Host, Nothing, Path};
+    let class = match (status, event_chooses) {
         (200..=299, _) => return Meaning::Taken,
-        (410, UrlOf::Receiver) => return Meaning::Gone,
-        // It is too busy, not there behind its gateway, or full: no event is to blame.
-        (429 | 502 | 503 | 504 | 507, _) => Class::Unavailable,
+        (410, Nothing | Path) => return Meaning::Gone,
+        // It is too busy, full, or not there behind its gateway (some say so with numbers of their own): no event is to
+        // blame.
+        (429 | 502 | 503 | 504 | 507 | 521..=526 | 530, _) => Class::Unavailable,
         // What it was told about the sender is wrong, or the URL is: somebody has to put it right.
-        (300..=399 | 401 | 403 | 404 | 405 | 407 | 421, UrlOf::Receiver) => Class::Misconfigured,
-        (401 | 403 | 407 | 421, UrlOf::Event) => Class::RefusedNow { retry_after },
+        (401 | 403 | 407 | 421, Nothing | Path) => Class::Misconfigured,
+        (300..=399 | 404 | 405, Nothing) => Class::Misconfigured,
+        // Either nothing is there for this event, or nothing is there at all for a moment, as while an ingress is told of a new
+        // version.
+        (300..=399 | 404 | 405, Path) => Class::RefusedNow { retry_after },
+        (401 | 403 | 407 | 421, Host) => Class::RefusedNow { retry_after },
         (408 | 425 | 500..=599, _) => Class::RefusedNow { retry_after },
         (300..=499, _) => Class::Poison,
         // None of HTTP's.
@@ -94,8 +107,8 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const HOUR: Duration = Duration::from_secs(3_600);
 
-    fn class(status: u16, url: UrlOf) -> Option<Class> {
-        match meaning(status, None, url) {
+    fn class(status: u16, event_chooses: EventChooses) -> Option<Class> {
+        match meaning(status, None, event_chooses) {
             Meaning::NotTaken { class, .. } => Some(class),
             Meaning::Taken | Meaning::Gone => None,
         }
@@ -104,40 +117,61 @@ mod tests {
     #[test]
     fn each_answer_has_its_class() {
         for status in [200, 201, 202, 204, 299] {
-            assert_eq!(meaning(status, None, UrlOf::Event), Meaning::Taken);
+            assert_eq!(meaning(status, None, EventChooses::Host), Meaning::Taken);
         }
-        for status in [429, 502, 503, 504, 507] {
-            assert_eq!(class(status, UrlOf::Receiver), Some(Class::Unavailable), "{status}");
+        for status in [429, 502, 503, 504, 507, 521, 522, 523, 524, 525, 526, 530] {
+            for event_chooses in [EventChooses::Nothing, EventChooses::Path, EventChooses::Host] {
+                assert_eq!(class(status, event_chooses), Some(Class::Unavailable), "{status}");
+            }
         }
         for status in [408, 425, 500, 501, 505, 599, 199, 600] {
-            assert_eq!(class(status, UrlOf::Receiver), Some(Class::REFUSED_NOW), "{status}");
+            assert_eq!(class(status, EventChooses::Nothing), Some(Class::REFUSED_NOW), "{status}");
         }
         for status in [400, 402, 406, 409, 411, 413, 414, 415, 418, 422, 431, 451, 499] {
-            assert_eq!(class(status, UrlOf::Receiver), Some(Class::Poison), "{status}");
+            assert_eq!(class(status, EventChooses::Nothing), Some(Class::Poison), "{status}");
         }
         for status in [300, 301, 302, 303, 304, 307, 308, 401, 403, 404, 405, 407, 421] {
-            assert_eq!(class(status, UrlOf::Receiver), Some(Class::Misconfigured), "{status}");
+            assert_eq!(
+                class(status, EventChooses::Nothing),
+                Some(Class::Misconfigured),
+                "{status}"
+            );
         }
+    }
+
+    /// An ingress answers 404 for a moment, while a new version of what is behind it comes.
+    #[test]
+    fn at_one_host_an_answer_about_a_path_ends_no_event() {
+        for status in [301, 302, 307, 308, 404, 405] {
+            assert_eq!(class(status, EventChooses::Path), Some(Class::REFUSED_NOW), "{status}");
+        }
+        for status in [401, 403, 407, 421] {
+            assert_eq!(class(status, EventChooses::Path), Some(Class::Misconfigured), "{status}");
+        }
+        for status in [400, 406, 409, 413, 414, 415, 422, 431] {
+            assert_eq!(class(status, EventChooses::Path), Some(Class::Poison), "{status}");
+        }
+        assert_eq!(meaning(410, None, EventChooses::Path), Meaning::Gone);
     }
 
     /// One tenant's receiver must not stop the others'.
     #[test]
-    fn of_a_url_that_is_made_of_an_event_an_answer_is_about_that_event() {
+    fn where_an_event_chooses_the_host_an_answer_is_about_that_event() {
         for status in [301, 307, 404, 405, 410] {
-            assert_eq!(class(status, UrlOf::Event), Some(Class::Poison), "{status}");
+            assert_eq!(class(status, EventChooses::Host), Some(Class::Poison), "{status}");
         }
         for status in [401, 403] {
-            assert_eq!(class(status, UrlOf::Event), Some(Class::REFUSED_NOW), "{status}");
+            assert_eq!(class(status, EventChooses::Host), Some(Class::REFUSED_NOW), "{status}");
         }
-        assert_eq!(meaning(410, None, UrlOf::Receiver), Meaning::Gone);
+        assert_eq!(meaning(410, None, EventChooses::Nothing), Meaning::Gone);
     }
 
     #[test]
     fn a_receiver_says_how_long_it_wants_to_be_left_alone() {
-        let asked = meaning(503, Some(SECOND), UrlOf::Receiver);
+        let asked = meaning(503, Some(SECOND), EventChooses::Nothing);
         assert_eq!(asked, Meaning::NotTaken { class: Class::Unavailable, wait: SECOND });
         let told = Class::RefusedNow { retry_after: Some(SECOND) };
-        let asked = meaning(500, Some(SECOND), UrlOf::Receiver);
+        let asked = meaning(500, Some(SECOND), EventChooses::Nothing);
         assert_eq!(asked, Meaning::NotTaken { class: told, wait: SECOND });
     }
 

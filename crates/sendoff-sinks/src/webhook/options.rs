@@ -123,7 +123,7 @@ impl WebhookOptions {
         let requests = self.requests_in_flight as u64;
         Misconfigured::unless_from_to("webhook.requests_in_flight", requests, 1, most)?;
         let guard = self.guard()?;
-        let (target, place) = self.target()?;
+        let (target, place, is_tls) = self.target()?;
         if let Some(Place { host: Host::Address(address), .. }) = &place {
             guard.judge(*address).map_err(|refused| Misconfigured::new("webhook.url", refused))?;
         }
@@ -133,11 +133,11 @@ impl WebhookOptions {
             headers: self.headers()?,
             signer: self.signer()?,
         };
-        Ok(Checked { encoder, guard, tls: self.tls()?, proxy: self.proxy()?, place })
+        Ok(Checked { encoder, guard, tls: self.tls(is_tls)?, proxy: self.proxy()?, place })
     }
 
-    /// Where events go, and where all of them do.
-    fn target(&self) -> Result<(Target, Option<Place>), Misconfigured> {
+    /// Where events go, where all of them do, and whether it is over TLS.
+    fn target(&self) -> Result<(Target, Option<Place>, bool), Misconfigured> {
         let wrong = |reason: &dyn std::fmt::Display| Misconfigured::new("webhook.url", reason);
         let template = Template::parse(&self.url, &URL).map_err(|error| wrong(&error))?;
         let read =
@@ -145,8 +145,9 @@ impl WebhookOptions {
         if let Some(text) = template.constant() {
             let url = read(&text)?;
             let place = url.place.clone();
-            self.has_tls(place.is_tls)?;
-            return Ok((Target::One(url), Some(place)));
+            let is_tls = place.is_tls;
+            self.has_tls(is_tls)?;
+            return Ok((Target::One(url), Some(place), is_tls));
         }
         let place = match settled(template.prefix()) {
             Some(before) => Some(read(&before)?.place),
@@ -158,12 +159,12 @@ impl WebhookOptions {
             None => None,
         };
         let is_tls = match template.prefix().split_once("://") {
-            Some(("https", _)) => true,
-            Some(("http", _)) => false,
+            Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => true,
+            Some((scheme, _)) if scheme.eq_ignore_ascii_case("http") => false,
             _ => return Err(wrong(&"the URL begins neither with `https://` nor with `http://`")),
         };
         self.has_tls(is_tls)?;
-        Ok((Target::OfEvent(template), place))
+        Ok((Target::OfEvent(template), place, is_tls))
     }
 
     fn has_tls(&self, is_tls: bool) -> Result<(), Misconfigured> {
@@ -174,14 +175,13 @@ impl WebhookOptions {
     }
 
     #[cfg(feature = "webhook-tls")]
-    fn tls(&self) -> Result<Tls, Misconfigured> {
+    fn tls(&self, is_tls: bool) -> Result<Tls, Misconfigured> {
         // Reading what the system trusts takes a while.
-        let is_tls = self.url.starts_with("https");
         is_tls.then(|| super::tls::Encrypt::new(self.ca_file.as_deref())).transpose()
     }
 
     #[cfg(not(feature = "webhook-tls"))]
-    fn tls(&self) -> Result<Tls, Misconfigured> {
+    fn tls(&self, _: bool) -> Result<Tls, Misconfigured> {
         Ok(())
     }
 

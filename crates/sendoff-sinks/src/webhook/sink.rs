@@ -14,11 +14,11 @@ use hyper::header::RETRY_AFTER;
 use hyper::{Method, Request, Response};
 use hyper_util::client::legacy::{Client as Pool, Error as PoolError};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use sendoff_core::{BoxError, Delivery, Failure, Sink, Timestamp, Verdict};
+use sendoff_core::{BoxError, Delivery, Failure, FailureClass, Sink, Timestamp, Verdict};
 use tokio::time::{Instant, timeout_at};
 use tracing::error;
 
-use super::answer::{Answered, IsGone, Meaning, UrlOf, meaning, retry_after};
+use super::answer::{Answered, EventChooses, IsGone, Meaning, meaning, retry_after};
 use super::connect::{Connector, System, Unconnected};
 use super::encode::{Encoded, Encoder, Target};
 use super::options::{Checked, WebhookOptions};
@@ -62,9 +62,7 @@ pub struct WebhookSink {
 #[derive(Debug)]
 struct Sending {
     encoder: Encoder,
-    /// Whose the URL is, and whether all requests go to one place.
-    url: UrlOf,
-    is_one_place: bool,
+    event_chooses: EventChooses,
     patience: Patience,
     options: WebhookOptions,
 }
@@ -79,11 +77,11 @@ impl WebhookSink {
         let Checked { encoder, guard, tls, proxy, place } = options.check()?;
         let connector = Connector::new(guard, System, tls, proxy, options.link.connect_within);
         let sending = Sending {
-            url: match encoder.target {
-                Target::One(_) => UrlOf::Receiver,
-                Target::OfEvent(_) => UrlOf::Event,
+            event_chooses: match (&encoder.target, &place) {
+                (Target::One(_), _) => EventChooses::Nothing,
+                (Target::OfEvent(_), Some(_)) => EventChooses::Path,
+                (Target::OfEvent(_), None) => EventChooses::Host,
             },
-            is_one_place: place.is_some(),
             encoder,
             patience: Patience::new(options.disable_after),
             options,
@@ -167,6 +165,21 @@ struct Stop {
     is_lost: bool,
 }
 
+impl Stop {
+    /// Because of one before it.
+    fn before() -> Self {
+        Self { wait: Duration::ZERO, error: Shared::new(Before), is_lost: false }
+    }
+}
+
+/// How long to wait before the next try, as far as a failure says.
+fn asked(failure: &Failure) -> Duration {
+    match failure.class() {
+        FailureClass::Unavailable { delay } | FailureClass::RetryAfter { delay } => delay,
+        FailureClass::Retry | FailureClass::Dead => Duration::ZERO,
+    }
+}
+
 impl Batch<'_> {
     /// Sends all of them, those of one turn in order.
     async fn send(
@@ -198,7 +211,7 @@ impl Batch<'_> {
     async fn send_turn(&self, client: &Client, turn: Turn<'_>, requests: Vec<(usize, Encoded)>) {
         let mut stopped: Option<Stop> = None;
         for (at, request) in requests {
-            stopped = stopped.or_else(|| self.stop(None));
+            stopped = stopped.or_else(|| self.stop(None)).or_else(|| self.left_alone());
             if let Some(Stop { wait, error, .. }) = &stopped {
                 self.slate.settle(at, Err(Failure::unavailable(*wait, error.clone())));
             } else if Instant::now() > self.last_start {
@@ -221,27 +234,41 @@ impl Batch<'_> {
         // Each attempt has a time of its own.
         if let Err(error) = sending.encoder.sign(&mut request, Timestamp::now()) {
             self.slate.settle(at, Err(Class::Poison.failure(error)));
-            return None;
+            return (turn == Turn::Log).then(Stop::before);
         }
         let is_literal = matches!(request.url.place.host, Host::Address(_));
         let answer = client.ask(request, &sending.options).await;
         let (failure, stop) = match answer {
-            Ok(Answer { status, retry_after }) => match meaning(status, retry_after, sending.url) {
-                Meaning::Taken => {
-                    sending.patience.taken();
-                    self.slate.done(at);
-                    return None;
-                }
-                Meaning::Gone => (Failure::disable(IsGone), true),
-                Meaning::NotTaken { class, wait } => {
-                    let error = Answered::of(status, class);
-                    match class {
-                        Class::Unavailable => (Failure::unavailable(wait, error), true),
-                        Class::RefusedNow { .. } => (class.failure(error), turn == Turn::Log),
-                        _ => (self.sink.link.failure(class, error), class == Class::Misconfigured),
+            Ok(Answer { status, retry_after }) => {
+                match meaning(status, retry_after, sending.event_chooses) {
+                    Meaning::Taken => {
+                        sending.patience.taken();
+                        self.slate.done(at);
+                        return None;
+                    }
+                    Meaning::Gone => (Failure::disable(IsGone), true),
+                    Meaning::NotTaken { class, wait } => {
+                        let error = Answered::of(status, class);
+                        match class {
+                            Class::Unavailable => {
+                                // It speaks for all that goes there.
+                                if sending.event_chooses == EventChooses::Nothing {
+                                    sending.patience.leave_alone(wait);
+                                }
+                                (Failure::unavailable(wait, error), true)
+                            }
+                            // One that takes nothing else either may be in trouble itself.
+                            Class::RefusedNow { .. } if turn != Turn::Log && !self.is_there() => {
+                                (Failure::unavailable(wait, error), false)
+                            }
+                            _ => {
+                                let failure = self.sink.link.failure(class, error);
+                                (failure, class == Class::Misconfigured)
+                            }
+                        }
                     }
                 }
-            },
+            }
             Err(Unsent::Refused(error)) => self.refused(error, is_literal),
             Err(Unsent::Lost(error)) => {
                 let error = Shared::new(error);
@@ -250,33 +277,50 @@ impl Batch<'_> {
                 return Some(self.stop(Some(stop.clone())).unwrap_or(stop));
             }
         };
-        let wait = match failure.class() {
-            sendoff_core::FailureClass::Unavailable { delay } => delay,
-            _ => Duration::ZERO,
-        };
+        let wait = asked(&failure);
         self.fail(at, failure);
-        let stop = stop.then(|| Stop { wait, error: Shared::new(Before), is_lost: false })?;
+        // Facts have one order: whatever held one up holds up those after it.
+        let stop = (stop || turn == Turn::Log).then(|| Stop { wait, ..Stop::before() })?;
         // What a receiver said of itself is for every event.
-        let is_for_all = sending.url == UrlOf::Receiver && turn != Turn::Log;
+        let is_for_all = sending.event_chooses == EventChooses::Nothing && turn != Turn::Log;
         if is_for_all { self.stop(Some(stop)) } else { Some(stop) }
+    }
+
+    /// Why no request is sent to a receiver that asked to be left alone, of this batch or of an earlier one.
+    fn left_alone(&self) -> Option<Stop> {
+        let wait = self.sink.sending.patience.left_alone_for()?;
+        Some(Stop { wait, error: Shared::new(LeftAlone), is_lost: false })
+    }
+
+    /// Whether the receiver has taken others than one that it refused, so that this one is to blame. Of receivers that events
+    /// choose, one tells nothing of another. Of facts, publishers find that out by themselves.
+    fn is_there(&self) -> bool {
+        let sending = &*self.sink.sending;
+        sending.event_chooses == EventChooses::Host || sending.patience.is_there()
     }
 
     /// Where no request goes: an event's address is that event's fault, a receiver's is the sink's.
     fn refused(&self, error: Unconnected, is_literal: bool) -> (Failure, bool) {
-        match self.sink.sending.is_one_place {
-            false if is_literal => (Class::Poison.failure(error), false),
-            true => {
+        match self.sink.sending.event_chooses {
+            EventChooses::Host if is_literal => (Class::Poison.failure(error), false),
+            // A name may have another address tomorrow.
+            EventChooses::Host => (Class::REFUSED_NOW.failure(error), false),
+            EventChooses::Nothing | EventChooses::Path => {
                 let wrong = Misconfigured::new("webhook.url", error);
                 (self.sink.link.failure(Class::Misconfigured, wrong), true)
             }
-            // A name may have another address tomorrow.
-            false => (Class::REFUSED_NOW.failure(error), false),
         }
     }
 
-    /// Settles one that was not taken. Where nothing was for too long, the sink is disabled.
+    /// Settles one that was not taken. Where nothing was for too long, the sink is disabled. What finds an event wrong is
+    /// there: that is neither a success nor a failure of its own.
     fn fail(&self, at: usize, failure: Failure) {
-        let failure = match self.sink.sending.patience.not_taken() {
+        let patience = &self.sink.sending.patience;
+        let too_long = match failure.class() {
+            FailureClass::Dead => None,
+            _ => patience.not_taken(asked(&failure)),
+        };
+        let failure = match too_long {
             Some(lasted) => {
                 let last = failure.report().into();
                 Failure::disable(Exhausted { lasted, last })
@@ -296,7 +340,8 @@ impl Batch<'_> {
     /// Stops the batch, where one is given, and all go to one place. Answers with why it is stopped.
     fn stop(&self, stop: Option<Stop>) -> Option<Stop> {
         let mut stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.sink.sending.is_one_place && stopped.is_none() {
+        let is_one_place = self.sink.sending.event_chooses != EventChooses::Host;
+        if is_one_place && stopped.is_none() {
             *stopped = stop;
         }
         stopped.clone()
@@ -405,6 +450,10 @@ struct Silent(Duration);
 #[derive(Debug, thiserror::Error)]
 #[error("it was not sent: the receiver did not take one before it")]
 struct Before;
+
+#[derive(Debug, thiserror::Error)]
+#[error("it was not sent: the receiver asked to be left alone")]
+struct LeftAlone;
 
 #[derive(Debug, thiserror::Error)]
 #[error("it was not sent: the time of its batch is over")]

@@ -3,7 +3,7 @@
 //! The drivers' modules live beside their store and not in a crate of adapters: a trait of the
 //! engine's can only be implemented for a driver's type where one of the two, or the store, is local.
 
-mod rusqlite;
+pub(crate) mod rusqlite;
 #[cfg(feature = "sqlx")]
 pub(crate) mod sqlx;
 

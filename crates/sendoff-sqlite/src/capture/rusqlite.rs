@@ -1,19 +1,22 @@
 //! `rusqlite`: its transactions are bound to a thread, so everything here blocks.
 
-use ::rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE;
-use ::rusqlite::{Connection, Error, Savepoint, Statement, Transaction, TransactionBehavior};
+use ::rusqlite::ffi::{SQLITE_BUSY_SNAPSHOT, SQLITE_CONSTRAINT_UNIQUE};
+use ::rusqlite::{
+    Connection, Error, ErrorCode, Savepoint, Statement, Transaction, TransactionBehavior,
+};
 use sendoff_core::Timestamp;
 use sendoff_engine::capture::{
     BeginBlocking, BeginError, CaptureBlocking, CommitBlocking, CommitError, InsertResult,
-    NestBlocking, ReleaseBlocking, SendError, WriteError,
+    JoinBlocking, JoinError, NestBlocking, Part, ReleaseBlocking, SendError, WriteError,
 };
-use sendoff_engine::store::{Born, NewRow, SendStore};
+use sendoff_engine::store::{Born, Held, NewRow, Outcome, SendStore, Settlement};
 
 use super::{RELEASE, ROLL_BACK, ROWS_PER_STATEMENT, SAVEPOINT};
 use crate::durable::{PRAGMA, durably};
 use crate::error::failed;
-use crate::file::unwritable;
+use crate::file::{unjoinable, unwritable};
 use crate::rows::Draft;
+use crate::settle::settle_all;
 use crate::store::SqliteStore;
 
 impl CaptureBlocking<Connection> for SqliteStore {
@@ -31,6 +34,56 @@ impl CaptureBlocking<Transaction<'_>> for SqliteStore {
 impl CaptureBlocking<Savepoint<'_>> for SqliteStore {
     fn insert_blocking(&self, savepoint: &Savepoint<'_>, rows: &[NewRow]) -> InsertResult {
         insert(self, savepoint, rows)
+    }
+}
+
+impl JoinBlocking<Connection> for SqliteStore {
+    fn join_blocking(&self, conn: &Connection, part: &Part<'_>) -> Result<bool, JoinError> {
+        take_part(self, conn, part)
+    }
+}
+
+impl JoinBlocking<Transaction<'_>> for SqliteStore {
+    fn join_blocking(&self, tx: &Transaction<'_>, part: &Part<'_>) -> Result<bool, JoinError> {
+        take_part(self, tx, part)
+    }
+}
+
+impl JoinBlocking<Savepoint<'_>> for SqliteStore {
+    fn join_blocking(&self, tx: &Savepoint<'_>, part: &Part<'_>) -> Result<bool, JoinError> {
+        take_part(self, tx, part)
+    }
+}
+
+fn take_part(store: &SqliteStore, conn: &Connection, part: &Part<'_>) -> Result<bool, JoinError> {
+    store.check_open().map_err(unjoinable)?;
+    check_transaction(conn).map_err(|_| JoinError::NoTransaction)?;
+    let now = store.now();
+    let done = match *part {
+        Part::Once { consumer, id } => {
+            conn.prepare_cached(&store.sql().once).and_then(|mut once| {
+                let seen = once.execute((consumer.as_str(), id.as_bytes(), now.as_micros()))?;
+                Ok(seen > 0)
+            })
+        }
+        Part::Done { id, token, .. } => {
+            let done = Settlement { held: Held::row(id, token), outcome: Outcome::Done };
+            settle_all(conn, store.sql(), now, store.retention(), &[done])
+                .map(|settled| !settled.is_empty())
+        }
+        Part::Moved(_) => return Err(JoinError::NotHere),
+    };
+    done.map_err(not_joined)
+}
+
+/// Why a part of a transaction was not carried out.
+pub(crate) fn not_joined(error: Error) -> JoinError {
+    match error.sqlite_error() {
+        Some(failure) if failure.extended_code == SQLITE_BUSY_SNAPSHOT => {
+            JoinError::LostRace(error.into())
+        }
+        Some(failure) if failure.code == ErrorCode::DatabaseBusy => JoinError::Busy(error.into()),
+        _ => JoinError::Driver(error.into()),
     }
 }
 

@@ -3,17 +3,18 @@
 use ::sqlx::error::ErrorKind;
 use ::sqlx::query::Query;
 use ::sqlx::sqlite::{SqliteArguments, SqliteConnection, SqlitePool};
-use ::sqlx::{AssertSqlSafe, Connection, Error, Executor, Sqlite, Transaction};
-use sendoff_core::Timestamp;
+use ::sqlx::{AssertSqlSafe, Connection, Error, Executor, Row, Sqlite, Transaction};
+use sendoff_core::{EventId, Status, Timestamp, Token};
 use sendoff_engine::capture::{
-    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, InsertResult, Nest, Nesting,
-    Release, WriteError,
+    Begin, BeginError, BoxFuture, Capture, Commit, CommitError, InsertResult, Join, JoinError,
+    Nest, Nesting, Part, Release, WriteError,
 };
 use sendoff_engine::store::{Born, NewRow};
 
 use super::ROWS_PER_STATEMENT;
 use crate::durable::PRAGMA;
-use crate::file::unwritable;
+use crate::file::{unjoinable, unwritable};
+use crate::options::Retention;
 use crate::rows::Draft;
 use crate::store::SqliteStore;
 
@@ -36,6 +37,78 @@ impl<'c> Capture<Transaction<'c, Sqlite>> for SqliteStore {
         };
         inserted.map_err(refused)?;
         Ok(drafts.iter().map(Draft::born).collect())
+    }
+}
+
+impl<'c> Join<Transaction<'c, Sqlite>> for SqliteStore {
+    async fn join(
+        &self,
+        tx: &mut Transaction<'c, Sqlite>,
+        part: &Part<'_>,
+    ) -> Result<bool, JoinError> {
+        self.check_open().map_err(unjoinable)?;
+        if !is_open(tx).await.map_err(not_joined)? {
+            return Err(JoinError::NoTransaction);
+        }
+        let now = self.now().as_micros();
+        match *part {
+            Part::Once { consumer, id } => {
+                // Safe: our own file, with the checked table name in it.
+                let once = ::sqlx::query(AssertSqlSafe(self.sql().once.clone()));
+                let once = once.bind(consumer.as_str().to_owned()).bind(id.as_bytes().to_vec());
+                let seen = once.bind(now).execute(&mut **tx).await.map_err(not_joined)?;
+                Ok(seen.rows_affected() > 0)
+            }
+            Part::Done { id, token, .. } => {
+                settle_in(self, tx, id, token, now).await.map_err(not_joined)
+            }
+            Part::Moved(_) => Err(JoinError::NotHere),
+        }
+    }
+}
+
+/// As the store's own thread settles a row that is held by itself.
+async fn settle_in(
+    store: &SqliteStore,
+    tx: &mut Transaction<'_, Sqlite>,
+    id: EventId,
+    token: Token,
+    now: i64,
+) -> Result<bool, Error> {
+    /// By the token.
+    const PROOF: i64 = 0;
+    let sql = store.sql();
+    // Safe, as all here: our own files, with checked names in them.
+    let settle = match store.retention() {
+        Retention::DeleteWhenDone => ::sqlx::query(AssertSqlSafe(sql.settle_delete.clone())),
+        Retention::Keep(_) => ::sqlx::query(AssertSqlSafe(sql.settle_done.clone())),
+    };
+    let held = settle.bind(id.as_bytes().to_vec()).bind(token.due_at().as_micros()).bind(PROOF);
+    let held = match store.retention() {
+        Retention::DeleteWhenDone => held,
+        Retention::Keep(_) => held.bind(now),
+    };
+    let Some(row) = held.fetch_optional(&mut **tx).await? else { return Ok(false) };
+    let tally = ::sqlx::query(AssertSqlSafe(sql.tally.clone()));
+    let tally = tally.bind(row.try_get_unchecked::<String, _>(0)?).bind(Status::Done.code());
+    tally.bind(1_i64).bind(now).execute(&mut **tx).await?;
+    if let Some(key) = row.try_get_unchecked::<Option<String>, _>(1)? {
+        let wake = ::sqlx::query(AssertSqlSafe(sql.key_wake.clone()));
+        wake.bind(key).bind(now).execute(&mut **tx).await?;
+    }
+    Ok(true)
+}
+
+/// Why a part of a transaction was not carried out.
+pub(crate) fn not_joined(error: Error) -> JoinError {
+    /// SQLite's codes: the file is locked; and what was read is not the latest any more.
+    const BUSY: [&str; 2] = ["5", "261"];
+    const SNAPSHOT: &str = "517";
+    let code = error.as_database_error().and_then(|refusal| refusal.code());
+    match code.as_deref() {
+        Some(SNAPSHOT) => JoinError::LostRace(error.into()),
+        Some(code) if BUSY.contains(&code) => JoinError::Busy(error.into()),
+        _ => JoinError::Driver(error.into()),
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod append;
 mod conn;
+mod join;
 mod publish;
 mod retain;
 mod schema;

@@ -66,6 +66,7 @@ statements!(
     known,
     leads,
     leave,
+    move_in,
     nodes,
     park,
     parked_discard,

@@ -3,13 +3,15 @@
 use ::sqlx::sqlite::SqliteConnection;
 use ::sqlx::{AssertSqlSafe, Connection, Error, Row, Sqlite, Transaction};
 use sendoff_core::journal::Append;
+use sendoff_engine::capture::{Join, JoinError, Part};
 use sendoff_engine::journal::{AppendError, AppendIn, Receipt};
 use sendoff_engine::store::StoreError;
 
 use super::append::{append_within, warn_of};
 use super::conn::{Conn, Value};
+use super::join::{cursor_of, move_in};
 use super::store::SqliteJournal;
-use crate::capture::sqlx::is_open;
+use crate::capture::sqlx::{is_open, not_joined};
 
 /// Under a savepoint of sqlx's: a future that is dropped on the way takes back what it did, unless it had
 /// done it all and only the answer was on its way.
@@ -38,6 +40,20 @@ impl<'c> AppendIn<Transaction<'c, Sqlite>> for SqliteJournal {
                 Err(error)
             }
         }
+    }
+}
+
+impl<'c> Join<Transaction<'c, Sqlite>> for SqliteJournal {
+    async fn join(
+        &self,
+        tx: &mut Transaction<'c, Sqlite>,
+        part: &Part<'_>,
+    ) -> Result<bool, JoinError> {
+        let to = cursor_of(part)?;
+        if !is_open(tx).await.map_err(not_joined)? {
+            return Err(JoinError::NoTransaction);
+        }
+        move_in(&mut Awaited(tx), self, to).await.map_err(not_joined)
     }
 }
 

@@ -79,11 +79,12 @@ async fn what_an_older_version_counted_is_remembered_from_the_upgrade_on() {
     let outbox = Outbox::new().await;
     deliver(&outbox, &of_type("old")).await;
     outbox.execute("drop index outbox_event_key");
+    outbox.execute("drop table inbox_event");
     outbox.execute("drop table outbox_key");
     outbox.execute("alter table outbox_tally drop column ended_at");
     outbox.execute("update outbox_schema set version = 4");
     let store = SqliteStore::open(outbox.store.path()).await.unwrap();
-    assert_eq!((store.migrated().from, store.migrated().to), (4, 6));
+    assert_eq!((store.migrated().from, store.migrated().to), (4, 7));
     store.fold().await.unwrap();
     assert_eq!(store.topics().await.unwrap()[0].counts.done, 1);
 }

@@ -17,7 +17,8 @@ use tempfile::TempDir;
 pub(crate) struct File {
     clock: ManualClock,
     store: SqliteStore,
-    _folder: TempDir,
+    options: SqliteOptions,
+    folder: TempDir,
 }
 
 impl File {
@@ -46,8 +47,9 @@ impl File {
 
     async fn open(clock: ManualClock, options: SqliteOptions) -> Self {
         let folder = TempDir::new().unwrap();
-        let store = SqliteStore::open_with(folder.path().join("a.db"), options).await.unwrap();
-        Self { clock, store, _folder: folder }
+        let path = folder.path().join("a.db");
+        let store = SqliteStore::open_with(path, options.clone()).await.unwrap();
+        Self { clock, store, options, folder }
     }
 
     fn connect(&self) -> Connection {
@@ -77,6 +79,11 @@ impl StoreHarness for File {
 
     async fn pass(&self, time: Duration) {
         self.clock.advance(time);
+    }
+
+    async fn beside(&self) -> Option<SqliteStore> {
+        let path = self.folder.path().join("a.db");
+        Some(SqliteStore::open_with(path, self.options.clone()).await.unwrap())
     }
 }
 

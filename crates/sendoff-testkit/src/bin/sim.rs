@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Parser;
 use sendoff_testkit::history::Verdict;
@@ -80,6 +80,7 @@ struct Totals {
     fenced: u64,
     faults: u64,
     dead: u64,
+    dawdled: Duration,
     facts: u64,
     published: u64,
     repeated: u64,
@@ -96,6 +97,7 @@ impl Totals {
         self.fenced += verdict.fenced;
         self.faults += verdict.faults;
         self.dead += verdict.dead;
+        self.dawdled += report.dawdled;
         for verdict in report.published.verdicts.values() {
             self.facts += verdict.written;
             self.published += verdict.runs;
@@ -108,13 +110,14 @@ impl Totals {
     fn summary(&self) -> String {
         format!(
             "{} events committed, {} runs, {} faults, {} duplicates explained by them, \
-             {} settlements fenced, {} dead; {} facts for pairs, {} runs, {} repeated, {} moves fenced",
+             {} settlements fenced, {} dead, keys looked at {:.1} s late in all; {} facts for pairs, {} runs, {} repeated, {} moves fenced",
             self.written,
             self.runs,
             self.faults,
             self.duplicates,
             self.fenced,
             self.dead,
+            self.dawdled.as_secs_f64(),
             self.facts,
             self.published,
             self.repeated,

@@ -3,9 +3,10 @@
 use async_trait::async_trait;
 use sendoff_core::{BoxError, Event, EventId};
 use sendoff_engine::capture::{
-    Begin, Commit, CommitError, OutboxSavepoint, OutboxTx, Release, WriteError,
+    Begin, Commit, CommitError, Join, OutboxSavepoint, OutboxTx, Release, WriteError,
 };
 use sendoff_engine::store::NewRow;
+use sendoff_engine::{Inbox, OnceError};
 
 use super::harness::{Begun, Hook, Inserted, Open, OutboxHarness, Speaks, StoreOf, Transaction};
 
@@ -37,7 +38,7 @@ pub struct Guarded<'o, H: OutboxHarness, Tx>(OutboxTx<'o, StoreOf<H>, Tx>);
 impl<'o, H, Tx> Guarded<'o, H, Tx>
 where
     H: Guards<Tx> + 'o,
-    StoreOf<H>: Commit<Tx>,
+    StoreOf<H>: Commit<Tx> + Join<Tx>,
     Tx: 'o,
 {
     /// Takes it.
@@ -50,10 +51,14 @@ where
 impl<H, Tx> Transaction for Guarded<'_, H, Tx>
 where
     H: Guards<Tx>,
-    StoreOf<H>: Commit<Tx>,
+    StoreOf<H>: Commit<Tx> + Join<Tx>,
 {
     async fn write(&mut self, events: &[Event]) -> Result<Vec<EventId>, WriteError> {
         events.iter().map(|event| self.0.emit(event)).collect()
+    }
+
+    async fn once(&mut self, consumer: &str, id: EventId) -> Result<bool, OnceError> {
+        Inbox::new(self.0.store().clone()).once(&mut *self.0, consumer, id).await
     }
 
     async fn sql(&mut self, text: &str) -> Result<(), BoxError> {
@@ -85,7 +90,7 @@ pub struct Nested<'t, H: OutboxHarness, Tx>(OutboxSavepoint<'t, StoreOf<H>, Tx>)
 impl<'t, H, Tx> Nested<'t, H, Tx>
 where
     H: Nests<Tx> + 't,
-    StoreOf<H>: Release<'t, Tx>,
+    StoreOf<H>: Release<'t, Tx> + Join<Tx>,
     Tx: 't,
 {
     /// Takes it.
@@ -98,10 +103,14 @@ where
 impl<'t, H, Tx> Transaction for Nested<'t, H, Tx>
 where
     H: Nests<Tx>,
-    StoreOf<H>: Release<'t, Tx>,
+    StoreOf<H>: Release<'t, Tx> + Join<Tx>,
 {
     async fn write(&mut self, events: &[Event]) -> Result<Vec<EventId>, WriteError> {
         events.iter().map(|event| self.0.emit(event)).collect()
+    }
+
+    async fn once(&mut self, consumer: &str, id: EventId) -> Result<bool, OnceError> {
+        Inbox::new(self.0.store().clone()).once(&mut *self.0, consumer, id).await
     }
 
     async fn sql(&mut self, text: &str) -> Result<(), BoxError> {

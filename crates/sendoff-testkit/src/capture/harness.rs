@@ -1,10 +1,10 @@
 //! What the capture suite needs of a driver.
 
 use async_trait::async_trait;
-use sendoff_core::{BoxError, Event, EventId};
-use sendoff_engine::Outbox;
+use sendoff_core::{BoxError, Delivery, Event, EventId};
 use sendoff_engine::capture::{CommitError, Staged, WriteError};
 use sendoff_engine::store::{Born, NewRow, OutboxStore, SendStore};
+use sendoff_engine::{OnceError, Outbox, SettleInError};
 
 /// The way an event is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +30,14 @@ pub trait Transaction {
     /// Inserts rows; a guard does so with its commit.
     async fn insert(&mut self, _rows: &[NewRow]) -> Inserted {
         Err("a guard inserts when it commits".into())
+    }
+
+    /// Remembers that a consumer saw an event, and says whether that is the first time.
+    async fn once(&mut self, consumer: &str, id: EventId) -> Result<bool, OnceError>;
+
+    /// Settles the event of a running handler in it. A guard has the same types within, and is not asked.
+    async fn settle_in(&mut self, delivery: &Delivery) -> Result<(), SettleInError> {
+        Err(SettleInError::NotRunning(delivery.id()))
     }
 
     /// A statement of the application's.
@@ -96,13 +104,16 @@ pub trait OutboxHarness: Sized {
 /// column `parent` that names another.
 pub trait Database {
     /// The store of its outbox.
-    type Store: OutboxStore + SendStore;
+    type Store: OutboxStore + SendStore + Clone;
 
     /// What cannot be promised on this database through any driver, as in [`CaptureHarness::CANNOT`].
     const CANNOT: &'static [(&'static str, &'static str)] = &[];
 
     /// Whether an error of a statement ends the transaction it was sent in.
     const ERRORS_END_TRANSACTIONS: bool = false;
+
+    /// Whether whoever writes anything waits for whoever else does.
+    const WRITERS_WAIT: bool = false;
 
     /// Statements by which an application could end its transaction behind the driver's back.
     const ENDS_BY_HAND: &'static [&'static str] = &["rollback", "commit"];

@@ -4,17 +4,17 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use async_trait::async_trait;
-use sendoff_core::{BoxError, Event, EventId};
-use sendoff_engine::Outbox;
-use sendoff_engine::capture::{Capture, CommitError, Staged, WriteError};
+use sendoff_core::{BoxError, Delivery, Event, EventId};
+use sendoff_engine::capture::{Capture, CommitError, Join, Staged, WriteError};
 use sendoff_engine::store::NewRow;
+use sendoff_engine::{Inbox, OnceError, Outbox, SettleInError};
 
 use super::harness::{
     Begun, Database, Inserted, Open, OutboxHarness, Speaks, StoreOf, Transaction,
 };
 
 /// What an application does with a transaction of its own, of this type.
-pub trait Owns<Tx>: Speaks<Tx, Database: Database<Store: Capture<Tx>>> {
+pub trait Owns<Tx>: Speaks<Tx, Database: Database<Store: Capture<Tx> + Join<Tx>>> {
     /// Sets a savepoint as the driver does, and opens it `within`.
     async fn nest<'t>(tx: &'t mut Tx, within: Within<'t, Self>) -> Begun<'t>;
 
@@ -84,6 +84,15 @@ impl<H: Owns<Tx>, Tx> Transaction for Own<'_, H, Tx> {
 
     async fn insert(&mut self, rows: &[NewRow]) -> Inserted {
         Ok(self.outbox.store().insert(self.tx.as_mut().expect(ENDED), rows).await?)
+    }
+
+    async fn once(&mut self, consumer: &str, id: EventId) -> Result<bool, OnceError> {
+        let inbox = Inbox::new(self.outbox.store().clone());
+        inbox.once(self.tx.as_mut().expect(ENDED), consumer, id).await
+    }
+
+    async fn settle_in(&mut self, delivery: &Delivery) -> Result<(), SettleInError> {
+        self.outbox.settle_in(delivery, self.tx.as_mut().expect(ENDED)).await
     }
 
     async fn sql(&mut self, text: &str) -> Result<(), BoxError> {

@@ -16,6 +16,10 @@ pub(super) fn event() -> Event {
     Event::json_text(EVENT, "{}").expect("an event")
 }
 
+pub(super) fn keyed(key: &str) -> Event {
+    Event::builder(EVENT).ordering_key(key).json_text("{}").build().expect("an event")
+}
+
 pub(super) fn events(count: usize) -> Vec<Event> {
     (0..count).map(|_| event()).collect()
 }
@@ -73,8 +77,9 @@ impl<'h, H: CaptureHarness> Shop<'h, H> {
         }
     }
 
-    /// These events left and no other, and there is a row of each and of nothing else.
-    pub(super) async fn delivered(mut self, expected: &[EventId]) {
+    /// These events left and no other, and there is a row of each and of nothing else. Answers those that have a
+    /// key, as they came.
+    pub(super) async fn delivered(mut self, expected: &[EventId]) -> Vec<EventId> {
         // It takes the same way, after whatever is on it.
         let last = event();
         let mut tx = self.begin().await;
@@ -88,6 +93,9 @@ impl<'h, H: CaptureHarness> Shop<'h, H> {
         self.outbox.close().await;
         assert_eq!(self.inbox.ids(), expected);
         assert_eq!(self.rows().await, expected.len(), "rows");
+        let received = self.inbox.received();
+        let keyed = received.iter().filter(|delivery| delivery.ordering_key().is_some());
+        keyed.map(|delivery| delivery.id()).collect()
     }
 }
 

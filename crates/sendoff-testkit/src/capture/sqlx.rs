@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use sendoff_core::{BoxError, Event, EventId};
 use sendoff_engine::Outbox;
 use sendoff_engine::capture::{
-    Begin, Capture, Commit, Nest, OutboxSavepoint, OutboxTx, Release, WriteError,
+    Begin, Capture, Commit, Join, Nest, OutboxSavepoint, OutboxTx, Release, WriteError,
 };
 use sendoff_engine::store::NewRow;
 
@@ -27,6 +27,7 @@ pub trait SqlxDatabase<DB: Driver>:
         Store: for<'c> Begin<&'c mut DB::Connection, Tx = Transaction<'c, DB>>
                    + for<'c> Begin<&'c Pool<DB>, Tx = Transaction<'static, DB>>
                    + for<'c> Capture<Transaction<'c, DB>>
+                   + for<'c> Join<Transaction<'c, DB>>
                    + for<'c> Commit<Transaction<'c, DB>>
                    + for<'t, 'c> Nest<'t, Transaction<'c, DB>, Nested = Transaction<'t, DB>>
                    + for<'t> Release<'t, Transaction<'t, DB>>,

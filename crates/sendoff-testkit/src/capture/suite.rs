@@ -38,6 +38,9 @@ macro_rules! capture_suite {
             what_is_too_much_for_one_write_is_refused_and_costs_nothing_else
             a_connection_needs_a_transaction_whoever_began_it
             a_write_of_many_that_is_dropped_leaves_all_or_none
+            an_event_is_settled_in_the_transaction_of_its_effect
+            who_waits_for_that_transaction_does_not_keep_it_waiting
+            a_hold_that_was_lost_settles_nothing
         );
     };
     // What holds whoever began the transaction, and what else there is.
@@ -54,9 +57,16 @@ macro_rules! capture_suite {
             a_closed_store_refuses_everything
             a_transaction_ended_by_hand_is_none
             what_is_under_a_rolled_back_savepoint_is_not_delivered
+            events_of_a_key_around_a_savepoint_are_delivered_in_order
             a_dropped_savepoint_keeps_nothing
             what_is_dropped_is_rolled_back_and_the_connection_stays_usable
             a_commit_dropped_on_its_way_is_carried_out_or_not_but_never_half
+            an_event_is_seen_once_by_each_consumer
+            what_is_rolled_back_was_not_seen
+            what_was_seen_under_a_savepoint_goes_with_it
+            what_cannot_be_remembered_is_refused
+            of_many_at_once_one_makes_the_effect
+            what_was_seen_long_ago_is_forgotten_in_batches
             $($case)*
         );
     };

@@ -38,6 +38,18 @@ pub trait StoreHarness: Send + Sync + 'static {
         None
     }
 
+    /// The store once more, as another process has it: with connections of its own. `None` where one handle
+    /// is as good as several.
+    async fn beside(&self) -> Option<Self::Store> {
+        None
+    }
+
+    /// Inserts `rows` in a transaction that stays open while others write. `None` where whoever writes waits
+    /// for whoever else does, and the cases about what commits late pass unseen.
+    async fn write_late(&self, _rows: &[NewRow]) -> Option<Box<dyn LateWrite>> {
+        None
+    }
+
     /// Whether an id that was written is refused for as long as its row is there. A table in
     /// partitions may hold that only within one write.
     fn ids_are_unique_for_good(&self) -> bool {
@@ -63,4 +75,11 @@ pub trait ClockHarness: StoreHarness<Store: Clone> {
 pub trait ForeignLock: Send {
     /// Ends the transaction that has it, and leaves the row as it was.
     async fn release(self: Box<Self>);
+}
+
+/// A transaction that has written, and is still open.
+#[async_trait]
+pub trait LateWrite: Send {
+    /// Commits it.
+    async fn commit(self: Box<Self>);
 }

@@ -68,6 +68,6 @@ pub(crate) mod probe;
 mod suite;
 
 pub use async_trait::async_trait;
-pub use harness::{ClockHarness, ForeignLock, StoreHarness};
+pub use harness::{ClockHarness, ForeignLock, LateWrite, StoreHarness};
 pub use probe::Probe;
 pub use suite::{run, run_if_there};

@@ -1,5 +1,6 @@
 //! Short ways to write, claim and settle, for the cases.
 
+use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,39 +21,54 @@ pub(crate) const HOLD: u32 = 10;
 
 /// A store in its harness, with the few moves that cases are made of. Every move panics where the
 /// store answers with an error: a case is a test.
-#[derive(Debug)]
-pub struct Probe<H>(Arc<H>);
+pub struct Probe<H: StoreHarness> {
+    harness: Arc<H>,
+    /// Its store as another process has it, where that is asked.
+    beside: Option<Arc<H::Store>>,
+}
 
-impl<H> Clone for Probe<H> {
+impl<H: StoreHarness> Clone for Probe<H> {
     fn clone(&self) -> Self {
-        Self(self.0.clone())
+        Self { harness: self.harness.clone(), beside: self.beside.clone() }
+    }
+}
+
+impl<H: StoreHarness> fmt::Debug for Probe<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Probe").finish_non_exhaustive()
     }
 }
 
 impl<H: StoreHarness> Probe<H> {
     /// Probes the store in this harness.
     pub fn new(harness: H) -> Self {
-        Self(Arc::new(harness))
+        Self { harness: Arc::new(harness), beside: None }
+    }
+
+    /// The same tables, as another process sees them: what is asked here and there meets in the database.
+    pub(super) async fn beside(&self) -> Self {
+        let beside = self.harness.beside().await.map(Arc::new);
+        Self { harness: self.harness.clone(), beside }
     }
 
     pub(crate) fn harness(&self) -> &H {
-        &self.0
+        &self.harness
     }
 
     pub(crate) fn store(&self) -> &H::Store {
-        self.0.store()
+        self.beside.as_deref().unwrap_or_else(|| self.harness.store())
     }
 
     pub(crate) fn ticks(&self, ticks: u32) -> Duration {
-        self.0.tick() * ticks
+        self.harness.tick() * ticks
     }
 
     pub(crate) async fn pass(&self, ticks: u32) {
-        self.0.pass(self.ticks(ticks)).await;
+        self.harness.pass(self.ticks(ticks)).await;
     }
 
     pub(crate) async fn commit(&self, rows: &[NewRow]) -> Vec<Born> {
-        let born = self.0.commit(rows).await.expect("the rows are good");
+        let born = self.harness.commit(rows).await.expect("the rows are good");
         assert_eq!(born.len(), rows.len(), "one answer for each row");
         born
     }
@@ -139,9 +155,9 @@ impl<H: StoreHarness> Probe<H> {
 
     /// Runs `act` and says between which times it did, by the store's clock.
     pub(crate) async fn timed<T>(&self, act: impl Future<Output = T>) -> (T, Window) {
-        let from = self.0.now().await;
+        let from = self.harness.now().await;
         let answer = act.await;
-        let to = self.0.now().await;
+        let to = self.harness.now().await;
         (answer, Window { from, to })
     }
 }

@@ -86,6 +86,7 @@ macro_rules! order_suite {
             a_row_held_by_itself_is_in_line_when_it_is_released
             a_row_from_memory_is_confirmed_with_what_lies_below_it
             a_dead_row_that_was_held_by_itself_parks_its_key
+            nothing_runs_of_a_key_that_was_parked_after_it_was_listed
             a_key_whose_head_is_left_out_is_not_taken
             keys_that_are_left_out_hide_no_others
             a_shelved_row_is_always_listed
@@ -101,6 +102,17 @@ macro_rules! order_suite {
             a_key_is_resumed_only_without_the_event_that_was_named
             of_operators_who_resume_a_key_at_once_one_did_it
             a_dead_event_that_parks_no_key_any_more_may_be_purged
+            of_operators_at_odds_over_a_dead_event_one_decides
+            a_key_that_is_held_stays_held_whatever_operators_do
+            a_settlement_beside_a_takeover_comes_first_or_is_fenced
+            what_commits_late_is_found
+            what_is_put_in_line_late_is_found
+            a_row_shelved_beside_the_end_of_its_key_is_not_left_behind
+            a_key_listed_beside_the_end_of_its_hot_row_is_looked_at_soon
+            of_a_run_with_one_killer_only_that_becomes_a_suspect
+            events_of_one_write_keep_their_order_within_each_key
+            shelving_settlements_and_claims_are_in_nobody_s_way
+            what_lies_below_is_seen_at_once
         }
     };
 }

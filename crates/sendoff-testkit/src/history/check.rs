@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use sendoff_core::EventId;
+use sendoff_core::order::AfterDead;
 
 use super::entry::{Entry, WriteOutcome};
 use super::fault::Faults;
@@ -15,8 +16,9 @@ use super::{attempts, order};
 /// What a history is held to, beyond what always holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Expectations {
-    /// First deliveries of a key come in the order of their commits.
-    pub ordered: bool,
+    /// First deliveries of a key come in the order of their commits, where a dead event means this for those after
+    /// it.
+    pub ordered: Option<AfterDead>,
     /// With it: first runs do, also those that fail. Not where events are handed over in batches.
     pub one_by_one: bool,
     /// Faults are over and there was time: nothing may be owed any more, but for rows that a foreign
@@ -64,8 +66,8 @@ pub fn check_entries(entries: &[Entry], expected: &Expectations) -> Verdict {
             }
         }
     }
-    if expected.ordered {
-        order::check(&stories, expected.one_by_one, &mut verdict.violations);
+    if let Some(after_dead) = expected.ordered {
+        order::check(&stories, after_dead, expected.one_by_one, &mut verdict.violations);
     }
     verdict
 }

@@ -72,6 +72,13 @@ pub enum Entry {
         /// Whether the node led the reader, from where the cursor was, when the store looked.
         current: bool,
     },
+    /// Somebody decided about an event that had ended.
+    Decided {
+        /// The event.
+        id: EventId,
+        /// What.
+        decision: Decision,
+    },
     /// Something broke.
     Fault(Fault),
     /// How a row stands, usually at the end.
@@ -94,6 +101,19 @@ pub enum WriteOutcome {
     Aborted,
     /// Nobody could tell the writer.
     Unknown,
+}
+
+/// What was decided about an event that had ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// It is dead, and is to be delivered again.
+    Requeued,
+    /// It is dead, and deleted: whatever waits for it goes on.
+    Discarded,
+    /// It is dead and stays so, and its key goes on without it.
+    Resumed,
+    /// Its row is deleted, as old ones are.
+    Purged,
 }
 
 /// What a settlement asked for; an [`Outcome`] without its details.

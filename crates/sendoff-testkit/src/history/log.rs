@@ -8,7 +8,7 @@ use sendoff_core::{Delivery, Event, EventId, Status};
 use sendoff_engine::store::{Held, Row, Settlement};
 
 use super::digest::Digest;
-use super::entry::{Ending, Entry, Position, WriteOutcome};
+use super::entry::{Decision, Ending, Entry, Position, WriteOutcome};
 use super::fault::Fault;
 
 /// What happened so far. It only grows; clones are one history, and any thread may write to it.
@@ -128,6 +128,11 @@ impl History {
         let mut log = self.lock();
         let node = log.name(node);
         log.push(Entry::Moved { node, to, applied, current });
+    }
+
+    /// Somebody decided about an event that had ended.
+    pub fn decided(&self, id: EventId, decision: Decision) {
+        self.push(Entry::Decided { id, decision });
     }
 
     /// Something broke. Log it before it takes effect, or what follows looks unexplained.

@@ -40,7 +40,7 @@ mod violation;
 
 pub use check::{Expectations, check, check_entries};
 pub use digest::Digest;
-pub use entry::{Ending, Entry, Position, WriteOutcome};
+pub use entry::{Decision, Ending, Entry, Position, WriteOutcome};
 pub use fault::{Fault, FaultKind};
 pub use log::{History, Run};
 pub use readers::LogHistory;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use sendoff_core::Delivery;
 use sendoff_core::journal::{Fact, Position, Recorded, Topic};
+use sendoff_core::order::AfterDead;
 
 use super::check::{Expectations, check};
 use super::fault::Fault;
@@ -87,7 +88,7 @@ impl LogHistory {
     /// Judges each reader's history: nothing lost, nothing that was not committed or not for it,
     /// nothing altered, first deliveries in the order of positions, and nothing twice without a fault.
     pub fn verdicts(&self) -> BTreeMap<&str, Verdict> {
-        let expected = Expectations { ordered: true, ..Expectations::default() };
+        let expected = Expectations { ordered: Some(AfterDead::Park), ..Expectations::default() };
         let judged = |(_, history): &(Topic, History)| check(history, &expected);
         self.0.iter().map(|(name, reader)| (name.as_str(), judged(reader))).collect()
     }

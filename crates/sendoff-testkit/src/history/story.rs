@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sendoff_core::{EventId, Status};
 
 use super::digest::Digest;
-use super::entry::{Ending, Entry, Position, WriteOutcome};
+use super::entry::{Decision, Ending, Entry, Position, WriteOutcome};
 use super::fault::Faults;
 
 /// What a history says about one event.
@@ -18,6 +18,10 @@ pub(super) struct Story<'a> {
     pub(super) stale: Vec<Position>,
     pub(super) fenced: u64,
     pub(super) settled_dead: bool,
+    /// When it first ended dead.
+    pub(super) died: Option<Position>,
+    /// When whoever may decide that said that others need not wait for it.
+    pub(super) let_go: Option<Position>,
     pub(super) stands: Option<(Status, u32)>,
 }
 
@@ -60,6 +64,21 @@ impl<'a> Story<'a> {
 
     pub(super) fn is_pending(&self) -> bool {
         self.stands.is_some_and(|(status, _)| status.is_pending())
+    }
+
+    fn decided(&mut self, decision: Decision, at: Position) {
+        match decision {
+            Decision::Requeued => self.settled_dead = false,
+            Decision::Discarded => self.settled_dead = true,
+            Decision::Resumed | Decision::Purged => {}
+        }
+        if matches!(decision, Decision::Discarded | Decision::Resumed) {
+            self.let_go.get_or_insert(at);
+        }
+        if decision != Decision::Resumed {
+            // It stands there no more.
+            self.stands = None;
+        }
     }
 
     fn wrote(&mut self, next: Write<'a>) {
@@ -107,10 +126,14 @@ pub(super) fn gather<'a>(
                     story.fenced += 1;
                 } else if *ending == Ending::Dead {
                     story.settled_dead = true;
+                    story.died.get_or_insert(position);
                 }
                 if *applied && !current {
                     story.stale.push(position);
                 }
+            }
+            Entry::Decided { id, decision } => {
+                stories.entry(*id).or_default().decided(*decision, position);
             }
             Entry::Fault(_) | Entry::Moved { .. } => {}
             Entry::Stands { id, status, attempts } => {

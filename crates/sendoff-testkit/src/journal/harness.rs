@@ -1,9 +1,12 @@
 //! What the journal suite needs of a store.
 
 use std::future::Future;
+use std::sync::mpsc;
 use std::time::Duration;
 
-use sendoff_core::journal::Append;
+use sendoff_core::journal::publish::PairId;
+use sendoff_core::journal::{Append, Position};
+use sendoff_engine::capture::{CursorMove, JoinError, Part};
 use sendoff_engine::journal::publish::PublishStore;
 use sendoff_engine::journal::retain::RetainJournalStore;
 use sendoff_engine::journal::{AppendError, Journal, JournalStore, Receipt};
@@ -51,8 +54,33 @@ pub enum Deed {
     Append(Append),
     /// A statement of the application's, which answers nothing.
     Sql(&'static str),
+    /// A pair's cursor is moved.
+    Move(Moving),
     /// Nothing, for so long.
     Wait(Duration),
+}
+
+/// A move of a pair's cursor, and who is told whether it was made.
+#[derive(Debug, Clone)]
+pub struct Moving {
+    /// The pair.
+    pub pair: PairId,
+    /// Who leads it.
+    pub owner: &'static str,
+    /// Under which epoch.
+    pub epoch: i64,
+    /// From where, and where to.
+    pub way: (Position, Position),
+    /// Is told.
+    pub told: mpsc::Sender<Result<bool, JoinError>>,
+}
+
+impl Moving {
+    /// The part of the transaction that it is.
+    pub fn part(&self) -> Part<'_> {
+        let Self { ref pair, owner, epoch, way: (from, to), .. } = *self;
+        Part::Moved(CursorMove { pair, owner, epoch, from, to })
+    }
 }
 
 /// Carries [steps](Deed) out on a driver's transaction, which runs SQL by what is given last, and is
@@ -75,6 +103,12 @@ macro_rules! carry_out {
                     answers.push($store.append_in(&mut $tx, append).await);
                 }
                 $crate::journal::Deed::Sql($sql) => drop($run.await.unwrap()),
+                $crate::journal::Deed::Move(moving) => {
+                    let joins = ::sendoff_engine::journal::publish::JoinJournal::joins($store);
+                    let (joins, part) = (joins.unwrap(), moving.part());
+                    let moved = ::sendoff_engine::capture::Join::join(joins, &mut $tx, &part);
+                    moving.told.send(moved.await).unwrap();
+                }
                 $crate::journal::Deed::Wait(time) => ::tokio::time::sleep(*time).await,
             }
         }

@@ -1,6 +1,7 @@
 //! Facts that are large, published.
 
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -30,8 +31,8 @@ pub fn large(bytes: usize) -> Fact {
 pub const FACTS: &str = "SENDOFF_TEST_FACTS";
 /// How long publishing may take.
 const PLENTY: Duration = Duration::from_secs(300);
-/// The most memory that publishing may take, in KiB.
-const PEAK: u64 = 200_000;
+/// The most memory that publishing may take, in KiB: 200 MB.
+const PEAK: u64 = 195_312;
 
 /// Appends facts of so many bytes each.
 ///
@@ -96,7 +97,7 @@ pub async fn publish_and_say_the_peak<S: PublishStore>(store: S, count: &str) {
 ///
 /// # Panics
 ///
-/// Where that takes more memory than [`PEAK`].
+/// Where that takes more memory than `PEAK`.
 pub async fn is_published_in_little_memory<S: JournalStore>(
     journal: &Journal<S>,
     publisher: &str,
@@ -107,7 +108,10 @@ pub async fn is_published_in_little_memory<S: JournalStore>(
     let facts = count.to_string();
     let node = Node::start(publisher, &[&[(FACTS, &*facts)], told].concat());
     let peak: u64 = node.says_within(PLENTY, "peak").parse().expect("a number");
-    assert!(peak <= PEAK, "{peak} KiB for {count} facts of 1 MB");
+    let said = format!("{peak} KiB for {count} facts of 1 MB");
+    // For people, who read it in a soak.
+    let _ = writeln!(std::io::stderr(), "{said}");
+    assert!(peak <= PEAK, "{said}");
 }
 
 /// Publishes so many facts over a line that carries few bytes a second.

@@ -46,9 +46,9 @@ mod suite;
 mod torture;
 
 pub use async_trait::async_trait;
-pub use harness::{Answers, Appended, Deed, Ending, JournalHarness, RetainHarness};
+pub use harness::{Answers, Appended, Deed, Ending, JournalHarness, Moving, RetainHarness};
 pub use latch::Latch;
 pub use outages::all_is_published_through_outages;
-pub use publish::{PublishHarness, Rounds};
+pub use publish::{Projecting, PublishHarness, Rounds};
 pub use suite::run;
 pub use torture::{Script, Step, Torture, TortureHarness, Tortured, Writer, torture};

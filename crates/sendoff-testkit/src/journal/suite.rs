@@ -60,6 +60,7 @@ macro_rules! journal_suite {
             a_condition_that_was_read_in_another_run_of_the_server_does_not_hold
             an_append_that_is_repeated_is_there_once
             another_fact_under_the_same_id_is_refused_in_a_transaction
+            a_cursor_moves_with_the_transaction_or_not_at_all
         }
     };
     // For databases where a transaction may have an old snapshot.

@@ -1,15 +1,14 @@
 //! Order within keys, while nodes are killed, stopped and added, and an operator is at work.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fastrand::Rng;
-use sendoff_core::{
-    AuditNote, Death, Event, EventId, LetterAct, LetterFate, LetterFilter, LetterOrder, Status,
-};
+use sendoff_core::order::AfterDead;
+use sendoff_core::{AuditNote, Death, Event, EventId, LetterAct, LetterFate, LetterFilter};
 use sendoff_engine::store::{Birth, ChangeLetters, InspectStore, LetterPage, LetterStore, NewRow};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -17,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::node::{FAILS, FENCED, HOLD, KIND, STUBBORN, at};
 use super::{EVENT, Kind, OrdealHarness};
 use crate::history::{
-    Expectations, Fault, FaultKind, History, Position, Verdict, Violation, check,
+    Decision, Expectations, Fault, FaultKind, History, Position, Verdict, Violation, check,
 };
 use crate::process::Node;
 use crate::soak;
@@ -39,6 +38,7 @@ enum Said {
     Wrote(Event),
     Began { node: Arc<str>, id: EventId, attempt: u32 },
     Ended { node: Arc<str>, id: EventId, well: bool },
+    Discarded(EventId),
     Fault { node: Arc<str>, kind: FaultKind },
 }
 
@@ -90,6 +90,7 @@ impl Transcript {
             let is_of = |said: &Said| match said {
                 Said::Began { id: of, .. } | Said::Ended { id: of, .. } => of == id,
                 Said::Writes(event) | Said::Wrote(event) => event.id() == *id,
+                Said::Discarded(of) => of == id,
                 Said::Fault { .. } => false,
             };
             let own = || said.iter().filter(|(_, said)| is_of(said)).map(|(at, _)| *at);
@@ -127,6 +128,7 @@ impl Transcript {
                         history.run_finished(started, well);
                     }
                 }
+                Said::Discarded(id) => history.decided(id, Decision::Discarded),
                 Said::Fault { node, kind } => history.fault(Fault::on(node, kind)),
             }
         }
@@ -210,7 +212,7 @@ pub async fn ordered_events_stay_in_order_whatever_happens<H: OrdealHarness>(
             nodes.suffer(&mut random).await;
         }
     };
-    let operator = operate(&store, &over, Rng::with_seed(seed));
+    let operator = operate(&store, &transcript, &over, Rng::with_seed(seed));
     let ends = async {
         let (events, ()) = tokio::join!(writes, nemesis);
         let ended = async || {
@@ -233,9 +235,9 @@ pub async fn ordered_events_stay_in_order_whatever_happens<H: OrdealHarness>(
     within(PLENTY, "everything to be heard", whole).await;
 
     let history = transcript.history();
-    stand(&store, &history, &events, &discarded).await;
+    stand(&store, &history, &events).await;
     let expected = Expectations {
-        ordered: true,
+        ordered: Some(AfterDead::Park),
         one_by_one: true,
         healed: true,
         outages: true,
@@ -243,7 +245,7 @@ pub async fn ordered_events_stay_in_order_whatever_happens<H: OrdealHarness>(
     };
     let verdict = check(&history, &expected);
     let fenced = transcript.1.load(Ordering::Relaxed);
-    tell(&verdict, &discarded, fenced);
+    tell(&verdict, discarded, fenced);
     transcript.tell_of(&verdict);
     assert!(verdict.is_clean(), "{verdict}");
     // In minutes some process is stopped while it has something to settle.
@@ -252,26 +254,17 @@ pub async fn ordered_events_stay_in_order_whatever_happens<H: OrdealHarness>(
 
 const PLENTY: Duration = Duration::from_secs(60);
 
-fn tell(verdict: &Verdict, discarded: &BTreeSet<EventId>, fenced: u64) {
+fn tell(verdict: &Verdict, discarded: usize, fenced: u64) {
     // For people, who read it in a soak.
-    let (mut out, discarded) = (std::io::stderr(), discarded.len());
+    let mut out = std::io::stderr();
     let _ = writeln!(out, "{discarded} letters discarded; {fenced} events fenced; {verdict}");
 }
 
-/// How every event stands at the end; one that was discarded is dead, and its row gone.
-async fn stand(
-    store: &impl InspectStore,
-    history: &History,
-    events: &[Event],
-    discarded: &BTreeSet<EventId>,
-) {
+/// How every event stands at the end whose row is there.
+async fn stand(store: &impl InspectStore, history: &History, events: &[Event]) {
     for event in events {
-        match store.find(event.id()).await.unwrap() {
-            Some(row) => history.stands(event.id(), row.status, row.attempts),
-            None if discarded.contains(&event.id()) => {
-                history.stands(event.id(), Status::Dead, 0);
-            }
-            None => {}
+        if let Some(row) = store.find(event.id()).await.unwrap() {
+            history.stands(event.id(), row.status, row.attempts);
         }
     }
 }
@@ -305,30 +298,29 @@ async fn write<H: OrdealHarness>(
     events
 }
 
-/// An operator, who looks at what is dead now and then, requeues most of it and discards the rest. Returns what
-/// was discarded.
+/// An operator, who looks at what is dead now and then, requeues most of it and discards the rest. Returns how
+/// much was discarded.
 async fn operate(
     store: &impl LetterStore,
+    transcript: &Transcript,
     over: &CancellationToken,
     mut random: Rng,
-) -> BTreeSet<EventId> {
+) -> usize {
     let note = AuditNote::new("an operator", "it was looked at").unwrap();
-    let mut discarded = BTreeSet::new();
+    let mut discarded = 0;
     while over.run_until_cancelled(sleep(Duration::from_millis(300))).await.is_some() {
-        let page = LetterPage {
-            filter: &LetterFilter::default(),
-            order: LetterOrder::OldestFirst,
-            after: None,
-            until: None,
-            limit: 20,
-        };
+        let everything = LetterFilter::default();
+        let page = LetterPage::first(&everything, 20);
         for letter in store.letters(&page).await.unwrap() {
             let act = if random.u8(..4) == 0 { LetterAct::Discard } else { LetterAct::Requeue };
             let deaths = [Death::of(letter.id)];
             let change = ChangeLetters { act, deaths: &deaths, note: &note };
+            // What waits for it may begin before the answer is here.
+            let asked = at();
             let fates = store.change_letters(&change).await.unwrap();
             if fates == [LetterFate::Done] && act == LetterAct::Discard {
-                discarded.insert(letter.id);
+                transcript.add(asked, Said::Discarded(letter.id));
+                discarded += 1;
             }
         }
     }

@@ -36,7 +36,7 @@ pub async fn stopped_processes_of_any_kind_stop_nobody_else<H: OrdealHarness>(
 ) {
     let case = async |kinds| stopped_processes_stop_nobody_else(&nodes().await, kinds, 1).await;
     tokio::join!(
-        case([Kind::Outbox, Kind::Held, Kind::Outbox]),
+        case([Kind::Held, Kind::Outbox, Kind::Held]),
         case([Kind::Locked, Kind::Outbox, Kind::Locked]),
     );
 }
@@ -68,8 +68,8 @@ pub async fn stopped_processes_stop_nobody_else<H: OrdealHarness>(
     let writing = write_on(harness, &store, &witness, &stop);
     let watching = pauses.watch(&store, &stop);
     let stopping = async {
-        // In turn, so that a few rounds are enough for every kind; the moment is chance.
-        for round in 0..soak::rounds(2) {
+        // In turn, so that three rounds stop two of a kind; the moment is chance.
+        for round in 0..soak::rounds(3) {
             let victim = round as usize % nodes.len();
             stop_one(&nodes[victim], stopped, &witness, &mut random).await;
         }

@@ -85,6 +85,9 @@ impl Account<'_> {
         eprintln!("{self}");
         assert_eq!(self.seen.each.len(), written, "{self}: all are delivered");
         assert!(self.seen.each.values().all(|times| *times == 1), "{self}: each once");
+        let mut keys = self.seen.keys.iter();
+        let disordered = keys.find(|(_, numbers)| !numbers.is_sorted());
+        assert!(disordered.is_none(), "{self}: out of order: {disordered:?}");
         assert!(self.seen.used_up <= most_used_up, "{self}");
         assert!(self.first <= FIRST, "{self}");
     }
@@ -129,7 +132,7 @@ pub fn every_face_goes_through_an_outage<H, S, K>(
 async fn endure(
     target: &mut Target,
     callers: &[Caller],
-    mut write: impl AsyncFnMut(),
+    mut write: impl AsyncFnMut(usize),
 ) -> (usize, Vec<Duration>) {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
@@ -137,7 +140,7 @@ async fn endure(
     let mut until = async |ends: Instant| {
         while Instant::now() < ends {
             ticks.tick().await;
-            write().await;
+            write(written).await;
             written += 1;
         }
         sleep_until(ends).await;
@@ -169,9 +172,17 @@ async fn endure(
 
 const TYPES: [(&str, Looks); 2] = [("refused", Looks::Refused), ("opaque", Looks::Opaque)];
 
-/// An event for each handler.
-fn events() -> Vec<Event> {
-    TYPES.iter().map(|(name, _)| Event::json_text(*name, "{}").unwrap()).collect()
+/// An event for each handler, the first, second and so on of its kind. Every other one has one of a few keys.
+fn events(number: usize) -> Vec<Event> {
+    let event = |(name, _): &(&'static str, Looks)| {
+        let builder = Event::builder(*name);
+        let builder = match number % 2 {
+            0 => builder,
+            _ => builder.ordering_key(format!("key {}", number % 10)),
+        };
+        builder.json(&number).build().unwrap()
+    };
+    TYPES.iter().map(event).collect()
 }
 
 /// One face, on tables of its own.
@@ -182,8 +193,8 @@ async fn delivers<H: NodesHarness<Store: RelayStore>>(harness: &H, face: Face) {
     let rows = |events: Vec<Event>| -> Vec<NewRow> {
         events.into_iter().map(|event| NewRow { event, birth: Birth::Due }).collect()
     };
-    let write = async || {
-        harness.write(&writer, &rows(events())).await;
+    let write = async |number| {
+        harness.write(&writer, &rows(events(number))).await;
     };
     let (written, firsts) = match face {
         Face::Outbox => {
@@ -192,7 +203,7 @@ async fn delivers<H: NodesHarness<Store: RelayStore>>(harness: &H, face: Face) {
                 builder = builder.on(*name, caller.clone());
             }
             let outbox = builder.start().await.unwrap();
-            let emit = async || harness.emit(&outbox, &events()).await;
+            let emit = async |number| harness.emit(&outbox, &events(number)).await;
             let went = endure(&mut target, &callers, emit).await;
             outbox.close().await;
             went
@@ -241,7 +252,7 @@ async fn publishes<S: PublishStore>(journal: &Journal<S>) {
         builder = builder.pair(&topic, Arc::new(HandlerSink::new(*name, caller.clone())));
     }
     let publishing = builder.start().await.unwrap();
-    let append = async || {
+    let append = async |_| {
         journal.append([Fact::builder(("moved", "{}")).build().unwrap()]).await.unwrap();
     };
     let (written, firsts) = endure(&mut target, &callers, append).await;

@@ -94,6 +94,8 @@ struct Inner {
 pub(super) struct Seen {
     /// How often each was.
     pub(super) each: HashMap<EventId, u32>,
+    /// Those of each key, in this order.
+    pub(super) keys: HashMap<String, Vec<usize>>,
     /// In this order.
     pub(super) positions: Vec<u64>,
     /// The attempts that were used up before.
@@ -139,6 +141,9 @@ impl Handler for Caller {
         }
         let mut seen = self.seen();
         *seen.each.entry(delivery.id()).or_default() += 1;
+        if let Some(key) = delivery.ordering_key() {
+            seen.keys.entry(key.to_owned()).or_default().push(delivery.read_json()?);
+        }
         seen.positions.extend(delivery.position().map(|position| position.get()));
         seen.used_up += delivery.attempt - 1;
         seen.last = Some(Instant::now());

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use sendoff_core::order::AfterDead;
 use sendoff_core::{EventId, Token};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::store::{Held, Outcome, SettleStore, Settled, Settlement, StoreError};
@@ -44,6 +45,12 @@ pub enum Bug {
     NoKeyFence,
     /// Events from memory begin whatever lies below them in their key.
     NoGate,
+    /// A run of a key goes on past events that are held by themselves.
+    NoCut,
+    /// A dead event holds back none of its key.
+    ForgetPark,
+    /// No node is told when to look again at a key that cannot be taken. It costs time, and nothing else.
+    ForgetWake,
 }
 
 impl Bug {
@@ -112,9 +119,20 @@ impl Wire {
             Some(Bug::ExtensionOvertakes) if sent.held.id.as_bytes()[15].is_multiple_of(16) => {
                 self.table.extend(&[sent.held], Duration::from_secs(5)).await?;
             }
+            Some(Bug::ForgetPark) => altered.outcome = skipped(&sent.outcome),
             _ => {}
         }
         Ok(altered)
+    }
+}
+
+/// The same, where a dead event means nothing to those after it.
+pub(super) fn skipped(outcome: &Outcome) -> Outcome {
+    match outcome.clone() {
+        Outcome::Dead { attempts, error, .. } => {
+            Outcome::Dead { attempts, error, then: AfterDead::Skip }
+        }
+        other => other,
     }
 }
 

@@ -1,16 +1,19 @@
 //! Statements about keys, over a node's connection to the simulated table.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use sendoff_core::order::is_in_line;
 use sendoff_core::{EventId, Holding};
 use sendoff_engine::store::{
-    Confirmed, EventKind, Except, ExtendKeys, ExtendedKeys, Held, HeldKey, KeyRun, KeyStore,
-    RunEnd, RunsWanted, SettledRuns, Settlement, StoreError, TakeKeys, TakenKey, TakenKeys, Window,
+    Claimed, Confirmed, EventKind, Except, ExtendKeys, ExtendedKeys, Held, HeldKey, KeyRun,
+    KeyStore, RunEnd, RunsWanted, SettledRuns, Settlement, StoreError, TakeKeys, TakenKey,
+    TakenKeys, Window,
 };
+use tokio::time::Instant;
 
-use super::bug::Bug;
+use super::bug::{Bug, skipped};
 use super::wire::{Untold, Wire};
 
 impl Wire {
@@ -41,6 +44,9 @@ impl Wire {
             {
                 carried_out.held.token = token;
             }
+            if self.bug == Some(Bug::ForgetPark) {
+                carried_out.rows.iter_mut().for_each(|(_, outcome)| *outcome = skipped(outcome));
+            }
             let changed = self.table.settle_runs(owner, &[carried_out]).await?;
             if changed.busy.is_empty() {
                 let applied = !changed.applied.is_empty();
@@ -54,6 +60,30 @@ impl Wire {
             settled.busy.extend(changed.busy);
         }
         Ok(settled)
+    }
+}
+
+impl Wire {
+    /// Adds to a run what is in line after it, whatever lies in between.
+    fn go_on(&self, key: &TakenKey, run: &mut KeyRun) {
+        let taken: Vec<_> = run.rows.iter().map(|row| row.id).collect();
+        let rows = self.table.rows();
+        let rest = rows
+            .iter()
+            .filter(|row| row.event.ordering_key() == Some(&*key.key) && row.status.is_pending())
+            .filter(|row| is_in_line(row.due_at) && !taken.contains(&row.event.id()));
+        let room = (key.run as usize).saturating_sub(run.rows.len());
+        run.rows.extend(rest.take(room).map(|row| Claimed {
+            id: row.event.id(),
+            by: Holding::Key(key.token),
+            attempts: row.attempts,
+            was_due: row.due_at,
+            lost: false,
+            created_at: row.created_at,
+            claimed_at: row.created_at,
+            waiting: row.waiting,
+            event: Ok(row.event.clone()),
+        }));
     }
 }
 
@@ -82,7 +112,12 @@ impl KeyStore for Wire {
                 let except = Except { kinds: &kinds, types: &types };
                 let owner = &owner;
                 let take = TakeKeys { owner, limit, run, hold, except, suspects, walk };
-                let taken = wire.table.take_keys(&take).await?;
+                wire.looks.looked();
+                let mut taken = wire.table.take_keys(&take).await?;
+                wire.looks.look_again(taken.next);
+                if wire.bug == Some(Bug::ForgetWake) {
+                    taken.next = None;
+                }
                 let held: Vec<_> = taken.keys.iter().map(held).collect();
                 let ids = wire.in_line(&held).await;
                 Ok((Untold { wire, ids }, taken))
@@ -99,7 +134,13 @@ impl KeyStore for Wire {
         let untold = Untold { wire: self.clone(), ids: self.in_line(&held).await };
         let runs = self.send(Vec::new(), move |wire| {
             let keys = keys.clone();
-            async move { wire.table.runs(&RunsWanted { keys: &keys, bytes }).await }
+            async move {
+                let mut runs = wire.table.runs(&RunsWanted { keys: &keys, bytes }).await?;
+                if wire.bug == Some(Bug::NoCut) {
+                    keys.iter().zip(&mut runs).for_each(|(key, run)| wire.go_on(key, run));
+                }
+                Ok(runs)
+            }
         });
         let runs = runs.await?;
         untold.told();
@@ -177,4 +218,43 @@ impl Aggregates {
     pub(super) async fn lock(&self, number: usize) -> tokio::sync::MutexGuard<'_, ()> {
         self.0[number].lock().await
     }
+}
+
+/// How late the nodes of a world look again at keys that could not be taken, in all.
+#[derive(Debug, Clone, Default)]
+pub(super) struct LateLooks(Arc<Mutex<Duration>>);
+
+impl LateLooks {
+    pub(super) fn sum(&self) -> Duration {
+        *locked(&self.0)
+    }
+
+    pub(super) fn of_a_node(&self) -> Looks {
+        Looks { due: Arc::default(), late: self.clone() }
+    }
+}
+
+/// When a node is to look again.
+#[derive(Debug, Clone)]
+pub(super) struct Looks {
+    due: Arc<Mutex<Option<Instant>>>,
+    late: LateLooks,
+}
+
+impl Looks {
+    fn looked(&self) {
+        if let Some(due) = locked(&self.due).take_if(|due| *due <= Instant::now()) {
+            *locked(&self.late.0) += due.elapsed();
+        }
+    }
+
+    fn look_again(&self, next: Option<Duration>) {
+        let Some(next) = next.map(|next| Instant::now() + next) else { return };
+        let mut due = locked(&self.due);
+        *due = Some(due.map_or(next, |due| due.min(next)));
+    }
+}
+
+fn locked<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -66,6 +66,15 @@ impl Cast {
         })
     }
 
+    /// What made it fail is no more; an event that nobody handles is as it was.
+    pub(super) fn mend(&self, id: EventId) {
+        self.with(|roles| {
+            if let Some(role) = roles.get_mut(&id).filter(|role| role.part != Part::Unheard) {
+                role.part = Part::Ordinary;
+            }
+        });
+    }
+
     fn with<T>(&self, read: impl FnOnce(&mut BTreeMap<EventId, Role>) -> T) -> T {
         read(&mut self.roles.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -103,6 +112,8 @@ pub(super) struct Stage {
     pub(super) cast: Cast,
     /// What events are ordered by.
     pub(super) aggregates: Aggregates,
+    /// What a dead event means for its key.
+    pub(super) after_dead: AfterDead,
     pub(super) seed: u64,
     pub(super) crashes: mpsc::UnboundedSender<Arc<str>>,
 }
@@ -116,7 +127,7 @@ const HANDLER_TIMEOUT: Duration = Duration::from_secs(50);
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Small and impatient, so that lanes overflow and holds run out within a minute.
-fn outbox_options(kind: Kind, bug: Option<Bug>) -> OutboxOptions {
+fn outbox_options(kind: Kind, bug: Option<Bug>, after_dead: AfterDead) -> OutboxOptions {
     OutboxOptions {
         workers: WORKERS,
         hot_capacity: 3,
@@ -134,8 +145,7 @@ fn outbox_options(kind: Kind, bug: Option<Bug>) -> OutboxOptions {
             },
             unroutable: UNROUTABLE,
             unavailable_at_most: UNAVAILABLE,
-            // No operator is there to requeue anything.
-            after_dead: AfterDead::Skip,
+            after_dead,
             ..HandlerOptions::default()
         },
         retry: RetryOptions { max_attempts: MAX_ATTEMPTS, ..RetryOptions::default() },
@@ -151,7 +161,7 @@ const UNROUTABLE: Unroutable =
 /// a few times what poison needs for its attempts.
 const UNAVAILABLE: Duration = Duration::from_secs(4 * 60);
 
-fn relay_options(mode: ClaimMode) -> RelayOptions {
+fn relay_options(mode: ClaimMode, after_dead: AfterDead) -> RelayOptions {
     RelayOptions {
         mode,
         batch: 4,
@@ -164,8 +174,7 @@ fn relay_options(mode: ClaimMode) -> RelayOptions {
             start_within: START_WITHIN,
             unroutable: UNROUTABLE,
             unavailable_at_most: UNAVAILABLE,
-            // No operator is there to requeue anything.
-            after_dead: AfterDead::Skip,
+            after_dead,
             ..HandlerOptions::default()
         },
         retry: RetryOptions { max_attempts: MAX_ATTEMPTS, ..RetryOptions::default() },
@@ -185,8 +194,8 @@ impl Node {
         };
         let engine = match kind {
             Kind::Outbox | Kind::Endless => {
-                let mut builder =
-                    Outbox::builder(wire.clone()).options(outbox_options(kind, wire.bug));
+                let options = outbox_options(kind, wire.bug, stage.after_dead);
+                let mut builder = Outbox::builder(wire.clone()).options(options);
                 for event_type in TYPES {
                     builder = builder.on(event_type, handler());
                 }
@@ -198,7 +207,8 @@ impl Node {
                 for event_type in TYPES {
                     handlers.on(event_type, handler()).expect("one for each");
                 }
-                let builder = Relay::builder(wire.clone()).options(relay_options(mode));
+                let options = relay_options(mode, stage.after_dead);
+                let builder = Relay::builder(wire.clone()).options(options);
                 let relay = builder.build_routed(handlers);
                 let relay = relay.expect("the world's configuration is valid");
                 Engine::Relay(relay.start().await.expect("its tables are there"))

@@ -12,7 +12,7 @@ use sendoff_engine::store::{
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::bug::Bug;
+use super::bug::{Bug, skipped};
 use super::gate::Kept;
 use super::weather::Fate;
 use super::wire::{Wire, broken};
@@ -158,6 +158,10 @@ impl WireRows {
             let held = Held { id: *id, by: Holding::Lock };
             let settlement = Settlement { held, outcome: outcome.clone() };
             self.wire.history.settled(&self.wire.node, &settlement, true, current);
+        }
+        if self.wire.bug == Some(Bug::ForgetPark) {
+            let skipped: Vec<_> = outcomes.iter().map(|(id, sent)| (*id, skipped(sent))).collect();
+            return rows.commit(&skipped).await;
         }
         rows.commit(outcomes).await
     }

@@ -20,6 +20,7 @@ use tokio::time::sleep;
 use super::bug::{Bug, Unsent};
 use super::clock::JumpingClock;
 use super::gate::{Gate, Kept};
+use super::keys::Looks;
 use super::weather::{Fate, Weather};
 use crate::history::{Fault, FaultKind, History};
 
@@ -37,6 +38,8 @@ pub(super) struct Wire {
     pub(super) counters: Arc<tokio::sync::Mutex<()>>,
     /// What did not come through, where a bug sends it again whole.
     pub(super) unsent: Unsent,
+    /// When keys are to be looked at again.
+    pub(super) looks: Looks,
     /// Slow statements under way.
     pub(super) jams: Arc<AtomicUsize>,
     /// Events in handlers that hang for good.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
+use sendoff_core::order::AfterDead;
 use sendoff_core::{EventId, Status, Timestamp};
 use sendoff_engine::Outbox;
 use sendoff_engine::memory::{MemoryStore, RowLock};
@@ -17,15 +18,14 @@ use tokio::time::{Instant, sleep, timeout};
 use super::bug::{Bug, Unsent};
 use super::clock::JumpingClock;
 use super::gate::Gate;
-use super::keys::Aggregates;
+use super::keys::{Aggregates, LateLooks};
 use super::node::{Cast, Kind, MAX_ATTEMPTS, Node, Stage};
+use super::operator::{self, Operator};
 use super::publishing::{Published, publish};
 use super::script::{Mood, Part};
 use super::weather::Weather;
 use super::wire::Wire;
-use crate::history::{
-    Entry, Expectations, Fault, FaultKind, History, Verdict, Violation, WriteOutcome, check,
-};
+use crate::history::{Expectations, Fault, FaultKind, History, Verdict, Violation, check};
 
 /// What a world came to.
 #[derive(Debug, Clone)]
@@ -40,6 +40,8 @@ pub struct Report {
     pub stalled: Vec<EventId>,
     /// How long it took, in virtual time.
     pub lasted: Duration,
+    /// How much later than a node was told it looked again at keys that nobody could take, in all.
+    pub dawdled: Duration,
     /// Everything that happened.
     pub history: History,
     /// What the publishers of the same seed came to.
@@ -118,11 +120,14 @@ struct World {
     clock: JumpingClock,
     table: MemoryStore,
     counters: Arc<tokio::sync::Mutex<()>>,
+    late_looks: LateLooks,
     history: History,
     stage: Stage,
     nodes: Vec<Node>,
     /// Nodes that were stopped and never go on; their sessions are the server's to end.
     frozen: Vec<Node>,
+    /// Who looks at what is dead, if anybody does.
+    operator: Option<Operator>,
     /// What a foreign session has locked and does not let go.
     forgotten: Option<(EventId, RowLock)>,
     /// Whether some event kills its node.
@@ -137,23 +142,34 @@ impl World {
         let epoch = Timestamp::from_micros(1_700_000_000_000_000);
         let clock = JumpingClock::starting_at(epoch);
         let (sender, crashes) = mpsc::unbounded_channel();
+        let present = operator::presence(seed);
+        // Nobody lets a key go on where nobody is there.
+        let after_dead = present.unwrap_or(AfterDead::Skip);
+        let table = MemoryStore::with_clock(Arc::new(clock.clone()));
+        let (history, cast) = (History::new(), Cast::default());
         Self {
             seed,
             bug,
             weather: Weather::of(&mut random),
             killer: random.u8(..5) == 0,
             stage: Stage {
-                cast: Cast::default(),
-                // Every other world is ordered.
-                aggregates: Aggregates::new(if random.bool() { AGGREGATES } else { 0 }),
+                // Every other world is ordered, and so is each where a dead event holds others back.
+                aggregates: Aggregates::new(match random.bool() || after_dead == AfterDead::Park {
+                    true => AGGREGATES,
+                    false => 0,
+                }),
+                after_dead,
+                cast: cast.clone(),
                 seed,
                 crashes: sender,
             },
             random,
-            table: MemoryStore::with_clock(Arc::new(clock.clone())),
+            operator: present.map(|_| Operator::of(&table, &history, &cast)),
+            table,
             clock,
             counters: Arc::default(),
-            history: History::new(),
+            late_looks: LateLooks::default(),
+            history,
             nodes: Vec::new(),
             frozen: Vec::new(),
             forgotten: None,
@@ -164,6 +180,9 @@ impl World {
 
     async fn run(mut self, published: Published) -> Report {
         let began = Instant::now();
+        // Drawn apart, so that the same worlds without it are as they were.
+        let work = |operator| Operator::work(operator, Rng::with_seed(!self.seed));
+        let working = self.operator.clone().map(work).map(tokio::spawn);
         let mood = if self.random.u8(..6) == 0 { Mood::Explosive } else { Mood::Plain };
         for number in 0..NODES {
             let kind = match number {
@@ -186,6 +205,9 @@ impl World {
         self.let_go().await;
         let overdue_then = self.until_terminal().await;
         let stalled = self.encore().await;
+        if let Some(working) = working {
+            working.abort();
+        }
         let overdue = [overdue, overdue_then].concat();
         self.judge(overdue, stalled, began.elapsed(), published)
     }
@@ -215,6 +237,7 @@ impl World {
             clock: self.clock.clone(),
             bug: self.bug,
             counters: self.counters.clone(),
+            looks: self.late_looks.of_a_node(),
             unsent: Unsent::default(),
             jams: Arc::default(),
             hung: Arc::default(),
@@ -368,6 +391,7 @@ impl World {
 
     async fn heal(&mut self) {
         self.weather.clear_up();
+        self.operator.iter().for_each(Operator::heal);
         for node in &self.nodes {
             node.wire.gate.set(true);
         }
@@ -468,20 +492,25 @@ impl World {
         published: Published,
     ) -> Report {
         let rows = self.table.rows();
-        let resolved = self.resolve_unknown();
+        let mut resolved = self.resolve_unknown();
         self.history.rows_stand(&rows);
         let expected = Expectations {
             healed: true,
-            ordered: self.stage.aggregates.len() > 0,
+            ordered: (self.stage.aggregates.len() > 0).then_some(self.stage.after_dead),
             one_by_one: true,
             max_attempts: Some(MAX_ATTEMPTS),
             outages: true,
         };
         let dead = rows.iter().filter(|row| row.status == Status::Dead);
-        let innocents = dead
+        let mut innocents: BTreeSet<EventId> = dead
             .map(|row| row.event.id())
             .filter(|&id| !self.stage.cast.part(id).is_doomed())
             .collect();
+        if let Some(operator) = &self.operator {
+            let mut found = operator.found();
+            innocents.append(&mut found.innocents);
+            resolved.append(&mut found.resolved);
+        }
         let mut verdict = check(&self.history, &expected);
         // When they committed, nobody knows.
         verdict.violations.retain(|violation| match violation {
@@ -493,30 +522,21 @@ impl World {
         let early = overdue.into_iter().filter(|late| !verdict.violations.contains(late));
         let early: Vec<_> = early.collect();
         verdict.violations.extend(early);
-        let (seed, history) = (self.seed, self.history);
-        Report { seed, verdict, innocents, stalled, lasted, history, published }
+        let (seed, history, dawdled) = (self.seed, self.history, self.late_looks.sum());
+        let innocents = innocents.into_iter().collect();
+        Report { seed, verdict, innocents, stalled, lasted, dawdled, history, published }
     }
 
     /// The table knows what a writer that went down, or lost its link, could not say.
     fn resolve_unknown(&self) -> BTreeSet<EventId> {
-        let mut known = BTreeSet::new();
-        for entry in self.history.entries() {
-            match entry {
-                Entry::Written { outcome: WriteOutcome::Unknown, .. } => {}
-                Entry::Written { id, .. } => drop(known.insert(id)),
-                _ => {}
-            }
-        }
-        let mut resolved = BTreeSet::new();
-        for row in self.table.rows().iter().filter(|row| !known.contains(&row.event.id())) {
+        let resolved = BTreeSet::from_iter(operator::unknown(&self.history, &self.table));
+        for row in self.table.rows().iter().filter(|row| resolved.contains(&row.event.id())) {
             self.history.committed(&row.event);
-            resolved.insert(row.event.id());
         }
         resolved
     }
 }
 
-/// A foreign session ends.
 /// The pending events of an event's key, itself among them.
 pub(super) fn of_one_key(table: &MemoryStore, id: EventId) -> Vec<EventId> {
     let (rows, pending) = (table.rows(), table.pending());
@@ -526,6 +546,7 @@ pub(super) fn of_one_key(table: &MemoryStore, id: EventId) -> Vec<EventId> {
     same.map(|row| row.event.id()).filter(|same| *same == id || pending.contains(same)).collect()
 }
 
+/// A foreign session ends.
 fn unlock(history: &History, (id, lock): (EventId, RowLock)) {
     history.fault(Fault::everywhere(FaultKind::RowsUnlocked).of([id]));
     drop(lock);

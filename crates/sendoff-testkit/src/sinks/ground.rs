@@ -140,6 +140,11 @@ pub trait SinkGround: Send + Sync + Sized + 'static {
         false
     }
 
+    /// Whether its client sends again by itself what was not confirmed, to a target that may keep both.
+    fn resends(&self) -> bool {
+        false
+    }
+
     /// The event, changed so that the target can never take it; id, headers and key stay. Group `poison`.
     async fn poison(&self, _: &Event) -> Event {
         cannot("poison")

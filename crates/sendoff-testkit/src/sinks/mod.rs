@@ -11,7 +11,8 @@
 //! | `credentials`, `revocation` | start a sink with a wrong secret; take the right one away while it runs |
 //! | `kill`, `durable`, `freeze` | kill the server and start it again, with what it kept; stop it where it is ([`ServerProcess`]) |
 //!
-//! A group that does not apply is left out with the reason, which the list of tests shows.
+//! A group that does not apply is left out with the reason, which the list of tests shows. [`killed`] is a test of seconds beside
+//! the suite: a target killed in the middle of many events from an outbox, judged by the [history](crate::history) checker.
 //!
 //! ```
 //! use std::sync::{Arc, Mutex};
@@ -84,6 +85,7 @@
 
 pub mod cases;
 mod ground;
+pub mod killed;
 mod server;
 mod suite;
 

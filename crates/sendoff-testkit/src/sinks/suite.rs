@@ -105,17 +105,24 @@ macro_rules! sink_suite {
     (@of poison $($then:tt)*) => {
         $crate::sink_suite! { $($then)*
             one_bad_event_fails_alone
+            no_fact_overtakes_one_that_cannot_be_sent
             errors_tell_neither_payloads_nor_headers
         }
     };
     (@of refusals $($then:tt)*) => {
-        $crate::sink_suite! { $($then)* refusals_are_classified_and_pass }
+        $crate::sink_suite! { $($then)*
+            refusals_are_classified_and_pass
+        }
     };
     (@of credentials $($then:tt)*) => {
-        $crate::sink_suite! { $($then)* wrong_credentials_are_misconfigured_and_no_secret_is_told }
+        $crate::sink_suite! { $($then)*
+            wrong_credentials_are_misconfigured_and_no_secret_is_told
+        }
     };
     (@of revocation $($then:tt)*) => {
-        $crate::sink_suite! { $($then)* credentials_that_are_revoked_lose_nothing }
+        $crate::sink_suite! { $($then)*
+            credentials_that_are_revoked_lose_nothing
+        }
     };
     (@of kill $($then:tt)*) => {
         $crate::sink_suite! { $($then)*
@@ -125,10 +132,14 @@ macro_rules! sink_suite {
         }
     };
     (@of durable $($then:tt)*) => {
-        $crate::sink_suite! { $($then)* what_is_done_outlives_a_kill }
+        $crate::sink_suite! { $($then)*
+            what_is_done_outlives_a_kill
+        }
     };
     (@of freeze $($then:tt)*) => {
-        $crate::sink_suite! { $($then)* a_target_that_hangs_is_given_up_in_time }
+        $crate::sink_suite! { $($then)*
+            a_target_that_hangs_is_given_up_in_time
+        }
     };
     (@cases $ground:expr; $($case:ident)*) => {$(
         #[test]

@@ -1,6 +1,7 @@
 //! The simulation itself: that it repeats, that it is clean, and that it would notice.
 
 use std::sync::Once;
+use std::time::Duration;
 
 use sendoff_testkit::history::{Entry, History, Violation};
 use sendoff_testkit::sim::{Bug, Report, SCRIPTED_PANIC, simulate, simulate_with};
@@ -79,11 +80,41 @@ fn a_missing_fence_of_a_key_is_noticed() {
     assert!(notices(Bug::NoKeyFence, violates(stale)));
 }
 
+fn is_out_of_order(violation: &Violation) -> bool {
+    matches!(violation, Violation::OutOfOrder { .. })
+}
+
 /// Holds K2, O1.
 #[test]
 fn events_from_memory_that_overtake_others_of_their_key_are_noticed() {
-    let out_of_order = |violation: &Violation| matches!(violation, Violation::OutOfOrder { .. });
-    assert!(notices(Bug::NoGate, violates(out_of_order)));
+    assert!(notices(Bug::NoGate, violates(is_out_of_order)));
+}
+
+/// Holds K1, O1.
+#[test]
+fn runs_that_go_on_past_an_event_held_by_itself_are_noticed() {
+    assert!(notices(Bug::NoCut, violates(is_out_of_order)));
+}
+
+/// Holds K5, O1: somebody requeues, discards or resumes what is dead, and none began before.
+#[test]
+fn dead_events_that_hold_nothing_back_are_noticed() {
+    assert!(notices(Bug::ForgetPark, violates(is_out_of_order)));
+}
+
+/// Holds I7: whoever is not rung looks later, and delivers all the same.
+#[test]
+fn wake_ups_that_are_forgotten_cost_time_and_nothing_else() {
+    hush();
+    let (mut usual, mut forgotten) = (Duration::ZERO, Duration::ZERO);
+    for seed in 0..20 {
+        let report = simulate_with(seed, Some(Bug::ForgetWake));
+        assert!(report.is_clean(), "{report}");
+        forgotten += report.dawdled;
+        usual += simulate(seed).dawdled;
+    }
+    // Nodes that are stopped or cut off look late as well.
+    assert!(forgotten > usual, "{forgotten:?}, and {usual:?} without");
 }
 
 #[test]

@@ -17,15 +17,24 @@ mod by_mysql;
 #[path = "../../examples/sea_orm.rs"]
 mod by_sea_orm;
 mod database;
+#[path = "../../examples/inbox.rs"]
+mod inbox;
 #[path = "../../examples/quick_start.rs"]
 mod quick_start;
 #[path = "../../examples/retries_and_dead_letters.rs"]
 mod retries_and_dead_letters;
 mod sinks;
+mod soak;
+#[path = "../../examples/to_kafka.rs"]
+mod to_kafka;
+#[path = "../../examples/to_nats.rs"]
+mod to_nats;
 #[path = "../../examples/two_databases.rs"]
 mod two_databases;
 #[path = "../../examples/wallets/main.rs"]
 mod wallets;
+#[path = "../../examples/webhooks.rs"]
+mod webhooks;
 #[path = "../../examples/writer_and_worker.rs"]
 mod writer_and_worker;
 #[path = "../../examples/your_own_transaction.rs"]
@@ -33,6 +42,8 @@ mod your_own_transaction;
 
 use std::env;
 use std::process::Command;
+
+use sendoff_testkit::broker::{Broker, OwnBroker};
 
 use self::database::{mariadb, postgres};
 
@@ -46,6 +57,11 @@ async fn quick_start() {
 #[tokio::test(flavor = "multi_thread")]
 async fn retries_and_dead_letters() {
     retries_and_dead_letters::run().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn inbox() {
+    inbox::run().await.unwrap();
 }
 
 /// Holds W2, W5, W8.
@@ -128,4 +144,20 @@ async fn batch_relay() {
 #[tokio::test(flavor = "multi_thread")]
 async fn wallets() {
     wallets::run().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn to_nats() {
+    let Some(nats) = OwnBroker::start(Broker::Nats) else { return };
+    to_nats::run(&nats.url()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn to_kafka() {
+    to_kafka::run_on_mock().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn webhooks() {
+    webhooks::run().await.unwrap();
 }

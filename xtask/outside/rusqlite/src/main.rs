@@ -13,13 +13,13 @@ struct OrderPlaced {
     total: i32,
 }
 
+fn price(settings: &rusqlite::Connection) -> rusqlite::Result<i32> {
+    settings.query_row("select value from settings where name = 'price'", [], |row| row.get(0))
+}
+
 async fn ship(placed: OrderPlaced, delivery: Delivery) -> HandlerResult {
     println!("shipping {} for {}", delivery.id(), placed.total);
     Ok(())
-}
-
-fn price(settings: &rusqlite::Connection) -> rusqlite::Result<i32> {
-    settings.query_row("select value from settings where name = 'price'", [], |row| row.get(0))
 }
 
 #[tokio::main(flavor = "current_thread")]

@@ -1,6 +1,5 @@
 //! The demo in tables under a prefix of its own, on MySQL and MariaDB.
 
-use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -200,16 +199,11 @@ impl Desk for ServerDesk {
 }
 
 /// A table that plays the handler's own system.
+#[derive(Debug)]
 pub(crate) struct ServerRecord {
     pool: Pool,
     receive: String,
     received: String,
-}
-
-impl fmt::Debug for ServerRecord {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerRecord").finish_non_exhaustive()
-    }
 }
 
 impl ServerRecord {

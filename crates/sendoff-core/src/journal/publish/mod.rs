@@ -8,5 +8,5 @@ mod poison;
 
 pub use idle::IdleBackoff;
 pub use leadership::Leadership;
-pub use pair::{CursorStatus, PairId, UnknownCursorStatus, WaitsAt};
+pub use pair::{CursorStatus, PairId, PublishRun, UnknownCursorStatus, WaitsAt};
 pub use poison::{AfterFailure, Poison, Probes, Run, Step};

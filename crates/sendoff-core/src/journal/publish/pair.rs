@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use crate::invalid::InvalidEvent;
 use crate::journal::{Invalid, Position};
@@ -60,6 +61,15 @@ impl fmt::Display for PairId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.topic, self.publisher)
     }
+}
+
+/// One run of a pair's publisher.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PublishRun {
+    /// The pair.
+    pub pair: Arc<PairId>,
+    /// What tells it from the other runs of this process.
+    pub number: u64,
 }
 
 /// The fact that a pair waits at, because it failed.

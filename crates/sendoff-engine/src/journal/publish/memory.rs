@@ -13,6 +13,7 @@ use super::store::{
     Change, ChangeParked, Cursor, Move, Moved, Parked, ParkedChange, ParkedPage, PublishStore,
     Retried, Seen, Survey, TriedAgain, Which,
 };
+use crate::capture::{CursorMove, JoinError};
 use crate::clock::{Clock, TokioClock};
 use crate::journal::memory::MemoryJournal;
 use crate::lead::{Beat, Membership, NodeCard, NodeSeen};
@@ -26,6 +27,20 @@ pub(in crate::journal) struct Desk {
     nodes: BTreeMap<u64, Node>,
     cursors: BTreeMap<PairId, Cursor>,
     parked: BTreeMap<(PairId, Position), Parked>,
+    /// Cursors that transactions are to move, each with the number of its lock.
+    locked: BTreeMap<PairId, u64>,
+    locks: u64,
+}
+
+/// A cursor that a transaction of a store in memory is to move: until its end nobody else moves, takes or gives
+/// it. Dropped, it stays where it is.
+#[derive(Debug)]
+pub(crate) struct LockedCursor {
+    journal: MemoryJournal,
+    pair: PairId,
+    lock: u64,
+    from: Position,
+    to: Position,
 }
 
 #[derive(Debug)]
@@ -67,6 +82,51 @@ impl Desk {
     fn led(&mut self, owner: &str, pair: &PairId, epoch: i64) -> Option<&mut Cursor> {
         let cursor = self.cursors.get_mut(pair)?;
         (cursor.leader.as_deref() == Some(owner) && cursor.epoch == epoch).then_some(cursor)
+    }
+}
+
+impl MemoryJournal {
+    /// Locks a cursor, if it is where the move comes from and this owner leads it under this epoch.
+    pub(crate) fn lock_cursor(
+        &self,
+        to: CursorMove<'_>,
+    ) -> Result<Option<LockedCursor>, JoinError> {
+        let CursorMove { pair, owner, epoch, from, to } = to;
+        let mut desk = self.desk();
+        if desk.locked.contains_key(pair) {
+            return Err(JoinError::Busy(format!("the cursor of {pair} is locked").into()));
+        }
+        if desk.led(owner, pair, epoch).is_none_or(|cursor| cursor.position != from) {
+            return Ok(None);
+        }
+        desk.locks += 1;
+        let lock = desk.locks;
+        desk.locked.insert(pair.clone(), lock);
+        Ok(Some(LockedCursor { journal: self.clone(), pair: pair.clone(), lock, from, to }))
+    }
+}
+
+impl LockedCursor {
+    /// Its transaction commits.
+    pub(crate) fn commit(self) {
+        let mut desk = self.journal.desk();
+        let now = desk.now();
+        // An operator does not wait in here, and wrote after it.
+        let cursor = desk.cursors.get_mut(&self.pair);
+        if let Some(cursor) = cursor.filter(|cursor| cursor.position == self.from) {
+            cursor.position = self.to;
+            (cursor.errors, cursor.last_error, cursor.waits_at) = (0, None, None);
+            cursor.published_at = Some(now);
+        }
+    }
+}
+
+impl Drop for LockedCursor {
+    fn drop(&mut self) {
+        let mut desk = self.journal.desk();
+        if desk.locked.get(&self.pair) == Some(&self.lock) {
+            desk.locked.remove(&self.pair);
+        }
     }
 }
 
@@ -138,7 +198,10 @@ impl PublishStore for MemoryJournal {
         let mut taken = Vec::new();
         for seen in wanted {
             let led = seen.leader.as_deref().is_some_and(|leader| desk.is_alive(leader));
-            let Some(cursor) = desk.cursors.get_mut(&*seen.pair).filter(|_| !led) else { continue };
+            let stays = led || desk.locked.contains_key(&*seen.pair);
+            let Some(cursor) = desk.cursors.get_mut(&*seen.pair).filter(|_| !stays) else {
+                continue;
+            };
             if cursor.leader == seen.leader && cursor.epoch == seen.epoch {
                 cursor.leader = Some(owner.to_owned());
                 cursor.epoch += 1;
@@ -151,7 +214,8 @@ impl PublishStore for MemoryJournal {
     async fn give(&self, owner: &str, pairs: &[(Arc<PairId>, i64)]) -> Result<(), StoreError> {
         let mut desk = self.desk();
         for (pair, epoch) in pairs {
-            if let Some(cursor) = desk.led(owner, pair, *epoch) {
+            let locked = desk.locked.contains_key(&**pair);
+            if let Some(cursor) = desk.led(owner, pair, *epoch).filter(|_| !locked) {
                 cursor.leader = None;
             }
         }
@@ -163,11 +227,16 @@ impl PublishStore for MemoryJournal {
         let now = desk.now();
         let mut made = Vec::new();
         for next in moves {
+            let locked = desk.locked.contains_key(&*next.pair);
             let cursor = desk.led(owner, &next.pair, next.epoch);
             let Some(cursor) = cursor.filter(|cursor| cursor.position == next.from) else {
                 made.push(Moved::Fenced);
                 continue;
             };
+            if locked {
+                made.push(Moved::Busy);
+                continue;
+            }
             cursor.position = next.to;
             cursor.errors = next.errors;
             if next.errors == 0 || next.last_error.is_some() {
@@ -221,6 +290,9 @@ impl PublishStore for MemoryJournal {
         let now = desk.now();
         if desk.led(owner, &parked.pair, epoch).is_none() {
             return Ok(false);
+        }
+        if desk.locked.contains_key(&parked.pair) {
+            return Err(StoreError::Busy("its cursor is locked".into()));
         }
         let key = (parked.pair.clone(), parked.position);
         match outcome {

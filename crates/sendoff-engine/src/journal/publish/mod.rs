@@ -24,6 +24,7 @@ mod options;
 mod pair;
 mod past;
 mod service;
+mod settle_in;
 mod statistics;
 mod store;
 mod tries;
@@ -32,11 +33,14 @@ mod work;
 
 pub(super) use caught_up::Surveys;
 pub(super) use memory::Desk;
+pub(crate) use memory::LockedCursor;
+pub(super) use settle_in::SettlingRuns;
 
 pub use caught_up::PairCaughtUp;
 pub use operate::{Publishers, To};
 pub use options::{Mode, PairOptions, ParkedOptions, PublishOptions, Start, UnavailableOptions};
 pub use service::{PublishOptionsError, Publishing, PublishingBuilder};
+pub use settle_in::{JoinJournal, SettleInError};
 pub use statistics::Statistics;
 pub use store::{
     Change, ChangeParked, Cursor, Move, Moved, Park, Parked, ParkedChange, ParkedPage,

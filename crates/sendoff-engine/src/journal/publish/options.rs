@@ -153,6 +153,11 @@ pub struct PairOptions {
     pub parked_policy: Option<Arc<dyn RetryPolicy>>,
     /// Where it begins that has no cursor yet.
     pub start: Start,
+    /// Whether its publisher settles facts in transactions of its own, by
+    /// [`Journal::settle_in`](crate::journal::Journal::settle_in). Each of its runs is then one call of it, and begins
+    /// when the cursor of the one before is stored; and later facts are never tried before one that fails, so
+    /// that with [`Poison::Park`] only what it calls dead is parked.
+    pub settles_in: bool,
 }
 
 impl Default for PairOptions {
@@ -171,6 +176,7 @@ impl Default for PairOptions {
             parked: ParkedOptions::default(),
             parked_policy: None,
             start: Start::default(),
+            settles_in: false,
         }
     }
 }

@@ -13,8 +13,8 @@ use super::complaint::{Complaint, Waits};
 use super::options::PairOptions;
 use super::store::{Cursor, Move, Moved};
 use super::tries::Tries;
-use super::work::{Failed, Outlet};
-use crate::sink::{Door, Outage};
+use super::work::{Failed, Outlet, Ran};
+use crate::sink::{Door, Outage, shielded};
 
 /// Batches that may be published before their cursor is stored. A database that answers slowly must
 /// not cost more repetitions than that after a crash.
@@ -127,6 +127,37 @@ pub(super) struct Held {
     /// It is to be given up as soon as nothing is under way. Not a matter of what is sent: a pair that is
     /// being given up may be wanted back before the answer is there.
     pub(super) leaving: bool,
+    /// A run that is over, and of which only the cursor tells what became. Until it does, `stored` and `at` are
+    /// where it would be if the last of the transactions in question had committed.
+    pub(super) unproved: Option<Unproved>,
+}
+
+/// A run that settled facts in transactions of its own.
+#[derive(Debug)]
+pub(super) struct Unproved {
+    facts: Vec<Arc<Recorded>>,
+    up_to: Position,
+    ran: Ran,
+    /// Where the cursor was before.
+    stored: Position,
+    /// Whether a transaction did not commit.
+    rolled_back: bool,
+}
+
+impl Unproved {
+    /// Where the cursor is if the last transaction committed of those that are left.
+    fn candidate(&self) -> Option<Position> {
+        let settled = self.ran.settled.last()?;
+        Some(self.facts.get(settled.checked_sub(1)?)?.position)
+    }
+}
+
+/// What came of a run, once that is known.
+#[derive(Debug)]
+pub(super) struct Proved {
+    pub(super) facts: Vec<Arc<Recorded>>,
+    pub(super) up_to: Position,
+    pub(super) ran: Ran,
 }
 
 /// What has to happen between a pair and its row.
@@ -182,6 +213,7 @@ impl Held {
             locked: 0,
             store_not_before: now,
             leaving: false,
+            unproved: None,
         }
     }
 
@@ -190,6 +222,7 @@ impl Held {
     pub(super) fn doubt(&mut self) {
         self.next = Next::Read;
         self.unstored = 0;
+        self.unproved = None;
     }
 
     /// Whether what is known of it cannot be relied on.
@@ -225,7 +258,22 @@ impl Pair {
 
     /// Whether a run of it may begin.
     pub(super) fn is_ready(&self, now: Instant) -> bool {
-        self.doing != Doing::Working && self.due <= now && self.workable()
+        self.doing != Doing::Working && self.due <= now && self.workable() && self.may_settle()
+    }
+
+    /// Whether its publisher could move the cursor itself, if it is one that does: only from where it is stored.
+    fn may_settle(&self) -> bool {
+        !self.options.settles_in || self.held.as_ref().is_some_and(Held::is_stored)
+    }
+
+    /// How many facts its next run has. Who settles facts itself is called once in a run, so that all that
+    /// were delivered before are settled.
+    pub(super) fn run_of(&self, after: Position) -> usize {
+        let most = if after < self.trouble.alone_up_to { 1 } else { self.options.run_of() };
+        if !self.options.settles_in {
+            return most;
+        }
+        most.min(shielded(|| self.sink.batch_size()).map_or(1, |size| size.max(1)))
     }
 
     /// Whether it is this node's to work, and active.
@@ -413,6 +461,69 @@ impl Pair {
             moved.parked.extend(later.parked);
         }
         held.next = Next::Store(moved);
+    }
+
+    /// A run is over that settled facts in transactions of its own: asks the cursor what became of them, by a move
+    /// that is made only if it is there. Nothing else of the pair goes on before that is known.
+    pub(super) fn prove(&mut self, facts: Vec<Arc<Recorded>>, up_to: Position, ran: Ran) {
+        let Some(held) = &mut self.held else { return };
+        let stored = held.stored;
+        held.unproved = Some(Unproved { facts, up_to, ran, stored, rolled_back: false });
+        self.ask_cursor();
+    }
+
+    fn ask_cursor(&mut self) {
+        let Some(held) = &mut self.held else { return };
+        let Some(there) = held.unproved.as_ref().and_then(Unproved::candidate) else { return };
+        (held.stored, held.at) = (there, there);
+        held.next = Next::Store(Move {
+            pair: Arc::clone(&self.id),
+            epoch: held.epoch,
+            from: there,
+            to: there,
+            published: true,
+            errors: 0,
+            last_error: None,
+            waits_at: None,
+            fails: false,
+            parked: Vec::new(),
+        });
+    }
+
+    /// The cursor's answer to that. Nothing where the move was another, or where nothing is known yet.
+    pub(super) fn proved(&mut self, moved: &Move, made: Moved, now: Instant) -> Option<Proved> {
+        let held = self.held.as_mut().filter(|held| held.epoch == moved.epoch)?;
+        if made == Moved::Busy {
+            return None;
+        }
+        let mut run = held.unproved.take()?;
+        held.sent = Sent::Nothing;
+        (held.wrote, held.locked) = (now, 0);
+        let done = match made {
+            Moved::Made(stands) => {
+                if held.status == CursorStatus::Active {
+                    held.status = stands;
+                }
+                run.ran.settled.last().copied().unwrap_or_default()
+            }
+            Moved::Fenced | Moved::Busy => {
+                run.rolled_back = true;
+                run.ran.settled.pop();
+                if run.candidate().is_some() {
+                    held.unproved = Some(run);
+                    self.ask_cursor();
+                    return None;
+                }
+                (held.stored, held.at) = (run.stored, run.stored);
+                0
+            }
+        };
+        let Unproved { facts, up_to, ran, rolled_back, .. } = run;
+        let ran = ran.proved(done, rolled_back);
+        if rolled_back && let Some(fact) = facts.get(ran.done) {
+            self.tries.learn(fact.position, 1);
+        }
+        Some(Proved { facts, up_to, ran })
     }
 
     /// Stores a position that passed only what is not for the pair, once it is old enough.

@@ -123,6 +123,7 @@ impl<S: PublishStore> PublishingBuilder<S> {
                 door: Door {
                     interceptors: interceptors.clone(),
                     reactions: around.reactions.clone(),
+                    traces: around.traces.clone(),
                     limit: Some(options.publish_timeout),
                     unhealthy_for: options.interval,
                     observer: observer.clone(),

@@ -1,6 +1,6 @@
 //! What a node counts of everything it publishes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use sendoff_core::journal::Recorded;
@@ -39,6 +39,8 @@ pub(super) struct Counts {
 #[derive(Debug, Default)]
 struct Tally {
     totals: Mutex<Statistics>,
+    /// Pairs whose target is unavailable.
+    unavailable: Mutex<BTreeSet<PairId>>,
     counters: Counters,
 }
 
@@ -54,6 +56,7 @@ impl Counts {
     pub(super) fn published(&self, pair: &PairId, facts: &[Arc<Recorded>]) {
         if !facts.is_empty() {
             let seen = facts.iter().map(|fact| (fact.event().event_type(), fact.position));
+            self.available(pair);
             self.total(|totals| totals.published.count(seen));
             self.tell(|metrics| metrics.pair_published(pair, facts.len()));
         }
@@ -63,6 +66,30 @@ impl Counts {
         self.total(|totals| totals.failed += runs as u64);
         for _ in 0..runs {
             self.tell(|metrics| metrics.pair_failed(pair));
+        }
+    }
+
+    /// The target of a pair is unavailable.
+    pub(super) fn unavailable(&self, pair: &PairId) {
+        let is_known = {
+            let mut unavailable = lock(&self.tally.unavailable);
+            let is_known = is_any_of(&unavailable, pair);
+            unavailable.insert(pair.clone());
+            is_known
+        };
+        if !is_known {
+            self.tell(|metrics| metrics.target_unavailable(pair.publisher(), true));
+        }
+    }
+
+    /// It is back, or another node's to know. A publisher has one target for all its topics.
+    fn available(&self, pair: &PairId) {
+        let is_news = {
+            let mut unavailable = lock(&self.tally.unavailable);
+            unavailable.remove(pair) && !is_any_of(&unavailable, pair)
+        };
+        if is_news {
+            self.tell(|metrics| metrics.target_unavailable(pair.publisher(), false));
         }
     }
 
@@ -82,6 +109,7 @@ impl Counts {
     }
 
     pub(super) fn gave(&self, pair: &PairId) {
+        self.available(pair);
         self.tell(|metrics| metrics.pair_released(pair));
     }
 
@@ -102,4 +130,9 @@ impl Counts {
         call(&self.tally.counters);
         self.observer.tell(call);
     }
+}
+
+/// Whether any of these pairs has the same publisher.
+fn is_any_of(pairs: &BTreeSet<PairId>, pair: &PairId) -> bool {
+    pairs.iter().any(|known| known.publisher() == pair.publisher())
 }

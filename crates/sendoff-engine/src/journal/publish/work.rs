@@ -4,12 +4,14 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sendoff_core::journal::publish::PublishRun;
 use sendoff_core::journal::{Ask, Position, Query, Recorded, Topic};
 use sendoff_core::{Delivery, Failure, FailureClass, Jitter, Sink, limits};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use super::options::PairOptions;
+use super::settle_in::Settling;
 use super::store::{Parked, PublishStore, Retried, TriedAgain};
 use super::tries::Tries;
 use super::window::Row;
@@ -25,7 +27,33 @@ pub(super) struct Ran {
     pub(super) done: usize,
     /// What stopped it.
     pub(super) failed: Option<Failed>,
+    /// How many of its facts each transaction of its own was to settle, the fewest first. What became of that,
+    /// only the cursor tells.
+    pub(super) settled: Vec<usize>,
 }
+
+impl Ran {
+    /// The same, once it is known that its transactions have settled the first `done` facts, and whether one of
+    /// them was rolled back. What they settled is published, whatever the publisher says; and what they did not
+    /// settle is not.
+    pub(super) fn proved(self, done: usize, rolled_back: bool) -> Self {
+        let settled = Vec::new();
+        if rolled_back {
+            let failed = self.failed.or_else(|| Some(Failure::retry(NotCommitted).into()));
+            return Self { done, failed, settled };
+        }
+        match self.failed {
+            Some(failed) if self.done >= done => {
+                Self { done: self.done, failed: Some(failed), settled }
+            }
+            _ => Self { done: self.done.max(done), failed: None, settled },
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the publisher says that it succeeded, but its transaction did not commit")]
+struct NotCommitted;
 
 /// A failure, as it is stored.
 #[derive(Debug, Clone)]
@@ -101,10 +129,29 @@ pub(super) struct Outlet {
 impl Outlet {
     /// Publishes facts, if the sink is healthy.
     pub(super) async fn publish(&self, facts: &[Arc<Recorded>]) -> Ran {
+        self.publish_in(facts, None).await
+    }
+
+    /// The same in a run that settles facts in transactions of its own.
+    pub(super) async fn publish_settling(
+        &self,
+        facts: &[Arc<Recorded>],
+        settling: Settling,
+    ) -> Ran {
+        let ran = self.publish_in(facts, Some(&settling.run)).await;
+        Ran { settled: settling.end(), ..ran }
+    }
+
+    async fn publish_in(&self, facts: &[Arc<Recorded>], run: Option<&Arc<PublishRun>>) -> Ran {
         let attempts = self.tries.next(facts);
-        let deliveries = facts.iter().zip(attempts);
-        let deliveries: Vec<_> =
-            deliveries.map(|(fact, attempt)| Delivery::of_fact(fact, attempt)).collect();
+        let delivery = |(fact, attempt)| {
+            let delivery = Delivery::of_fact(fact, attempt);
+            match run {
+                Some(run) => delivery.in_run(run),
+                None => delivery,
+            }
+        };
+        let deliveries: Vec<_> = facts.iter().zip(attempts).map(delivery).collect();
         let verdicts = self.door.deliver(&*self.sink, &deliveries).await;
         // In order: whatever was delivered after one that failed is delivered again.
         let done = verdicts.iter().take_while(|verdict| verdict.is_ok()).count();
@@ -117,7 +164,7 @@ impl Outlet {
         {
             self.tries.failed(fact.position);
         }
-        Ran { done, failed }
+        Ran { done, failed, settled: Vec::new() }
     }
 
     async fn publish_one(&self, fact: &Arc<Recorded>) -> Option<Failed> {

@@ -12,7 +12,7 @@ use super::chains::{Chain, Finished, LastOfKey, chains, key_of};
 use super::{ANSWER, FAILURES, OnReplayFailure, Replay, ReplayError, ReplayFailure, Replayed};
 use crate::lock::lock;
 use crate::operate::Observer;
-use crate::sink::{Door, Handler, HandlerSink, Interceptors, Reactions, last_words};
+use crate::sink::{Door, Handler, HandlerSink, Interceptors, Reactions, Traces, last_words};
 use crate::store::{DoneRow, StoreError, within};
 use crate::told::is_told;
 
@@ -31,6 +31,7 @@ pub(super) async fn run(
         door: Door {
             interceptors: Interceptors::default(),
             reactions: Reactions::default(),
+            traces: Traces::default(),
             limit: replay.options.timeout,
             unhealthy_for: UNHEALTHY,
             observer: Observer::default(),

@@ -1,5 +1,6 @@
 //! Holds: admission, starting, fencing, releasing, and their bounds.
 
+use futures_util::FutureExt;
 use sendoff_core::{Timestamp, Token};
 
 use super::*;
@@ -57,7 +58,7 @@ async fn with_a_ttl_a_stuck_run_is_not_extended_and_its_event_not_taken_in_again
     let stuck = admit(&holds, 1, 6 * SECOND);
     assert!(stuck.may_start());
     tokio::time::advance(5 * SECOND).await;
-    assert!(holds.ending().is_empty(), "a stuck run is not extended");
+    assert!(holds.ending(|_| false).is_empty(), "a stuck run is not extended");
     let again = holds.admit(held(2), Deadline::after(9 * SECOND), Lane::Cold);
     assert!(matches!(again, Admission::Stuck));
     assert_eq!(holds.take_released(usize::MAX), [held(2)]);
@@ -74,7 +75,7 @@ async fn what_has_not_started_is_never_stuck() {
     let holds = holds(Some(SECOND));
     let _waits = admit(&holds, 1, 3 * SECOND);
     tokio::time::advance(2 * SECOND).await;
-    assert_eq!(holds.ending(), [held(1)]);
+    assert_eq!(holds.ending(|_| false), [held(1)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,7 +107,7 @@ async fn an_extension_that_was_refused_takes_the_hold_away_but_not_the_run() {
     let holds = holds(None);
     let ticket = admit(&holds, 1, 3 * SECOND);
     tokio::time::advance(2 * SECOND).await;
-    let asked = holds.ending();
+    let asked = holds.ending(|_| false);
     assert_eq!(asked, [held(1)]);
     let end = Deadline::after(9 * SECOND);
     holds.extended(&asked, &[], end);
@@ -176,4 +177,90 @@ async fn a_newer_hold_serves_its_run_however_late_it_comes_and_an_older_one_does
         assert!(matches!(late, Admission::InFlight));
         assert_eq!(ticket.held(), Some(held(expected)));
     }
+}
+
+/// A token that a statement is about to change is not known before that is over.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_settles_itself_waits_for_an_extension_under_way_and_none_begins_after() {
+    let holds = holds(None);
+    let ticket = admit(&holds, 1, 3 * SECOND);
+    assert!(ticket.may_start());
+    tokio::time::advance(2 * SECOND).await;
+    let ending = holds.renew(holds.ending(|_| false));
+    let mut joins = Box::pin(holds.join(held(1).id));
+    assert!((&mut joins).now_or_never().is_none());
+    holds.extended(ending.as_ref(), &[held(2)], Deadline::after(3 * SECOND));
+    assert!((&mut joins).now_or_never().is_none());
+    drop(ending);
+    assert!(matches!(joins.await, Joining::By { held: now, .. } if now == held(2)));
+    assert_eq!(ticket.joined(), Joined::Yes);
+    tokio::time::advance(2 * SECOND).await;
+    assert!(holds.ending(|_| false).is_empty());
+    assert!(holds.renew_in_turn(held(2)).is_none());
+}
+
+/// A run settles the event by the hold that it was admitted with.
+async fn joined(holds: &Holds) {
+    let joining = holds.join(held(1).id).await;
+    assert!(matches!(joining, Joining::By { held: now, .. } if now == held(1)), "{joining:?}");
+}
+
+/// Of a run that settles itself the hold is extended again where that was not carried out, as far as any of its tries is known.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_could_not_settle_itself_is_as_any_other() {
+    let holds = holds(None);
+    let ticket = admit(&holds, 1, 3 * SECOND);
+    assert!(ticket.may_start());
+    for _ in 0..2 {
+        joined(&holds).await;
+    }
+    holds.not_joined(held(1).id, ticket.run());
+    assert_eq!(ticket.joined(), Joined::Yes, "what the other try did is not known");
+    holds.not_joined(held(1).id, Run(0));
+    assert_eq!(ticket.joined(), Joined::Yes, "that is about another run");
+    holds.not_joined(held(1).id, ticket.run());
+    assert_eq!(ticket.joined(), Joined::No);
+    tokio::time::advance(2 * SECOND).await;
+    assert_eq!(holds.ending(|_| false), [held(1)]);
+}
+
+/// Statements about others are none of its concern: they may wait for its own transaction.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_settles_itself_waits_for_no_statement_about_others() {
+    let holds = holds(None);
+    let ticket = admit(&holds, 1, 3 * SECOND);
+    assert!(ticket.may_start());
+    tokio::time::advance(2 * SECOND).await;
+    let id = held(1).id;
+    let _others = holds.renew(holds.ending(|row| row == id));
+    joined(&holds).await;
+}
+
+/// A look chooses for several statements, one after the other.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_settles_itself_before_the_statement_about_its_row_is_sent_is_left_out_of_that()
+{
+    let holds = holds(None);
+    let ticket = admit(&holds, 1, 3 * SECOND);
+    assert!(ticket.may_start());
+    tokio::time::advance(2 * SECOND).await;
+    let ending = holds.ending(|_| false);
+    assert_eq!(ending, [held(1)]);
+    joined(&holds).await;
+    assert!(holds.renew(ending).as_ref().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_row_is_waited_for_is_told_so() {
+    let holds = holds(None);
+    let ticket = admit(&holds, 1, 3 * SECOND);
+    assert!(ticket.may_start());
+    let in_turn = holds.renew_in_turn(held(1)).unwrap();
+    assert_eq!(holds.join(held(1).id).await, Joining::Locked);
+    drop(in_turn);
+    joined(&holds).await;
+    tokio::time::advance(3 * SECOND).await;
+    assert_eq!(holds.join(held(1).id).await, Joining::Lost);
+    drop(ticket);
+    assert_eq!(holds.join(held(1).id).await, Joining::NotRunning);
 }

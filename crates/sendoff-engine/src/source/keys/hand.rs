@@ -94,6 +94,12 @@ impl Hand {
         self.running.is_some_and(|(_, running)| running == run)
     }
 
+    /// Whether one is in work of which others may have the key by now: what comes after it is theirs to begin, and
+    /// here there is nothing that it could follow.
+    pub(super) fn is_left_behind(&self) -> bool {
+        self.running.is_some() && self.chain.is_empty()
+    }
+
     pub(super) fn running_id(&self) -> Option<EventId> {
         self.running.map(|(id, _)| id)
     }

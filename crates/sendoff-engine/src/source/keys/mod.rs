@@ -183,7 +183,10 @@ impl Keys {
         }
         let hand = table.hands.entry(key.clone()).or_default();
         let (id, ended_well) = (parcel.delivery.id(), &table.ended_well);
-        let offer = hand.chain.offer(id, below, |below| ended_well.has(below));
+        let offer = match hand.is_left_behind() {
+            true => Offer::Refuse,
+            false => hand.chain.offer(id, below, |below| ended_well.has(below)),
+        };
         let link = Link::Parcel(parcel);
         let next = match offer {
             Offer::Start => Next { start: hand.start(link), ..Next::default() },

@@ -9,6 +9,7 @@ mod logs;
 mod lost;
 mod operated;
 mod outage;
+mod settle_in;
 mod shaky;
 
 use std::time::Duration;

@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use sendoff_core::journal::Topic;
 use sendoff_core::journal::publish::{CursorStatus, Poison};
-use sendoff_core::{Delivery, Failure};
+use sendoff_core::{Delivery, Failure, FailureClass};
+use sendoff_engine::Counters;
 use sendoff_engine::journal::publish::{PairOptions, Publishing, Which};
 use sendoff_engine::sink::HandlerSink;
 use sendoff_testkit::journal::Latch;
@@ -157,4 +159,30 @@ async fn a_later_fact_is_tried_only_right_after_the_lowest_failed() {
     let published: Vec<_> = published.map(|(position, _)| position).collect();
     assert_eq!(published, [1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
     node.close().await;
+}
+
+/// Two topics of one publisher have one target: an operator sees that it is unavailable, and when it is back.
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_a_publishers_target_is_measured() {
+    let (journal, latch, counters) = (journal(), Latch::new("p"), Arc::new(Counters::default()));
+    let moved = Topic::builder("moved").types(["moved"]).build().unwrap();
+    let builder = Publishing::builder(&journal).metrics(counters.clone());
+    let builder = builder.pair(&everything(), latch.publisher()).pair(&moved, latch.publisher());
+    let node = builder.start().await.unwrap();
+    let unavailable = || counters.values().unavailable.into_iter().collect::<Vec<_>>();
+    for failure in [refused as fn() -> Failure, opaque] {
+        latch.refuse(move |_| Some(failure()));
+        append(&journal, 1).await;
+        sleep(MINUTE).await;
+        // What says nothing of the target is the fact's, as far as anybody knows, while it is the only one.
+        let is_told = failure().class() != FailureClass::Retry;
+        assert_eq!(unavailable() == ["p"], is_told, "{:?}", unavailable());
+        latch.accept();
+        within(MINUTE, "it is back", async || unavailable().is_empty()).await;
+    }
+    latch.refuse(|_| Some(refused()));
+    append(&journal, 1).await;
+    within(MINUTE, "it is gone", async || unavailable() == ["p"]).await;
+    node.close().await;
+    assert!(unavailable().is_empty(), "another node knows");
 }

@@ -87,10 +87,11 @@ pub(crate) async fn settled(reader: &mut TailReader) -> (Vec<u64>, Batch) {
     let mut passed = Vec::new();
     let mut gap = None;
     loop {
+        let at = reader.at();
         let batch = reader.look().await.unwrap();
         passed.extend(positions(&batch));
-        // The first look at a gap waits for nobody, the next one does.
-        if batch.rows.is_empty() && batch.gap == gap {
+        // The first look at a gap waits for nobody, the next one does; and one may only step over what is gone.
+        if batch.rows.is_empty() && batch.gap == gap && batch.up_to == at {
             return (passed, batch);
         }
         gap = batch.gap;

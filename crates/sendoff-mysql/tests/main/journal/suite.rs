@@ -1,16 +1,18 @@
 //! The suite every journal passes.
 
+use mysql_async::TxOpts;
 use mysql_async::prelude::Queryable;
 use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::PairId;
-use sendoff_engine::journal::Journal;
+use sendoff_engine::journal::publish::SettleInError;
+use sendoff_engine::journal::{AppendIn, Journal};
 use sendoff_mysql::MysqlJournal;
 use sendoff_testkit::conformance::ForeignLock;
 use sendoff_testkit::journal::publish::losing_after;
-use sendoff_testkit::journal::{PublishHarness, async_trait};
+use sendoff_testkit::journal::{Ending, Projecting, PublishHarness, async_trait};
 
 use super::drivers::{MysqlAsync, Through};
-use super::journal;
+use super::{committed, journal};
 use crate::place::{MARIADB, MYSQL};
 use crate::suites::Operator;
 
@@ -21,6 +23,19 @@ pub(super) type OnServer = Through<MysqlAsync>;
 impl PublishHarness for OnServer {
     async fn elsewhere(&self) -> Journal<MysqlJournal> {
         journal(&self.place).await
+    }
+
+    async fn settle_in(&self, projecting: &Projecting) -> Result<(), SettleInError> {
+        let Projecting { facts, effect, ending } = projecting;
+        let mut conn = committed(&self.place).await;
+        let mut tx = conn.start_transaction(TxOpts::new()).await.unwrap();
+        self.journal.store().append_in(&mut tx, effect).await.unwrap();
+        let settled = self.journal.settle_in(facts, &mut tx).await;
+        match ending {
+            Ending::Commit if settled.is_ok() => tx.commit().await.unwrap(),
+            _ => tx.rollback().await.unwrap(),
+        }
+        settled
     }
 
     async fn lock_nodes(&self) -> Option<Box<dyn ForeignLock>> {

@@ -1,6 +1,8 @@
 //! Dead letters are requeued while every handler still fails.
 
-use sendoff_testkit::letters::{a_sweep_ends_while_handlers_still_fail, soaked};
+use sendoff_testkit::letters::{
+    a_sweep_ends_while_handlers_still_fail, a_sweep_keeps_the_order_of_keys, soaked,
+};
 
 use crate::place::MARIADB;
 use crate::suites::Database;
@@ -13,4 +15,9 @@ async fn a_sweep_ends() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sweep_of_a_table_in_partitions_ends() {
     a_sweep_ends_while_handlers_still_fail(&Database::partitioned(MARIADB).await, soaked()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sweep_of_keys_keeps_their_order() {
+    a_sweep_keeps_the_order_of_keys(&Database::keeping(MARIADB).await, soaked()).await;
 }

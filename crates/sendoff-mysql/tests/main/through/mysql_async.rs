@@ -6,7 +6,9 @@ use ::mysql_async::prelude::Queryable;
 use ::mysql_async::{Conn, Pool, Transaction, TxOpts};
 use sendoff_core::{BoxError, Event};
 use sendoff_engine::Outbox;
-use sendoff_engine::capture::{Capture, OutboxSavepoint, OutboxTx, WriteError};
+use sendoff_engine::capture::{
+    Capture, Join, JoinError, OutboxSavepoint, OutboxTx, Part, WriteError,
+};
 use sendoff_engine::store::{Born, NewRow};
 use sendoff_mysql::{
     MysqlConnSavepoint, MysqlConnTransaction, MysqlSavepoint, MysqlStore, MysqlTransaction,
@@ -137,6 +139,12 @@ impl<'o, 'c> Capture<ByHand<'o, 'c>> for MysqlStore {
         rows: &[NewRow],
     ) -> Result<Vec<Born>, WriteError> {
         self.insert(&mut *savepoint.tx, rows).await
+    }
+}
+
+impl<'o, 'c> Join<ByHand<'o, 'c>> for MysqlStore {
+    async fn join(&self, by_hand: &mut ByHand<'o, 'c>, part: &Part<'_>) -> Result<bool, JoinError> {
+        self.join(&mut *by_hand.tx, part).await
     }
 }
 

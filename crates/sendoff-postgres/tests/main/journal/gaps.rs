@@ -1,9 +1,12 @@
 //! What holds the tail back, and what does not.
 
+use std::time::{Duration, Instant};
+
 use sendoff_core::journal::{Sequence, Unsafe};
-use sendoff_engine::journal::TailError;
+use sendoff_engine::journal::{JournalStore, TailError};
 use sendoff_postgres::JournalLayout;
 use sendoff_testkit::wait::eventually;
+use tokio::task::JoinSet;
 use tokio_postgres::Client;
 
 use super::{Gid, Log, QUICK, fact, journal_in, position, positions, ranges, settled, tail};
@@ -30,6 +33,32 @@ macro_rules! in_both_layouts {
             )*
         }
     };
+}
+
+/// Holds J6: while nextval writes to the log, the sequence read as a table shows up to 32 numbers that nobody took.
+/// A tail that believed them would pass what comes there, and a decision would not see it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_position_is_told_before_it_was_taken() {
+    let place = Place::new();
+    let journal = journal_in(&place, JournalLayout::Flat).await;
+    // Whoever takes numbers has to wait for room in the log.
+    let numbers = "select count(nextval('journal_position')) from generate_series(1, 100)";
+    let log = "select pg_logical_emit_message(false, 'load', repeat('x', 500000))";
+    let mut load = JoinSet::new();
+    for sql in [numbers, numbers, log, log] {
+        let client = place.client().await;
+        load.spawn(async move {
+            loop {
+                run(&client, sql).await;
+            }
+        });
+    }
+    let (mut last, until) = (position(0), Instant::now() + Duration::from_secs(2));
+    while Instant::now() < until {
+        let head = journal.store().head().await.unwrap();
+        assert!(head >= last, "{head} after {last}");
+        last = head;
+    }
 }
 
 in_both_layouts! {

@@ -8,7 +8,7 @@ use sendoff_core::journal::{Position, Unsafe};
 use sendoff_engine::journal::{AppendError, Conflict, Journal, TailError, fold};
 use sendoff_postgres::{JournalOptions, PostgresJournal};
 use sendoff_testkit::journal::Latch;
-use sendoff_testkit::wait::answer;
+use sendoff_testkit::wait::{answer, within};
 use tokio::time::timeout;
 use tokio_postgres::Client;
 
@@ -84,10 +84,19 @@ pub(crate) async fn stop_writing_the_log(client: &Client) {
         let told = Command::new("kill").args([signal, walwriter.to_string().as_str()]).status();
         assert!(told.unwrap().success());
     };
-    // One that is stopped while it writes has the log locked, and nobody could commit any more.
-    let commit = "set synchronous_commit = on; select txid_current(); reset synchronous_commit";
+    // One that is stopped while it writes has the log locked, and nobody could commit any more. Only a commit that
+    // waits for the disk shows it: by a setting of its own transaction, and of something that is written.
+    let commit = "begin; set local synchronous_commit = on;
+                  select pg_logical_emit_message(true, 'sendoff', 'safe'); commit";
+    // Told to stop is not stopped: a busy machine may let it begin to write first.
+    let stat = format!("/proc/{walwriter}/stat");
+    let is_stopped = async || {
+        let stat = std::fs::read_to_string(&stat).unwrap_or_default();
+        stat.rsplit(") ").next().is_some_and(|state| state.starts_with('T'))
+    };
     loop {
         tell("-STOP");
+        within(Duration::from_secs(60), "the log's writer to stop", &is_stopped).await;
         let mut committed = std::pin::pin!(client.batch_execute(commit));
         if timeout(Duration::from_secs(1), &mut committed).await.is_ok() {
             return;

@@ -22,7 +22,7 @@ async fn migrating_is_done_once_and_needs_no_outbox() {
     let (a, b, c) = tokio::join!(store.migrate(), store.migrate(), store.migrate());
     a.and(b).and(c).unwrap();
     store.migrate().await.unwrap();
-    assert_eq!(place.number("select count(*) from journal_schema").await, 6);
+    assert_eq!(place.number("select count(*) from journal_schema").await, 7);
     let tables = format!(
         "select count(*) from pg_tables where schemaname = '{}' and tablename like 'outbox%'",
         place.schema
@@ -71,7 +71,7 @@ async fn the_script_for_an_older_version_brings_it_up_to_date() {
     client.batch_execute(&rest).await.unwrap();
     journal(&place).await.append([fact("a", &["w=1"])]).await.unwrap();
     assert!(
-        journal_upgrade_sql(&options(&place), 7).unwrap_err().to_string().contains("no version 7")
+        journal_upgrade_sql(&options(&place), 8).unwrap_err().to_string().contains("no version 8")
     );
 }
 
@@ -103,7 +103,7 @@ async fn a_migration_beside_an_open_append_keeps_no_writer_waiting() {
     assert!(!migrating.is_finished());
     open.batch_execute("commit").await.unwrap();
     let migrated = migrating.await.unwrap().unwrap();
-    assert_eq!((migrated.from, migrated.to), (4, 6));
+    assert_eq!((migrated.from, migrated.to), (4, 7));
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use sendoff_engine::journal::{AppendError, DecideError, ExecuteError, Executed, 
 use sendoff_engine::store::frame::text;
 use sendoff_postgres::{Doorbell, JournalOptions, PostgresJournal, PostgresOptions};
 use sendoff_testkit::proxy::Proxy;
-use sendoff_testkit::wait::{eventually, within};
+use sendoff_testkit::wait::eventually;
 
 use super::{Log, fact, journal, journal_with, options, tagged};
 use crate::place::{Place, by_way_of, connect, port};
@@ -166,7 +166,9 @@ async fn decisions_that_are_given_up_do_not_pile_up_on_the_server() {
     for doorbell in [Doorbell::On, Doorbell::Off] {
         let place = Place::new();
         let server = PostgresOptions { doorbell, ..place.options() };
-        let journal = journal_with(&place, JournalOptions { server, ..options(&place) }).await;
+        let patience = Duration::from_secs(60);
+        let options = JournalOptions { server, patience, ..options(&place) };
+        let journal = journal_with(&place, options).await;
         let mut open = connect(&place.url).await.unwrap();
         open.batch_execute(&format!("set search_path to {}; begin", place.schema)).await.unwrap();
         journal.append_in(&mut open, [fact("a", &["w=1"])], None).await.unwrap();
@@ -177,9 +179,8 @@ async fn decisions_that_are_given_up_do_not_pile_up_on_the_server() {
         }
         let waiting = "select count(*) from pg_locks where locktype = 'advisory' and not granted
                           and classid = 'journal_event'::regclass::oid";
-        // By themselves they would wait for as long as their patience lasts, which is five seconds.
-        let gone = async || place.number(waiting).await == 0;
-        within(Duration::from_secs(2), "nobody waits any more", gone).await;
+        // By themselves they would wait for as long as their patience lasts.
+        eventually("nobody waits any more", async || place.number(waiting).await == 0).await;
         open.batch_execute("rollback").await.unwrap();
         decided(&journal, Ok(vec![fact("b", &["w=1"])])).await.unwrap();
     }

@@ -2,11 +2,12 @@
 
 use sendoff_core::journal::Position;
 use sendoff_core::journal::publish::PairId;
-use sendoff_engine::journal::Journal;
+use sendoff_engine::journal::publish::SettleInError;
+use sendoff_engine::journal::{AppendIn, Journal};
 use sendoff_postgres::PostgresJournal;
 use sendoff_testkit::conformance::ForeignLock;
 use sendoff_testkit::journal::publish::losing_after;
-use sendoff_testkit::journal::{PublishHarness, async_trait};
+use sendoff_testkit::journal::{Ending, Projecting, PublishHarness, async_trait};
 
 use super::drivers::Through;
 use super::drivers::tokio_postgres::Own;
@@ -34,6 +35,19 @@ impl OnServer {
 impl PublishHarness for OnServer {
     async fn elsewhere(&self) -> Journal<PostgresJournal> {
         journal(&self.place).await
+    }
+
+    async fn settle_in(&self, projecting: &Projecting) -> Result<(), SettleInError> {
+        let Projecting { facts, effect, ending } = projecting;
+        let mut client = self.place.client().await;
+        let mut tx = client.transaction().await.unwrap();
+        self.journal.store().append_in(&mut tx, effect).await.unwrap();
+        let settled = self.journal.settle_in(facts, &mut tx).await;
+        match ending {
+            Ending::Commit if settled.is_ok() => tx.commit().await.unwrap(),
+            _ => tx.rollback().await.unwrap(),
+        }
+        settled
     }
 
     async fn lock_nodes(&self) -> Option<Box<dyn ForeignLock>> {

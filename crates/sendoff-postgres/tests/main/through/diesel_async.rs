@@ -6,7 +6,9 @@ use ::diesel_async::{
 };
 use sendoff_core::{BoxError, Event};
 use sendoff_engine::Outbox;
-use sendoff_engine::capture::{Capture, OutboxSavepoint, OutboxTx, WriteError};
+use sendoff_engine::capture::{
+    Capture, Join, JoinError, OutboxSavepoint, OutboxTx, Part, WriteError,
+};
 use sendoff_engine::store::{Born, NewRow};
 use sendoff_postgres::{DieselTransaction, Doorbell, PostgresStore};
 use sendoff_testkit::capture::{
@@ -77,6 +79,12 @@ impl CaptureHarness for Diesel {
 impl<'c> Capture<Managed<'c>> for PostgresStore {
     async fn insert(&self, tx: &mut Managed<'c>, rows: &[NewRow]) -> Result<Vec<Born>, WriteError> {
         self.insert(&mut *tx.0, rows).await
+    }
+}
+
+impl<'c> Join<Managed<'c>> for PostgresStore {
+    async fn join(&self, tx: &mut Managed<'c>, part: &Part<'_>) -> Result<bool, JoinError> {
+        self.join(&mut *tx.0, part).await
     }
 }
 

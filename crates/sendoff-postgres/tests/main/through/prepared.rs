@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 
 use sendoff_core::{BoxError, Event};
 use sendoff_engine::Outbox;
-use sendoff_engine::capture::{Begin, Capture, Commit, OutboxTx, WriteError};
+use sendoff_engine::capture::{
+    Begin, Capture, Commit, Join, JoinError, OutboxTx, Part, WriteError,
+};
 use sendoff_engine::store::{Born, NewRow};
 use sendoff_postgres::{PostgresStore, PreparedClient, PreparedTransaction};
 use sendoff_testkit::capture::{
@@ -97,6 +99,12 @@ impl<'c> Capture<OwnTransaction<'c>> for PostgresStore {
         rows: &[NewRow],
     ) -> Result<Vec<Born>, WriteError> {
         self.insert(&mut own.tx, rows).await
+    }
+}
+
+impl<'c> Join<OwnTransaction<'c>> for PostgresStore {
+    async fn join(&self, own: &mut OwnTransaction<'c>, part: &Part<'_>) -> Result<bool, JoinError> {
+        self.join(&mut own.tx, part).await
     }
 }
 

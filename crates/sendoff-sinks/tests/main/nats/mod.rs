@@ -15,17 +15,20 @@ use sendoff_sinks::link::LinkOptions;
 use sendoff_sinks::nats::{NatsAuth, NatsOptions, NatsSink, NewStream};
 use sendoff_testkit::broker::{Broker, OwnBroker, PASSWORD, READER, USER};
 use sendoff_testkit::logs::Lines;
+use sendoff_testkit::sinks::killed::in_the_middle_of;
 use sendoff_testkit::sinks::{
     Arrived, Expected, Refusal, Server, SinkGround, WrongCredentials, async_trait, run,
 };
+use sendoff_testkit::wait::within;
 use tracing::Level;
 
-use crate::killed::{delivery, twenty_thousand};
+use crate::delivery::{delivery, facts_to, is_stopped_at_the_second, patient};
 
 sendoff_testkit::sink_suite!(Nats::start().await;
     poison refusals credentials revocation kill durable freeze);
 
 const STREAM: &str = "EVENTS";
+const PLENTY: Duration = Duration::from_secs(60);
 /// What a server takes unless it is told otherwise, headers included.
 const MAX_PAYLOAD: usize = 1024 * 1024;
 
@@ -194,7 +197,8 @@ fn arrived(message: &jetstream::Message) -> Arrived {
     let headers = message.headers.as_ref().unwrap();
     let header = |name: &str| headers.get(name).map(|value| value.as_str().to_owned());
     let own = headers.iter().map(|(name, values)| (name.to_string(), values[0].to_string()));
-    assert_eq!(header("Nats-Msg-Id"), header("sendoff-id"));
+    let message_id = format!("{}/{}", header("sendoff-id").unwrap(), message.subject);
+    assert_eq!(header("Nats-Msg-Id"), Some(message_id));
     Arrived {
         id: header("sendoff-id").unwrap().parse().unwrap(),
         event_type: header("sendoff-type").unwrap(),
@@ -214,8 +218,8 @@ async fn deliver(sink: &NatsSink, events: Vec<EventBuilder>) -> Vec<Verdict> {
 #[test]
 fn killed_in_the_middle_of_20_000_events_each_is_there_once() {
     run(Nats::start(), |nats: Nats| async move {
-        let (all, arrived) = twenty_thousand(&nats).await;
-        assert_eq!(arrived.len(), all.len(), "none is there twice");
+        let account = in_the_middle_of(20_000, &nats).await;
+        assert!(account.sent_again > 0, "{account}");
     });
 }
 
@@ -282,6 +286,56 @@ fn headers_of_an_event_do_not_steer_the_server() {
     });
 }
 
+/// Otherwise consumers would have the third before the second.
+#[test]
+fn a_fact_that_the_server_refuses_is_not_overtaken() {
+    run(Nats::start(), |nats: Nats| async move {
+        let options = nats.options();
+        let link = patient(options.link);
+        let options = NatsOptions { subject: "{header.to}".into(), link, ..options };
+        let sink = NatsSink::start(options).await.unwrap();
+        let verdicts = facts_to(&sink, &["events.a", "others.a", "events.b"]).await;
+        assert!(is_stopped_at_the_second(&verdicts), "{verdicts:?}");
+        assert_eq!(nats.arrived().await.len(), 1);
+    });
+}
+
+/// What somebody has no right to is its own trouble, where others have other subjects.
+#[test]
+fn a_subject_that_the_user_has_no_right_to_holds_back_no_other_and_may_be_granted() {
+    run(Nats::start(), |nats: Nats| async move {
+        let settings = nats.broker().folder().join("nats.conf");
+        let change = |from: &str, to: &str| {
+            let known = fs::read_to_string(&settings).unwrap();
+            assert!(known.contains(from), "{known}");
+            fs::write(&settings, known.replace(from, to)).unwrap();
+            nats.broker().reload();
+        };
+        let may_all = format!("{{ user: {USER}, password: \"{PASSWORD}\" }}");
+        let rights = "permissions: { publish: { allow: [\">\"], deny: [\"events.secret\"] } }";
+        let may_some = format!("{{ user: {USER}, password: \"{PASSWORD}\", {rights} }}");
+        change(&may_all, &may_some);
+        let options = NatsOptions { subject: "{header.to}".into(), ..nats.options() };
+        let sink = NatsSink::start(options).await.unwrap();
+        let to = |subject: &str| Event::builder("a").header("to", subject);
+        let secret = async || deliver(&sink, vec![to("events.secret")]).await.remove(0);
+        within(PLENTY, "the server to know it", async || secret().await.is_err()).await;
+        for _ in 0..3 {
+            let batch = ["events.a", "events.secret", "events.b", "events.secret"];
+            let verdicts = deliver(&sink, batch.map(to).into()).await;
+            assert!([0, 2].iter().all(|at| verdicts[*at].is_ok()), "{verdicts:?}");
+            for at in [1, 3] {
+                let failure = verdicts[at].as_ref().unwrap_err();
+                assert!(matches!(failure.class(), FailureClass::Unavailable { .. }), "{failure:?}");
+                assert!(failure.report().contains("nats.auth"), "{failure:?}");
+            }
+            assert!(sink.is_healthy(), "the connection is kept");
+        }
+        change(&may_some, &may_all);
+        within(PLENTY, "the right to be noticed", async || secret().await.is_ok()).await;
+    });
+}
+
 /// The server tells that to nobody in particular, and sends no answer.
 #[test]
 fn a_user_who_may_not_publish_is_told_and_the_events_wait() {
@@ -308,7 +362,8 @@ fn cloud_events_are_carried_by_headers() {
         let header = |name: &str| messages[0].headers.as_ref()?.get(name).map(|v| v.as_str());
         assert_eq!(header("ce-source"), Some("/shop"));
         assert_eq!(header("ce-partitionkey"), Some("k"));
-        assert_eq!(header("ce-id"), header("Nats-Msg-Id"));
+        let message_id = format!("{}/{}", header("ce-id").unwrap(), messages[0].subject);
+        assert_eq!(header("Nats-Msg-Id"), Some(&*message_id));
     });
 }
 
@@ -379,4 +434,24 @@ fn options_are_read_from_files() {
         ..NatsOptions::stream("SHOP")
     };
     assert_eq!(options, expected);
+}
+
+/// A fact of two topics, each of which has a publisher to a subject of its own: the stream has it on both.
+#[test]
+fn what_two_sinks_put_on_two_subjects_of_one_stream_is_on_both() {
+    run(Nats::start(), |nats: Nats| async move {
+        let to = |subject: &str| NatsOptions { subject: subject.into(), ..nats.options() };
+        let wallets = NatsSink::start(to("events.wallets.{type}")).await.unwrap();
+        let audit = NatsSink::start(to("events.audit.{type}")).await.unwrap();
+        let fact = [delivery(Event::builder("opened").bytes("1").build().unwrap())];
+        // A second time, as after an answer that was lost: that is dropped.
+        for _ in 0..2 {
+            assert!(
+                wallets.deliver(&fact).await[0].is_ok() && audit.deliver(&fact).await[0].is_ok()
+            );
+        }
+        let found = messages(&nats.context().await).await;
+        let subjects: Vec<_> = found.iter().map(|message| message.subject.to_string()).collect();
+        assert_eq!(subjects, ["events.wallets.opened", "events.audit.opened"]);
+    });
 }

@@ -11,11 +11,13 @@ use sendoff_core::{Event, EventBuilder, FailureClass, Sink, StoredEvent, Verdict
 use sendoff_sinks::link::LinkOptions;
 use sendoff_sinks::redis::{RedisAuth, RedisOptions, RedisSink, RedisWait};
 use sendoff_testkit::broker::{Broker, OwnBroker, PASSWORD, READER, USER};
+use sendoff_testkit::sinks::killed::in_the_middle_of;
 use sendoff_testkit::sinks::{
     Arrived, Expected, Refusal, Server, SinkGround, WrongCredentials, async_trait, run,
 };
+use sendoff_testkit::wait::eventually;
 
-use crate::killed::{delivery, twenty_thousand};
+use crate::delivery::{delivery, facts_to, is_stopped_at_the_second, patient};
 
 sendoff_testkit::sink_suite!(Redis::start().await;
     poison refusals credentials revocation kill durable freeze);
@@ -189,9 +191,8 @@ fn is_unavailable(verdict: &Verdict) -> bool {
 #[test]
 fn killed_in_the_middle_of_20_000_events_none_is_lost() {
     run(Redis::start(), |redis: Redis| async move {
-        let (all, arrived) = twenty_thousand(&redis).await;
-        let known: HashMap<_, _> = all.iter().map(|one| (one.id(), one.payload())).collect();
-        assert!(arrived.iter().all(|entry| known[&entry.id][..] == entry.payload[..]));
+        let account = in_the_middle_of(20_000, &redis).await;
+        assert!(account.sent_again > 0, "{account}");
     });
 }
 
@@ -213,6 +214,50 @@ fn what_too_few_replicas_have_is_not_done() {
         let sink = RedisSink::start(RedisOptions { wait, ..redis.options() }).await.unwrap();
         assert!(deliver(&sink, 3).await.iter().all(is_unavailable));
         assert!(sink.is_healthy(), "the server is there");
+    });
+}
+
+/// Otherwise consumers would have the third before the second.
+#[test]
+fn a_fact_that_the_server_refuses_is_not_overtaken() {
+    run(Redis::start(), |redis: Redis| async move {
+        redis.tell(&["SET", "text", "1"]).await;
+        let link = patient(redis.options().link);
+        let options = || RedisOptions { stream: "{header.to}".into(), link, ..redis.options() };
+        let sink = RedisSink::start(options()).await.unwrap();
+        let places = ["events.all", "text", "events.all"];
+        let verdicts = facts_to(&sink, &places).await;
+        assert!(is_stopped_at_the_second(&verdicts), "{verdicts:?}");
+        assert_eq!(redis.arrived().await.len(), 1);
+
+        let link = LinkOptions { facts_side_by_side: true, ..link };
+        let sink = RedisSink::start(RedisOptions { link, ..options() }).await.unwrap();
+        let verdicts = facts_to(&sink, &places).await;
+        assert!(matches!(&verdicts[..], [Ok(()), Err(_), Ok(())]), "{verdicts:?}");
+        assert_eq!(redis.arrived().await.len(), 3);
+    });
+}
+
+#[test]
+fn what_a_replica_answers_for_is_done_and_nothing_while_it_is_silent() {
+    run(Redis::start(), |redis: Redis| async move {
+        let Some(replica) = Redis::start().await else { return };
+        redis.tell(&["CONFIG", "SET", "repl-diskless-sync-delay", "0"]).await;
+        replica.tell(&["CONFIG", "SET", "masteruser", USER, "masterauth", PASSWORD]).await;
+        let port = redis.broker().port().to_string();
+        replica.tell(&["REPLICAOF", "127.0.0.1", &port]).await;
+        let wait = Some(RedisWait { replicas: 1, within: Duration::from_millis(200) });
+        let sink = RedisSink::start(RedisOptions { wait, ..redis.options() }).await.unwrap();
+        let answers = async || deliver(&sink, 3).await.iter().all(Result::is_ok);
+        eventually("the replica to follow", answers).await;
+        let there = redis.entries("events.all").await.len();
+        assert_eq!(replica.entries("events.all").await.len(), there);
+
+        replica.broker().freeze();
+        assert!(deliver(&sink, 3).await.iter().all(is_unavailable));
+        assert!(sink.is_healthy(), "the server is there");
+        replica.broker().thaw();
+        eventually("the replica to answer again", answers).await;
     });
 }
 

@@ -1,6 +1,7 @@
 //! The webhook sink, to a receiver in this process.
 
 mod bounds;
+mod delivered;
 mod receiver;
 #[cfg(feature = "webhook-tls")]
 mod tls;
@@ -9,9 +10,10 @@ use std::time::Duration;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use sendoff_core::{
-    Delivery, Event, EventBuilder, FailureClass, Lane, Origin, Sink, StoredEvent, Timestamp,
-    Verdict,
+    Delivery, Event, EventBuilder, Failure, FailureClass, Lane, Origin, Sink, StoredEvent,
+    Timestamp, Verdict,
 };
+use sendoff_sinks::envelope::{CloudEventsOptions, EnvelopeOptions};
 use sendoff_sinks::link::LinkOptions;
 use sendoff_sinks::webhook::{WebhookOptions, WebhookSink};
 use sendoff_testkit::sinks::{
@@ -51,14 +53,10 @@ fn to(url: String) -> WebhookOptions {
     }
 }
 
-const REFUSALS: [(Refusal, Says); 6] = [
+/// What is the same for every event of a batch; others depend on what was taken in between.
+const REFUSALS: [(Refusal, Says); 4] = [
     (Refusal { name: "503", expected: Expected::Unavailable }, Says(503, Some("1"))),
     (Refusal { name: "429", expected: Expected::Unavailable }, Says(429, None)),
-    (Refusal { name: "500", expected: Expected::RefusedNow }, Says(500, None)),
-    (
-        Refusal { name: "408", expected: Expected::RefusedFor(Duration::from_secs(2)) },
-        Says(408, Some("2")),
-    ),
     (Refusal { name: "404", expected: Expected::Unavailable }, Says(404, None)),
     (Refusal { name: "410", expected: Expected::Unavailable }, Says(410, None)),
 ];
@@ -171,6 +169,103 @@ async fn an_event_cannot_say_what_the_sink_says() {
     assert_eq!(text("host"), Some(ground.0.address.to_string()));
 }
 
+fn is_unavailable(failure: &Failure) -> bool {
+    matches!(failure.class(), FailureClass::Unavailable { .. })
+}
+
+/// Holds fault 7: a receiver that takes nothing may be in trouble, whatever it answers; one that takes others is there.
+#[tokio::test]
+async fn an_answer_that_may_be_the_events_fault_counts_where_others_were_taken() {
+    let ground = Ground::new().await;
+    let sink = ground.sink().await;
+    let says = |says| *ground.0.state.says.lock().unwrap() = says;
+    for (answer, counts) in [
+        (Says(500, None), FailureClass::Retry),
+        (Says(501, None), FailureClass::Retry),
+        (Says(408, Some("2")), FailureClass::RetryAfter { delay: Duration::from_secs(2) }),
+    ] {
+        says(None);
+        one(&sink, Event::builder("e")).await.unwrap();
+        says(Some(answer));
+        assert_eq!(class(&one(&sink, Event::builder("e")).await), Some(counts), "{answer:?}");
+        for _ in 0..20 {
+            let failure = one(&sink, Event::builder("e")).await.unwrap_err();
+            assert!(is_unavailable(&failure), "{answer:?}: {failure:?}");
+        }
+    }
+    // Nothing was ever taken.
+    let sink = ground.sink().await;
+    assert!(is_unavailable(&one(&sink, Event::builder("e")).await.unwrap_err()));
+}
+
+/// An ingress knows of no path for a while, as in a deploy: no event is dead for that, at its first attempt or later.
+#[tokio::test]
+async fn at_one_host_a_path_that_is_not_there_ends_no_event() {
+    let ground = Ground::new().await;
+    let sink = WebhookSink::start(to(format!("{}/{{type}}", ground.0.url()))).await.unwrap();
+    let says = |says| *ground.0.state.says.lock().unwrap() = says;
+    for status in [404, 405, 301, 308] {
+        one(&sink, Event::builder("e")).await.unwrap();
+        says(Some(Says(status, None)));
+        let verdict = one(&sink, Event::builder("e")).await;
+        assert_eq!(class(&verdict), Some(FailureClass::Retry), "{status}: {verdict:?}");
+        for _ in 0..20 {
+            let failure = one(&sink, Event::builder("e")).await.unwrap_err();
+            assert!(is_unavailable(&failure), "{status}: {failure:?}");
+        }
+        says(None);
+    }
+    says(Some(Says(401, None)));
+    assert!(is_unavailable(&one(&sink, Event::builder("e")).await.unwrap_err()));
+    says(Some(Says(422, None)));
+    assert_eq!(class(&one(&sink, Event::builder("e")).await), Some(FailureClass::Dead));
+    says(Some(Says(410, None)));
+    assert!(one(&sink, Event::builder("e")).await.unwrap_err().disables());
+}
+
+/// Holds fault 9: other events are no way around a wait that the receiver asked for.
+#[tokio::test]
+async fn a_receiver_that_asked_to_be_left_alone_gets_nothing_meanwhile() {
+    let ground = Ground::new().await;
+    let sink = ground.sink().await;
+    let requests = || ground.0.state.heads.lock().unwrap().len();
+    *ground.0.state.says.lock().unwrap() = Some(Says(429, Some("3600")));
+    one(&sink, Event::builder("e")).await.unwrap_err();
+    *ground.0.state.says.lock().unwrap() = None;
+    let batch: Vec<_> = (0..5).map(|_| delivery(Event::builder("e"))).collect();
+    for verdict in sink.deliver(&batch).await {
+        let Some(FailureClass::Unavailable { delay }) = class(&verdict) else {
+            panic!("{verdict:?}")
+        };
+        let asked = Duration::from_secs(3_600);
+        assert!(delay <= asked && delay > asked / 2, "{delay:?}");
+    }
+    assert_eq!(requests(), 1);
+    // Where events have paths of their own, one path speaks for itself.
+    let sink = WebhookSink::start(to(format!("{}/{{type}}", ground.0.url()))).await.unwrap();
+    *ground.0.state.says.lock().unwrap() = Some(Says(429, Some("3600")));
+    one(&sink, Event::builder("e")).await.unwrap_err();
+    *ground.0.state.says.lock().unwrap() = None;
+    one(&sink, Event::builder("other")).await.unwrap();
+}
+
+/// Whoever finds an event wrong is there: that disables nothing.
+#[tokio::test]
+async fn events_that_are_found_wrong_do_not_disable_the_sink() {
+    let ground = Ground::new().await;
+    let options = WebhookOptions { disable_after: Duration::from_secs(1), ..ground.options() };
+    let sink = WebhookSink::start(options).await.unwrap();
+    *ground.0.state.says.lock().unwrap() = Some(Says(422, None));
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < Duration::from_millis(1_500) {
+        let verdict = one(&sink, Event::builder("e")).await;
+        assert_eq!(class(&verdict), Some(FailureClass::Dead), "{verdict:?}");
+    }
+    *ground.0.state.says.lock().unwrap() = Some(Says(500, None));
+    let failure = one(&sink, Event::builder("e")).await.unwrap_err();
+    assert!(!failure.disables(), "{failure:?}");
+}
+
 #[tokio::test]
 async fn a_receiver_that_is_gone_disables_the_sink() {
     let ground = Ground::new().await;
@@ -187,7 +282,7 @@ async fn a_receiver_that_is_gone_disables_the_sink() {
         let failure = one(&sink, Event::builder("e")).await.unwrap_err();
         match failure.disables() {
             true => break failure,
-            false => assert_eq!(failure.class(), FailureClass::Retry),
+            false => assert!(is_unavailable(&failure), "{failure:?}"),
         }
         assert!(begun.elapsed() < Duration::from_secs(60));
     };
@@ -241,6 +336,48 @@ async fn a_host_comes_from_an_event_only_where_that_is_allowed() {
     let verdict = one(&sink, Event::builder("e").header("host", "localhost")).await;
     assert_eq!(class(&verdict), Some(FailureClass::Retry), "{verdict:?}");
     assert!(verdict.unwrap_err().report().contains("webhook.allow_addresses"));
+}
+
+/// As an object, the event is whole by itself, and signed like any other.
+#[tokio::test]
+async fn a_structured_cloud_event_arrives_as_one_object() {
+    let ground = Ground::new().await;
+    let envelope = EnvelopeOptions::CloudEvents(CloudEventsOptions::structured("/shop"));
+    let sink = WebhookSink::start(WebhookOptions { envelope, ..ground.options() }).await.unwrap();
+    let json = r#"{ "total": 990.00, "a": 1, "a": 2 }"#;
+    let event = Event::builder("order.placed").aggregate("order", "4711").tenant_id("acme");
+    one(&sink, event.header("region", "eu")).await.unwrap();
+    let event = Event::builder("order.placed").json_text(json).build().unwrap();
+    let id = event.id();
+    let origin = Origin::Row(Lane::Cold);
+    let odd = Delivery { event, created_at: Timestamp::now(), attempt: 1, origin };
+    let bytes = Event::builder("b").bytes(vec![0, 255]).build().unwrap();
+    let bytes = Delivery { event: bytes, ..odd.clone() };
+    for verdict in sink.deliver(&[odd]).await.into_iter().chain(sink.deliver(&[bytes]).await) {
+        verdict.unwrap();
+    }
+    let (objects, heads) =
+        (ground.0.state.objects.lock().unwrap(), ground.0.state.heads.lock().unwrap());
+    let read = |at: usize| serde_json::from_slice::<serde_json::Value>(&objects[at]).unwrap();
+    let first = read(0);
+    for (name, value) in [
+        ("specversion", "1.0"),
+        ("source", "/shop"),
+        ("type", "order.placed"),
+        ("subject", "4711"),
+        ("aggregatetype", "order"),
+        ("tenant", "acme"),
+        ("region", "eu"),
+        ("datacontenttype", "application/json"),
+    ] {
+        assert_eq!(first[name], value, "{name}");
+    }
+    assert_eq!(first["id"].as_str(), receiver::text(&heads[0], "webhook-id").as_deref());
+    assert_eq!(first["data"], 1);
+    assert_eq!(receiver::text(&heads[0], "ce-id"), None, "what is in the object is nowhere else");
+    assert_eq!(read(1)["id"], id.to_string());
+    assert!(std::str::from_utf8(&objects[1]).unwrap().ends_with(&format!("\"data\":{json}}}")));
+    assert_eq!((&read(2)["data_base64"], &read(2)["data"]), (&"AP8=".into(), &().into()));
 }
 
 #[tokio::test]

@@ -38,7 +38,11 @@ pub(super) struct State {
     pub(super) arrived: Mutex<Vec<Arrived>>,
     /// The headers of each request, whatever became of it.
     pub(super) heads: Mutex<Vec<HeaderMap>>,
+    /// The objects of CloudEvents that were taken, as they came.
+    pub(super) objects: Mutex<Vec<Bytes>>,
     pub(super) says: Mutex<Option<Says>>,
+    /// Events of this type are answered with 500.
+    pub(super) fails: Mutex<Option<&'static str>>,
     /// The secret that signatures are checked with; empty where that was revoked.
     pub(super) secret: Mutex<Vec<u8>>,
     is_frozen: watch::Sender<bool>,
@@ -49,7 +53,9 @@ impl Receiver {
         let state = State {
             arrived: Mutex::default(),
             heads: Mutex::default(),
+            objects: Mutex::default(),
             says: Mutex::default(),
+            fails: Mutex::default(),
             secret: Mutex::new(secret.to_vec()),
             is_frozen: watch::Sender::new(false),
         };
@@ -110,10 +116,17 @@ async fn answer(
     if let Some(Says(status, retry_after)) = *state.says.lock().unwrap() {
         return says(status, retry_after);
     }
+    let fails = *state.fails.lock().unwrap();
+    if fails.is_some() && fails == text(&head.headers, "sendoff-type").as_deref() {
+        return says(500, None);
+    }
     if body.len() > MOST {
         return says(413, None);
     }
-    state.arrived.lock().unwrap().push(arrived(&head.headers, &body));
+    match text(&head.headers, "content-type").as_deref() {
+        Some("application/cloudevents+json") => state.objects.lock().unwrap().push(body),
+        _ => state.arrived.lock().unwrap().push(arrived(&head.headers, &body)),
+    }
     says(204, None)
 }
 

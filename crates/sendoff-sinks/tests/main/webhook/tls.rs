@@ -2,13 +2,9 @@
 
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustls::ServerConfig;
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use sendoff_core::{Event, FailureClass};
 use sendoff_sinks::webhook::{WebhookOptions, WebhookSink};
 use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
 
 use super::receiver::{Receiver, serve};
 use super::{SECRET, class, one, to};
@@ -16,27 +12,11 @@ use super::{SECRET, class, one, to};
 /// A receiver whose certificate is for `localhost`, its authority's file, and the names that it was asked for.
 async fn receiver()
 -> (u16, tempfile::NamedTempFile, tokio::sync::mpsc::UnboundedReceiver<Option<String>>) {
-    let mut params = CertificateParams::new(Vec::new()).unwrap();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-    let key = KeyPair::generate().unwrap();
-    let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-    let certificate = params.signed_by(&key, &authority).unwrap();
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), authority.pem()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], key)
-        .unwrap();
+    let (acceptor, file) = crate::tls::localhost();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let state = Receiver::start(&SECRET).await.state;
     let (tell, names) = tokio::sync::mpsc::unbounded_channel();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             let Ok(stream) = acceptor.accept(stream).await else { continue };
@@ -63,6 +43,22 @@ async fn a_certificate_has_to_be_of_the_urls_host_and_of_an_authority_that_is_tr
     for (host, ca_file) in [("127.0.0.1", trusted()), ("localhost", None)] {
         let verdict = one(&start(host, ca_file).await, Event::builder("e")).await;
         assert!(matches!(class(&verdict), Some(FailureClass::Unavailable { .. })), "{verdict:?}");
+    }
+}
+
+/// Schemes have no case.
+#[tokio::test]
+async fn a_scheme_in_capitals_is_the_same_scheme() {
+    let (port, file, _names) = receiver().await;
+    for path in ["in", "in/{type}"] {
+        let allow_addresses = vec!["127.0.0.1".to_owned(), "::1".to_owned()];
+        let options = WebhookOptions {
+            ca_file: Some(file.path().to_owned()),
+            allow_addresses,
+            ..to(format!("HTTPS://localhost:{port}/{path}"))
+        };
+        let sink = WebhookSink::start(options).await.unwrap();
+        one(&sink, Event::builder("e")).await.unwrap();
     }
 }
 

@@ -8,11 +8,13 @@ use std::time::Duration;
 use rusqlite::TransactionBehavior;
 use sendoff_core::Ident;
 use sendoff_core::journal::{Fact, Position, Query, Unsafe};
+use sendoff_engine::capture::JoinBlocking;
+use sendoff_engine::journal::publish::SettleInError;
 use sendoff_engine::journal::{AppendError, AppendInBlocking, Journal, TailError, TailOptions};
 use sendoff_engine::store::StoreError;
 use sendoff_sqlite::{SqliteJournal, SqliteOptions};
 use sendoff_testkit::journal::{
-    Answers, Deed, Ending, JournalHarness, PublishHarness, async_trait,
+    Answers, Deed, Ending, JournalHarness, Projecting, PublishHarness, async_trait,
 };
 use tempfile::TempDir;
 
@@ -54,6 +56,10 @@ impl JournalHarness for File {
                 match step {
                     Deed::Append(append) => answers.push(store.append_in_blocking(&tx, append)),
                     Deed::Sql(sql) => tx.execute_batch(sql).unwrap(),
+                    Deed::Move(moving) => {
+                        let moved = store.join_blocking(&tx, &moving.part());
+                        moving.told.send(moved).unwrap();
+                    }
                     Deed::Wait(time) => std::thread::sleep(*time),
                 }
             }
@@ -71,6 +77,23 @@ impl JournalHarness for File {
 impl PublishHarness for File {
     async fn elsewhere(&self) -> Journal<SqliteJournal> {
         in_folder(&self.folder).await
+    }
+
+    async fn settle_in(&self, projecting: &Projecting) -> Result<(), SettleInError> {
+        let (journal, projecting) = (self.journal.clone(), projecting.clone());
+        let settling = move || {
+            let Projecting { facts, effect, ending } = projecting;
+            let mut conn = journal.store().connect().unwrap();
+            let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+            journal.store().append_in_blocking(&tx, &effect).unwrap();
+            let settled = journal.settle_in_blocking(&facts, &tx);
+            match ending {
+                Ending::Commit if settled.is_ok() => tx.commit().unwrap(),
+                _ => tx.rollback().unwrap(),
+            }
+            settled
+        };
+        tokio::task::spawn_blocking(settling).await.unwrap()
     }
 
     async fn sql(&self, statement: &str) -> bool {

@@ -34,6 +34,8 @@ impl Orders {
 impl Database for Orders {
     type Store = SqliteStore;
 
+    const WRITERS_WAIT: bool = true;
+
     const CANNOT: &'static [(&'static str, &'static str)] = &[(
         "a_write_does_not_depend_on_the_state_of_the_session",
         "a session has no settings that change values",

@@ -5,12 +5,12 @@ use std::ops::Deref;
 
 use ::rusqlite::{Connection, Savepoint, Transaction};
 use sendoff_core::{BoxError, Event, EventId};
-use sendoff_engine::Outbox;
 use sendoff_engine::capture::{
     BeginBlocking, BlockingOutboxSavepoint, BlockingOutboxTx, Capture, CaptureBlocking,
-    CommitBlocking, CommitError, WriteError,
+    CommitBlocking, CommitError, Join, JoinBlocking, JoinError, Part, WriteError,
 };
 use sendoff_engine::store::{Born, NewRow};
+use sendoff_engine::{Inbox, OnceError, Outbox};
 use sendoff_sqlite::SqliteStore;
 use sendoff_testkit::capture::{
     self, Begun, CaptureHarness, Hook, Inserted, OutboxHarness, Own, Owns, Speaks, Within, Written,
@@ -49,6 +49,10 @@ impl CaptureHarness for Rusqlite {
             "a call that blocks cannot be dropped on its way",
         ),
         (
+            "of_many_at_once_one_makes_the_effect",
+            "a call that blocks waits for nobody on its own thread",
+        ),
+        (
             "a_commit_dropped_on_its_way_is_carried_out_or_not_but_never_half",
             "a call that blocks cannot be dropped on its way",
         ),
@@ -81,6 +85,16 @@ impl<Tx: Deref<Target = Connection>> Capture<Blocking<Tx>> for SqliteStore {
         rows: &[NewRow],
     ) -> impl Future<Output = Result<Vec<Born>, WriteError>> + Send {
         future::ready(self.insert_blocking(&*tx.0, rows))
+    }
+}
+
+impl<Tx: Deref<Target = Connection>> Join<Blocking<Tx>> for SqliteStore {
+    fn join(
+        &self,
+        tx: &mut Blocking<Tx>,
+        part: &Part<'_>,
+    ) -> impl Future<Output = Result<bool, JoinError>> + Send {
+        future::ready(self.join_blocking(&*tx.0, part))
     }
 }
 
@@ -148,6 +162,14 @@ impl Guarded<'_> {
 impl capture::Transaction for Guarded<'_> {
     async fn write(&mut self, events: &[Event]) -> Result<Vec<EventId>, WriteError> {
         events.iter().map(|event| self.emit(event)).collect()
+    }
+
+    async fn once(&mut self, consumer: &str, id: EventId) -> Result<bool, OnceError> {
+        let store = match self {
+            Self::Transaction(tx) => tx.store().clone(),
+            Self::Savepoint(tx) => tx.store().clone(),
+        };
+        Inbox::new(store).once_blocking(self.conn(), consumer, id)
     }
 
     async fn sql(&mut self, text: &str) -> Result<(), BoxError> {

@@ -3,14 +3,18 @@
 
 mod dropped;
 mod hooks;
+mod once;
 mod open;
 mod refused;
 mod savepoint;
+mod settled_in;
 mod written;
 
 pub use dropped::*;
 pub use hooks::*;
+pub use once::*;
 pub use open::*;
 pub use refused::*;
 pub use savepoint::*;
+pub use settled_in::*;
 pub use written::*;

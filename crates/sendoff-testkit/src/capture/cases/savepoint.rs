@@ -2,7 +2,7 @@
 
 use sendoff_engine::capture::CommitError;
 
-use crate::capture::shop::{Shop, event, events, ids};
+use crate::capture::shop::{Shop, event, events, ids, keyed};
 use crate::capture::{CaptureHarness, Database, Face};
 
 /// Holds W3: one within another, and the application's own changes with them.
@@ -37,6 +37,29 @@ pub async fn what_is_under_a_rolled_back_savepoint_is_not_delivered<H: CaptureHa
     tx.commit().await.unwrap();
     shop.has_orders(&[2, 4]).await;
     shop.delivered(&ids(&kept)).await;
+}
+
+/// Holds O1: events of one transaction have numbers of their own, also around a savepoint that was rolled back,
+/// and what is missing of a key keeps none of it waiting.
+pub async fn events_of_a_key_around_a_savepoint_are_delivered_in_order<H: CaptureHarness>(
+    harness: &H,
+    face: Face,
+) {
+    let mut shop = Shop::open(harness, face).await;
+    let events: Vec<_> = (0..6).map(|_| keyed("a")).collect();
+    let mut tx = shop.begin().await;
+    tx.write(&events[..1]).await.unwrap();
+    let mut undone = tx.savepoint().await.unwrap();
+    undone.write(&events[1..3]).await.unwrap();
+    undone.rollback().await.unwrap();
+    let mut released = tx.savepoint().await.unwrap();
+    released.write(&events[3..5]).await.unwrap();
+    released.commit().await.unwrap();
+    tx.write(&events[5..]).await.unwrap();
+    tx.commit().await.unwrap();
+    let mut left = ids(&events);
+    left.drain(1..3);
+    assert_eq!(shop.delivered(&left).await, left, "one after the other");
 }
 
 /// Where a driver cannot undo a dropped savepoint before anything else is sent, nothing commits.

@@ -71,7 +71,7 @@ impl<H: StoreHarness> Probe<H> {
 }
 
 fn first(filter: &LetterFilter, order: LetterOrder) -> LetterPage<'_> {
-    LetterPage { filter, order, after: None, until: None, limit: 1 }
+    LetterPage { order, ..LetterPage::first(filter, 1) }
 }
 
 fn note() -> AuditNote {

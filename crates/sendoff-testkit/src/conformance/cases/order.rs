@@ -15,7 +15,7 @@ use sendoff_engine::store::{
 use crate::conformance::probe::{HOLD, due, held, hold_of};
 use crate::conformance::{Probe, StoreHarness};
 
-const FROM_THE_BEGINNING: WalkFrom = WalkFrom { after: 0, rows: 1_000 };
+pub(super) const FROM_THE_BEGINNING: WalkFrom = WalkFrom { after: 0, rows: 1_000 };
 
 pub(super) fn keyed(key: &str) -> Event {
     Event::builder("order.changed").ordering_key(key).json(&key).build().expect("it is good")
@@ -39,7 +39,7 @@ impl<H: StoreHarness> Probe<H> {
         Held::row(row.event.id(), born.token.expect("born held"))
     }
 
-    fn take_by<'a>(&self, owner: &'a str) -> TakeKeys<'a> {
+    pub(super) fn take_by<'a>(&self, owner: &'a str) -> TakeKeys<'a> {
         TakeKeys {
             owner,
             limit: 100,
@@ -51,7 +51,7 @@ impl<H: StoreHarness> Probe<H> {
         }
     }
 
-    async fn take_as(&self, take: &TakeKeys<'_>) -> TakenKeys {
+    pub(super) async fn take_as(&self, take: &TakeKeys<'_>) -> TakenKeys {
         self.store().take_keys(take).await.expect("take")
     }
 
@@ -137,7 +137,7 @@ impl<H: StoreHarness> Probe<H> {
     }
 }
 
-fn held_key(key: &TakenKey) -> HeldKey {
+pub(super) fn held_key(key: &TakenKey) -> HeldKey {
     HeldKey { key: key.key.clone(), token: key.token }
 }
 
@@ -488,6 +488,24 @@ pub async fn a_dead_row_that_was_held_by_itself_parks_its_key<H: StoreHarness>(p
     let key = probe.take_only("node").await;
     let run = probe.run(&key).await;
     assert_eq!((&*key.key, run.rows.len(), run.rows[0].id), ("a", 2, hot.id));
+}
+
+/// Holds K5, O1: a walk lists a key by a row in line, while an event before that is in work from memory. Where that one
+/// dies, what was listed waits with all others.
+pub async fn nothing_runs_of_a_key_that_was_parked_after_it_was_listed<H: StoreHarness>(
+    probe: &Probe<H>,
+) {
+    let hot = probe.born_held("a", "writer").await;
+    let behind = probe.in_line(&["a"]).await[0];
+    let key = probe.take_only("node").await;
+    assert!(probe.settle(hot, dead(AfterDead::Park)).await);
+    let run = probe.run(&key).await;
+    assert_eq!(ids(&run), []);
+    assert!(probe.end("node", &key, &[], Ending::Free).await);
+    assert!(probe.take("node").await.is_empty(), "it is parked");
+    assert_eq!(probe.change_letter(LetterAct::Requeue, hot.id).await, LetterFate::Done);
+    let key = probe.take_only("node").await;
+    assert_eq!(ids(&probe.run(&key).await), [hot.id, behind]);
 }
 
 /// Holds O3: neither a walk nor an entry brings what is left out.

@@ -17,7 +17,7 @@ use crate::conformance::{Probe, StoreHarness};
 
 impl<H: StoreHarness> Probe<H> {
     /// Writes so many events of a key, and lets the first one die.
-    async fn park(&self, key: &str, events: usize) -> Vec<EventId> {
+    pub(super) async fn park(&self, key: &str, events: usize) -> Vec<EventId> {
         let written = self.in_line(&vec![key; events]).await;
         let taken = self.take("node").await;
         let taken = taken.iter().find(|taken| &*taken.key == key).expect("it can be taken");
@@ -36,7 +36,7 @@ impl<H: StoreHarness> Probe<H> {
         parked.into_iter().map(|key| key.key).collect()
     }
 
-    async fn resume(&self, key: &str, event: Option<EventId>) -> KeyFate {
+    pub(super) async fn resume(&self, key: &str, event: Option<EventId>) -> KeyFate {
         let note = AuditNote::new("ada", "mended by hand").expect("it is good");
         self.store().resume_key(&ResumeKey { key, event, note: &note }).await.expect("resume")
     }

@@ -1,12 +1,16 @@
 //! In transactions of the application's, through one driver or another.
 
+use std::sync::{Arc, mpsc};
+
+use sendoff_core::journal::publish::PairId;
 use sendoff_core::journal::{Append, Condition, Fact, Position, Query};
 use sendoff_core::{Event, limits};
+use sendoff_engine::journal::publish::{PublishStore, Seen, Which};
 use sendoff_engine::journal::{AppendError, Conflict, Receipt};
 
 use super::append::{came_back, thorny};
 use super::{fact, found, tag, tagged, types};
-use crate::journal::{Deed, Ending, JournalHarness};
+use crate::journal::{Deed, Ending, JournalHarness, Moving};
 
 fn append(facts: impl Into<Vec<Fact>>, condition: Option<Condition>) -> Deed {
     Deed::Append(Append::new(facts.into(), condition).unwrap())
@@ -114,4 +118,38 @@ pub async fn a_condition_is_refused_where_the_snapshot_is_old(harness: impl Jour
         assert!(answers[1].is_ok(), "{:?}", answers[1]);
     }
     assert_eq!(types(harness.journal(), Query::all()).await, ["kept", "kept"]);
+}
+
+/// Holds J8: with its transaction or not at all, and only from where it is, by who leads it.
+pub async fn a_cursor_moves_with_the_transaction_or_not_at_all<H>(harness: H)
+where
+    H: JournalHarness<Store: PublishStore>,
+{
+    let journal = harness.journal();
+    let (store, pair) = (journal.store(), PairId::new("\"t'", "p\\").unwrap());
+    let at = |number: u64| Position::new(number).unwrap();
+    store.register(&[(pair.clone(), at(5))]).await.unwrap();
+    let seen = Seen { pair: Arc::new(pair.clone()), leader: None, epoch: 0 };
+    assert_eq!(store.take("us", &[seen]).await.unwrap()[0].epoch, 1);
+    let step = async |owner, epoch, way: (u64, u64), ending| {
+        let (told, answer) = mpsc::channel();
+        let way = (at(way.0), at(way.1));
+        let moving = Moving { pair: pair.clone(), owner, epoch, way, told };
+        let before = append([fact("effect", &["w=1"])], None);
+        let answers = harness.transact(&[before, Deed::Move(moving)], ending).await;
+        assert!(answers[0].is_ok());
+        answer.recv().unwrap().unwrap()
+    };
+    let stands =
+        async || journal.publishers().cursors(&Which::pair(&pair)).await.unwrap().remove(0);
+    assert!(step("us", 1, (5, 7), Ending::RollBack).await);
+    assert_eq!(stands().await.position, at(5));
+    for (owner, epoch, way) in [("them", 1, (5, 7)), ("us", 0, (5, 7)), ("us", 1, (6, 7))] {
+        assert!(!step(owner, epoch, way, Ending::RollBack).await, "{owner} {epoch} {way:?}");
+    }
+    assert!(step("us", 1, (5, 7), Ending::Commit).await);
+    let there = stands().await;
+    assert_eq!((there.position, there.errors, there.epoch), (at(7), 0, 1));
+    assert!(there.published_at.is_some() && there.leader.as_deref() == Some("us"));
+    assert_eq!(types(journal, Query::all()).await, ["effect"]);
 }

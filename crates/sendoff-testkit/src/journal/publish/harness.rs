@@ -1,11 +1,12 @@
 use async_trait::async_trait;
-use sendoff_core::journal::Position;
+use sendoff_core::Delivery;
 use sendoff_core::journal::publish::PairId;
+use sendoff_core::journal::{Append, Position};
 use sendoff_engine::journal::Journal;
-use sendoff_engine::journal::publish::PublishStore;
+use sendoff_engine::journal::publish::{PublishStore, SettleInError};
 
 use crate::conformance::ForeignLock;
-use crate::journal::JournalHarness;
+use crate::journal::{Ending, JournalHarness};
 
 /// What the suite needs beside a journal: what other processes and operators can do to it.
 #[async_trait]
@@ -20,6 +21,10 @@ pub trait PublishHarness: JournalHarness<Store: PublishStore> {
     /// the positions they had, and how far cursors were with them.
     async fn lose_after(&self, position: Position);
 
+    /// Settles facts in a transaction of the application's whose effect is this append, and ends it; where they are
+    /// refused, it is rolled back.
+    async fn settle_in(&self, projecting: &Projecting) -> Result<(), SettleInError>;
+
     /// Locks every node's row as an operator's open `select … for update` does; `None` as below.
     async fn lock_nodes(&self) -> Option<Box<dyn ForeignLock>> {
         None
@@ -30,6 +35,17 @@ pub trait PublishHarness: JournalHarness<Store: PublishStore> {
     async fn lock_cursor(&self, _pair: &PairId) -> Option<Box<dyn ForeignLock>> {
         None
     }
+}
+
+/// Facts that a publisher was given, what it makes of them, and how it ends the transaction of that.
+#[derive(Debug, Clone)]
+pub struct Projecting {
+    /// What it was given.
+    pub facts: Vec<Delivery>,
+    /// What it makes of them.
+    pub effect: Append,
+    /// How it ends.
+    pub ending: Ending,
 }
 
 /// SQL by which a database forgets whatever came after a position, but for how its numbers go on.

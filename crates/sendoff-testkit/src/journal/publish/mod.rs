@@ -9,5 +9,5 @@ mod harness;
 mod rounds;
 mod suite;
 
-pub use harness::{PublishHarness, losing_after};
+pub use harness::{Projecting, PublishHarness, losing_after};
 pub use rounds::Rounds;

@@ -44,6 +44,8 @@ macro_rules! publish_suite {
             a_pair_that_waits_at_a_fact_says_where_and_since_when
             a_pair_in_order_stops_as_failed_and_goes_on_when_it_is_reset
             what_is_parked_waits_while_its_pair_is_paused
+            each_fact_has_its_effect_once_whatever_its_publisher_says
+            a_leader_that_was_replaced_settles_nothing
             a_pair_has_caught_up_when_it_has_passed_what_was_appended_before
         }
     };

@@ -2,7 +2,9 @@
 
 use sendoff_core::{Delivery, Failure, FailureClass, Sink};
 
-use super::{batch, builder, deliver, delivered_at_last, delivery, is_unavailable, there};
+use super::{
+    batch, builder, deliver, delivered_at_last, delivery, event, fact, is_unavailable, there, tried,
+};
 use crate::sinks::SinkGround;
 
 /// Wherever it stands in its batch; the others are done.
@@ -35,6 +37,34 @@ pub async fn one_bad_event_fails_alone<G: SinkGround>(ground: &G) {
     assert!(verdicts.iter().all(Result::is_err) && sink.is_healthy());
     delivered_at_last(&sink, &good[..1]).await;
     there(ground, &good, false).await;
+}
+
+/// Facts have one order (J6): what comes after one that the sink finds it cannot send waits with it.
+pub async fn no_fact_overtakes_one_that_cannot_be_sent<G: SinkGround>(ground: &G) {
+    let sink = ground.sink().await;
+    let mut events: Vec<_> = (0..7).map(event).collect();
+    events[2] = ground.poison(&events[2]).await;
+    let facts: Vec<_> = (1..).zip(events).map(|(at, event)| fact(at, event)).collect();
+    // As a publisher does: where a sink has no more time to begin facts, the next batch goes on there.
+    let mut done = 0;
+    let mut failures = loop {
+        let verdicts = tried(&sink, &facts[done..]).await;
+        let taken = verdicts.iter().take_while(|verdict| verdict.is_ok()).count();
+        done += taken;
+        if taken < verdicts.len() {
+            break verdicts.into_iter().skip(taken);
+        }
+    };
+    assert_eq!(done, 2, "up to the one that cannot be sent");
+    let failure = failures.next().unwrap().unwrap_err();
+    assert_eq!(failure.class(), FailureClass::Dead, "{failure}");
+    for verdict in failures {
+        let failure = verdict.expect_err("nothing after it is said to be done");
+        assert!(is_unavailable(&failure), "{failure}");
+    }
+    there(ground, &facts[..2], false).await;
+    // By itself it holds up nobody else's.
+    delivered_at_last(&sink, &facts[3..]).await;
 }
 
 /// Fault 36: errors are stored and logged.

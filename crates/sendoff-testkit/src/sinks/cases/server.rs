@@ -77,7 +77,7 @@ pub async fn a_target_killed_in_mid_batch_loses_nothing<G: SinkGround>(ground: &
         .collect();
     let (begun, mut kills) = (Instant::now(), 0);
     while kills < 3 && work.iter().any(|work| !work.is_finished()) {
-        assert!(begun.elapsed() < PLENTY * 2, "it does not go on");
+        assert!(begun.elapsed() < PLENTY * 4, "it does not go on");
         // Long enough for batches to be under way; which of them are hit is chance.
         sleep(Duration::from_millis(40)).await;
         ground.server().kill().await;

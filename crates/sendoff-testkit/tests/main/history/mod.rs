@@ -7,12 +7,13 @@ mod readers;
 
 use std::time::Duration;
 
+use sendoff_core::order::AfterDead;
 use sendoff_core::{Delivery, Event, EventBuilder, Lane, Origin, Status, Timestamp, Token};
 use sendoff_engine::store::{Held, Outcome, Settlement};
 use sendoff_testkit::history::{Expectations, History, Run, Verdict, Violation, check};
 
 const HEALED: Expectations = Expectations {
-    ordered: true,
+    ordered: Some(AfterDead::Skip),
     one_by_one: false,
     healed: true,
     max_attempts: Some(3),

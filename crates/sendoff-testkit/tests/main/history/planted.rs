@@ -1,8 +1,11 @@
 //! One planted violation each.
 
+use sendoff_core::order::AfterDead;
 use sendoff_core::{Event, Status};
 use sendoff_engine::store::Outcome;
-use sendoff_testkit::history::{Expectations, Fault, FaultKind, History, Violation, check};
+use sendoff_testkit::history::{
+    Decision, Expectations, Fault, FaultKind, History, Violation, check,
+};
 
 use super::{HEALED, Moves, build, event, keyed};
 
@@ -84,8 +87,36 @@ fn a_later_event_of_a_key_that_overtakes_is_out_of_order() {
         [Violation::OutOfOrder { key: "a".into(), earlier, later }],
         "begun in order, but at the same time"
     );
-    let unordered = Expectations { ordered: false, ..HEALED };
+    let unordered = Expectations { ordered: None, ..HEALED };
     assert!(check(&history, &unordered).is_clean());
+}
+
+/// A dead event holds back its key until somebody decides; or it does not, where that is what was chosen.
+#[test]
+fn an_event_that_begins_after_a_dead_one_of_its_key_is_out_of_order_until_that_is_decided() {
+    let begun = |decision: Option<Decision>| {
+        let (history, first, second) = (History::new(), keyed("a"), keyed("a"));
+        history.committed(&first);
+        history.committed(&second);
+        history.deliver("one", &first, 1, false);
+        history.settle(&first, Outcome::dead(1, "no"), true, true);
+        decision.into_iter().for_each(|decision| history.decided(first.id(), decision));
+        history.deliver("one", &second, 1, true);
+        if decision == Some(Decision::Requeued) {
+            history.deliver("one", &first, 1, true);
+        }
+        let judged = |after_dead| {
+            let expected = Expectations { ordered: Some(after_dead), ..HEALED };
+            check(&history, &expected).violations
+        };
+        let (earlier, later) = (first.id(), second.id());
+        let found = Violation::OutOfOrder { key: "a".into(), earlier, later };
+        (judged(AfterDead::Park) == [found], judged(AfterDead::Skip).is_empty())
+    };
+    assert_eq!(begun(None), (true, true));
+    assert_eq!(begun(Some(Decision::Requeued)), (true, true), "it was begun too early");
+    assert_eq!(begun(Some(Decision::Discarded)), (false, true));
+    assert_eq!(begun(Some(Decision::Resumed)), (false, true));
 }
 
 #[test]

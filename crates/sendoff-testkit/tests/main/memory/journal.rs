@@ -1,7 +1,9 @@
 use sendoff_core::journal::Position;
+use sendoff_engine::journal::publish::SettleInError;
 use sendoff_engine::journal::{Journal, MemoryJournal};
+use sendoff_engine::memory::MemoryStore;
 use sendoff_testkit::journal::{
-    Answers, Deed, Ending, JournalHarness, PublishHarness, async_trait,
+    Answers, Deed, Ending, JournalHarness, Projecting, PublishHarness, async_trait,
 };
 
 struct InMemory(Journal<MemoryJournal>);
@@ -21,6 +23,7 @@ impl JournalHarness for InMemory {
                 Deed::Append(append) => appends.push(append),
                 Deed::Wait(time) => tokio::time::sleep(*time).await,
                 Deed::Sql(sql) => panic!("it knows no SQL: {sql}"),
+                Deed::Move(moving) => panic!("it has no transactions of others: {moving:?}"),
             }
         }
         let mut answers = Vec::new();
@@ -38,6 +41,17 @@ impl JournalHarness for InMemory {
 impl PublishHarness for InMemory {
     async fn elsewhere(&self) -> Journal<MemoryJournal> {
         Journal::new(self.0.store().clone())
+    }
+
+    async fn settle_in(&self, projecting: &Projecting) -> Result<(), SettleInError> {
+        let Projecting { facts, effect, ending } = projecting;
+        let mut tx = MemoryStore::new().transaction().unwrap();
+        self.0.settle_in(facts, &mut tx).await?;
+        if *ending == Ending::Commit {
+            tx.commit().unwrap();
+            self.0.append_as(effect).await.unwrap();
+        }
+        Ok(())
     }
 
     async fn sql(&self, _: &str) -> bool {

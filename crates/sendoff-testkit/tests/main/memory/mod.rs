@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use sendoff_core::{Event, EventId, Timestamp};
 use sendoff_engine::Clock;
-use sendoff_engine::capture::{Begin, Commit, InsertResult};
-use sendoff_engine::memory::{MemoryStore, RowLock};
+use sendoff_engine::capture::{Begin, Capture, Commit, InsertResult};
+use sendoff_engine::memory::{MemoryStore, MemoryTx, RowLock};
 use sendoff_engine::store::{Birth, Claim, ClaimStore, NewRow};
 use sendoff_testkit::clock::ManualClock;
-use sendoff_testkit::conformance::{ClockHarness, ForeignLock, StoreHarness, async_trait};
+use sendoff_testkit::conformance::{
+    ClockHarness, ForeignLock, LateWrite, StoreHarness, async_trait,
+};
 use sendoff_testkit::steps::{commit_on, roll_back_on};
 
 struct InMemory {
@@ -56,6 +58,12 @@ impl StoreHarness for InMemory {
         self.clock.advance(time);
     }
 
+    async fn write_late(&self, rows: &[NewRow]) -> Option<Box<dyn LateWrite>> {
+        let mut tx = self.store.transaction().unwrap();
+        self.store.insert(&mut tx, rows).await.unwrap();
+        Some(Box::new(Open(tx)))
+    }
+
     async fn lock_row(&self, id: EventId) -> Option<Box<dyn ForeignLock>> {
         self.store.lock_row(id).map(|lock| Box::new(Locked(lock)) as Box<dyn ForeignLock>)
     }
@@ -65,6 +73,15 @@ impl StoreHarness for InMemory {
 impl ClockHarness for InMemory {
     async fn step_back(&self, time: Duration) {
         self.clock.step_back(time);
+    }
+}
+
+struct Open(MemoryTx);
+
+#[async_trait]
+impl LateWrite for Open {
+    async fn commit(self: Box<Self>) {
+        self.0.commit().unwrap();
     }
 }
 
@@ -119,6 +136,12 @@ mod letters {
     async fn a_sweep_ends_while_handlers_still_fail() {
         let harness = InMemory::keeping();
         sendoff_testkit::letters::a_sweep_ends_while_handlers_still_fail(&harness, 2_000).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_sweep_keeps_the_order_of_keys() {
+        let harness = InMemory::keeping();
+        sendoff_testkit::letters::a_sweep_keeps_the_order_of_keys(&harness, 1_000).await;
     }
 }
 

@@ -18,9 +18,14 @@ impl<S: PublishStore> Node<S> {
     pub(super) fn on_failed(&mut self, at: usize, failed: &Failed, stop: &Stop<'_>, now: Instant) {
         let Stop { position, fact, .. } = *stop;
         self.counts.failed(&self.pairs[at].id, 1);
+        if failed.is_unavailable() {
+            self.counts.unavailable(&self.pairs[at].id);
+        }
         let (others, lagging) = self.others_after(at, position);
-        let has_others = lagging.is_some() || !others.is_empty();
         let pair = &mut self.pairs[at];
+        // Who settles facts in its own transactions can settle none before another.
+        let may_try = !pair.options.settles_in;
+        let has_others = may_try && (lagging.is_some() || !others.is_empty());
         let Some(held) = &mut pair.held else { return };
         held.errors = held.errors.saturating_add(1);
         let epoch = held.epoch;
@@ -108,6 +113,7 @@ impl<S: PublishStore> Node<S> {
             Probed::Unavailable { tries, later } => {
                 let pair = &mut self.pairs[at];
                 self.counts.failed(&pair.id, tries);
+                self.counts.unavailable(&pair.id);
                 let trouble = &mut pair.trouble;
                 trouble.probes.made();
                 trouble.probed_up_to = trouble.probed_up_to.max(later.unwrap_or_default());

@@ -297,11 +297,13 @@ impl<S: PublishStore> Node<S> {
         match event {
             Event::Ran { pair, epoch, facts, up_to, ran } => {
                 self.pairs[pair].doing = Doing::Waiting;
-                if self.leads(pair, epoch) {
-                    self.on_ran(pair, &facts, up_to, &ran, now);
-                } else {
+                if !self.leads(pair, epoch) {
                     // Another has the pair by now, or it is somewhere else: this does not count.
                     self.counts.fenced(&self.pairs[pair].id);
+                } else if ran.settled.is_empty() {
+                    self.on_ran(pair, &facts, up_to, &ran, now);
+                } else {
+                    self.pairs[pair].prove(facts, up_to, ran);
                 }
             }
             Event::Probed { pair, epoch, position, error, probed } => {

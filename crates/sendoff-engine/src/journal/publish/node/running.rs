@@ -10,6 +10,7 @@ use tracing::warn;
 use super::{Event, FAILED_PAUSE, Node};
 use crate::journal::publish::pair::{Doing, Stop};
 use crate::journal::publish::past::{Page, Wanted};
+use crate::journal::publish::settle_in::Leads;
 use crate::journal::publish::store::PublishStore;
 use crate::journal::publish::window::Cut;
 use crate::journal::publish::work::{Failed, Ran};
@@ -27,7 +28,7 @@ impl<S: PublishStore> Node<S> {
             pair.due = now + FAILED_PAUSE;
             return;
         }
-        let most = if held.at < pair.trouble.alone_up_to { 1 } else { pair.options.run_of() };
+        let most = pair.run_of(held.at);
         let floor = self.window.floor();
         loop {
             let pair = &mut self.pairs[at];
@@ -72,11 +73,19 @@ impl<S: PublishStore> Node<S> {
             pair.found_nothing(now, self.origin);
             return;
         }
+        let stored = held.stored;
         pair.doing = Doing::Working;
         let outlet = pair.outlet();
         let Cut { facts, up_to, .. } = cut;
+        let settling = outlet.options.settles_in.then(|| {
+            let (pair, owner) = (Arc::clone(&pair.id), Arc::clone(&self.owner));
+            self.journal.runs().begin(Leads { pair, owner, epoch, stored }, &facts)
+        });
         self.events.spawn(async move {
-            let ran = outlet.publish(&facts).await;
+            let ran = match settling {
+                Some(settling) => outlet.publish_settling(&facts, settling).await,
+                None => outlet.publish(&facts).await,
+            };
             Event::Ran { pair: at, epoch, facts, up_to, ran }
         });
     }
@@ -119,15 +128,20 @@ impl<S: PublishStore> Node<S> {
         let Some(held) = &mut pair.held else { return };
         if ran.done > 0 {
             let whole = ran.done == facts.len();
-            held.at = if whole { up_to } else { facts[ran.done - 1].position };
-            held.unstored += 1;
+            let last = facts[ran.done - 1].position;
+            held.at = if whole { up_to } else { last };
+            // Its publisher may have stored that itself.
+            let unstored = last > held.stored;
+            held.unstored += u32::from(unstored);
             pair.empty = 0;
             (pair.due, pair.poll_at) = (now, now);
             pair.goes_on(now);
-            pair.store(|next| {
-                next.published = true;
-                next.last_error = None;
-            });
+            if unstored {
+                pair.store(|next| {
+                    next.published = true;
+                    next.last_error = None;
+                });
+            }
             self.counts.published(&pair.id, &facts[..ran.done]);
         }
         if let Some(failed) = &ran.failed {

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::{Event, FAILED_PAUSE, Node, Statement};
+use crate::journal::publish::pair::Proved;
 use crate::journal::publish::store::{Move, Moved, PublishStore};
 use crate::store::{StoreError, within};
 
@@ -34,6 +35,20 @@ impl<S: PublishStore> Node<S> {
         });
     }
 
+    /// Whether a move was the question what became of a run that settled facts itself. Where the cursor has
+    /// answered it, the pair goes on.
+    fn on_answer(&mut self, at: usize, moved: &Move, made: Moved, now: Instant) -> bool {
+        let pair = &mut self.pairs[at];
+        let asks = pair.held.as_ref().is_some_and(|held| held.unproved.is_some());
+        if !asks || made == Moved::Busy {
+            return false;
+        }
+        if let Some(Proved { facts, up_to, ran }) = pair.proved(moved, made, now) {
+            self.on_ran(at, &facts, up_to, &ran, now);
+        }
+        true
+    }
+
     pub(super) fn on_wrote(
         &mut self,
         moves: Vec<(usize, Move)>,
@@ -44,6 +59,9 @@ impl<S: PublishStore> Node<S> {
         match made {
             Ok(made) => {
                 for ((at, moved), made) in moves.into_iter().zip(made) {
+                    if self.on_answer(at, &moved, made, now) {
+                        continue;
+                    }
                     if made == Moved::Fenced {
                         info!(pair = %moved.pair, from = %moved.from, to = %moved.to,
                               "a cursor was not moved: it is another's, or somewhere else");

@@ -2,6 +2,7 @@
 
 mod failover;
 mod fence;
+mod projected;
 
 use std::time::Duration;
 

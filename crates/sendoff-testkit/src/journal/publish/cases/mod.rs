@@ -12,6 +12,7 @@ mod order;
 mod pace;
 mod poison;
 mod progress;
+mod settle_in;
 mod waiting;
 
 use std::sync::Arc;
@@ -38,6 +39,7 @@ pub use order::*;
 pub use pace::*;
 pub use poison::*;
 pub use progress::*;
+pub use settle_in::*;
 pub use waiting::*;
 
 const HOUR: Duration = Duration::from_secs(3_600);

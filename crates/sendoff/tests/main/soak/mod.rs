@@ -1,0 +1,3 @@
+//! Tests with a form of minutes (`cargo xtask soak NAME`).
+
+mod broker_outage;
