@@ -72,8 +72,9 @@ impl Failure {
     }
 
     /// The target wants no more events at all, or has not taken one for too long. The event waits as for a target that is
-    /// unavailable, and an outbox pauses the handler, or sink, as an operator does, with this error for the reason: its events
-    /// wait, are not dead, and flow when it is resumed. Whatever else delivers takes it for unavailable.
+    /// unavailable, however long, and outbox, relay or topic worker pauses the handler, or sink, as an operator does, with this
+    /// error for the reason: its events wait, are not dead, and flow when it is resumed. A publisher of a journal stops as FAILED
+    /// with it, until it is reset.
     pub fn disable(error: impl Into<BoxError>) -> Self {
         let class = FailureClass::Unavailable { delay: DISABLED_FOR };
         Self { disables: true, ..Self::of(class, error) }

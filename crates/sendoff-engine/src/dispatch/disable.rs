@@ -1,22 +1,40 @@
 //! A sink whose target wants no more events is paused, as an operator would pause it.
 
+use std::time::Duration;
+
 use sendoff_core::{AuditNote, Failure, InvalidNote, PauseScope, Sink, limits, report};
 use tracing::error;
 
-use super::worker::Worker;
 use crate::sink::{error_text, shielded};
-use crate::store::within;
+use crate::source::Pauses;
+use crate::store::{PauseStore, within};
 
-impl Worker {
-    /// Where the failure says so, pauses the handler of this name for every node, with the failure for the reason. Where that
-    /// fails its events wait all the same, and the next of them asks for it again.
-    pub(super) async fn disable(&self, sink: &dyn Sink, failure: Option<&Failure>) {
-        let Some(failure) = failure.filter(|failure| failure.disables()) else { return };
+/// A handler that said that its target wants no more.
+#[derive(Debug)]
+pub(crate) struct Disabled {
+    name: String,
+    reason: String,
+}
+
+impl Disabled {
+    /// Where the failure says so.
+    pub(crate) fn by(failure: Option<&Failure>, sink: &dyn Sink) -> Option<Self> {
+        let failure = failure.filter(|failure| failure.disables())?;
         let name = shielded(|| sink.name().to_owned()).unwrap_or_default();
-        if self.handover.pauses.now().has_handler(&name) {
+        Some(Self { name, reason: one_line(&error_text(failure)) })
+    }
+
+    /// Pauses the handler of this name for every node, with the failure for the reason. Where that fails its events
+    /// wait all the same, and the next of them asks for it again.
+    pub(crate) async fn pause<S>(self, store: &S, pauses: &Pauses, limit: Duration)
+    where
+        S: PauseStore + ?Sized,
+    {
+        let Self { name, reason } = self;
+        if pauses.now().has_handler(&name) {
             return;
         }
-        let (scope, note) = match (PauseScope::handler(&*name), note(&name, failure)) {
+        let (scope, note) = match (PauseScope::handler(&*name), note(&name, &reason)) {
             (Ok(scope), Ok(note)) => (scope, note),
             (Err(error), _) => {
                 return error!(handler = name, error = report(&error), "cannot be paused");
@@ -25,7 +43,7 @@ impl Worker {
                 return error!(handler = name, error = report(&error), "cannot be paused");
             }
         };
-        match within(self.limit, self.handover.store.pause(&scope, &note)).await {
+        match within(limit, store.pause(&scope, &note)).await {
             Ok(true) => error!(
                 %scope,
                 reason = note.reason(),
@@ -42,9 +60,11 @@ impl Worker {
     }
 }
 
-/// By the handler, for the reason that its failure has, in one line.
-fn note(name: &str, failure: &Failure) -> Result<AuditNote, InvalidNote> {
-    let line: String =
-        error_text(failure).chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    AuditNote::new(format!("handler:{name}"), limits::truncate(&line, limits::REASON_CHARS))
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// By the handler, for the reason that its failure has.
+fn note(name: &str, reason: &str) -> Result<AuditNote, InvalidNote> {
+    AuditNote::new(format!("handler:{name}"), limits::truncate(reason, limits::REASON_CHARS))
 }

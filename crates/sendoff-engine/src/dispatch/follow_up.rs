@@ -118,6 +118,8 @@ impl FollowUp {
         let (waits_for, waited) = match no_handler {
             // How long that may last is decided already, by its class.
             true => (WaitsFor::Handler, Duration::ZERO),
+            // It is paused for that, and waits for whoever resumes it: no time is up meanwhile.
+            false if failure.disables() => (WaitsFor::Target, Duration::ZERO),
             false => (WaitsFor::Target, waited.for_target),
         };
         match after_failure(attempt, class, waited, &*self.retry, self.bounds, jitter) {

@@ -20,6 +20,7 @@ pub use missing::NoHandler;
 pub use registration::{DuplicateHandler, RegisterError, Registration};
 
 pub(crate) use alone::{Company, Place, comes_to, is_company};
+pub(crate) use disable::Disabled;
 pub(crate) use due::Due;
 pub(crate) use follow_up::{DID_NOT_COMMIT, FollowUp, unroutable};
 pub(crate) use handlers::{Removed, Route, demand, name_of};

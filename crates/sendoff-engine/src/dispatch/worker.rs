@@ -6,6 +6,7 @@ use std::time::Duration;
 use sendoff_core::{Delivery, Failure, FailureClass, Sink, Verdict};
 use tracing::{Instrument, Span, debug, info_span};
 
+use super::disable::Disabled;
 use super::follow_up::FollowUp;
 use super::roster::Roster;
 use crate::settle::{Completion, Completions};
@@ -47,7 +48,7 @@ impl Worker {
         let attempt = self.door.deliver_one(sink, &parcel.delivery).instrument(span(&parcel));
         let verdict = attempt.await;
         let class = self.learn(&run, sink, &parcel, &verdict);
-        self.disable(sink, verdict.as_ref().err()).await;
+        self.disable(Disabled::by(verdict.as_ref().err(), sink)).await;
         // Before the settlement, which may have to wait for the database: the handler has not.
         drop(run);
         self.complete(parcel, verdict, class).await;
@@ -75,7 +76,7 @@ impl Worker {
         let classes: Vec<_> =
             told.map(|(parcel, verdict)| self.learn(&run, sink, parcel, verdict)).collect();
         let mut failures = verdicts.iter().filter_map(|verdict| verdict.as_ref().err());
-        self.disable(sink, failures.find(|failure| failure.disables())).await;
+        self.disable(Disabled::by(failures.find(|failure| failure.disables()), sink)).await;
         let (settled, untried): (Vec<_>, Vec<_>) =
             untried.into_iter().partition(|parcel| parcel.ticket.joined() != Joined::No);
         if !untried.is_empty() {
@@ -89,6 +90,12 @@ impl Worker {
         for Parcel { ticket, attempt, .. } in settled {
             let completion = Completion { ticket, attempt, outcome: Outcome::Released };
             self.handover.complete(&self.completions, completion).await;
+        }
+    }
+
+    async fn disable(&self, disabled: Option<Disabled>) {
+        if let Some(disabled) = disabled {
+            disabled.pause(&*self.handover.store, &self.handover.pauses, self.limit).await;
         }
     }
 

@@ -13,7 +13,7 @@ use super::batch::{Batch, BatchReport, Source};
 use super::progress::{Ended, Progress, Waiting};
 use super::runner::Inner;
 use super::running::Stop;
-use crate::dispatch::{Due, FollowUp, Route, Run};
+use crate::dispatch::{Disabled, Due, Route, Run};
 use crate::sink::{Learned, discard};
 use crate::source::HeldRows;
 use crate::store::{Outcome, StoreError};
@@ -88,10 +88,15 @@ impl Inner {
                 keys.held_while(work, release_at, || progress.waiting()).await
             }
         };
-        let Ended { answers, begun, stored, failed } = progress.ended();
+        let Ended { answers, begun, stored, failed, disabled } = progress.ended();
         self.ring_for_retries(&answers);
         batch.answers.extend(answers);
         let committed = batch.commit().await;
+        // After the commit: where a database has one writer, a locked batch is it.
+        if let Some(disabled) = disabled {
+            let limit = self.options().statement_limit();
+            disabled.pause(&**self.consumer.store(), self.consumer.pauses(), limit).await;
+        }
         let committed = failed.map_or(committed, Err);
         let mut report = committed.inspect_err(|_| stop.left_unsettled())?;
         report.untouched += released;
@@ -209,7 +214,7 @@ impl Inner {
             };
             without_run = 0;
             progress.begin(next.route);
-            let outcome = self.deliver_one(batch, record, &run, stop).await;
+            let outcome = self.deliver_one((batch, progress), record, &run, stop).await;
             drop(run);
             if let Some(key) = key.filter(|_| follows(outcome.as_ref())) {
                 stopped.remove(&key);
@@ -226,14 +231,14 @@ impl Inner {
 
     async fn deliver_one(
         &self,
-        batch: &Batch,
+        of: (&Batch, &Progress),
         record: &Due,
         run: &Run<'_>,
         stop: &Stop,
     ) -> Option<Outcome> {
         let (id, event_type) = (record.delivery.id(), record.delivery.event_type());
         let span = info_span!("deliver", event.id = %id, event.r#type = event_type);
-        let mut run = pin!(self.run(&batch.follow_up, record, run).instrument(span));
+        let mut run = pin!(self.run(of, record, run).instrument(span));
         let ended = tokio::select! {
             biased;
             outcome = &mut run => Some(outcome),
@@ -249,7 +254,13 @@ impl Inner {
     }
 
     /// What became of it; nothing if its handler was removed meanwhile.
-    async fn run(&self, follow_up: &FollowUp, due: &Due, run: &Run<'_>) -> Option<Outcome> {
+    async fn run(
+        &self,
+        (batch, progress): (&Batch, &Progress),
+        due: &Due,
+        run: &Run<'_>,
+    ) -> Option<Outcome> {
+        let follow_up = &batch.follow_up;
         let delivery = &due.delivery;
         let id = delivery.id();
         let routing = self.routing.now();
@@ -272,6 +283,9 @@ impl Inner {
         learned.say(sink, Some(&failure), &self.observer);
         if learned == Learned::ProbeAgain {
             self.alarm.ring();
+        }
+        if let Some(disabled) = Disabled::by(Some(&failure), sink) {
+            progress.disabled(disabled);
         }
         let class = learned.class(own);
         let outcome = follow_up.after(delivery, due.attempt, &failure, class, due.waited);

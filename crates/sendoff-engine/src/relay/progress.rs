@@ -8,7 +8,7 @@ use sendoff_core::EventId;
 use tokio::time::Instant;
 
 use super::batch::BatchReport;
-use crate::dispatch::Route;
+use crate::dispatch::{Disabled, Route};
 use crate::lock::lock;
 use crate::store::{Outcome, StoreError};
 
@@ -27,6 +27,7 @@ struct State {
     /// What was stored before the end.
     stored: BatchReport,
     failed: Option<StoreError>,
+    disabled: Option<Disabled>,
 }
 
 /// An event that was not begun yet.
@@ -54,6 +55,8 @@ pub(super) struct Ended {
     pub(super) begun: usize,
     pub(super) stored: BatchReport,
     pub(super) failed: Option<StoreError>,
+    /// Whose target wants no more.
+    pub(super) disabled: Option<Disabled>,
 }
 
 impl Progress {
@@ -65,6 +68,7 @@ impl Progress {
             begun: 0,
             stored: BatchReport::default(),
             failed: None,
+            disabled: None,
         }))
     }
 
@@ -95,6 +99,11 @@ impl Progress {
         let mut state = lock(&self.0);
         state.running = None;
         state.answers.extend(outcome.map(|outcome| (id, outcome)));
+    }
+
+    /// A handler said that its target wants no more. One for a batch: the next says it again.
+    pub(super) fn disabled(&self, disabled: Disabled) {
+        lock(&self.0).disabled.get_or_insert(disabled);
     }
 
     /// What was not begun yet.
@@ -134,8 +143,8 @@ impl Progress {
 
     pub(super) fn ended(self) -> Ended {
         let state = self.0.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let State { answers, begun, stored, failed, .. } = state;
-        Ended { answers, begun, stored, failed }
+        let State { answers, begun, stored, failed, disabled, .. } = state;
+        Ended { answers, begun, stored, failed, disabled }
     }
 }
 

@@ -472,23 +472,36 @@ fn a_gauge_is_one_for_whatever_is_paused() {
 
 /// Its target wants nothing more: it is paused by the failure itself, on every node, with the reason; its events wait, are not
 /// dead, and flow when somebody resumes it.
+/// A sink whose target is gone, for as long as it says so; and how often it ran.
+fn hook() -> (HandlerSink, Arc<AtomicBool>, Arc<AtomicUsize>) {
+    let (is_gone, ran) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicUsize::new(0)));
+    let (gone, runs) = (is_gone.clone(), ran.clone());
+    let hook = HandlerSink::new("hook", move |_| {
+        runs.fetch_add(1, Ordering::SeqCst);
+        let is_gone = gone.load(Ordering::SeqCst);
+        async move {
+            match is_gone {
+                true => Err(Failure::disable("410:\nit wants no more")),
+                false => Ok(()),
+            }
+        }
+    });
+    (hook, is_gone, ran)
+}
+
+/// Waits for the pause that a sink called "hook" asks for.
+async fn paused_by_hook(store: &MemoryStore) {
+    within(5 * SECOND, "the pause", async || !store.pauses().await.unwrap().is_empty()).await;
+    let pauses = store.pauses().await.unwrap();
+    let [pause] = &pauses[..] else { panic!("{pauses:?}") };
+    assert_eq!(pause.scope, scope("handler:hook"));
+    assert_eq!((&*pause.actor, &*pause.reason), ("handler:hook", "410: it wants no more"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_sink_that_is_disabled_is_paused_with_the_reason_and_others_go_on() {
     let (store, others) = (MemoryStore::new(), Inbox::new());
-    let (is_gone, ran) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicUsize::new(0)));
-    let hook = {
-        let (is_gone, ran) = (is_gone.clone(), ran.clone());
-        HandlerSink::new("hook", move |_| {
-            let (is_gone, ran) = (is_gone.clone(), ran.clone());
-            async move {
-                ran.fetch_add(1, Ordering::SeqCst);
-                match is_gone.load(Ordering::SeqCst) {
-                    true => Err(Failure::disable("410:\nit wants no more")),
-                    false => Ok(()),
-                }
-            }
-        })
-    };
+    let (hook, is_gone, ran) = hook();
     let hour = 3_600 * SECOND;
     let handler = HandlerOptions { unavailable_at_most: hour, ..HandlerOptions::default() };
     let outbox = Outbox::builder(store.clone())
@@ -497,11 +510,7 @@ async fn a_sink_that_is_disabled_is_paused_with_the_reason_and_others_go_on() {
         .on(EVENT, others.clone());
     let outbox = outbox.start().await.unwrap();
     fill(&store, PAUSED, 1).await;
-    within(5 * SECOND, "the pause", async || !store.pauses().await.unwrap().is_empty()).await;
-    let pauses = store.pauses().await.unwrap();
-    let [pause] = &pauses[..] else { panic!("{pauses:?}") };
-    assert_eq!(pause.scope, scope("handler:hook"));
-    assert_eq!((&*pause.actor, &*pause.reason), ("handler:hook", "410: it wants no more"));
+    paused_by_hook(&store).await;
     sleep(2 * SECOND).await;
     let before = ran.load(Ordering::SeqCst);
     fill(&store, PAUSED, 100).await;
@@ -510,13 +519,49 @@ async fn a_sink_that_is_disabled_is_paused_with_the_reason_and_others_go_on() {
     // Longer than a target may be unavailable.
     sleep(2 * hour).await;
     assert_eq!(ran.load(Ordering::SeqCst), before, "nothing is tried while it is paused");
-    let rows = of_type(&store, PAUSED);
     // The one that was told so waits for a retry, uncounted.
     let waits = |row: &Row| [Status::New, Status::Retry].contains(&row.status) && row.attempts == 0;
-    assert!(rows.len() == 101 && rows.iter().all(waits), "{rows:?}");
+    let all_wait = || {
+        let rows = of_type(&store, PAUSED);
+        assert!(rows.len() == 101 && rows.iter().all(waits), "{rows:?}");
+    };
+    all_wait();
+    // Resumed too early: it is paused again, and nothing is dead, although some have waited for so long.
+    resume(&store, "handler:hook").await;
+    within(120 * SECOND, "a try", async || ran.load(Ordering::SeqCst) > before).await;
+    paused_by_hook(&store).await;
+    all_wait();
     is_gone.store(false, Ordering::SeqCst);
     resume(&store, "handler:hook").await;
     let done = async || of_type(&store, PAUSED).iter().all(|row| row.status == Status::Done);
     within(120 * SECOND, "what waited", done).await;
     outbox.close().await;
+}
+
+/// The same behind a relay, which has no lock any more when it asks for the pause.
+#[tokio::test(start_paused = true)]
+async fn a_sink_that_is_disabled_behind_a_relay_is_paused_as_well() {
+    for mode in MODES {
+        let (store, others) = (MemoryStore::new(), Inbox::new());
+        let (hook, is_gone, ran) = hook();
+        let options = RelayOptions { mode, ..RelayOptions::default() };
+        let mut handlers = Handlers::new();
+        handlers.on_sink(PAUSED, hook).unwrap();
+        handlers.on(EVENT, others.clone()).unwrap();
+        let relay = Relay::builder(store.clone()).options(options).build_routed(handlers);
+        let relaying = relay.unwrap().start().await.unwrap();
+        fill(&store, PAUSED, 100).await;
+        paused_by_hook(&store).await;
+        sleep(5 * SECOND).await;
+        let before = ran.load(Ordering::SeqCst);
+        fill(&store, EVENT, 10).await;
+        within(10 * SECOND, "others", async || others.received().len() == 10).await;
+        sleep(600 * SECOND).await;
+        assert_eq!(ran.load(Ordering::SeqCst), before, "nothing is tried while it is paused");
+        is_gone.store(false, Ordering::SeqCst);
+        resume(&store, "handler:hook").await;
+        let done = async || of_type(&store, PAUSED).iter().all(|row| row.status == Status::Done);
+        within(120 * SECOND, "what waited", done).await;
+        relaying.close().await;
+    }
 }

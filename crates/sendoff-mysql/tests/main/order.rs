@@ -645,9 +645,6 @@ async fn whoever_vanishes_first_runs_are_in_order_and_everything_is_delivered() 
         let mut writers = JoinSet::new();
         for writer in 0..3 {
             let (store, mut conn) = (store.clone(), place.conn().await);
-            // Writers of a table in partitions look for duplicates, and at REPEATABLE READ lock what lies between.
-            let level = "set session transaction isolation level read committed";
-            conn.query_drop(level).await.unwrap();
             writers.spawn(async move {
                 let mut written = Vec::new();
                 for _ in 0..60 {

@@ -48,7 +48,8 @@ pub(super) fn meaning(
         // version.
         (300..=399 | 404 | 405, Path) => Class::RefusedNow { retry_after },
         (401 | 403 | 407 | 421, Host) => Class::RefusedNow { retry_after },
-        (408 | 425 | 500..=599, _) => Class::RefusedNow { retry_after },
+        // 409 is also what a receiver says that still works on the request before with the same `Idempotency-Key`.
+        (408 | 409 | 423 | 425 | 500..=599, _) => Class::RefusedNow { retry_after },
         (300..=499, _) => Class::Poison,
         // None of HTTP's.
         _ => Class::RefusedNow { retry_after },
@@ -124,10 +125,10 @@ mod tests {
                 assert_eq!(class(status, event_chooses), Some(Class::Unavailable), "{status}");
             }
         }
-        for status in [408, 425, 500, 501, 505, 599, 199, 600] {
+        for status in [408, 409, 423, 425, 500, 501, 505, 599, 199, 600] {
             assert_eq!(class(status, EventChooses::Nothing), Some(Class::REFUSED_NOW), "{status}");
         }
-        for status in [400, 402, 406, 409, 411, 413, 414, 415, 418, 422, 431, 451, 499] {
+        for status in [400, 402, 406, 411, 413, 414, 415, 418, 422, 431, 451, 499] {
             assert_eq!(class(status, EventChooses::Nothing), Some(Class::Poison), "{status}");
         }
         for status in [300, 301, 302, 303, 304, 307, 308, 401, 403, 404, 405, 407, 421] {

@@ -59,13 +59,16 @@ struct NotCommitted;
 #[derive(Debug, Clone)]
 pub(super) struct Failed {
     pub(super) class: FailureClass,
+    /// Whether its target wants no more.
+    pub(super) disables: bool,
     pub(super) error: String,
 }
 
 impl From<Failure> for Failed {
     fn from(failure: Failure) -> Self {
         // The error is the publisher's: it may panic where it is printed, or where it is dropped.
-        Self { class: failure.class(), error: last_words(failure) }
+        let (class, disables) = (failure.class(), failure.disables());
+        Self { class, disables, error: last_words(failure) }
     }
 }
 
@@ -319,7 +322,7 @@ pub(super) async fn retry_parked<S: PublishStore>(
         let outage = failed.as_ref().is_some_and(Failed::is_unavailable);
         let outcome = match failed {
             None => Retried::Published,
-            Some(Failed { class, error }) => {
+            Some(Failed { class, error, .. }) => {
                 let (attempts, delay) = after_retry(parked.attempts, class, &outlet.options);
                 Retried::Failed { attempts, delay, error }
             }

@@ -50,6 +50,36 @@ async fn a_pair_goes_on_by_itself_after_five_minutes() {
     node.close().await;
 }
 
+/// Its target wants no more facts: somebody has to know, and says when it goes on, from where it stands.
+#[tokio::test(start_paused = true)]
+async fn a_pair_that_is_disabled_stops_with_the_reason_until_it_is_reset() {
+    let (journal, gone, fine) = (journal(), Latch::new("gone"), Latch::new("fine"));
+    append(&journal, 10).await;
+    let node = Publishing::builder(&journal)
+        .pair(&everything(), gone.publisher())
+        .pair(&everything(), fine.publisher())
+        .start()
+        .await
+        .unwrap();
+    stored(&journal, "gone", 10).await;
+    gone.refuse(|_| Some(Failure::disable("it wants no more")));
+    append(&journal, 20).await;
+    fine.wait_for(30).await;
+    let failed = async || cursor(&journal, "gone").await.status == CursorStatus::Failed;
+    within(MINUTE, "it stops", failed).await;
+    let down = cursor(&journal, "gone").await;
+    assert_eq!((down.position.get(), &*down.last_error.unwrap()), (10, "it wants no more"));
+    append(&journal, 10).await;
+    fine.wait_for(40).await;
+    gone.accept();
+    tokio::time::sleep(10 * MINUTE).await;
+    assert_eq!(gone.positions(), (1..=10).collect::<Vec<_>>());
+    journal.publishers().reset(&Which::all()).await.unwrap();
+    gone.wait_for(40).await;
+    assert_eq!(gone.positions(), (1..=40).collect::<Vec<_>>());
+    node.close().await;
+}
+
 /// A publisher that panics or hangs has failed, and nothing else.
 #[tokio::test(start_paused = true)]
 async fn a_panic_and_a_hang_are_failures() {

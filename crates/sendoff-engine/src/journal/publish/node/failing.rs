@@ -42,6 +42,9 @@ impl<S: PublishStore> Node<S> {
             // A target that refuses everything.
             step = Step::Rest(options.unavailable.longest_pause);
         }
+        if failed.disables {
+            step = Step::Fail;
+        }
         debug!(pair = %pair.id, %position, ?step, error = failed.error, "publishing failed");
         let error = failed.error.clone();
         match step {

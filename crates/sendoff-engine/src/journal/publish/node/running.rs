@@ -63,7 +63,7 @@ impl<S: PublishStore> Node<S> {
         let Some(held) = &mut pair.held else { return };
         let epoch = held.epoch;
         if let Some(error) = cut.broken {
-            let failed = Failed { class: FailureClass::Dead, error };
+            let failed = Failed { class: FailureClass::Dead, disables: false, error };
             let stop = Stop { position: cut.up_to, fact: None, batch_end: None };
             self.on_failed(at, &failed, &stop, now);
             return;
