@@ -9,12 +9,19 @@
 //! A claim needs none of this, because it commits before it reads what it took; nor does an event
 //! whose own commit was answered.
 
+use sendoff_core::EventId;
+
 use crate::sql::Sql;
 use crate::wire::Literal;
 
 /// The text of such a commit, for an outbox.
 pub(crate) fn outbox(sql: &Sql) -> String {
     sql.durable.with(&[("part", &Literal::number(fastrand::i64(..)))])
+}
+
+/// The same for an inbox: the transaction that made the effect may have been seen early.
+pub(crate) fn inbox(sql: &Sql) -> String {
+    sql.once_durable.with(&[("id", &Literal::id(EventId::generate()))])
 }
 
 /// The same for a journal. Which row it changes is drawn, so that neither other tails nor whoever has

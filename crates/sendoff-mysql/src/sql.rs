@@ -149,6 +149,7 @@ statements!(
     parked_count in park,
     parked_keys in park,
     once,
+    once_durable in once,
     partition_create,
     partition_dead,
     partition_drop,

@@ -2,8 +2,10 @@
 
 -- settle_in: where rows are kept.
 -- Guarantee: from here on nobody else can have the row until the transaction ends, and a stale token changes
--- nothing; waits for whoever has the row locked as long as the session waits for a row lock. Nothing here
--- depends on the settings of the session. Index: primary key, the whole of it also in partitions, and forced: by a
+-- nothing; waits for whoever has the row locked as long as the session waits for a row lock. Of the settings of the
+-- session only one matters: with innodb_snapshot_isolation a row that was extended since the transaction's first look
+-- fails (1020). A row that is gone leaves a lock on the gap where it was, at REPEATABLE READ, until the transaction is
+-- rolled back, as its caller is told to. Index: primary key, the whole of it also in partitions, and forced: by a
 -- part of it, or by `seq`, a session at REPEATABLE READ, which is the default, would lock the gap after the row too,
 -- where the next events go (G8).
 --

@@ -7,6 +7,7 @@ use sendoff_engine::capture::{CursorMove, JoinError, Part};
 
 use super::draft::Proof;
 use super::insert::{Carrier, undoes};
+use crate::durable;
 use crate::error::{code, explained};
 use crate::options::Retention;
 use crate::store::MysqlStore;
@@ -25,8 +26,11 @@ pub(super) async fn take_part<C: Carrier>(
             let insert = sql.once.with(&[("consumer", &consumer), ("id", &Literal::id(id))]);
             match conn.run(&format!("{open};\n{insert}")).await {
                 Ok(()) => Ok(true),
-                // The statement is undone, and the transaction goes on.
-                Err(error) if C::number(&error) == Some(code::DUPLICATE_ENTRY) => Ok(false),
+                // The statement is undone, and the transaction goes on. Whoever is told so lets go of the event.
+                Err(error) if C::number(&error) == Some(code::DUPLICATE_ENTRY) => {
+                    let durable = store.links().proofs.query(&durable::inbox(sql)).await;
+                    durable.map(|_| false).map_err(|error| JoinError::Driver(error.into()))
+                }
                 Err(error) => Err(refused::<C>(error)),
             }
         }

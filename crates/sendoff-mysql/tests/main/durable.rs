@@ -3,10 +3,11 @@
 //! InnoDB shows a commit to others a moment before its log is on the disk. Here that moment lasts until
 //! the server is killed: it does not write its log for others' commits, nor by and by.
 
-use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, TxOpts};
 use sendoff_core::EventId;
 use sendoff_core::journal::Position;
+use sendoff_engine::Inbox;
 use sendoff_engine::store::{Lock, LockStore};
 
 use crate::journal::restart::started_with;
@@ -49,6 +50,31 @@ async fn an_event_that_was_delivered_is_there_after_a_crash() {
         server.up();
         assert_eq!(place.rows().await, 1, "locked: {locked}: delivered, and gone");
     }
+}
+
+/// Whoever hears that the effect was made before acknowledges the message, and nobody makes it again.
+#[tokio::test]
+async fn what_an_inbox_says_was_seen_is_there_after_a_crash() {
+    let Some(mut server) = Server::start(NOT_BY_AND_BY) else { return };
+    let place = Place::at(server.url()).await;
+    let inbox = Inbox::new(place.store().await);
+    let mut root = connect(&server.url()).await;
+    let (id, mut conn) = (EventId::generate(), place.conn().await);
+    let seen = async |conn: &mut Conn| {
+        let mut tx = conn.start_transaction(TxOpts::default()).await.unwrap();
+        let seen = inbox.once(&mut tx, "billing", id).await.unwrap();
+        tx.commit().await.unwrap();
+        seen
+    };
+    commits_are_seen_early(&mut root).await;
+    assert!(seen(&mut conn).await);
+    commits_are_durable(&mut root).await;
+    assert!(!seen(&mut conn).await);
+    server.kill();
+    server.up();
+    let there = "select count(*) from inbox_event";
+    let there: Option<i64> = place.conn().await.query_first(there).await.unwrap();
+    assert_eq!(there, Some(1), "made before, and gone");
 }
 
 /// Else its position would be another's.

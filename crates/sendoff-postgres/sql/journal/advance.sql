@@ -3,7 +3,8 @@
 -- comes from, so that neither an old leader nor a late one undoes what somebody else wrote; a status
 -- that an operator set stays. Since when a pair waits at a fact is kept as long as it is the same. What is parked is there if and only if its cursor moved. A row
 -- that somebody has locked is not waited for: without a status it is told of as busy, unless what is
--- visible of it says already that it is another's, or somewhere else.
+-- visible of it says already that it is another's, or somewhere else. A move that goes nowhere asks where
+-- the cursor is, also once a transaction that may be open has ended: that one is busy until then.
 -- Index: primary keys.
 with asked as materialized (
     select * from unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[],
@@ -46,5 +47,6 @@ select topic, publisher, status from moved
 union all
 select a.topic, a.publisher, null
   from asked a join sendoff.journal_cursor c on c.topic = a.topic and c.publisher = a.publisher
- where c.leader = $1::text and c.epoch = a.epoch and c.last_position = a.came_from
+ where c.leader = $1::text and c.epoch = a.epoch
+   and (c.last_position = a.came_from or a.came_from = a.goes_to)
    and not exists (select from locked l where l.topic = a.topic and l.publisher = a.publisher)

@@ -50,6 +50,18 @@ mod tests {
         write(&store, &mut conn);
     }
 
+    /// Holds I13: so is who makes an effect through one, and says for good that it was made.
+    #[tokio::test]
+    async fn an_inbox_on_a_connection_that_does_not_wait_for_the_disk_is_warned_of_once() {
+        let (_dir, store) = store().await;
+        let inbox = sendoff_engine::Inbox::new(store.clone());
+        let mut conn = store.connect().unwrap();
+        conn.execute_batch("pragma synchronous = off").unwrap();
+        let tx = conn.transaction().unwrap();
+        assert!(inbox.once_blocking(&tx, "billing", sendoff_core::EventId::generate()).unwrap());
+        assert!(!store.durability().asks());
+    }
+
     /// Holds I13, W9: the store's own connection, which does not wait for the disk otherwise.
     #[tokio::test]
     async fn an_event_that_is_sent_by_itself_waits_for_the_disk() {

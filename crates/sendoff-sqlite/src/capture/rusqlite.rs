@@ -63,6 +63,7 @@ fn take_part(store: &SqliteStore, conn: &Connection, part: &Part<'_>) -> Result<
         Part::Once { consumer, id } => {
             conn.prepare_cached(&store.sql().once).and_then(|mut once| {
                 let seen = once.execute((consumer.as_str(), id.as_bytes(), now.as_micros()))?;
+                warn_of(store, conn)?;
                 Ok(seen > 0)
             })
         }

@@ -57,6 +57,7 @@ impl<'c> Join<Transaction<'c, Sqlite>> for SqliteStore {
                 let once = ::sqlx::query(AssertSqlSafe(self.sql().once.clone()));
                 let once = once.bind(consumer.as_str().to_owned()).bind(id.as_bytes().to_vec());
                 let seen = once.bind(now).execute(&mut **tx).await.map_err(not_joined)?;
+                warn_of(self, tx).await.map_err(not_joined)?;
                 Ok(seen.rows_affected() > 0)
             }
             Part::Done { id, token, .. } => {

@@ -228,8 +228,10 @@ impl PublishStore for MemoryJournal {
         let mut made = Vec::new();
         for next in moves {
             let locked = desk.locked.contains_key(&*next.pair);
+            // A move that goes nowhere asks where the cursor is, once whoever has locked it is done.
+            let asks = locked && next.from == next.to;
             let cursor = desk.led(owner, &next.pair, next.epoch);
-            let Some(cursor) = cursor.filter(|cursor| cursor.position == next.from) else {
+            let Some(cursor) = cursor.filter(|cursor| asks || cursor.position == next.from) else {
                 made.push(Moved::Fenced);
                 continue;
             };

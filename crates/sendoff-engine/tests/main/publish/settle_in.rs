@@ -175,6 +175,9 @@ async fn nothing_goes_on_before_it_is_known_what_became_of_a_transaction() {
     assert!(node.calls.try_recv().is_err());
     let again = journal.settle_in(&facts, &mut node.store.transaction().unwrap()).await;
     assert!(matches!(again, Err(SettleInError::NotRunning)), "{again:?}");
+    // Nothing is called a failure before that is known either.
+    let told = node.publishing.statistics();
+    assert_eq!((told.failed, told.fenced), (0, 0));
     tx.commit().unwrap();
     let (facts, tx, say) = node.next().await;
     assert_eq!(positions(&facts), [2]);

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use sendoff_core::journal::{Append, Fact, Query, Topic};
+use sendoff_core::journal::{Append, Fact, Position, Query, Topic};
 use sendoff_core::{Delivery, Failure};
 use sendoff_engine::HandlerResult;
 use sendoff_engine::capture::JoinError;
 use sendoff_engine::journal::Journal;
 use sendoff_engine::journal::publish::{
-    PairOptions, PublishStore, Publishing, Seen, SettleInError,
+    Move, Moved, PairOptions, PublishStore, Publishing, Seen, SettleInError,
 };
 use sendoff_engine::sink::BatchSink;
 use tokio::sync::{mpsc, oneshot};
@@ -96,6 +96,23 @@ pub async fn each_fact_has_its_effect_once_whatever_its_publisher_says(
     assert_eq!(cursor(journal, "p").await.errors, 0);
 }
 
+/// Whether the cursor is after the first fact.
+fn asks(epoch: i64) -> Move {
+    let there = Position::new(1).unwrap();
+    Move {
+        pair: Arc::new(pair("p")),
+        epoch,
+        from: there,
+        to: there,
+        published: true,
+        errors: 0,
+        last_error: None,
+        waits_at: None,
+        fails: false,
+        parked: Vec::new(),
+    }
+}
+
 /// Holds J8: neither an old leader nor one whose cursor was moved or is locked.
 pub async fn a_leader_that_was_replaced_settles_nothing(harness: impl PublishHarness) {
     let journal = harness.journal();
@@ -106,7 +123,12 @@ pub async fn a_leader_that_was_replaced_settles_nothing(harness: impl PublishHar
     if let Some(lock) = harness.lock_cursor(&pair("p")).await {
         let error = harness.settle_in(&committing).await.unwrap_err();
         assert!(matches!(error, SettleInError::Join(JoinError::Busy(_))), "{error:?}");
+        // Where the cursor will be then is not known before, whatever is visible of it.
+        let asks = [asks(cursor(journal, "p").await.epoch)];
+        let asked = async || journal.store().advance(node.owner(), &asks).await.unwrap();
+        assert_eq!(asked().await, [Moved::Busy]);
         lock.release().await;
+        assert_eq!(asked().await, [Moved::Fenced]);
     }
     let epoch = cursor(journal, "p").await.epoch;
     let led = Arc::new(pair("p"));
