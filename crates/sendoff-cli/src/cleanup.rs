@@ -25,7 +25,8 @@ const COUNTED: usize = 1_000_000;
 ///
 /// Deletes in short transactions until nothing is left that is past its retention, then looks again
 /// every now and then; with --once it ends instead. Events that are still to be delivered are never
-/// touched, dead ones only when asked. What an inbox saw is forgotten after a time of its own. Safe to run in several places and beside everything else.
+/// touched, dead ones only when asked. What an inbox saw and what operators did is forgotten after times
+/// of their own. Safe to run in several places and beside everything else.
 #[derive(Debug, Args)]
 #[command(
     mut_arg("once", |arg| arg.help("End when nothing is left")),
@@ -57,6 +58,9 @@ pub(crate) struct Options {
     /// How long an inbox remembers what was seen: longer than an event may still come again
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30d")]
     inbox_retention: Duration,
+    /// How long the audit remembers what operators did
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "365d")]
+    audit_retention: Duration,
     /// How often to look again
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1h")]
     every: Duration,
@@ -66,14 +70,14 @@ pub(crate) struct Options {
 
 pub(crate) async fn run(options: Options, screen: MultiProgress) -> anyhow::Result<ExitCode> {
     let store = Arc::new(options.database.outbox().await?);
-    let Options { retention, before, limit, include_dead, inbox_retention, every, passes, .. } =
-        options;
+    let Options { retention, before, limit, include_dead, every, passes, .. } = options;
     let cleanup = CleanupOptions {
         retention,
         check_every: every,
         limit,
         include_dead,
-        inbox_retention: Some(inbox_retention),
+        inbox_retention: Some(options.inbox_retention),
+        audit_retention: Some(options.audit_retention),
         ..Default::default()
     };
     let maintainer = CleanupMaintainer::new(store, cleanup)?;
@@ -150,6 +154,8 @@ struct Summary {
     dead: u64,
     /// Of the inbox.
     seen: u64,
+    /// Of the audit.
+    audit: u64,
     batches: u64,
     passes: u64,
     finished: bool,
@@ -158,9 +164,10 @@ struct Summary {
 
 impl Summary {
     fn of(cleaned: Cleaned, took: Duration) -> Self {
-        let Cleaned { purged: Purged { done, dead }, seen, batches, passes, finished } = cleaned;
+        let Cleaned { purged: Purged { done, dead }, seen, audit, batches, passes, finished } =
+            cleaned;
         let seconds = took.as_secs_f64();
-        Self { dry_run: false, done, dead, seen, batches, passes, finished, seconds }
+        Self { dry_run: false, done, dead, seen, audit, batches, passes, finished, seconds }
     }
 
     fn shown(&self, json: bool) -> serde_json::Result<String> {
@@ -168,12 +175,14 @@ impl Summary {
             return serde_json::to_string(self);
         }
         let left = if self.finished { "nothing is left" } else { "more may be left" };
-        let seen = match self.seen {
-            0 => String::new(),
-            seen => format!(", and {seen} that an inbox saw,"),
-        };
+        let beside: String =
+            [(self.seen, "that an inbox saw"), (self.audit, "entries of the audit")]
+                .iter()
+                .filter(|(rows, _)| *rows > 0)
+                .map(|(rows, what)| format!(" and {rows} {what}"))
+                .collect();
         Ok(format!(
-            "deleted {} delivered and {} dead events{seen} in {} transactions, {:.1} s; {left}",
+            "deleted {} delivered and {} dead events{beside} in {} transactions, {:.1} s; {left}",
             self.done, self.dead, self.batches, self.seconds
         ))
     }

@@ -10,7 +10,7 @@ use crate::capture::{
     Begin, BeginBlocking, BeginError, Commit, CommitBlocking, CommitError, Join, JoinBlocking,
     JoinError, Part,
 };
-use crate::store::{Cutoff, RetainStore, StoreError};
+use crate::store::{Cutoff, RetainStore, StoreError, Trail};
 
 /// What consumers saw, on a store. Cheap: it is the store and nothing else.
 ///
@@ -226,7 +226,7 @@ impl<S: RetainStore> Inbox<S> {
         let batch = batch.clamp(1, limits::BATCH_ROWS);
         let mut forgotten = 0;
         loop {
-            let gone = self.store.forget_seen(cutoff, batch).await?;
+            let gone = self.store.forget(Trail::Seen, cutoff, batch).await?;
             forgotten += gone;
             if gone < batch as u64 {
                 return Ok(forgotten);

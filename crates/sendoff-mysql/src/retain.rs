@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use mysql_async::Row;
 use sendoff_core::{Status, limits};
-use sendoff_engine::store::{Cutoff, Purge, Purged, RetainStore, StoreError};
+use sendoff_engine::store::{Cutoff, Purge, Purged, RetainStore, StoreError, Trail};
 
 use crate::rows;
 use crate::sql::Statement;
@@ -44,9 +44,13 @@ impl RetainStore for MysqlStore {
         count(&self.links().upkeep.query(&text).await?)
     }
 
-    async fn forget_seen(&self, cutoff: Cutoff, limit: usize) -> Result<u64, StoreError> {
+    async fn forget(&self, trail: Trail, cutoff: Cutoff, limit: usize) -> Result<u64, StoreError> {
         self.check_open()?;
-        let text = self.sql().forget_seen.with(&[
+        let statement = match trail {
+            Trail::Seen => &self.sql().forget_seen,
+            Trail::Audit => &self.sql().forget_audit,
+        };
+        let text = statement.with(&[
             ("cutoff", &Literal::cutoff(cutoff)),
             ("limit", &Literal::count(limit.min(limits::BATCH_ROWS))),
         ]);

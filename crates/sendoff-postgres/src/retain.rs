@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sendoff_core::{Status, limits, report};
-use sendoff_engine::store::{Cutoff, Purge, Purged, RetainStore, StoreError};
+use sendoff_engine::store::{Cutoff, Purge, Purged, RetainStore, StoreError, Trail};
 
 use tracing::debug;
 
@@ -81,12 +81,16 @@ impl RetainStore for PostgresStore {
         Ok(u64::try_from(parts).unwrap_or(0))
     }
 
-    async fn forget_seen(&self, cutoff: Cutoff, limit: usize) -> Result<u64, StoreError> {
+    async fn forget(&self, trail: Trail, cutoff: Cutoff, limit: usize) -> Result<u64, StoreError> {
         self.check_open()?;
+        let statement = match trail {
+            Trail::Seen => &self.sql().forget_seen,
+            Trail::Audit => &self.sql().forget_audit,
+        };
         let limit = limit.min(limits::BATCH_ROWS) as i64;
         let (age, moment) = times(cutoff);
         let params: Params<'_> = &[&age, &limit, &moment];
-        let gone = self.links().upkeep.query(&self.sql().forget_seen, params).await?;
+        let gone = self.links().upkeep.query(statement, params).await?;
         let gone = gone.first().map_or(Ok(0), |row| rows::get::<i64>(row, 0))?;
         Ok(u64::try_from(gone).unwrap_or(0))
     }

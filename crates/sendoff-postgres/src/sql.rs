@@ -107,7 +107,8 @@ statements!(
         INTERVAL, INTERVAL, TIMESTAMPTZ, UUID_ARRAY, INT2, TEXT, TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY
     ],
     fold: [INT8, INTERVAL],
-    forget_seen: [INTERVAL, INT8, TIMESTAMPTZ],
+    forget_audit in forget: [INTERVAL, INT8, TIMESTAMPTZ],
+    forget_seen in forget: [INTERVAL, INT8, TIMESTAMPTZ],
     horizon: [],
     in_transaction in shared/in_transaction: [],
     insert: [

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rusqlite::Connection;
 use sendoff_core::{Status, Timestamp, limits};
-use sendoff_engine::store::{Cutoff, Purge, Purged, RetainStore, StoreError};
+use sendoff_engine::store::{Cutoff, Purge, Purged, RetainStore, StoreError, Trail};
 
 use crate::sql::Sql;
 use crate::store::SqliteStore;
@@ -48,11 +48,15 @@ impl RetainStore for SqliteStore {
         Ok(0)
     }
 
-    async fn forget_seen(&self, cutoff: Cutoff, limit: usize) -> Result<u64, StoreError> {
-        let before = cutoff.at(self.now()).as_micros();
+    async fn forget(&self, trail: Trail, cutoff: Cutoff, limit: usize) -> Result<u64, StoreError> {
         let limit = limit.min(limits::BATCH_ROWS) as i64;
-        let gone = self
-            .write(move |tx, sql, _| tx.prepare_cached(&sql.forget_seen)?.execute((before, limit)));
+        let gone = self.write(move |tx, sql, now| {
+            let (before, now) = (cutoff.at(now).as_micros(), now.as_micros());
+            match trail {
+                Trail::Seen => tx.prepare_cached(&sql.forget_seen)?.execute((before, limit)),
+                Trail::Audit => tx.prepare_cached(&sql.forget_audit)?.execute((before, limit, now)),
+            }
+        });
         Ok(gone.await? as u64)
     }
 

@@ -103,6 +103,40 @@ fn a_cleanup_deletes_what_is_over_and_reports() {
     assert_eq!(file.rows(), 5);
 }
 
+/// Holds L7 and L8: what an inbox saw and what operators did goes after times of its own, thirty days and a year unless told.
+#[test]
+fn a_cleanup_forgets_what_is_kept_beside_the_events() {
+    let file = File::with(0, 0);
+    let ago = |days: u32| format!("(unixepoch() - {days} * 86400) * 1000000");
+    for days in [1, 40, 400] {
+        let ago = ago(days);
+        file.conn()
+            .execute_batch(&format!(
+                "insert into inbox_event (consumer, event_id, seen_at)
+                 values ('billing', randomblob(16), {ago});
+                 insert into outbox_audit (at, action, actor, reason)
+                 values ({ago}, 'pause', 'ann', 'an incident');"
+            ))
+            .unwrap();
+    }
+    let forgotten = |arguments: &[&str]| {
+        let done =
+            Running::start(file.cleanup(&[&["--once", "--json"], arguments].concat())).ended();
+        assert!(done.status.success(), "{}", stderr(&done));
+        let summary = report(&done);
+        assert_eq!(summary["finished"], true);
+        (number(&summary, "seen"), number(&summary, "audit"))
+    };
+    let longer = ["--inbox-retention", "1000d", "--audit-retention", "1000d"];
+    assert_eq!(forgotten(&longer), (0, 0));
+    assert_eq!(forgotten(&[]), (2, 1));
+    let shorter = ["--once", "--inbox-retention", "1h", "--audit-retention", "1h"];
+    let said = Running::start(file.cleanup(&shorter)).ended();
+    let said = String::from_utf8(said.stdout).unwrap();
+    assert!(said.contains(" and 1 that an inbox saw and 2 entries of the audit in 2 "), "{said}");
+    assert_eq!(file.rows(), 5, "what ended lately stays");
+}
+
 /// Holds L8: asked to end, it ends and says what it did.
 #[test]
 fn a_cleanup_that_goes_on_ends_when_told_with_its_summary() {

@@ -12,7 +12,7 @@ use super::store::MemoryStore;
 use crate::store::{
     Claim, ClaimStore, Claims, Counts, Cutoff, ExtendInTurn, Extended, Held, InspectStore,
     Lateness, Purge, Purged, RetainStore, Row, SettleStore, Settled, Settlement, StoreError,
-    TenantWalk, TenantsFound, TopicCounts, WakeStore,
+    TenantWalk, TenantsFound, TopicCounts, Trail, WakeStore,
 };
 
 #[async_trait]
@@ -103,8 +103,11 @@ impl RetainStore for MemoryStore {
         Ok(self.with(|table, now| table.purge(purge, now))?)
     }
 
-    async fn forget_seen(&self, cutoff: Cutoff, limit: usize) -> Result<u64, StoreError> {
-        Ok(self.with(|table, now| table.forget_seen(cutoff.at(now), limit))?)
+    async fn forget(&self, trail: Trail, cutoff: Cutoff, limit: usize) -> Result<u64, StoreError> {
+        Ok(self.with(|table, now| match trail {
+            Trail::Seen => table.forget_seen(cutoff.at(now), limit),
+            Trail::Audit => table.forget_audit(cutoff.at(now), limit),
+        })?)
     }
 
     async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {

@@ -35,6 +35,8 @@ pub(super) struct Table {
     ended: BTreeMap<(String, Status), u64>,
     /// What operators did, the latest last.
     pub(super) audit: Vec<AuditEntry>,
+    /// The number of the latest entry, which may be forgotten: none is drawn twice.
+    pub(super) last_entry: i64,
     /// What operators paused.
     pub(super) pauses: BTreeMap<PauseScope, Pause>,
     /// What nodes handle, and when one last said so.

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::options::{LONGEST, OptionsError, SHORTEST, check_counts, check_times};
-use crate::store::{Cutoff, Purge, Purged, RetainStore, StoreError, within};
+use crate::store::{Cutoff, Purge, Purged, RetainStore, StoreError, Trail, within};
 use crate::told::{Progress, is_told, told};
 
 /// How rows past their retention are deleted.
@@ -34,6 +34,10 @@ pub struct CleanupOptions {
     /// still come again.
     #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration::optional"))]
     pub inbox_retention: Option<Duration>,
+    /// How long the audit remembers what operators did; none for ever. None. Longer than anybody waits for an event:
+    /// only its entry tells that one was discarded.
+    #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration::optional"))]
+    pub audit_retention: Option<Duration>,
     /// How long one transaction may take. 10 s.
     #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
     pub store_timeout: Duration,
@@ -48,6 +52,7 @@ impl Default for CleanupOptions {
             batch: limits::BATCH_ROWS,
             include_dead: false,
             inbox_retention: None,
+            audit_retention: None,
             store_timeout: Duration::from_secs(10),
         }
     }
@@ -63,10 +68,10 @@ impl CleanupOptions {
             ("limit", self.limit, MOST_IN_A_PASS),
             ("batch", self.batch, limits::BATCH_ROWS),
         ])?;
-        let inbox = self.inbox_retention.unwrap_or(LONGEST);
         check_times(&[
             ("retention", self.retention, Duration::ZERO, LONGEST),
-            ("inbox_retention", inbox, Duration::ZERO, LONGEST),
+            ("inbox_retention", self.inbox_retention.unwrap_or(LONGEST), Duration::ZERO, LONGEST),
+            ("audit_retention", self.audit_retention.unwrap_or(LONGEST), Duration::ZERO, LONGEST),
             ("check_every", self.check_every, SHORTEST, LONGEST),
             ("store_timeout", self.store_timeout, SHORTEST, limits::HOLD),
         ])
@@ -106,12 +111,24 @@ pub struct Cleaned {
     pub purged: Purged,
     /// Rows of the inbox that are gone.
     pub seen: u64,
+    /// Entries of the audit that are gone.
+    pub audit: u64,
     /// Transactions that deleted them.
     pub batches: u64,
     /// Passes; all but the last were full.
     pub passes: u64,
     /// Whether nothing was left to delete.
     pub finished: bool,
+}
+
+impl Cleaned {
+    /// How many rows of a trail are gone.
+    fn gone(&mut self, trail: Trail) -> &mut u64 {
+        match trail {
+            Trail::Seen => &mut self.seen,
+            Trail::Audit => &mut self.audit,
+        }
+    }
 }
 
 /// A cleanup that failed half-way.
@@ -186,12 +203,19 @@ impl CleanupMaintainer {
                 () = rest => {}
             }
         }
-        if let Some(retention) = self.options.inbox_retention.filter(|_| cleaned.finished) {
-            let forgotten = self.forget_seen(cancel, retention, &mut cleaned).await;
-            forgotten.map_err(|source| CleanupError { so_far: cleaned, source })?;
+        let CleanupOptions { inbox_retention, audit_retention, .. } = self.options;
+        for (trail, retention) in [(Trail::Seen, inbox_retention), (Trail::Audit, audit_retention)]
+        {
+            if let Some(retention) = retention.filter(|_| cleaned.finished) {
+                let forgotten = self.forget(cancel, trail, retention, &mut cleaned).await;
+                forgotten.map_err(|source| CleanupError { so_far: cleaned, source })?;
+            }
         }
         if cleaned.seen > 0 {
             info!(rows = cleaned.seen, "rows of the inbox past their retention deleted");
+        }
+        if cleaned.audit > 0 {
+            info!(rows = cleaned.audit, "entries of the audit past their retention deleted");
         }
         if cleaned.purged.total() > 0 {
             let Purged { done, dead } = cleaned.purged;
@@ -230,26 +254,27 @@ impl CleanupMaintainer {
         Ok(true)
     }
 
-    /// What an inbox saw long ago, where there is one.
-    async fn forget_seen(
+    /// Rows of a trail that are from long ago, where there is that trail.
+    async fn forget(
         &self,
         cancel: &CancellationToken,
+        trail: Trail,
         retention: Duration,
         cleaned: &mut Cleaned,
     ) -> Result<(), StoreError> {
         let CleanupOptions { batch, store_timeout, .. } = self.options;
         cleaned.finished = false;
         while !is_told(cancel).await {
-            let forget = self.store.forget_seen(Cutoff::Age(retention), batch);
+            let forget = self.store.forget(trail, Cutoff::Age(retention), batch);
             let gone = match within(store_timeout, forget).await {
-                // Who looks after events alone has neither the table nor rights to it.
+                // Who looks after events alone may have neither the table nor rights to it.
                 Err(error @ (StoreError::Schema { .. } | StoreError::Rights { .. })) => {
-                    debug!(error = report(&error), "no inbox that could be cleaned");
+                    debug!(?trail, error = report(&error), "nothing here that could be cleaned");
                     0
                 }
                 gone => gone?,
             };
-            cleaned.seen += gone;
+            *cleaned.gone(trail) += gone;
             cleaned.batches += u64::from(gone > 0);
             if gone < batch as u64 {
                 cleaned.finished = true;
@@ -293,6 +318,7 @@ impl CleanupMaintainer {
             };
             total.purged += cleaned.purged;
             total.seen += cleaned.seen;
+            total.audit += cleaned.audit;
             total.batches += cleaned.batches;
             total.passes += cleaned.passes;
             total.finished = cleaned.finished;

@@ -14,7 +14,7 @@ use super::{
     LockStore, LockedRows, ParkStore, PauseStore, PayloadWanted, Purge, Purged, RegisterStore,
     Registered, ReplayPage, ReplayStore, ReplayTally, Replayable, ResumeKey, RetainStore, Row,
     RunEnd, RunsWanted, SettleStore, Settled, SettledRuns, Settlement, Standing, StoreError,
-    TakeKeys, TakenKeys, TenantWalk, TenantsFound, TopicCounts, WakeStore, Window,
+    TakeKeys, TakenKeys, TenantWalk, TenantsFound, TopicCounts, Trail, WakeStore, Window,
 };
 
 /// A store that leaves a role to another: to the one it is built around, or to one of several. It has the role
@@ -241,8 +241,8 @@ impl<S: Delegates<dyn RetainStore>> RetainStore for S {
         self.delegate().fold().await
     }
 
-    async fn forget_seen(&self, cutoff: Cutoff, limit: usize) -> Result<u64, StoreError> {
-        self.delegate().forget_seen(cutoff, limit).await
+    async fn forget(&self, trail: Trail, cutoff: Cutoff, limit: usize) -> Result<u64, StoreError> {
+        self.delegate().forget(trail, cutoff, limit).await
     }
 
     async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError> {

@@ -58,7 +58,7 @@ pub(crate) use pause::paused;
 pub use pause::{PAUSE_LOOK, PAUSES_READ, PauseStore, read_pauses};
 pub use register::{ANY, REGISTERED, RegisterStore, Registered};
 pub use replay::{DoneRow, ReplayPage, ReplayStore, ReplayTally, Replayable};
-pub use retain::{Cutoff, Purge, Purged, RetainStore};
+pub use retain::{Cutoff, Purge, Purged, RetainStore, Trail};
 pub use retention::{Layout, Payloads, Retention};
 pub use send::SendStore;
 pub use settle::{ExtendInTurn, Extended, Held, Outcome, SettleStore, Settled, Settlement};

@@ -26,16 +26,25 @@ pub trait RetainStore: Send + Sync + 'static {
         Ok(0)
     }
 
-    /// Deletes up to `limit` rows of the inbox that were seen long enough ago, in one short transaction, and
-    /// says how many. Fewer than the limit means that none were left that nobody else was deleting. A store
-    /// without an inbox has none.
-    async fn forget_seen(&self, cutoff: Cutoff, limit: usize) -> Result<u64, StoreError> {
-        let _ = (cutoff, limit);
+    /// Deletes up to `limit` rows of a trail that are from long enough ago, the oldest first, in one short
+    /// transaction, and says how many. Fewer than the limit means that none were left that nobody else was
+    /// deleting. A store without that trail has none.
+    async fn forget(&self, trail: Trail, cutoff: Cutoff, limit: usize) -> Result<u64, StoreError> {
+        let _ = (trail, cutoff, limit);
         Ok(0)
     }
 
     /// How many rows [`purge`](Self::purge) would delete, counted up to its limit and not beyond.
     async fn purgeable(&self, purge: &Purge) -> Result<Purged, StoreError>;
+}
+
+/// What is kept beside the events of what was done, and grows until it is [forgotten](RetainStore::forget).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trail {
+    /// Of consumers, what they saw: the rows of an [`Inbox`](crate::Inbox).
+    Seen,
+    /// Of operators, what they did: the entries of the [audit](super::AuditEntry).
+    Audit,
 }
 
 /// What to forget.
@@ -49,7 +58,7 @@ pub struct Purge {
     pub dead: bool,
 }
 
-/// When a row must have ended to be forgotten.
+/// When a row must have ended, been seen or been written to be forgotten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cutoff {
     /// Longer ago than this, by the database's clock.

@@ -16,7 +16,7 @@ use sendoff_engine::store::{
     LockedRows, NewRow, Outcome, ParkStore, PauseStore, PayloadWanted, Purge, Purged,
     RegisterStore, Registered, ReplayPage, ReplayStore, ReplayTally, Replayable, RetainStore, Row,
     RunEnd, RunsWanted, SettleStore, Settled, SettledRuns, Settlement, Standing, StoreError,
-    Suspects, TakeKeys, TakenKeys, TenantWalk, TenantsFound, TopicCounts, WakeStore, Window,
+    Suspects, TakeKeys, TakenKeys, TenantWalk, TenantsFound, TopicCounts, Trail, WakeStore, Window,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -95,7 +95,7 @@ impl Flaky {
         self.troubles.down.store(down, Ordering::SeqCst);
     }
 
-    /// What an inbox saw is not forgotten the next time.
+    /// What is kept beside the events is not forgotten the next time.
     pub(crate) fn refuse_to_forget(&self, error: StoreError) {
         *self.troubles.remembers.lock().unwrap() = Some(error);
     }
@@ -671,11 +671,11 @@ impl RetainStore for Flaky {
         Ok(purged)
     }
 
-    async fn forget_seen(&self, cutoff: Cutoff, limit: usize) -> Result<u64, StoreError> {
+    async fn forget(&self, trail: Trail, cutoff: Cutoff, limit: usize) -> Result<u64, StoreError> {
         let refused = self.troubles.remembers.lock().unwrap().take();
         match refused {
             Some(error) => Err(error),
-            None => self.table.forget_seen(cutoff, limit).await,
+            None => self.table.forget(trail, cutoff, limit).await,
         }
     }
 

@@ -176,6 +176,7 @@ fn every_parameter_of_maintenance_can_be_bound() {
         "batch": 6,
         "include_dead": true,
         "inbox_retention": "48h",
+        "audit_retention": "72h",
         "store_timeout": "1s",
     }));
     assert_eq!(options.validate(), Ok(()));

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sendoff_core::partition::Period;
-use sendoff_core::{Delivery, EventId, Failure};
+use sendoff_core::{AuditNote, Delivery, EventId, Failure, PauseScope};
 use sendoff_engine::memory::MemoryStore;
-use sendoff_engine::store::{Purged, StoreError};
-use sendoff_engine::{CleanupMaintainer, CleanupOptions, Outbox, OutboxOptions, PartitionOptions};
+use sendoff_engine::store::{AuditPage, LetterStore, PauseStore, Purged, StoreError, Trail};
+use sendoff_engine::{
+    Cleaned, CleanupMaintainer, CleanupOptions, Outbox, OutboxOptions, PartitionOptions,
+};
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::clock::ManualClock;
 use sendoff_testkit::wait::{eventually, within};
@@ -40,6 +42,8 @@ fn options_out_of_range_are_refused_by_name() {
         (CleanupOptions { batch: 1_001, ..Default::default() }, "batch"),
         (CleanupOptions { check_every: Duration::ZERO, ..Default::default() }, "check_every"),
         (CleanupOptions { retention: Duration::MAX, ..Default::default() }, "retention"),
+        (forgetting(Trail::Seen, Some(Duration::MAX)), "inbox_retention"),
+        (forgetting(Trail::Audit, Some(Duration::MAX)), "audit_retention"),
     ] {
         assert!(options.validate().unwrap_err().to_string().starts_with(field), "{field}");
     }
@@ -137,68 +141,102 @@ async fn see(inbox: &sendoff_engine::Inbox<MemoryStore>, events: usize) -> Vec<E
     ids
 }
 
-/// What an inbox saw is kept for a retention of its own, however short the rows' is; without one for ever.
+/// Does so many things that are remembered, as an operator does.
+async fn act(store: &MemoryStore, acts: usize) {
+    let mails = PauseScope::event_type("mail").unwrap();
+    let note = AuditNote::new("ann", "a test").unwrap();
+    for _ in 0..acts {
+        // What is paused already is not paused again, and nothing is written down.
+        let is_paused = store.pause(&mails, &note).await.unwrap();
+        assert!(is_paused || store.resume(&mails, &note).await.unwrap());
+    }
+}
+
+/// Options by which a trail is forgotten after a retention, and every event that may go goes.
+fn forgetting(trail: Trail, retention: Option<Duration>) -> CleanupOptions {
+    let all = CleanupOptions { retention: Duration::ZERO, batch: 10, ..CleanupOptions::default() };
+    match trail {
+        Trail::Seen => CleanupOptions { inbox_retention: retention, ..all },
+        Trail::Audit => CleanupOptions { audit_retention: retention, ..all },
+    }
+}
+
+/// How many rows of it are gone; none of the other are.
+fn gone(trail: Trail, cleaned: &Cleaned) -> u64 {
+    let (gone, others) = match trail {
+        Trail::Seen => (cleaned.seen, cleaned.audit),
+        Trail::Audit => (cleaned.audit, cleaned.seen),
+    };
+    assert_eq!(others, 0, "{trail:?}");
+    gone
+}
+
+/// Holds L7: what an inbox saw and what operators did is kept for retentions of their own, however short that of
+/// events is; without one for ever.
 #[tokio::test(start_paused = true)]
-async fn what_an_inbox_saw_is_forgotten_after_a_retention_of_its_own() {
+async fn trails_are_forgotten_after_retentions_of_their_own() {
     let clock = ManualClock::new();
     let store = MemoryStore::with_clock(Arc::new(clock.clone()));
     let inbox = sendoff_engine::Inbox::new(store.clone());
     let old = see(&inbox, 25).await;
+    act(&store, 25).await;
     clock.advance(20 * DAY);
     let recent = see(&inbox, 3).await;
+    act(&store, 3).await;
     clock.advance(10 * DAY);
-    let cleanup = |inbox_retention, batch| {
-        let options = CleanupOptions {
-            retention: Duration::ZERO,
-            inbox_retention,
-            batch,
-            ..CleanupOptions::default()
+    for trail in [Trail::Seen, Trail::Audit] {
+        let cleanup = |retention| {
+            let options = forgetting(trail, retention);
+            CleanupMaintainer::new(Arc::new(store.clone()), options).unwrap()
         };
-        CleanupMaintainer::new(Arc::new(store.clone()), options).unwrap()
-    };
-    let cleaned = cleanup(None, 10).run_once().await.unwrap();
-    assert_eq!((cleaned.seen, cleaned.finished), (0, true), "without one for ever");
-    let cleaned = cleanup(Some(31 * DAY), 10).run_once().await.unwrap();
-    assert_eq!((cleaned.seen, cleaned.batches), (0, 0), "not before its time");
-    // Told to end, it says what it did by then.
-    let cancel = CancellationToken::new();
-    let stopping = cleanup(Some(30 * DAY - DAY), 10).on_progress({
-        let cancel = cancel.clone();
-        move |_| cancel.cancel()
-    });
-    let cleaned = stopping.run_once_until(cancel.cancelled()).await.unwrap();
-    assert_eq!((cleaned.seen, cleaned.batches, cleaned.finished), (10, 1, false));
-    let cleaned = cleanup(Some(30 * DAY - DAY), 10).run_once().await.unwrap();
-    assert_eq!((cleaned.seen, cleaned.batches, cleaned.finished), (15, 2, true));
+        let cleaned = cleanup(None).run_once().await.unwrap();
+        assert_eq!((gone(trail, &cleaned), cleaned.finished), (0, true), "without one for ever");
+        let cleaned = cleanup(Some(31 * DAY)).run_once().await.unwrap();
+        assert_eq!((gone(trail, &cleaned), cleaned.batches), (0, 0), "not before its time");
+        // Told to end, it says what it did by then.
+        let cancel = CancellationToken::new();
+        let stopping = cleanup(Some(30 * DAY - DAY)).on_progress({
+            let cancel = cancel.clone();
+            move |_| cancel.cancel()
+        });
+        let cleaned = stopping.run_once_until(cancel.cancelled()).await.unwrap();
+        assert_eq!((gone(trail, &cleaned), cleaned.batches, cleaned.finished), (10, 1, false));
+        let cleaned = cleanup(Some(30 * DAY - DAY)).run_once().await.unwrap();
+        assert_eq!((gone(trail, &cleaned), cleaned.batches, cleaned.finished), (15, 2, true));
+    }
     let mut tx = store.transaction().unwrap();
     for (ids, is_new) in [(&old, true), (&recent, false)] {
         for id in ids {
             assert_eq!(inbox.once(&mut tx, "billing", *id).await.unwrap(), is_new);
         }
     }
+    act(&store, 1).await;
+    let entries = store.audit(&AuditPage { limit: 10, ..AuditPage::default() }).await.unwrap();
+    let numbers: Vec<_> = entries.iter().map(|entry| entry.seq).collect();
+    assert_eq!(numbers, [29, 28, 27, 26], "no number is drawn twice");
 }
 
-/// Who cleans up without an inbox, or without rights to it, cleans up the rest; what fails otherwise is told with what was done.
+/// Who cleans up without an inbox or an audit, or without rights to it, cleans up the rest; what fails otherwise is told with
+/// what was done.
 #[tokio::test(start_paused = true)]
-async fn an_inbox_that_cannot_be_cleaned_keeps_nobody_from_the_rest() {
-    for (refused, is_told) in [
-        (StoreError::Rights { missing: "delete".into(), remedy: "grant it".into() }, false),
-        (StoreError::Timeout, true),
+async fn what_cannot_be_forgotten_keeps_nobody_from_the_rest() {
+    let rights = || StoreError::Rights { missing: "delete".into(), remedy: "grant it".into() };
+    for (trail, refused, is_told) in [
+        (Trail::Seen, rights(), false),
+        (Trail::Audit, rights(), false),
+        (Trail::Seen, StoreError::Timeout, true),
+        (Trail::Audit, StoreError::Timeout, true),
     ] {
         let store = Flaky::default();
         delivered(&store, 5).await;
         tokio::time::sleep(DAY).await;
         store.refuse_to_forget(refused);
-        let options = CleanupOptions {
-            retention: Duration::ZERO,
-            inbox_retention: Some(DAY),
-            ..CleanupOptions::default()
-        };
+        let options = forgetting(trail, Some(DAY));
         let cleanup = CleanupMaintainer::new(Arc::new(store.clone()), options).unwrap();
         match cleanup.run_once().await {
             Ok(cleaned) => {
                 assert!(!is_told && cleaned.finished);
-                assert_eq!((cleaned.purged.done, cleaned.seen), (5, 0));
+                assert_eq!((cleaned.purged.done, gone(trail, &cleaned)), (5, 0));
             }
             Err(error) => assert!(is_told && error.so_far.purged.done == 5, "{error:?}"),
         }

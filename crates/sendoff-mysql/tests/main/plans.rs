@@ -19,6 +19,7 @@ const LOOK: &str = include_str!("../../sql/outbox/look.sql");
 const CLAIMED: &str = include_str!("../../sql/outbox/claimed.sql");
 const SETTLE: &str = include_str!("../../sql/outbox/settle.sql");
 const PURGE: &str = include_str!("../../sql/outbox/purge.sql");
+const FORGET: &str = include_str!("../../sql/outbox/forget.sql");
 const FIRST_DUE: &str = include_str!("../../sql/outbox/first_due.sql");
 const HORIZON: &str = include_str!("../../sql/outbox/horizon.sql");
 const REPLAY: &str = include_str!("../../sql/outbox/replay.sql");
@@ -130,6 +131,12 @@ async fn polls_walk_past_neither_delivered_nor_delayed_rows() {
             write(&store, &mut conn, &rows).await;
         }
         write(&store, &mut conn, &events(10)).await;
+        conn.query_drop(
+            "insert into outbox_audit (at, action, actor, reason)
+             select utc_timestamp(6) - interval 1 hour, 'pause', 'ada', 'why' from outbox_event",
+        )
+        .await
+        .unwrap();
         conn.query_drop("analyze table outbox_event").await.unwrap();
 
         for (file, name, expected) in [
@@ -171,6 +178,8 @@ async fn polls_walk_past_neither_delivered_nor_delayed_rows() {
             (LETTERS, "letters_newest", 15),
             (LETTERS, "letters_count", 15),
             (STANDING, "standing", 10),
+            // Each entry once, and once more as a row of what was found.
+            (FORGET, "forget_audit", 210),
             (REPLAY, "replay_step", 110),
         ] {
             let steps = steps_of(&mut conn, file, name).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sendoff_core::{Delivery, Event, EventId};
 use sendoff_engine::capture::{Join, JoinError, Part};
-use sendoff_engine::store::{Cutoff, InspectStore, SettleStore};
+use sendoff_engine::store::{Cutoff, InspectStore, RetainStore, SettleStore, Trail};
 use sendoff_engine::{
     HandlerResult, Inbox, OnceError, Outbox, OutboxOptions, ProcessError, Processed, RetryOptions,
 };
@@ -267,7 +267,7 @@ async fn above_read_committed_settling_comes_first() {
 
 /// Whoever cleans up has the rights that the guide names, and nothing else.
 #[tokio::test]
-async fn a_role_with_the_rights_of_the_guide_forgets_what_was_seen() {
+async fn a_role_with_the_rights_of_the_guide_forgets_what_was_seen_and_done() {
     let place = Place::new();
     let _store = place.store().await;
     let role = format!("r_{}", place.schema);
@@ -277,13 +277,15 @@ async fn a_role_with_the_rights_of_the_guide_forgets_what_was_seen() {
             "create role {role} login;
              grant usage on schema {schema} to {role};
              grant select on {schema}.outbox_schema to {role};
-             grant select, update, delete on {schema}.inbox_event to {role};
-             select {schema}.sendoff_once('billing', gen_random_uuid());"
+             grant select, update, delete on {schema}.inbox_event, {schema}.outbox_audit to {role};
+             select {schema}.sendoff_once('billing', gen_random_uuid());
+             insert into {schema}.outbox_audit (action, actor, reason) values ('pause', 'ada', 'why');"
         ))
         .await;
     let cleaner =
         PostgresStore::connect_with(&as_role(&place, &role), place.options()).await.unwrap();
-    let forgotten = Inbox::new(cleaner).forget(Cutoff::Age(Duration::ZERO), 10).await;
+    let done = cleaner.forget(Trail::Audit, Cutoff::Age(Duration::ZERO), 10).await;
+    let seen = Inbox::new(cleaner).forget(Cutoff::Age(Duration::ZERO), 10).await;
     place.run(&format!("drop owned by {role}; drop role {role}")).await;
-    assert_eq!(forgotten.unwrap(), 1);
+    assert_eq!((done.unwrap(), seen.unwrap()), (1, 1));
 }

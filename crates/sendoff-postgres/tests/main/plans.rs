@@ -447,6 +447,35 @@ async fn replays_and_barriers_walk_their_own_index_only() {
     }
 }
 
+/// What operators did is forgotten along its numbers, however much of it there is, and whether or not it is old enough.
+#[tokio::test]
+async fn forgetting_what_operators_did_looks_at_a_batch_of_it() {
+    let place = Place::new();
+    place.store().await;
+    place
+        .run(
+            "insert into outbox_audit (at, action, actor, reason)
+             select now() - interval '1 hour', 'pause', 'ada', 'why' from generate_series(1, 20000)",
+        )
+        .await;
+    let text = text(include_str!("../../sql/outbox/forget.sql"), &["forget_audit"]);
+    for counted in [false, true] {
+        let client = place.client().await;
+        if counted {
+            client.batch_execute(&format!("analyze {}.outbox_audit", place.schema)).await.unwrap();
+        }
+        let text = text.replace("sendoff.", "");
+        let prepare = format!("prepare forget(interval, bigint, timestamptz) as {text}");
+        let search = format!("set search_path = {}; {OURS}; {prepare}; begin", place.schema);
+        client.batch_execute(&search).await.unwrap();
+        for values in ["('0', 50, null)", "('365 d', 50, null)"] {
+            let plan = plan_of(&client, "forget", values).await;
+            assert!(plan.contains("outbox_audit_pkey"), "{plan}");
+            assert_bounded("forget", &plan);
+        }
+    }
+}
+
 pub(crate) fn assert_bounded(name: &str, plan: &str) {
     // A step that a limit of none leaves out is planned all the same.
     let scans =

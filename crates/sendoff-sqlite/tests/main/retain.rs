@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sendoff_core::{Event, EventId, limits};
-use sendoff_engine::store::{Cutoff, InspectStore, NewRow, Outcome, Purge, Purged, RetainStore};
+use sendoff_core::{AuditNote, Event, EventId, PauseScope, limits};
+use sendoff_engine::store::{
+    AuditPage, Cutoff, InspectStore, LetterStore, NewRow, Outcome, PauseStore, Purge, Purged,
+    RetainStore, Trail,
+};
 use sendoff_engine::{CleanupMaintainer, CleanupOptions};
 use sendoff_sqlite::{Retention, SqliteOptions, SqliteStore};
 
@@ -71,6 +74,31 @@ async fn a_type_of_which_nothing_ended_for_a_month_is_forgotten() {
     outbox.clock.advance(Duration::from_micros(1));
     assert_eq!(outbox.store.fold().await.unwrap(), 0);
     assert_eq!(counted().await, [("back".to_owned(), 2)]);
+}
+
+/// What a clock wrote that was ahead is remembered until its time has come, and holds back nothing.
+#[tokio::test]
+async fn an_entry_of_the_audit_from_the_future_keeps_no_other() {
+    let outbox = Outbox::new().await;
+    let store = &outbox.store;
+    let (mails, note) = (PauseScope::event_type("mail").unwrap(), AuditNote::new("ann", "why"));
+    let note = note.unwrap();
+    outbox.clock.advance(DAY);
+    assert!(store.pause(&mails, &note).await.unwrap());
+    outbox.clock.step_back(DAY);
+    for _ in 0..2 {
+        assert!(store.resume(&mails, &note).await.unwrap());
+        assert!(store.pause(&mails, &note).await.unwrap());
+    }
+    outbox.clock.advance(Duration::from_micros(1));
+    let mut gone = Vec::new();
+    for _ in 0..3 {
+        let now = Cutoff::Age(Duration::ZERO);
+        gone.push(store.forget(Trail::Audit, now, 2).await.unwrap());
+    }
+    assert_eq!(gone, [2, 2, 0]);
+    let left = store.audit(&AuditPage { limit: 10, ..AuditPage::default() }).await.unwrap();
+    assert_eq!(left.iter().map(|entry| entry.seq).collect::<Vec<_>>(), [1]);
 }
 
 /// What a version counted that did not know when is counted on, and forgotten a month later.

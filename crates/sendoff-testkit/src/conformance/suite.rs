@@ -249,6 +249,7 @@ macro_rules! store_suite {
             a_locked_letter_is_busy_and_the_others_are_changed
             letters_are_requeued_once_by_whomever
             the_audit_is_read_from_its_end
+            the_audit_is_forgotten_in_batches
             a_record_shows_every_column
             an_event_stands_where_it_was_left
             what_was_committed_before_a_horizon_is_within_it

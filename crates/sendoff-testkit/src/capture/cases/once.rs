@@ -2,7 +2,7 @@
 
 use sendoff_core::{EventId, InvalidEvent, limits};
 use sendoff_engine::capture::{CommitError, JoinError};
-use sendoff_engine::store::{Cutoff, RetainStore};
+use sendoff_engine::store::{Cutoff, RetainStore, Trail};
 use sendoff_engine::{Inbox, OnceError};
 
 use crate::capture::shop::{Shop, begin, event};
@@ -183,7 +183,7 @@ pub async fn what_was_seen_long_ago_is_forgotten_in_batches<H: CaptureHarness>(
     assert!(!seen(&mut shop, BILLING, ids[0]).await);
     let later = sendoff_core::Timestamp::now().saturating_add(year);
     assert_eq!(
-        store.forget_seen(Cutoff::Before(later), 2).await.unwrap(),
+        store.forget(Trail::Seen, Cutoff::Before(later), 2).await.unwrap(),
         2,
         "no more than asked for"
     );

@@ -9,8 +9,8 @@ use sendoff_core::{
     LetterOrder, LetterPosition, Status, Timestamp,
 };
 use sendoff_engine::store::{
-    AuditEntry, AuditPage, ChangeLetters, EventRecord, Held, InspectStore, LetterPage, LetterStore,
-    Outcome, PayloadWanted, RetainStore, Settlement,
+    AuditEntry, AuditPage, ChangeLetters, Cutoff, EventRecord, Held, InspectStore, LetterPage,
+    LetterStore, Outcome, PayloadWanted, RetainStore, Settlement, Trail,
 };
 use tokio::time::timeout;
 
@@ -343,6 +343,39 @@ pub async fn the_audit_is_read_from_its_end<H: StoreHarness>(probe: &Probe<H>) {
     assert_eq!(rest.iter().filter_map(|entry| entry.event).collect::<Vec<_>>(), ids[..1]);
     assert_eq!(probe.audit_of(Some(ids[1])).await.len(), 1);
     assert_eq!(probe.audit_of(Some(EventId::generate())).await, []);
+}
+
+/// What operators did long ago is forgotten in batches, the oldest first, and what they did lately is not; no number is
+/// drawn twice. Holds L7.
+pub async fn the_audit_is_forgotten_in_batches<H: StoreHarness>(probe: &Probe<H>) {
+    let ids = probe.dead(5).await;
+    for id in &ids[..3] {
+        assert_eq!(probe.requeue(&[*id]).await, [LetterFate::Done]);
+    }
+    probe.pass(1).await;
+    let between = Cutoff::Before(probe.harness().now().await);
+    assert_eq!(probe.requeue(&ids[3..4]).await, [LetterFate::Done]);
+    let forget = async |cutoff, limit| {
+        probe.store().forget(Trail::Audit, cutoff, limit).await.expect("forget")
+    };
+    let left = async || -> Vec<_> {
+        probe.audit_of(None).await.iter().filter_map(|entry| entry.event).collect()
+    };
+    let earliest = Timestamp::from_micros(i64::MIN);
+    assert_eq!(forget(Cutoff::Age(Duration::from_secs(3_600)), EVERYTHING).await, 0);
+    assert_eq!(forget(Cutoff::Before(earliest), EVERYTHING).await, 0);
+    assert_eq!(forget(between, 0).await, 0);
+    assert_eq!(forget(between, 2).await, 2, "no more than asked for");
+    assert_eq!(left().await, [ids[3], ids[2]]);
+    assert_eq!(forget(between, 2).await, 1, "until nothing is left");
+    assert_eq!(left().await, [ids[3]]);
+
+    let last = probe.audit_of(None).await[0].seq;
+    let latest = Timestamp::from_micros(i64::MAX);
+    assert_eq!(forget(Cutoff::Before(latest), EVERYTHING).await, 1);
+    assert_eq!(left().await, []);
+    assert_eq!(probe.requeue(&ids[4..]).await, [LetterFate::Done]);
+    assert!(probe.audit_of(None).await[0].seq > last);
 }
 
 /// Every column is shown, and the payload only to whoever asks for it.
