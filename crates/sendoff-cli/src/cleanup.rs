@@ -30,7 +30,7 @@ const COUNTED: usize = 1_000_000;
 #[derive(Debug, Args)]
 #[command(
     mut_arg("once", |arg| arg.help("End when nothing is left")),
-    mut_arg("dry_run", |arg| arg.help("Only count what would be deleted, up to a million"))
+    mut_arg("dry_run", |arg| arg.help("Only count the events that would be deleted, up to a million"))
 )]
 #[command(after_help = "Examples:\n  \
     SENDOFF_DATABASE_URL=postgres://app@db/shop sendoff cleanup --once\n  \
@@ -46,7 +46,7 @@ pub(crate) struct Options {
     /// How long ago an event must have ended
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "7d")]
     retention: Duration,
-    /// Delete what ended before this moment instead, such as 2026-01-31T08:00:00Z
+    /// Delete events that ended before this moment instead, such as 2026-01-31T08:00:00Z
     #[arg(long, value_name = "MOMENT", conflicts_with = "retention")]
     before: Option<Timestamp>,
     /// Rows in one pass; passes follow each other until nothing is left

@@ -149,7 +149,7 @@ mod tests {
         for status in [401, 403, 407, 421] {
             assert_eq!(class(status, EventChooses::Path), Some(Class::Misconfigured), "{status}");
         }
-        for status in [400, 406, 409, 413, 414, 415, 422, 431] {
+        for status in [400, 406, 413, 414, 415, 422, 431] {
             assert_eq!(class(status, EventChooses::Path), Some(Class::Poison), "{status}");
         }
         assert_eq!(meaning(410, None, EventChooses::Path), Meaning::Gone);
