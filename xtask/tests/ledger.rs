@@ -55,6 +55,8 @@ struct Sources {
     listed: BTreeSet<String>,
     /// The numbers of rules in comments that say `Holds`.
     held: BTreeSet<String>,
+    /// The numbers of schedules in comments of tests that say `attack`.
+    attacks: BTreeSet<u32>,
 }
 
 impl Sources {
@@ -91,6 +93,13 @@ impl Sources {
                 line.strip_prefix("///").and_then(|it| it.split_once("Holds "))
             {
                 self.held.extend(rules.split_whitespace().map(word).map(str::to_owned));
+            }
+            if let Some((_, numbers)) =
+                line.strip_prefix("///").and_then(|it| it.split_once("ttack"))
+            {
+                let words = numbers.trim_start_matches('s').split_whitespace();
+                let numbers = words.filter(|it| *it != "and").map(|it| word(it).parse::<u32>());
+                self.attacks.extend(numbers.map_while(Result::ok));
             }
         }
     }
@@ -140,6 +149,19 @@ fn every_test_in_the_fault_ledger_exists() {
     for named in ledger.split("`mod ").skip(1).map(word) {
         assert!(modules.contains(named), "mod {named}");
     }
+}
+
+#[test]
+fn every_schedule_that_a_test_cites_has_a_line_and_every_test_in_it_exists() {
+    assert_eq!(missing_tests("docs/spec/order.md", "| "), [""; 0]);
+    let table = document("docs/spec/order.md");
+    let lines = table.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" |"));
+    let numbers: Vec<u32> = lines.filter_map(|(number, _)| number.parse().ok()).collect();
+    assert!(numbers.iter().copied().eq(1..=26), "numbers never change: {numbers:?}");
+    let cited = Sources::below("crates").attacks;
+    assert!(cited.len() > 10, "{cited:?}");
+    let unknown: Vec<_> = cited.iter().filter(|number| !numbers.contains(number)).collect();
+    assert!(unknown.is_empty(), "no such schedule: {unknown:?}");
 }
 
 #[test]

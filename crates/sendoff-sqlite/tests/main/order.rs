@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rusqlite::named_params;
 use sendoff_core::order::{Ending, is_in_line};
-use sendoff_core::{Event, EventId, Ident, Status};
+use sendoff_core::{Event, EventId, Ident};
 use sendoff_engine::capture::{BeginBlocking, CommitBlocking};
 use sendoff_engine::store::frame::text;
 use sendoff_engine::store::{
@@ -206,31 +206,6 @@ async fn takes_of_several_stores_at_once_share_the_keys_out() {
     let entries = "select count(*) from outbox_key";
     let conn = outbox.store.connect().unwrap();
     assert_eq!(conn.query_row(entries, [], |row| row.get::<_, i64>(0)).unwrap(), 0);
-}
-
-/// Attacks 5, 6, 11, 14: a zombie cannot settle what somebody else has, nor what it has again itself.
-#[tokio::test]
-async fn a_zombie_settles_nothing_of_a_key_that_was_taken_over() {
-    let outbox = Outbox::new().await;
-    let other = outbox.again().await;
-    let rows = [in_line("k"), in_line("k")];
-    outbox.write(&rows);
-    let done = |at: usize| [(rows[at].event.id(), Outcome::Done)];
-    let first = take_one(&outbox.store, "a").await;
-    outbox.clock.advance(HOLD);
-    let second = take_one(&outbox.store, "a").await;
-    assert_ne!(first.token, second.token);
-    assert!(!end(&outbox.store, "a", &first, &done(0), Ending::Exhausted).await);
-    outbox.clock.advance(HOLD);
-    let third = take_one(&other, "b").await;
-    // It was whole in the hands of the one that vanished: alone, one by one.
-    assert_eq!((third.run, third.lost), (1, false));
-    for zombie in [&first, &second] {
-        assert!(!end(&outbox.store, "a", zombie, &done(0), Ending::Exhausted).await);
-    }
-    assert!(end(&other, "b", &third, &done(0), Ending::Free).await);
-    assert!(!end(&other, "b", &third, &done(0), Ending::Free).await, "it was settled");
-    assert_eq!(outbox.row(rows[1].event.id()).await.status, Status::New);
 }
 
 /// A clock that stepped back hands no token out twice, and holds no key for ever.

@@ -105,6 +105,7 @@ macro_rules! order_suite {
             of_operators_at_odds_over_a_dead_event_one_decides
             a_key_that_is_held_stays_held_whatever_operators_do
             a_settlement_beside_a_takeover_comes_first_or_is_fenced
+            a_zombie_settles_nothing_of_a_key_that_was_taken_over
             what_commits_late_is_found
             what_is_put_in_line_late_is_found
             a_row_shelved_beside_the_end_of_its_key_is_not_left_behind

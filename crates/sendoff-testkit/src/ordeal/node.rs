@@ -97,7 +97,7 @@ pub(super) fn relay_options(mode: ClaimMode) -> RelayOptions {
 pub async fn play(kind: Kind, store: impl RelayStore) {
     let waits = env::var_os(WAITS).is_some();
     let fails = env::var(FAILS).ok().and_then(|percent| percent.parse().ok()).unwrap_or(0);
-    let handler = move |delivery: Delivery| handle(delivery, waits, fails);
+    let handler = move |delivery: Delivery| handle(delivery, waits, fails, say);
     let metrics = Arc::new(Fenced);
     let mode = match kind {
         Kind::Outbox => {
@@ -131,9 +131,15 @@ pub(super) fn at() -> u128 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_micros())
 }
 
-async fn handle(delivery: Delivery, waits: bool, fails: u8) -> HandlerResult {
+/// Does what the event asks for, and tells when it begins and how it ends.
+pub(super) async fn handle(
+    delivery: Delivery,
+    waits: bool,
+    fails: u8,
+    tell: impl Fn(&str),
+) -> HandlerResult {
     let id = delivery.id();
-    say(&format!("began {id} {} {}", delivery.attempt, at()));
+    tell(&format!("began {id} {} {}", delivery.attempt, at()));
     if waits {
         tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new())).await??;
     }
@@ -148,9 +154,9 @@ async fn handle(delivery: Delivery, waits: bool, fails: u8) -> HandlerResult {
     tokio::time::sleep(Duration::from_millis(u64::from(id.as_bytes()[15]) / 16)).await;
     let stubborn = asked.is_ok_and(|asked| asked == STUBBORN);
     if fastrand::u8(..100) < if stubborn { fails.saturating_mul(16) } else { fails } {
-        say(&format!("failed {id} {}", at()));
+        tell(&format!("failed {id} {}", at()));
         return Err(Failure::retry("it fails now and then"));
     }
-    say(&format!("ended {id} {}", at()));
+    tell(&format!("ended {id} {}", at()));
     Ok(())
 }

@@ -8,12 +8,15 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use sendoff_core::order::AfterDead;
-use sendoff_core::{AuditNote, Death, Event, EventId, LetterAct, LetterFate, LetterFilter};
+use sendoff_core::{
+    AuditNote, Death, Delivery, Event, EventId, Lane, LetterAct, LetterFate, LetterFilter, Origin,
+};
+use sendoff_engine::Outbox;
 use sendoff_engine::store::{Birth, ChangeLetters, InspectStore, LetterPage, LetterStore, NewRow};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::node::{FAILS, FENCED, HOLD, KIND, STUBBORN, at};
+use super::node::{FAILS, FENCED, HOLD, KIND, STUBBORN, at, handle, outbox_options};
 use super::{EVENT, Kind, OrdealHarness};
 use crate::history::{
     Decision, Expectations, Fault, FaultKind, History, Position, Verdict, Violation, check,
@@ -27,7 +30,7 @@ const NODES: usize = 3;
 /// One of so many events fails most of the time, and ends among the dead letters.
 const STUBBORN_ONE_IN: u64 = 300;
 /// Of a hundred runs so many fail.
-const PERCENT: &str = "5";
+const PERCENT: u8 = 5;
 /// How long a stopped process stays so: others have its keys then.
 const STOPPED: Duration = Duration::from_secs(6);
 
@@ -57,28 +60,29 @@ impl Transcript {
 
     /// Listens to a node for as long as it lives.
     fn hears(&self, name: &Arc<str>, node: &mut Node) {
-        let (transcript, node_name) = (self.clone(), name.clone());
-        node.hear(move |line| {
-            let words: Vec<&str> = line.split(' ').collect();
-            if let [FENCED, count] = words[..] {
-                transcript.1.fetch_add(count.parse().unwrap_or(0), Ordering::Relaxed);
-                return;
-            }
-            let (Some(Ok(id)), Some(Ok(at))) =
-                (words.get(1).map(|id| id.parse()), words.last().map(|at| at.parse()))
-            else {
-                return;
-            };
-            let node = node_name.clone();
-            match (words[0], words.get(2).map(|attempt| attempt.parse())) {
-                ("began", Some(Ok(attempt))) => {
-                    transcript.add(at, Said::Began { node, id, attempt });
-                }
-                ("ended", _) => transcript.add(at, Said::Ended { node, id, well: true }),
-                ("failed", _) => transcript.add(at, Said::Ended { node, id, well: false }),
-                _ => {}
-            }
-        });
+        let (transcript, name) = (self.clone(), name.clone());
+        node.hear(move |line| transcript.heard(&name, line));
+    }
+
+    /// What a node said.
+    fn heard(&self, node: &Arc<str>, line: &str) {
+        let words: Vec<&str> = line.split(' ').collect();
+        if let [FENCED, count] = words[..] {
+            self.1.fetch_add(count.parse().unwrap_or(0), Ordering::Relaxed);
+            return;
+        }
+        let (Some(Ok(id)), Some(Ok(at))) =
+            (words.get(1).map(|id| id.parse()), words.last().map(|at| at.parse()))
+        else {
+            return;
+        };
+        let node = node.clone();
+        match (words[0], words.get(2).map(|attempt| attempt.parse())) {
+            ("began", Some(Ok(attempt))) => self.add(at, Said::Began { node, id, attempt }),
+            ("ended", _) => self.add(at, Said::Ended { node, id, well: true }),
+            ("failed", _) => self.add(at, Said::Ended { node, id, well: false }),
+            _ => {}
+        }
     }
 
     /// Whatever was said of events that were delivered twice for no reason, from the first time to the second.
@@ -148,7 +152,8 @@ impl<H: OrdealHarness> Nodes<'_, H> {
     fn start_one(&mut self) {
         let kinds = [Kind::Outbox, Kind::Held, Kind::Outbox, Kind::Locked];
         let kind = kinds[self.started % kinds.len()];
-        let mut node = self.harness.node(&[], &[(KIND, kind.name()), (FAILS, PERCENT)]);
+        let mut node =
+            self.harness.node(&[], &[(KIND, kind.name()), (FAILS, &PERCENT.to_string())]);
         node.says("ready");
         let name: Arc<str> = format!("{}{}", kind.name(), self.started).into();
         self.transcript.hears(&name, &mut node);
@@ -190,7 +195,8 @@ impl<H: OrdealHarness> Nodes<'_, H> {
 
 /// Three processes, many keys, handlers of which one in twenty fails, nodes that are killed, stopped and
 /// added all the while, and an operator who requeues and discards what is dead: nothing is lost, and no event of a
-/// key begins before the one before it is over.
+/// key begins before the one before it is over. Every second transaction or so is the outbox's of the application, which
+/// delivers from memory what does not wait for others.
 pub async fn ordered_events_stay_in_order_whatever_happens<H: OrdealHarness>(
     harness: &H,
     seed: u64,
@@ -202,8 +208,10 @@ pub async fn ordered_events_stay_in_order_whatever_happens<H: OrdealHarness>(
     let mut nodes =
         Nodes { harness, transcript: transcript.clone(), running: Vec::new(), started: 0 };
     (0..NODES).for_each(|_| nodes.start_one());
+    let application = Application::start(harness, &transcript).await;
     let over = CancellationToken::new();
-    let writes = write(harness, &store, &transcript, random.fork(), keys, count);
+    let writes = application.write(random.fork(), keys, count);
+    let operator = operate(&store, &transcript, &over, random.fork());
     let nemesis = async {
         let ends =
             Instant::now() + soak::lasting(Duration::from_secs(20), Duration::from_secs(180));
@@ -212,7 +220,6 @@ pub async fn ordered_events_stay_in_order_whatever_happens<H: OrdealHarness>(
             nodes.suffer(&mut random).await;
         }
     };
-    let operator = operate(&store, &transcript, &over, Rng::with_seed(seed));
     let ends = async {
         let (events, ()) = tokio::join!(writes, nemesis);
         let ended = async || {
@@ -224,6 +231,7 @@ pub async fn ordered_events_stay_in_order_whatever_happens<H: OrdealHarness>(
         events
     };
     let (events, discarded) = tokio::join!(ends, operator);
+    application.outbox.close().await;
     // What was said last is heard by then: the pipes end with the processes.
     drop(std::mem::take(&mut nodes.running));
     let told = transcript.clone();
@@ -245,19 +253,24 @@ pub async fn ordered_events_stay_in_order_whatever_happens<H: OrdealHarness>(
     };
     let verdict = check(&history, &expected);
     let fenced = transcript.1.load(Ordering::Relaxed);
-    tell(&verdict, discarded, fenced);
+    let hot = application.hot.load(Ordering::Relaxed);
+    tell(&verdict, discarded, fenced, hot);
     transcript.tell_of(&verdict);
     assert!(verdict.is_clean(), "{verdict}");
+    assert!(hot > 0, "some events are delivered from memory");
     // In minutes some process is stopped while it has something to settle.
     assert!(fenced >= soak::amount(0, 1), "stale settlements are told apart");
 }
 
 const PLENTY: Duration = Duration::from_secs(60);
 
-fn tell(verdict: &Verdict, discarded: usize, fenced: u64) {
+fn tell(verdict: &Verdict, discarded: usize, fenced: u64, hot: u64) {
     // For people, who read it in a soak.
     let mut out = std::io::stderr();
-    let _ = writeln!(out, "{discarded} letters discarded; {fenced} events fenced; {verdict}");
+    let _ = writeln!(
+        out,
+        "{discarded} letters discarded; {fenced} events fenced; {hot} runs from memory; {verdict}"
+    );
 }
 
 /// How every event stands at the end whose row is there.
@@ -269,33 +282,59 @@ async fn stand(store: &impl InspectStore, history: &History, events: &[Event]) {
     }
 }
 
-/// The application: one transaction after the other, so that the order of commits is that of numbers.
-async fn write<H: OrdealHarness>(
-    harness: &H,
-    store: &H::Store,
-    transcript: &Transcript,
-    mut random: Rng,
-    keys: u64,
-    count: u64,
-) -> Vec<Event> {
-    let mut events = Vec::new();
-    while (events.len() as u64) < count {
-        let part: Vec<Event> = (0..random.usize(1..40))
-            .map(|_| {
-                let text = if random.u64(..STUBBORN_ONE_IN) == 0 { STUBBORN } else { "usual" };
-                let key = format!("key {}", random.u64(..keys));
-                Event::builder(EVENT).ordering_key(key).json(&text).build().unwrap()
-            })
-            .collect();
-        part.iter().for_each(|event| transcript.add(at(), Said::Writes(event.clone())));
-        let due = |event: &Event| NewRow { event: event.clone(), birth: Birth::Due };
-        harness.write(store, &part.iter().map(due).collect::<Vec<_>>()).await;
-        part.iter().for_each(|event| transcript.add(at(), Said::Wrote(event.clone())));
-        events.extend(part);
-        // About as fast as they are delivered, so that keys are short and long.
-        sleep(Duration::from_millis(random.u64(..40))).await;
+/// The application, with an outbox of its own: what is written through that is delivered here, from memory where order
+/// allows it.
+struct Application<'h, H: OrdealHarness> {
+    harness: &'h H,
+    transcript: Transcript,
+    store: H::Store,
+    outbox: Outbox<H::Store>,
+    /// How many runs came from memory.
+    hot: Arc<AtomicU64>,
+}
+
+impl<'h, H: OrdealHarness> Application<'h, H> {
+    async fn start(harness: &'h H, transcript: &Transcript) -> Self {
+        let (name, hot): (Arc<str>, Arc<AtomicU64>) = ("application".into(), Arc::default());
+        let (told, counted) = (transcript.clone(), hot.clone());
+        let handler = move |delivery: Delivery| {
+            if matches!(delivery.origin, Origin::Row(Lane::Hot)) {
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
+            let (told, name) = (told.clone(), name.clone());
+            handle(delivery, false, PERCENT, move |line: &str| told.heard(&name, line))
+        };
+        let store = harness.store().await;
+        let builder = Outbox::builder(store.clone()).options(outbox_options());
+        let outbox = builder.on(EVENT, handler).start().await.unwrap();
+        Self { harness, transcript: transcript.clone(), store, outbox, hot }
     }
-    events
+
+    /// One transaction after the other, so that the order of commits is that of numbers.
+    async fn write(&self, mut random: Rng, keys: u64, count: u64) -> Vec<Event> {
+        let mut events = Vec::new();
+        while (events.len() as u64) < count {
+            let part: Vec<Event> = (0..random.usize(1..40))
+                .map(|_| {
+                    let text = if random.u64(..STUBBORN_ONE_IN) == 0 { STUBBORN } else { "usual" };
+                    let key = format!("key {}", random.u64(..keys));
+                    Event::builder(EVENT).ordering_key(key).json(&text).build().unwrap()
+                })
+                .collect();
+            part.iter().for_each(|event| self.transcript.add(at(), Said::Writes(event.clone())));
+            if random.bool() {
+                self.harness.emit(&self.outbox, &part).await;
+            } else {
+                let due = |event: &Event| NewRow { event: event.clone(), birth: Birth::Due };
+                self.harness.write(&self.store, &part.iter().map(due).collect::<Vec<_>>()).await;
+            }
+            part.iter().for_each(|event| self.transcript.add(at(), Said::Wrote(event.clone())));
+            events.extend(part);
+            // About as fast as they are delivered, so that keys are short and long.
+            sleep(Duration::from_millis(random.u64(..40))).await;
+        }
+        events
+    }
 }
 
 /// An operator, who looks at what is dead now and then, requeues most of it and discards the rest. Returns how

@@ -204,6 +204,54 @@ pub async fn a_settlement_beside_a_takeover_comes_first_or_is_fenced<H: StoreHar
     assert!(probe.end_all("node", again).await.is_empty(), "all of them were taken over");
 }
 
+/// Holds I2, O1, K4, attacks 5, 6, 11, 14: a zombie that goes on finishes what it had read. Whatever it says of that, beside
+/// what it has again itself or what somebody else has by now, changes nothing of a key that was taken over.
+pub async fn a_zombie_settles_nothing_of_a_key_that_was_taken_over<H: StoreHarness>(
+    probe: &Probe<H>,
+) {
+    let other = probe.beside().await;
+    let written = probe.in_line(&["a", "a", "a"]).await;
+    let first = probe.take_briefly("node").await.remove(0);
+    assert_eq!(ids(&probe.run(&first).await), written, "read, and begun");
+    probe.lapse().await;
+    let second = probe.take_briefly("node").await.remove(0);
+    assert_ne!(first.token, second.token);
+    let late = vec![done(&first, &written[..1], Ending::Exhausted)];
+    assert!(probe.end_all("node", late).await.is_empty(), "it has the key by another token");
+    probe.lapse().await;
+    let third = other.take_only("other").await;
+    assert_eq!((third.run, third.lost), (1, false), "one by one, and nobody is blamed");
+
+    let retry = Outcome::Retry { delay: BRIEF, attempts: 1, error: "no".to_owned() };
+    let outcomes = [Outcome::Done, retry, dead(AfterDead::Park)];
+    let zombies = async |at: usize| {
+        for zombie in [&first, &second] {
+            for outcome in &outcomes {
+                let rows = vec![(written[at], outcome.clone())];
+                let end = RunEnd { held: held_key(zombie), rows, ending: Ending::Exhausted };
+                assert!(probe.end_all("node", vec![end]).await.is_empty(), "{outcome:?}");
+            }
+        }
+        let (keys, hold) = ([held_key(&first), held_key(&second)], probe.ticks(HOLD));
+        let extend = ExtendKeys { owner: "node", keys: &keys, hold };
+        assert!(probe.store().extend_keys(&extend).await.expect("extend").held.is_empty());
+        let row = probe.row(written[at]).await;
+        assert_eq!((row.status, row.attempts), (Status::New, 0));
+    };
+    zombies(0).await;
+    let end = || vec![done(&third, &written[..1], Ending::Free)];
+    assert_eq!(other.end_all("other", end()).await.len(), 1);
+    assert!(other.end_all("other", end()).await.is_empty(), "it was settled");
+    // Also while nobody has it.
+    zombies(1).await;
+    for id in &written[1..] {
+        let key = other.take_only("other").await;
+        assert_eq!(ids(&other.run(&key).await), [*id], "in order, and not parked");
+        assert!(other.end("other", &key, &[*id], Ending::Free).await);
+    }
+    assert!(other.take("other").await.is_empty(), "nothing is left");
+}
+
 /// Attack 8: a transaction that commits late is behind where walks have come to, and found from the front.
 pub async fn what_commits_late_is_found<H: StoreHarness>(probe: &Probe<H>) {
     let row = due(keyed("late"));
