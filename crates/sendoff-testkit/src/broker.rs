@@ -172,6 +172,10 @@ impl Server for Mutex<OwnBroker> {
         block_in_place(|| lock(self).kill());
     }
 
+    async fn stop(&self) {
+        block_in_place(|| lock(self).stop());
+    }
+
     async fn start(&self) {
         block_in_place(|| lock(self).restart());
     }

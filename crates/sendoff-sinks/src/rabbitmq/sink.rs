@@ -134,12 +134,12 @@ impl RabbitmqSink {
             if let Some(wrong) = self.wrong_for_all(&error) {
                 return Err(wrong.into());
             }
-            let at = one.0;
+            let (at, worked) = (one.0, self.routes.knows(&one.1));
             let way = (one.1.exchange.clone(), one.1.routing_key.clone());
             if let Some(why) = forbidden.get(&way) {
-                self.refused(at, why, slate);
+                self.refused(at, why, worked, slate);
             } else if let Sent::Closed(_, why) = self.window(conn, vec![one], slate).await? {
-                if self.refused(at, &why, slate) == Class::Misconfigured {
+                if self.refused(at, &why, worked, slate) == Class::Misconfigured {
                     forbidden.insert(way, why.clone());
                 }
                 error = why;
@@ -156,9 +156,13 @@ impl RabbitmqSink {
         }
     }
 
-    /// One that a channel was closed by.
-    fn refused(&self, at: usize, why: &Error, slate: &Slate) -> Class {
-        let (class, refused) = closed(why);
+    /// One that a channel was closed by, and whether others went its way before: an exchange that was there and is not any
+    /// more is no fault of the event's.
+    fn refused(&self, at: usize, why: &Error, worked: bool, slate: &Slate) -> Class {
+        let (class, refused) = match wrong_exchange(why).filter(|_| worked) {
+            Some(gone) => (Class::Misconfigured, gone.into()),
+            None => closed(why),
+        };
         slate.settle(at, Err(self.link.failure(class, refused)));
         class
     }

@@ -102,6 +102,11 @@ pub struct WrongCredentials {
 pub trait Server: Send + Sync {
     /// Ends it at once, as `kill -9` does, and comes back when it is gone.
     async fn kill(&self);
+    /// Ends it in good order, so that it says goodbye to its clients, and comes back when it is gone. A target that has no
+    /// such way to end is killed.
+    async fn stop(&self) {
+        self.kill().await;
+    }
     /// Starts it again with what it kept, and comes back when it answers.
     async fn start(&self);
     /// Stops it where it is: connections stay, and nothing is answered.

@@ -57,6 +57,15 @@ impl ServerProcess {
         let _ = Command::new("kill").args([signal, "--", &group]).stderr(Stdio::null()).status();
     }
 
+    async fn end(&self, signal: &str) {
+        self.signal(signal);
+        let deadline = Instant::now() + PLENTY;
+        while !self.ended() {
+            assert!(Instant::now() < deadline, "it is not gone after {signal}");
+            sleep(AGAIN).await;
+        }
+    }
+
     fn ended(&self) -> bool {
         lock(&self.run).is_none()
     }
@@ -108,12 +117,11 @@ fn keep(mut command: Command, run: &Run) {
 #[async_trait]
 impl Server for ServerProcess {
     async fn kill(&self) {
-        self.signal("-KILL");
-        let deadline = Instant::now() + PLENTY;
-        while !self.ended() {
-            assert!(Instant::now() < deadline, "a killed server is not gone");
-            sleep(AGAIN).await;
-        }
+        self.end("-KILL").await;
+    }
+
+    async fn stop(&self) {
+        self.end("-TERM").await;
     }
 
     async fn start(&self) {
@@ -169,6 +177,8 @@ mod tests {
         server.thaw().await;
         server.kill().await;
         assert!(TcpStream::connect(server.address()).await.is_err());
+        Server::start(&server).await;
+        server.stop().await;
         Server::start(&server).await;
         assert!(TcpStream::connect(server.address()).await.is_ok());
     }

@@ -129,6 +129,7 @@ macro_rules! sink_suite {
             a_target_that_is_down_is_unavailable_and_comes_back
             a_sink_starts_while_its_target_is_down
             a_target_killed_in_mid_batch_loses_nothing
+            a_target_that_restarts_loses_nothing
         }
     };
     (@of durable $($then:tt)*) => {

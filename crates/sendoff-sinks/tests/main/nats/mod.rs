@@ -1,7 +1,7 @@
 //! NATS JetStream, on a server of each test's own.
 
 use std::fs;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use async_nats::ConnectOptions;
@@ -9,7 +9,10 @@ use async_nats::jetstream::consumer::{AckPolicy, pull};
 use async_nats::jetstream::stream::{Config, DiscardPolicy};
 use async_nats::jetstream::{self, Context};
 use futures_util::TryStreamExt;
+use sendoff_core::journal::{Fact, Topic};
 use sendoff_core::{Event, EventBuilder, FailureClass, Sink, StoredEvent, Verdict};
+use sendoff_engine::journal::publish::{Publishing, Which};
+use sendoff_engine::journal::{Journal, MemoryJournal};
 use sendoff_sinks::envelope::{CloudEventsOptions, EnvelopeOptions};
 use sendoff_sinks::link::LinkOptions;
 use sendoff_sinks::nats::{NatsAuth, NatsOptions, NatsSink, NewStream};
@@ -220,6 +223,43 @@ fn killed_in_the_middle_of_20_000_events_each_is_there_once() {
     run(Nats::start(), |nats: Nats| async move {
         let account = in_the_middle_of(20_000, &nats).await;
         assert!(account.sent_again > 0, "{account}");
+    });
+}
+
+/// Faults 1, 8, and J4: the whole way of facts, by a publisher, to a server that is killed three times on it.
+#[test]
+fn behind_a_publisher_facts_are_there_once_and_in_exact_order_however_often_it_is_killed() {
+    const FACTS: usize = 3_000;
+    run(Nats::start(), |nats: Nats| async move {
+        let journal = Journal::new(MemoryJournal::new());
+        for _ in 0..FACTS / 1_000 {
+            let facts = (0..1_000).map(|_| Fact::builder(("moved", "{}")).build().unwrap());
+            journal.append(facts.collect::<Vec<_>>()).await.unwrap();
+        }
+        let all = Topic::builder("everything").build().unwrap();
+        let sink = nats.sink().await;
+        let publisher = Arc::new(sink.clone());
+        let node = Publishing::builder(&journal).pair(&all, publisher).start().await.unwrap();
+        let passed = async || {
+            let cursors = journal.publishers().cursors(&Which::all()).await.unwrap();
+            cursors.first().map_or(0, |cursor| cursor.position.get())
+        };
+        for kill in 1..=3 {
+            within(PLENTY, "facts that flow", async || passed().await >= kill * 500).await;
+            nats.server().kill().await;
+            assert!(passed().await < FACTS as u64, "it is killed on the way");
+            nats.server().start().await;
+        }
+        within(2 * PLENTY, "the last", async || passed().await == FACTS as u64).await;
+        node.close().await;
+        nats.close(&sink).await;
+        let position = |message: &jetstream::Message| {
+            let headers = message.headers.as_ref().unwrap();
+            headers.get("sendoff-position").unwrap().as_str().parse().unwrap()
+        };
+        let there: Vec<u64> =
+            messages(&nats.context().await).await.iter().map(position).collect();
+        assert_eq!(there, (1..=FACTS as u64).collect::<Vec<_>>());
     });
 }
 

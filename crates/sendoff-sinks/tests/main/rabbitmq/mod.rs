@@ -366,6 +366,18 @@ fn an_exchange_that_is_not_there_is_found_at_the_start_or_fails_alone() {
         let told = format!("{verdicts:?}");
         assert!(!told.contains("missing"), "what a header has is not told: {told}");
         assert!(sink.is_healthy());
+        // One that took events before is missing for all of them, and costs none an attempt.
+        rabbitmq.refuse(&GONE).await;
+        let verdicts = deliver(&sink, [EXCHANGE, "missing", EXCHANGE].map(to).into()).await;
+        let classes: Vec<_> = verdicts.iter().map(class).collect();
+        let waits = |class: &Result<(), FailureClass>| {
+            matches!(class, Err(FailureClass::Unavailable { .. }))
+        };
+        assert!(waits(&classes[0]) && waits(&classes[2]), "{classes:?}");
+        assert_eq!(classes[1], retry);
+        rabbitmq.allow().await;
+        let verdicts = deliver(&sink, [EXCHANGE].map(to).into()).await;
+        assert_eq!(verdicts.iter().map(class).collect::<Vec<_>>(), [Ok(())]);
     });
 }
 

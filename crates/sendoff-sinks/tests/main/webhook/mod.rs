@@ -6,6 +6,7 @@ mod receiver;
 #[cfg(feature = "webhook-tls")]
 mod tls;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
@@ -19,6 +20,7 @@ use sendoff_sinks::webhook::{WebhookOptions, WebhookSink};
 use sendoff_testkit::sinks::{
     Arrived, Expected, Refusal, Server, SinkGround, WrongCredentials, async_trait,
 };
+use sendoff_testkit::wait::within;
 
 use receiver::{MOST, Receiver, Says};
 
@@ -152,6 +154,25 @@ async fn while_secrets_change_the_receiver_may_have_either() {
         signature.split(' ').map(|one| one.split(',').next().unwrap()).collect::<Vec<_>>(),
         ["v1", "v1", "v1a"]
     );
+}
+
+/// Holds fault 40: an old request can be told by its time, which is the attempt's; the id stays.
+#[tokio::test]
+async fn each_attempt_is_signed_with_its_own_time() {
+    let ground = Ground::new().await;
+    let sink = ground.sink().await;
+    *ground.0.state.says.lock().unwrap() = Some(Says(500, None));
+    let event = [delivery(Event::builder("e"))];
+    let told = |name| {
+        let heads = ground.0.state.heads.lock().unwrap();
+        heads.iter().map(|head| receiver::text(head, name).unwrap()).collect::<BTreeSet<_>>()
+    };
+    within(Duration::from_secs(60), "the next second", async || {
+        assert!(sink.deliver(&event).await[0].is_err());
+        told("webhook-timestamp").len() == 2
+    })
+    .await;
+    assert_eq!((told("webhook-signature").len(), told("webhook-id").len()), (2, 1));
 }
 
 #[tokio::test]

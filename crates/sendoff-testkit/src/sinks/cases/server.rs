@@ -6,7 +6,7 @@ use sendoff_core::Sink;
 use tokio::time::{Instant, sleep};
 
 use super::{PLENTY, SLACK, batch, deliver, delivered, delivered_at_last, is_unavailable, there};
-use crate::sinks::SinkGround;
+use crate::sinks::{Server, SinkGround};
 
 /// Fault 7: no attempt is used up, however long it lasts, and everything is delivered when it is back.
 pub async fn a_target_that_is_down_is_unavailable_and_comes_back<G: SinkGround>(ground: &G) {
@@ -62,10 +62,24 @@ pub async fn a_target_that_hangs_is_given_up_in_time<G: SinkGround>(ground: &G) 
 /// Faults 1, 8: killed and started again while batches are under way, three times. What was said to be done is there, what was
 /// not is delivered again under the same id, and what that makes twice is the same.
 pub async fn a_target_killed_in_mid_batch_loses_nothing<G: SinkGround>(ground: &G) {
+    nothing_is_lost_while(ground, (6_000, 3), async |server| server.kill().await).await;
+}
+
+/// Fault 8: the same where it ends in good order, as for an upgrade, and takes leave of those who send to it.
+pub async fn a_target_that_restarts_loses_nothing<G: SinkGround>(ground: &G) {
+    nothing_is_lost_while(ground, (2_000, 1), async |server| server.stop().await).await;
+}
+
+/// Batches are under way while the target is ended in this way, so often, and started again.
+async fn nothing_is_lost_while<G: SinkGround>(
+    ground: &G,
+    (events, times): (usize, usize),
+    end: impl AsyncFn(&dyn Server),
+) {
     let sink = ground.sink().await;
-    let all = batch(6_000);
+    let all = batch(events);
     let work: Vec<_> = all
-        .chunks(1_500)
+        .chunks(events / 4)
         .map(|share| {
             let (sink, share) = (sink.clone(), share.to_vec());
             tokio::spawn(async move {
@@ -75,19 +89,19 @@ pub async fn a_target_killed_in_mid_batch_loses_nothing<G: SinkGround>(ground: &
             })
         })
         .collect();
-    let (begun, mut kills) = (Instant::now(), 0);
-    while kills < 3 && work.iter().any(|work| !work.is_finished()) {
+    let (begun, mut ended) = (Instant::now(), 0);
+    while ended < times && work.iter().any(|work| !work.is_finished()) {
         assert!(begun.elapsed() < PLENTY * 4, "it does not go on");
         // Long enough for batches to be under way; which of them are hit is chance.
         sleep(Duration::from_millis(40)).await;
-        ground.server().kill().await;
+        end(ground.server()).await;
         ground.server().start().await;
-        kills += 1;
+        ended += 1;
     }
     for work in work {
         work.await.unwrap();
     }
-    assert!(kills > 0, "nothing was killed in the middle");
+    assert!(ended > 0, "nothing ended in the middle");
     there(ground, &all, false).await;
 }
 
