@@ -257,8 +257,7 @@ fn behind_a_publisher_facts_are_there_once_and_in_exact_order_however_often_it_i
             let headers = message.headers.as_ref().unwrap();
             headers.get("sendoff-position").unwrap().as_str().parse().unwrap()
         };
-        let there: Vec<u64> =
-            messages(&nats.context().await).await.iter().map(position).collect();
+        let there: Vec<u64> = messages(&nats.context().await).await.iter().map(position).collect();
         assert_eq!(there, (1..=FACTS as u64).collect::<Vec<_>>());
     });
 }
