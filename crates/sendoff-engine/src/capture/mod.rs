@@ -1,7 +1,6 @@
 //! Events enter here, inside the caller's transaction.
 
 mod error;
-mod inserted;
 mod join;
 mod outbox_tx;
 mod outbox_tx_async;
@@ -19,7 +18,6 @@ mod tx;
 pub use error::{
     BeginError, CommitError, CommitMark, Resolution, SendError, TornSavepoint, WriteError,
 };
-pub use inserted::Inserted;
 pub use join::{CursorMove, Join, JoinBlocking, JoinError, Part};
 pub use outbox_tx::{
     Awaits, BlockingOutboxSavepoint, BlockingOutboxTx, Blocks, Guard, OutboxSavepoint, OutboxTx,
@@ -28,6 +26,7 @@ pub use outbox_tx::{
 #[cfg(feature = "sea-orm")]
 pub use sea_orm::{SeaOrmStore, SeaOrmTransaction};
 pub use staged::Staged;
+pub use staging::Inserted;
 pub use tx::{
     Begin, BeginBlocking, BoxFuture, Capture, CaptureBlocking, Commit, CommitBlocking,
     InsertResult, Nest, NestBlocking, Nesting, Release, ReleaseBlocking, Resolve,
