@@ -86,7 +86,11 @@ impl Closed {
         if self == Self::default() {
             info!("closed");
         } else {
-            warn!(self.cut_off, self.unsettled, "closed, not everything in time");
+            warn!(
+                closed.cut_off = self.cut_off,
+                closed.unsettled = self.unsettled,
+                "closed, not everything in time"
+            );
         }
     }
 }

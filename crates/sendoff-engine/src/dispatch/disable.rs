@@ -21,7 +21,7 @@ impl Disabled {
     pub(crate) fn by(failure: Option<&Failure>, sink: &dyn Sink) -> Option<Self> {
         let failure = failure.filter(|failure| failure.disables())?;
         let name = shielded(|| sink.name().to_owned()).unwrap_or_default();
-        Some(Self { name, reason: one_line(&error_text(failure)) })
+        Some(Self { name, reason: reason(&error_text(failure)) })
     }
 
     /// Pauses the handler of this name for every node, with the failure for the reason. Where that fails its events
@@ -60,8 +60,13 @@ impl Disabled {
     }
 }
 
-fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+/// What an error says, in one line, which is never blank.
+fn reason(text: &str) -> String {
+    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    match line.trim() {
+        "" => "its target wants no more events".to_owned(),
+        said => said.to_owned(),
+    }
 }
 
 /// By the handler, for the reason that its failure has.

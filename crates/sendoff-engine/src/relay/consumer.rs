@@ -218,6 +218,14 @@ impl Consumer {
         Ok(())
     }
 
+    /// Looks at what is paused now.
+    pub(super) async fn see_pauses(&self) -> Result<(), StoreError> {
+        if self.bounded(self.0.pauses.look(&*self.0.store)).await?.is_some() {
+            self.paused_anew();
+        }
+        Ok(())
+    }
+
     /// What is paused is not what it was: what was left out may lie before what was seen since.
     pub(super) fn paused_anew(&self) {
         self.0.asking.put_back();

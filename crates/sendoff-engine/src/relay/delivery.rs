@@ -96,6 +96,8 @@ impl Inner {
         if let Some(disabled) = disabled {
             let limit = self.options().statement_limit();
             disabled.pause(&**self.consumer.store(), self.consumer.pauses(), limit).await;
+            // Or the next batch begins before somebody looks.
+            let _ = self.consumer.see_pauses().await;
         }
         let committed = failed.map_or(committed, Err);
         let mut report = committed.inspect_err(|_| stop.left_unsettled())?;
@@ -197,7 +199,7 @@ impl Inner {
                 debug!(event.id = %next.id, "lost before the delivery began");
                 continue;
             }
-            if self.is_paused(next.route, record) {
+            if self.is_paused(next.route, record) || progress.is_disabled(next.route) {
                 paused += 1;
                 continue;
             }
@@ -285,7 +287,7 @@ impl Inner {
             self.alarm.ring();
         }
         if let Some(disabled) = Disabled::by(Some(&failure), sink) {
-            progress.disabled(disabled);
+            progress.disabled(run.route(), disabled);
         }
         let class = learned.class(own);
         let outcome = follow_up.after(delivery, due.attempt, &failure, class, due.waited);

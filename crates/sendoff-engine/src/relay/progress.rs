@@ -27,7 +27,7 @@ struct State {
     /// What was stored before the end.
     stored: BatchReport,
     failed: Option<StoreError>,
-    disabled: Option<Disabled>,
+    disabled: Option<(Route, Disabled)>,
 }
 
 /// An event that was not begun yet.
@@ -102,8 +102,13 @@ impl Progress {
     }
 
     /// A handler said that its target wants no more. One for a batch: the next says it again.
-    pub(super) fn disabled(&self, disabled: Disabled) {
-        lock(&self.0).disabled.get_or_insert(disabled);
+    pub(super) fn disabled(&self, route: Route, disabled: Disabled) {
+        lock(&self.0).disabled.get_or_insert((route, disabled));
+    }
+
+    /// Whether this handler did.
+    pub(super) fn is_disabled(&self, route: Route) -> bool {
+        lock(&self.0).disabled.as_ref().is_some_and(|(of, _)| *of == route)
     }
 
     /// What was not begun yet.
@@ -144,6 +149,7 @@ impl Progress {
     pub(super) fn ended(self) -> Ended {
         let state = self.0.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let State { answers, begun, stored, failed, disabled, .. } = state;
+        let disabled = disabled.map(|(_, disabled)| disabled);
         Ended { answers, begun, stored, failed, disabled }
     }
 }

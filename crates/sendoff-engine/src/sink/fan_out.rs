@@ -143,7 +143,7 @@ impl Inner {
 }
 
 /// One failure of several that are to be tried again: the attempt counts unless every target is
-/// unavailable, and the longest delay that was asked for is kept.
+/// unavailable, or one wants no more, and the longest delay that was asked for is kept.
 fn together(failed: Vec<(String, Failure)>, of: usize) -> Failure {
     let (mut counts, mut longest) = (false, Duration::ZERO);
     for (_, failure) in &failed {
@@ -154,8 +154,11 @@ fn together(failed: Vec<(String, Failure)>, of: usize) -> Failure {
             FailureClass::Dead => {}
         }
     }
+    let disables = failed.iter().any(|(_, failure)| failure.disables());
     let error = NotAll { failed, of };
     match counts {
+        // All of them are paused with it, so that its events wait: whose attempt counted then would not.
+        _ if disables => Failure::disable(error),
         true if longest.is_zero() => Failure::retry(error),
         true => Failure::retry_after(longest, error),
         false => Failure::unavailable(longest, error),
@@ -246,6 +249,16 @@ mod tests {
         assert_eq!(failure.class(), FailureClass::Dead);
         assert_eq!(failure.report(), "failed for good before: never");
         assert_eq!(ran(&[&first, &second]), [1, 2]);
+    }
+
+    #[tokio::test]
+    async fn one_whose_target_wants_no_more_stops_all_of_them() {
+        let (gone, _) = fails(&[|| Failure::disable("it wants no more")]);
+        let (busy, _) = fails(&[|| Failure::retry("busy")]);
+        let both = fan_out([("gone", gone), ("busy", busy)]);
+        let failure = both.handle(delivery()).await.unwrap_err();
+        assert!(failure.disables(), "{failure:?}");
+        assert_eq!(failure.report(), "2 of 2 handlers failed: gone: it wants no more; busy: busy");
     }
 
     #[tokio::test]

@@ -1,6 +1,7 @@
 //! The engine's behaviour, stage by stage, over the store in memory and on paused time.
 #![allow(clippy::unwrap_used, reason = "a test that cannot unwrap says less, not more")]
 
+mod attacked;
 mod awaited;
 mod capture;
 mod carried;

@@ -37,7 +37,8 @@ pub(super) fn meaning(
     use EventChooses::{Host, Nothing, Path};
     let class = match (status, event_chooses) {
         (200..=299, _) => return Meaning::Taken,
-        (410, Nothing | Path) => return Meaning::Gone,
+        // Of a URL that the event chooses a part of, it may be said of that part alone.
+        (410, Nothing) => return Meaning::Gone,
         // It is too busy, full, or not there behind its gateway (some say so with numbers of their own): no event is to
         // blame.
         (429 | 502 | 503 | 504 | 507 | 521..=526 | 530, _) => Class::Unavailable,
@@ -46,7 +47,7 @@ pub(super) fn meaning(
         (300..=399 | 404 | 405, Nothing) => Class::Misconfigured,
         // Either nothing is there for this event, or nothing is there at all for a moment, as while an ingress is told of a new
         // version.
-        (300..=399 | 404 | 405, Path) => Class::RefusedNow { retry_after },
+        (300..=399 | 404 | 405 | 410, Path) => Class::RefusedNow { retry_after },
         (401 | 403 | 407 | 421, Host) => Class::RefusedNow { retry_after },
         // 409 is also what a receiver says that still works on the request before with the same `Idempotency-Key`.
         (408 | 409 | 423 | 425 | 500..=599, _) => Class::RefusedNow { retry_after },
@@ -143,7 +144,7 @@ mod tests {
     /// An ingress answers 404 for a moment, while a new version of what is behind it comes.
     #[test]
     fn at_one_host_an_answer_about_a_path_ends_no_event() {
-        for status in [301, 302, 307, 308, 404, 405] {
+        for status in [301, 302, 307, 308, 404, 405, 410] {
             assert_eq!(class(status, EventChooses::Path), Some(Class::REFUSED_NOW), "{status}");
         }
         for status in [401, 403, 407, 421] {
@@ -152,7 +153,6 @@ mod tests {
         for status in [400, 406, 413, 414, 415, 422, 431] {
             assert_eq!(class(status, EventChooses::Path), Some(Class::Poison), "{status}");
         }
-        assert_eq!(meaning(410, None, EventChooses::Path), Meaning::Gone);
     }
 
     /// One tenant's receiver must not stop the others'.

@@ -7,7 +7,7 @@ use sendoff_core::Sink;
 use sendoff_core::journal::publish::{CursorStatus, PairId, Probes, Run};
 use sendoff_core::journal::{Position, Recorded, Topic};
 use tokio::time::Instant;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use super::complaint::{Complaint, Waits};
 use super::options::PairOptions;
@@ -361,7 +361,8 @@ impl Pair {
     }
 
     /// It stops at a fact, until somebody resets it.
-    pub(super) fn stop_as_failed(&mut self, position: Position, error: String) {
+    pub(super) fn stop(&mut self, position: Position, error: String) {
+        error!(pair = %self.id, %position, error, "the pair stopped as FAILED; reset it");
         if let Some(held) = &mut self.held {
             held.status = CursorStatus::Failed;
         }

@@ -35,19 +35,17 @@ pub(super) struct Ran {
 impl Ran {
     /// The same, once it is known that its transactions have settled the first `done` facts, and whether one of
     /// them was rolled back. What they settled is published, whatever the publisher says; and what they did not
-    /// settle is not.
+    /// settle is not, and comes again.
     pub(super) fn proved(self, done: usize, rolled_back: bool) -> Self {
         let settled = Vec::new();
         if rolled_back {
             let failed = self.failed.or_else(|| Some(Failure::retry(NotCommitted).into()));
             return Self { done, failed, settled };
         }
-        match self.failed {
-            Some(failed) if self.done >= done => {
-                Self { done: self.done, failed: Some(failed), settled }
-            }
-            _ => Self { done: self.done.max(done), failed: None, settled },
-        }
+        // A failure of what was settled came too late, and one of a fact after others that were not settled comes again
+        // in its turn.
+        let failed = self.failed.filter(|_| self.done == done);
+        Self { done, failed, settled }
     }
 }
 
@@ -118,6 +116,8 @@ pub(super) struct Again {
     pub(super) outcome: Option<Retried>,
     /// The fact, where there is one.
     pub(super) fact: Option<Arc<Recorded>>,
+    /// Where and why its target wants no more, if it does.
+    pub(super) disabled: Option<(Position, String)>,
 }
 
 /// Where a pair publishes, and what is known of it.
@@ -320,6 +320,8 @@ pub(super) async fn retry_parked<S: PublishStore>(
     for parked in parked {
         let (fact, failed) = publish_again(store, outlet, parked, limit).await?;
         let outage = failed.as_ref().is_some_and(Failed::is_unavailable);
+        let disabled = failed.as_ref().filter(|failed| failed.disables);
+        let disabled = disabled.map(|failed| (parked.position, failed.error.clone()));
         let outcome = match failed {
             None => Retried::Published,
             Some(Failed { class, error, .. }) => {
@@ -329,7 +331,7 @@ pub(super) async fn retry_parked<S: PublishStore>(
         };
         let again = TriedAgain { owner, epoch, parked, outcome: &outcome };
         let written = within(limit, store.settle_parked(again)).await?;
-        tried.push(Again { outcome: written.then_some(outcome), fact });
+        tried.push(Again { outcome: written.then_some(outcome), fact, disabled });
         if outage || !written || started.elapsed() >= outlet.options.interval {
             break;
         }

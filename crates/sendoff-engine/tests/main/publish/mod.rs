@@ -1,6 +1,7 @@
 //! Publishing on paused time. What any store does is in `sendoff_testkit::journal::publish`; here is
 //! what takes hours, and what no store has a part in.
 
+mod attacked;
 mod failing;
 mod idle;
 mod lagging;

@@ -247,6 +247,11 @@ async fn what_is_not_settled_in_a_transaction_is_published_as_ever() {
     journal.settle_in(&facts[..1], &mut tx).await.unwrap();
     tx.commit().unwrap();
     say.send(Ok(())).unwrap();
+    // Who settles some has not published the others by that.
+    let (facts, tx, say) = node.next().await;
+    assert_eq!(positions(&facts), [4, 5]);
+    tx.rollback();
+    say.send(Ok(())).unwrap();
     stored(&journal, "p", 5).await;
     node.publishing.close().await;
     assert!(node.calls.try_recv().is_err());

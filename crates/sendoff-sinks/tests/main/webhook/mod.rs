@@ -225,7 +225,7 @@ async fn at_one_host_a_path_that_is_not_there_ends_no_event() {
     let ground = Ground::new().await;
     let sink = WebhookSink::start(to(format!("{}/{{type}}", ground.0.url()))).await.unwrap();
     let says = |says| *ground.0.state.says.lock().unwrap() = says;
-    for status in [404, 405, 301, 308] {
+    for status in [404, 405, 410, 301, 308] {
         one(&sink, Event::builder("e")).await.unwrap();
         says(Some(Says(status, None)));
         let verdict = one(&sink, Event::builder("e")).await;
@@ -240,8 +240,6 @@ async fn at_one_host_a_path_that_is_not_there_ends_no_event() {
     assert!(is_unavailable(&one(&sink, Event::builder("e")).await.unwrap_err()));
     says(Some(Says(422, None)));
     assert_eq!(class(&one(&sink, Event::builder("e")).await), Some(FailureClass::Dead));
-    says(Some(Says(410, None)));
-    assert!(one(&sink, Event::builder("e")).await.unwrap_err().disables());
 }
 
 /// Holds fault 9: other events are no way around a wait that the receiver asked for.

@@ -49,10 +49,7 @@ impl<S: PublishStore> Node<S> {
         let error = failed.error.clone();
         match step {
             Step::Rest(delay) => pair.rest(position, delay, error, now),
-            Step::Fail => {
-                error!(pair = %pair.id, %position, error, "the pair stopped as FAILED; reset it");
-                pair.stop_as_failed(position, error);
-            }
+            Step::Fail => pair.stop(position, error),
             Step::Park => {
                 let parked = vec![(position, failed.clone())];
                 self.park(at, parked, position, false, now);

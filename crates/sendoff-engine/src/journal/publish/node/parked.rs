@@ -76,7 +76,9 @@ impl<S: PublishStore> Node<S> {
             warn!(pair = %id, error = report(&error), "a retry could not be stored");
             Vec::new()
         });
-        for Again { outcome, fact } in tried {
+        let mut disables = None;
+        for Again { outcome, fact, disabled } in tried {
+            disables = disables.or(disabled);
             match outcome {
                 Some(Retried::Published) => {
                     info!(pair = %id, "a fact that was parked is published");
@@ -88,6 +90,9 @@ impl<S: PublishStore> Node<S> {
                 }
                 None => self.counts.fenced(id),
             }
+        }
+        if let Some((position, error)) = disables {
+            pair.stop(position, error);
         }
     }
 }
