@@ -477,18 +477,7 @@ impl Pair {
         let Some(held) = &mut self.held else { return };
         let Some(there) = held.unproved.as_ref().and_then(Unproved::candidate) else { return };
         (held.stored, held.at) = (there, there);
-        held.next = Next::Store(Move {
-            pair: Arc::clone(&self.id),
-            epoch: held.epoch,
-            from: there,
-            to: there,
-            published: true,
-            errors: 0,
-            last_error: None,
-            waits_at: None,
-            fails: false,
-            parked: Vec::new(),
-        });
+        held.next = Next::Store(Move::asks(Arc::clone(&self.id), held.epoch, there));
     }
 
     /// The cursor's answer to that. Nothing where the move was another, or where nothing is known yet.

@@ -187,6 +187,24 @@ pub struct Move {
     pub parked: Vec<Park>,
 }
 
+impl Move {
+    /// Goes nowhere: asks whether the cursor is there, in a run that published something.
+    pub fn asks(pair: Arc<PairId>, epoch: i64, there: Position) -> Self {
+        Self {
+            pair,
+            epoch,
+            from: there,
+            to: there,
+            published: true,
+            errors: 0,
+            last_error: None,
+            waits_at: None,
+            fails: false,
+            parked: Vec::new(),
+        }
+    }
+}
+
 /// What became of a [`Move`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moved {

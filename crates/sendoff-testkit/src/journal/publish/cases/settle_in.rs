@@ -96,23 +96,6 @@ pub async fn each_fact_has_its_effect_once_whatever_its_publisher_says(
     assert_eq!(cursor(journal, "p").await.errors, 0);
 }
 
-/// Whether the cursor is after the first fact.
-fn asks(epoch: i64) -> Move {
-    let there = Position::new(1).unwrap();
-    Move {
-        pair: Arc::new(pair("p")),
-        epoch,
-        from: there,
-        to: there,
-        published: true,
-        errors: 0,
-        last_error: None,
-        waits_at: None,
-        fails: false,
-        parked: Vec::new(),
-    }
-}
-
 /// Holds J8: neither an old leader nor one whose cursor was moved or is locked.
 pub async fn a_leader_that_was_replaced_settles_nothing(harness: impl PublishHarness) {
     let journal = harness.journal();
@@ -124,7 +107,8 @@ pub async fn a_leader_that_was_replaced_settles_nothing(harness: impl PublishHar
         let error = harness.settle_in(&committing).await.unwrap_err();
         assert!(matches!(error, SettleInError::Join(JoinError::Busy(_))), "{error:?}");
         // Where the cursor will be then is not known before, whatever is visible of it.
-        let asks = [asks(cursor(journal, "p").await.epoch)];
+        let (epoch, there) = (cursor(journal, "p").await.epoch, Position::new(1).unwrap());
+        let asks = [Move::asks(Arc::new(pair("p")), epoch, there)];
         let asked = async || journal.store().advance(node.owner(), &asks).await.unwrap();
         assert_eq!(asked().await, [Moved::Busy]);
         lock.release().await;
