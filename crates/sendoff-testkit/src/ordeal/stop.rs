@@ -50,10 +50,9 @@ pub async fn stopped_processes_stop_nobody_else<H: OrdealHarness>(
     seed: u64,
 ) {
     let mut random = soak::random(seed);
-    // Longer than the others may pause: whoever waits for a stopped process is found out. Where it was stopped just after
-    // it told writers that nobody need be rung, the others sleep for their interval, which is 5 s (I7).
-    let stopped = soak::lasting(Duration::from_secs(8), Duration::from_secs(25));
-    let longest_pause = soak::lasting(Duration::from_secs(7), Duration::from_secs(15));
+    // Longer than the others may pause: whoever waits for a stopped process is found out.
+    let stopped = soak::lasting(Duration::from_secs(5), Duration::from_secs(25));
+    let longest_pause = soak::lasting(Duration::from_secs(4), Duration::from_secs(15));
     let witness = Witness::default();
     let store = harness.store().await;
     let mut nodes = Vec::new();
