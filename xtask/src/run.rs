@@ -155,7 +155,7 @@ impl Workspace {
 /// What either runner of tests asks for the number of tests that run at once, and how many for each core: most
 /// tests wait for a server or a clock, not for a core. Nextest counts those double that do not
 /// (`.config/nextest.toml`).
-const TEST_THREADS: [(&str, usize); 2] = [("NEXTEST_TEST_THREADS", 3), ("RUST_TEST_THREADS", 3)];
+const TEST_THREADS: [(&str, usize); 2] = [("NEXTEST_TEST_THREADS", 4), ("RUST_TEST_THREADS", 4)];
 
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)

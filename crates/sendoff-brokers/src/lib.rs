@@ -104,6 +104,15 @@ impl Broker {
         self.recipe().url_variable()
     }
 
+    /// The port of one that runs by this recipe, where its variable leads to such a one.
+    #[must_use]
+    pub fn given(self) -> Option<u16> {
+        let url = env::var(self.url_variable()).ok()?;
+        let port = url.split(['@', '/']).find_map(|part| part.strip_prefix("127.0.0.1:"))?;
+        let port = port.parse().ok()?;
+        (self.url(port) == url).then_some(port)
+    }
+
     /// The variable that names the program to start one by.
     #[must_use]
     pub fn program_variable(self) -> &'static str {

@@ -1,4 +1,7 @@
 //! Where a server lives: a temporary folder, and the account that owns it.
+//!
+//! One whose data is thrown away lives in memory where there is plenty: the tests make and drop many thousand tables, which
+//! on a disk are files.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
@@ -8,7 +11,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
-use super::limits;
+use super::{Durability, limits};
+
+/// The file system in memory, where the system has one.
+const MEMORY: &str = "/dev/shm";
 
 /// What every home is called, so that nothing else is ever removed.
 const PREFIX: &str = "sendoff-";
@@ -35,9 +41,14 @@ impl Home {
     ///
     /// It is among the temporary files rather than in the target folder because that account must
     /// be able to reach it, and because the path of a socket in it must be short.
-    pub(super) fn make(name: &str, account: &str, programs: PathBuf) -> io::Result<Self> {
+    pub(super) fn make(
+        name: &str,
+        account: &str,
+        programs: PathBuf,
+        durability: Durability,
+    ) -> io::Result<Self> {
         let account = Account::find(account)?;
-        let folder = make_folder(name)?;
+        let folder = make_folder(&place(durability), name)?;
         if let Account::Other { user, group } = account {
             chown(&folder, Some(user), Some(group))?;
         }
@@ -95,11 +106,30 @@ fn id(flag: &str, name: &str) -> io::Result<u32> {
     number.trim().parse().map_err(|_| io::Error::new(io::ErrorKind::NotFound, name.to_owned()))
 }
 
-fn make_folder(name: &str) -> io::Result<PathBuf> {
-    let temporary = std::env::temp_dir();
+/// A folder of temporary files that somebody named is used in any case.
+fn place(durability: Durability) -> PathBuf {
+    let named = std::env::var_os("TMPDIR").is_some_and(|folder| !folder.is_empty());
+    match durability {
+        Durability::Fast if !named && free(MEMORY) >= limits::MEMORY_BYTES => MEMORY.into(),
+        Durability::Fast | Durability::Durable => std::env::temp_dir(),
+    }
+}
+
+/// How many bytes fit into a folder's file system; none where nobody knows.
+fn free(folder: &str) -> u64 {
+    let asked = Command::new("df").args(["-P", "-k", folder]).env("LC_ALL", "C").output();
+    let answer = asked.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let blocks = answer.ok().and_then(|text| {
+        // Device, size, used, free, and so on, below a heading.
+        text.lines().nth(1)?.split_whitespace().nth(3)?.parse::<u64>().ok()
+    });
+    blocks.map_or(0, |blocks| blocks.saturating_mul(1_024))
+}
+
+fn make_folder(place: &Path, name: &str) -> io::Result<PathBuf> {
     let mut number = 0;
     loop {
-        let folder = temporary.join(format!("{PREFIX}{name}-{}-{number}", std::process::id()));
+        let folder = place.join(format!("{PREFIX}{name}-{}-{number}", std::process::id()));
         match DirBuilder::new().mode(0o700).create(&folder) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
             made => return made.map(|()| folder),
@@ -140,8 +170,9 @@ mod tests {
 
     #[test]
     fn two_homes_are_never_the_same() {
-        let one = make_folder("test").unwrap();
-        let other = make_folder("test").unwrap();
+        let place = std::env::temp_dir();
+        let one = make_folder(&place, "test").unwrap();
+        let other = make_folder(&place, "test").unwrap();
         assert_ne!(one, other);
         remove(&one).unwrap();
         remove(&other).unwrap();
@@ -149,8 +180,15 @@ mod tests {
     }
 
     #[test]
+    fn what_has_to_be_durable_is_on_a_disk() {
+        assert_eq!(place(Durability::Durable), std::env::temp_dir());
+        assert!(free("/") > 0, "somebody compiled this here");
+        assert_eq!(free("/no/such/folder"), 0);
+    }
+
+    #[test]
     fn removing_a_home_twice_is_fine() {
-        let home = make_folder("test").unwrap();
+        let home = make_folder(&std::env::temp_dir(), "test").unwrap();
         remove(&home).unwrap();
         remove(&home).unwrap();
     }

@@ -29,3 +29,7 @@ pub(super) const REMOVE_ATTEMPTS: usize = 10;
 
 /// What is shown of a log: the cause is near the end.
 pub(super) const LOG_TAIL_LINES: usize = 20;
+
+/// What has to be free in memory before servers keep their data there: four times what a run of all tests leaves behind,
+/// for two runs at once.
+pub(super) const MEMORY_BYTES: u64 = 8 << 30;

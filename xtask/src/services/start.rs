@@ -63,7 +63,7 @@ fn up_one(state: &State, service: &dyn Service, durability: Durability) -> Resul
     }
     let programs = service.install()?;
     let started = Instant::now();
-    let home = Home::make(name, service.account(), programs)
+    let home = Home::make(name, service.account(), programs, durability)
         .map_err(Error::io(format!("{name}: no folder")))?;
     let planned = Record::planned(service, &home.folder, durability);
     state.write(&planned)?;

@@ -75,9 +75,26 @@ pub fn every_group_is_named(run: &[&str], left_out: &[(&str, &str)]) {
 ///     credentials = "a file has none", revocation = "a file has none",
 ///     kill = "a file has no server", durable = "a file has no server", freeze = "a file has no server");
 /// ```
+///
+/// Where a server takes long to start, cases that do it no harm can share one, each on a ground of its own there. Those of the
+/// groups after `own` are given a ground whose server is theirs alone.
+///
+/// ```ignore
+/// sendoff_testkit::sink_suite!(Queues::shared().await; poison credentials;
+///     own Queues::start().await; refusals revocation kill durable freeze);
+/// ```
 #[macro_export]
 macro_rules! sink_suite {
+    ($ground:expr; $($group:ident)*; own $own:expr; $($harm:ident)*) => {
+        $crate::sink_suite! { @every $ground; $($group)*; $own; $($harm)*; }
+    };
     ($ground:expr; $($group:ident)*; without $($not:ident = $why:literal),* $(,)?) => {
+        $crate::sink_suite! { @every $ground; $($group)*; $ground; ; $($not = $why),* }
+    };
+    ($ground:expr; $($group:ident)*) => {
+        $crate::sink_suite! { $ground; $($group)*; without }
+    };
+    (@every $ground:expr; $($group:ident)*; $own:expr; $($harm:ident)*; $($not:ident = $why:literal),*) => {
         $crate::sink_suite! { @cases $ground;
             an_empty_batch_is_answered_with_nothing
             what_is_delivered_arrives
@@ -91,16 +108,14 @@ macro_rules! sink_suite {
             a_closed_sink_takes_nothing_and_says_so
         }
         $($crate::sink_suite! { @of $group @cases $ground; })*
+        $($crate::sink_suite! { @of $harm @cases $own; })*
         $($crate::sink_suite! { @of $not @not $why; })*
 
         #[test]
         fn every_group_of_cases_is_run_or_left_out_with_a_reason() {
-            let left_out = [$((stringify!($not), $why)),*];
-            $crate::sinks::every_group_is_named(&[$(stringify!($group)),*], &left_out);
+            let run = [$(stringify!($group),)* $(stringify!($harm),)*];
+            $crate::sinks::every_group_is_named(&run, &[$((stringify!($not), $why)),*]);
         }
-    };
-    ($ground:expr; $($group:ident)*) => {
-        $crate::sink_suite! { $ground; $($group)*; without }
     };
     (@of poison $($then:tt)*) => {
         $crate::sink_suite! { $($then)*

@@ -1,4 +1,4 @@
-//! RabbitMQ, on a server of each test's own.
+//! RabbitMQ. Tests that do a server no harm share one, where one is there; a server takes seconds of a core to start.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use lapin::options::{
 };
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Channel, Connection, ConnectionProperties, ExchangeKind};
-use sendoff_core::{Event, EventBuilder, FailureClass, Sink, StoredEvent, Verdict};
+use sendoff_core::{Event, EventBuilder, EventId, FailureClass, Sink, StoredEvent, Verdict};
 use sendoff_sinks::envelope::{CloudEventsOptions, EnvelopeOptions};
 use sendoff_sinks::link::LinkOptions;
 use sendoff_sinks::rabbitmq::{RabbitmqAuth, RabbitmqOptions, RabbitmqSink};
@@ -29,14 +29,9 @@ use tracing::Level;
 
 use crate::delivery::{delivery, facts_to, is_stopped_at_the_second, patient};
 
-sendoff_testkit::sink_suite!(Rabbitmq::start().await;
-    poison refusals credentials revocation kill durable freeze);
+sendoff_testkit::sink_suite!(Rabbitmq::shared().await; poison credentials;
+    own Rabbitmq::start().await; refusals revocation kill durable freeze);
 
-const EXCHANGE: &str = "events";
-/// Takes all that goes to the exchange.
-const QUEUE: &str = "all";
-/// Takes one event, and refuses the next.
-const NARROW: &str = "narrow";
 const PLENTY: Duration = Duration::from_secs(60);
 /// More than the server takes.
 const TOO_LARGE: usize = 2 * 1024 * 1024 + 1;
@@ -48,15 +43,46 @@ const GONE: Refusal = Refusal { name: "no exchange", expected: Expected::Unavail
 const ALARM: Refusal = Refusal { name: "an alarm", expected: Expected::Unavailable };
 
 struct Rabbitmq {
-    own: Mutex<OwnBroker>,
+    /// None of its own: others use the server as well.
+    own: Option<Mutex<OwnBroker>>,
+    url: String,
+    port: u16,
+    exchange: String,
+    /// Takes all that goes to the exchange.
+    queue: String,
+    /// Takes one event, and refuses the next.
+    narrow: String,
     /// What was read, and so taken, from the queue.
     read: Mutex<Vec<Arrived>>,
 }
 
 impl Rabbitmq {
+    /// With an exchange and queues of its own, on the server that is given, or else on its own.
+    async fn shared() -> Option<Self> {
+        let Some(port) = Broker::Rabbitmq.given() else { return Self::start().await };
+        let rabbitmq = Self::on(None, Broker::Rabbitmq.url(port), port);
+        rabbitmq.declare().await;
+        Some(rabbitmq)
+    }
+
+    fn on(own: Option<OwnBroker>, url: String, port: u16) -> Self {
+        let name = |what: &str| format!("{what}-{}", EventId::generate());
+        Self {
+            own: own.map(Mutex::new),
+            url,
+            port,
+            exchange: name("events"),
+            queue: name("all"),
+            narrow: name("narrow"),
+            read: Mutex::default(),
+        }
+    }
+
+    /// On a server of its own.
     async fn start() -> Option<Self> {
-        let own = Mutex::new(OwnBroker::start(Broker::Rabbitmq)?);
-        let rabbitmq = Self { own, read: Mutex::default() };
+        let own = OwnBroker::start(Broker::Rabbitmq)?;
+        let (url, port) = (own.url(), own.port());
+        let rabbitmq = Self::on(Some(own), url, port);
         rabbitmq.declare().await;
         // The server answers before it has written this, and a test may kill it at once.
         within(PLENTY, "the binding to be written", async || rabbitmq.has_written_binding()).await;
@@ -68,7 +94,7 @@ impl Rabbitmq {
         let is_written = |log: Vec<u8>| {
             let log = String::from_utf8_lossy(&log).into_owned();
             let bindings = log.split("rabbit_durable_route").skip(1);
-            bindings.into_iter().any(|binding| binding.contains(EXCHANGE))
+            bindings.into_iter().any(|binding| binding.contains(&self.exchange))
         };
         let log = |node: std::io::Result<fs::DirEntry>| {
             fs::read(node.unwrap().path().join("LATEST.LOG")).is_ok_and(is_written)
@@ -76,8 +102,12 @@ impl Rabbitmq {
         nodes.into_iter().any(log)
     }
 
+    fn own(&self) -> &Mutex<OwnBroker> {
+        self.own.as_ref().expect("a server of its own")
+    }
+
     fn broker(&self) -> MutexGuard<'_, OwnBroker> {
-        self.own.lock().unwrap()
+        self.own().lock().unwrap()
     }
 
     fn options(&self) -> RabbitmqOptions {
@@ -89,15 +119,16 @@ impl Rabbitmq {
         };
         RabbitmqOptions {
             auth: as_user(USER, PASSWORD),
+            exchange: self.exchange.clone(),
             link,
-            ..RabbitmqOptions::server(format!("amqp://127.0.0.1:{}", self.broker().port()))
+            ..RabbitmqOptions::server(format!("amqp://127.0.0.1:{}", self.port))
         }
     }
 
     /// For the test itself.
     async fn channel(&self) -> (Connection, Channel) {
-        let url = self.broker().url();
-        let connection = Connection::connect(&url, ConnectionProperties::default()).await.unwrap();
+        let connection =
+            Connection::connect(&self.url, ConnectionProperties::default()).await.unwrap();
         let channel = connection.create_channel().await.unwrap();
         (connection, channel)
     }
@@ -107,17 +138,20 @@ impl Rabbitmq {
         let durable = ExchangeDeclareOptions { durable: true, ..Default::default() };
         let none = FieldTable::default;
         let kind = ExchangeKind::Topic;
-        channel.exchange_declare(EXCHANGE.into(), kind, durable, none()).await.unwrap();
+        channel
+            .exchange_declare(self.exchange.as_str().into(), kind, durable, none())
+            .await
+            .unwrap();
         let durable = QueueDeclareOptions { durable: true, ..Default::default() };
-        channel.queue_declare(QUEUE.into(), durable, none()).await.unwrap();
-        self.bind(&channel, QUEUE).await;
+        channel.queue_declare(self.queue.as_str().into(), durable, none()).await.unwrap();
+        self.bind(&channel, &self.queue).await;
     }
 
     async fn bind(&self, channel: &Channel, queue: &str) {
         let options = QueueBindOptions::default();
         let table = FieldTable::default();
         channel
-            .queue_bind(queue.into(), EXCHANGE.into(), "#".into(), options, table)
+            .queue_bind(queue.into(), self.exchange.as_str().into(), "#".into(), options, table)
             .await
             .unwrap();
     }
@@ -154,11 +188,16 @@ impl SinkGround for Rabbitmq {
     async fn arrived(&self) -> Vec<Arrived> {
         let (connection, channel) = self.channel().await;
         let passive = QueueDeclareOptions { passive: true, ..Default::default() };
-        let queue = channel.queue_declare(QUEUE.into(), passive, FieldTable::default());
+        let queue =
+            channel.queue_declare(self.queue.as_str().into(), passive, FieldTable::default());
         let count = usize::try_from(queue.await.unwrap().message_count()).unwrap();
         let options = BasicConsumeOptions { no_ack: true, ..Default::default() };
-        let consumer =
-            channel.basic_consume(QUEUE.into(), "".into(), options, FieldTable::default());
+        let consumer = channel.basic_consume(
+            self.queue.as_str().into(),
+            "".into(),
+            options,
+            FieldTable::default(),
+        );
         let messages: Vec<_> = consumer.await.unwrap().take(count).collect().await;
         // Before anybody delivers more: the server would give it to this consumer.
         connection.close(200, "OK".into()).await.unwrap();
@@ -189,36 +228,41 @@ impl SinkGround for Rabbitmq {
                 table.insert("x-max-length".into(), AMQPValue::LongInt(0));
                 table.insert("x-overflow".into(), AMQPValue::LongString("reject-publish".into()));
                 let options = QueueDeclareOptions::default();
-                channel.queue_declare(NARROW.into(), options, table).await.unwrap();
-                self.bind(&channel, NARROW).await;
+                channel.queue_declare(self.narrow.as_str().into(), options, table).await.unwrap();
+                self.bind(&channel, &self.narrow).await;
             }
             name if name == UNBOUND.name => {
                 let table = FieldTable::default();
                 channel
-                    .queue_unbind(QUEUE.into(), EXCHANGE.into(), "#".into(), table)
+                    .queue_unbind(
+                        self.queue.as_str().into(),
+                        self.exchange.as_str().into(),
+                        "#".into(),
+                        table,
+                    )
                     .await
                     .unwrap();
             }
             name if name == GONE.name => {
                 let options = ExchangeDeleteOptions::default();
-                channel.exchange_delete(EXCHANGE.into(), options).await.unwrap();
+                channel.exchange_delete(self.exchange.as_str().into(), options).await.unwrap();
             }
             _ => self.restart_with(Some("[{rabbit, [{disk_free_limit, 1000000000000000}]}].")),
         }
     }
 
     async fn allow(&self) {
-        if self.broker().folder().join("advanced.config").exists() {
+        if self.own.is_some() && self.broker().folder().join("advanced.config").exists() {
             self.restart_with(None);
         }
         self.declare().await;
         let (_connection, channel) = self.channel().await;
         let options = QueueDeleteOptions::default();
-        channel.queue_delete(NARROW.into(), options).await.unwrap();
+        channel.queue_delete(self.narrow.as_str().into(), options).await.unwrap();
     }
 
     fn server(&self) -> &dyn Server {
-        &self.own
+        self.own()
     }
 
     async fn wrong_credentials(&self) -> WrongCredentials {
@@ -293,7 +337,7 @@ fn killed_in_the_middle_of_20_000_events_none_is_lost() {
 /// The client ties a returned message to whichever confirmation comes next.
 #[test]
 fn of_a_large_batch_exactly_those_that_no_queue_takes_are_not_done() {
-    run(Rabbitmq::start(), |rabbitmq: Rabbitmq| async move {
+    run(Rabbitmq::shared(), |rabbitmq: Rabbitmq| async move {
         // Enough for a machine that builds something else.
         let link =
             LinkOptions { deliver_within: Duration::from_secs(60), ..LinkOptions::default() };
@@ -308,9 +352,9 @@ fn of_a_large_batch_exactly_those_that_no_queue_takes_are_not_done() {
         let mut work = Vec::new();
         // Side by side, as an engine delivers.
         for _ in 0..4 {
-            let sink = sink.clone();
+            let (sink, queue) = (sink.clone(), rabbitmq.queue.clone());
             work.push(tokio::spawn(async move {
-                let event = |number| to(if is_lost(number) { "nowhere" } else { QUEUE });
+                let event = |number| to(if is_lost(number) { "nowhere" } else { &queue });
                 deliver(&sink, (0..10_000).map(event).collect()).await
             }));
         }
@@ -326,7 +370,7 @@ fn of_a_large_batch_exactly_those_that_no_queue_takes_are_not_done() {
 
 #[test]
 fn without_mandatory_what_no_queue_takes_is_done() {
-    run(Rabbitmq::start(), |rabbitmq: Rabbitmq| async move {
+    run(Rabbitmq::shared(), |rabbitmq: Rabbitmq| async move {
         rabbitmq.refuse(&UNBOUND).await;
         let options = RabbitmqOptions { mandatory: false, ..rabbitmq.options() };
         let sink = RabbitmqSink::start(options).await.unwrap();
@@ -336,7 +380,7 @@ fn without_mandatory_what_no_queue_takes_is_done() {
 
 #[test]
 fn a_destination_that_is_the_same_for_all_is_waited_for() {
-    run(Rabbitmq::start(), |rabbitmq: Rabbitmq| async move {
+    run(Rabbitmq::shared(), |rabbitmq: Rabbitmq| async move {
         let options = RabbitmqOptions { routing_key: "a".into(), ..rabbitmq.options() };
         let sink = RabbitmqSink::start(options).await.unwrap();
         for refusal in [FULL, UNBOUND] {
@@ -351,14 +395,15 @@ fn a_destination_that_is_the_same_for_all_is_waited_for() {
 
 #[test]
 fn an_exchange_that_is_not_there_is_found_at_the_start_or_fails_alone() {
-    run(Rabbitmq::start(), |rabbitmq: Rabbitmq| async move {
+    run(Rabbitmq::shared(), |rabbitmq: Rabbitmq| async move {
         let missing = RabbitmqOptions { exchange: "missing".into(), ..rabbitmq.options() };
         let error = RabbitmqSink::start(missing).await.unwrap_err();
         assert_eq!(error.path(), "rabbitmq.exchange");
         let options = RabbitmqOptions { exchange: "{header.to}".into(), ..rabbitmq.options() };
         let sink = RabbitmqSink::start(options).await.unwrap();
         let long = "x".repeat(256);
-        let batch = [EXCHANGE, "missing", EXCHANGE, &long, "missing", EXCHANGE].map(to);
+        let known = rabbitmq.exchange.as_str();
+        let batch = [known, "missing", known, &long, "missing", known].map(to);
         let verdicts = deliver(&sink, batch.into()).await;
         let classes: Vec<_> = verdicts.iter().map(class).collect();
         let (retry, dead) = (Err(FailureClass::Retry), Err(FailureClass::Dead));
@@ -368,7 +413,7 @@ fn an_exchange_that_is_not_there_is_found_at_the_start_or_fails_alone() {
         assert!(sink.is_healthy());
         // One that took events before is missing for all of them, and costs none an attempt.
         rabbitmq.refuse(&GONE).await;
-        let verdicts = deliver(&sink, [EXCHANGE, "missing", EXCHANGE].map(to).into()).await;
+        let verdicts = deliver(&sink, [known, "missing", known].map(to).into()).await;
         let classes: Vec<_> = verdicts.iter().map(class).collect();
         let waits = |class: &Result<(), FailureClass>| {
             matches!(class, Err(FailureClass::Unavailable { .. }))
@@ -376,22 +421,23 @@ fn an_exchange_that_is_not_there_is_found_at_the_start_or_fails_alone() {
         assert!(waits(&classes[0]) && waits(&classes[2]), "{classes:?}");
         assert_eq!(classes[1], retry);
         rabbitmq.allow().await;
-        let verdicts = deliver(&sink, [EXCHANGE].map(to).into()).await;
+        let verdicts = deliver(&sink, [known].map(to).into()).await;
         assert_eq!(verdicts.iter().map(class).collect::<Vec<_>>(), [Ok(())]);
     });
 }
 
 #[test]
 fn who_may_not_publish_and_what_is_no_vhost_are_misconfigured() {
-    run(Rabbitmq::start(), |rabbitmq: Rabbitmq| async move {
+    run(Rabbitmq::shared(), |rabbitmq: Rabbitmq| async move {
         let vhost = RabbitmqOptions { vhost: "missing".into(), ..rabbitmq.options() };
         assert_eq!(RabbitmqSink::start(vhost).await.unwrap_err().path(), "rabbitmq.vhost");
-        for exchange in [EXCHANGE, "{header.to}"] {
+        let known = rabbitmq.exchange.as_str();
+        for exchange in [known, "{header.to}"] {
             let auth = as_user(READER, PASSWORD);
             let exchange = exchange.to_owned();
             let options = RabbitmqOptions { auth, exchange, ..rabbitmq.options() };
             let sink = RabbitmqSink::start(options).await.unwrap();
-            for verdict in deliver(&sink, vec![to(EXCHANGE), to(EXCHANGE)]).await {
+            for verdict in deliver(&sink, vec![to(known), to(known)]).await {
                 assert!(is_unavailable(&verdict), "{verdict:?}");
                 assert!(verdict.unwrap_err().report().contains("rabbitmq.auth"));
             }
@@ -405,9 +451,10 @@ fn a_key_that_the_user_has_no_right_to_holds_back_no_other() {
     run(Rabbitmq::start(), |rabbitmq: Rabbitmq| async move {
         let folder = rabbitmq.broker().folder().to_owned();
         let known = fs::read_to_string(folder.join("definitions.json")).unwrap();
+        let exchange = &rabbitmq.exchange;
         let rights = format!(
             "{{\"topic_permissions\": [{{\"user\": \"{USER}\", \"vhost\": \"/\", \
-             \"exchange\": \"{EXCHANGE}\", \"write\": \"^allowed\", \"read\": \".*\"}}],"
+             \"exchange\": \"{exchange}\", \"write\": \"^allowed\", \"read\": \".*\"}}],"
         );
         let others = folder.join("others.json");
         fs::write(&others, known.replacen('{', &rights, 1)).unwrap();
@@ -431,7 +478,7 @@ fn a_key_that_the_user_has_no_right_to_holds_back_no_other() {
 /// Otherwise consumers would have the third before the second.
 #[test]
 fn a_fact_that_the_server_refuses_is_not_overtaken() {
-    run(Rabbitmq::start(), |rabbitmq: Rabbitmq| async move {
+    run(Rabbitmq::shared(), |rabbitmq: Rabbitmq| async move {
         let options = RabbitmqOptions {
             exchange: String::new(),
             routing_key: "{header.to}".into(),
@@ -439,10 +486,11 @@ fn a_fact_that_the_server_refuses_is_not_overtaken() {
             ..rabbitmq.options()
         };
         let sink = RabbitmqSink::start(options).await.unwrap();
-        let verdicts = facts_to(&sink, &[QUEUE, "nowhere", QUEUE]).await;
+        let queue = rabbitmq.queue.as_str();
+        let verdicts = facts_to(&sink, &[queue, "nowhere", queue]).await;
         assert!(is_stopped_at_the_second(&verdicts), "{verdicts:?}");
         assert_eq!(rabbitmq.arrived().await.len(), 1);
-        assert!(facts_to(&sink, &[QUEUE; 50]).await.iter().all(Result::is_ok));
+        assert!(facts_to(&sink, &[queue; 50]).await.iter().all(Result::is_ok));
         let payloads: Vec<_> = rabbitmq.arrived().await.into_iter().map(|a| a.payload).collect();
         let number = |number: usize| number.to_string().into_bytes();
         assert_eq!(payloads[1..], (1..=50).map(number).collect::<Vec<_>>());
@@ -473,9 +521,10 @@ fn an_alarm_is_known_and_passes() {
 /// Headers that are instructions to the server.
 #[test]
 fn headers_of_an_event_do_not_steer_the_server() {
-    run(Rabbitmq::start(), |rabbitmq: Rabbitmq| async move {
+    run(Rabbitmq::shared(), |rabbitmq: Rabbitmq| async move {
         let sink = rabbitmq.sink().await;
-        let event = Event::builder("a").header("CC", QUEUE).header("BCC", QUEUE);
+        let queue = rabbitmq.queue.as_str();
+        let event = Event::builder("a").header("CC", queue).header("BCC", queue);
         let event = event.header("expiration", "1").header("x-other", "kept");
         let verdicts = deliver(&sink, vec![event]).await;
         assert!(verdicts[0].is_ok(), "{verdicts:?}");
@@ -490,7 +539,7 @@ fn headers_of_an_event_do_not_steer_the_server() {
 #[test]
 fn no_payload_of_a_returned_message_is_in_the_log() {
     let lines = Lines::everywhere(Level::TRACE);
-    run(Rabbitmq::start(), |rabbitmq: Rabbitmq| async move {
+    run(Rabbitmq::shared(), |rabbitmq: Rabbitmq| async move {
         rabbitmq.refuse(&UNBOUND).await;
         let sink = rabbitmq.sink().await;
         // Nobody ever took it, so that it is its own trouble.
@@ -505,7 +554,7 @@ fn no_payload_of_a_returned_message_is_in_the_log() {
 
 #[test]
 fn cloud_events_are_carried_by_headers() {
-    run(Rabbitmq::start(), |rabbitmq: Rabbitmq| async move {
+    run(Rabbitmq::shared(), |rabbitmq: Rabbitmq| async move {
         let envelope = EnvelopeOptions::CloudEvents(CloudEventsOptions::binary("/shop"));
         let options = RabbitmqOptions { envelope, ..rabbitmq.options() };
         let sink = RabbitmqSink::start(options).await.unwrap();
@@ -521,8 +570,8 @@ fn cloud_events_are_carried_by_headers() {
 #[cfg(all(feature = "rabbitmq-tls", feature = "webhook-tls"))]
 #[test]
 fn over_tls_a_certificate_has_to_be_of_an_authority_that_is_trusted() {
-    run(Rabbitmq::start(), |rabbitmq: Rabbitmq| async move {
-        let broker = rabbitmq.broker().port();
+    run(Rabbitmq::shared(), |rabbitmq: Rabbitmq| async move {
+        let broker = rabbitmq.port;
         let start = async |host: &str, port: u16, root_certificates: Option<std::path::PathBuf>| {
             let server = format!("amqps://{host}:{port}");
             let options = RabbitmqOptions { server, root_certificates, ..rabbitmq.options() };
