@@ -1,9 +1,11 @@
 //! The doorbell: a flag that says whether the relay sleeps, and a connection that listens; to what is paused
 //! as well.
 //!
-//! NOTIFY takes a lock that the whole server shares, so a relay that is awake is never rung. The
+//! NOTIFY takes a lock that the whole server shares, so a relay that is awake is never rung. There is one flag for
+//! all nodes: who disarms it tells the others, and whoever sleeps arms it again. The
 //! flag may lie, and a ring may be lost with its connection; the poll interval covers both (I7).
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -76,6 +78,9 @@ pub(crate) struct Rings {
     rung: Notify,
     /// How often what is paused changed, for all.
     repaused: watch::Sender<u64>,
+    /// How often some node disarmed the bell, and after how many of those times it was armed.
+    disarmed: watch::Sender<u64>,
+    rearmed: AtomicU64,
 }
 
 impl Rings {
@@ -83,6 +88,7 @@ impl Rings {
     pub(crate) fn ring(&self, what: &str) {
         match what {
             "pauses" => self.repaused.send_modify(|changes| *changes += 1),
+            "disarmed" => self.disarmed.send_modify(|times| *times += 1),
             _ => self.rung.notify_one(),
         }
     }
@@ -90,6 +96,11 @@ impl Rings {
     /// Waits until somebody rings. Cancel-safe: a ring is kept until it is heard.
     pub(crate) async fn rung(&self) {
         self.rung.notified().await;
+    }
+
+    /// It was armed after it had been disarmed so often.
+    fn armed(&self, after: u64) {
+        self.rearmed.fetch_max(after, Ordering::AcqRel);
     }
 
     /// Whoever rang so far was heard.
@@ -139,8 +150,11 @@ impl WakeStore for PostgresStore {
         if self.doorbell() == Doorbell::Off {
             return Ok(false);
         }
-        self.bell().listen(self.connector());
+        let bell = self.bell();
+        bell.listen(self.connector());
+        let disarmed = *bell.rings.disarmed.borrow();
         self.links().claims.query(&self.sql().arm, &[]).await?;
+        bell.rings.armed(disarmed);
         Ok(true)
     }
 
@@ -152,7 +166,26 @@ impl WakeStore for PostgresStore {
         Ok(())
     }
 
+    /// Arms the bell again meanwhile where another node disarmed it. What is written between the two is found by that node,
+    /// which is at work. Cancel-safe: what is still to be done then is done the next time.
     async fn rung(&self) {
-        self.bell().rings.rung().await;
+        let rings = &self.bell().rings;
+        let mut disarmed = rings.disarmed.subscribe();
+        loop {
+            let times = *disarmed.borrow_and_update();
+            if times > rings.rearmed.load(Ordering::Acquire) {
+                if let Err(error) = self.arm().await {
+                    warn!(error = report(&error), "could not arm the bell again");
+                }
+                // Not tried again and again: the poll interval covers it.
+                rings.armed(times);
+            }
+            tokio::select! {
+                biased;
+                () = rings.rung() => return,
+                // The sender is ours, and so it is there.
+                _ = disarmed.changed() => {}
+            }
+        }
     }
 }

@@ -78,7 +78,18 @@ async fn a_lost_listener_comes_back_and_misses_nothing() {
     .await;
 }
 
-/// Every notification on the outbox's channel of this place.
+/// A node that has more to do than fits a batch disarms the bell for all, and may be stopped before it arms it again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bell_that_a_node_disarmed_which_is_gone_is_armed_again_by_who_sleeps() {
+    wakes_after(async |place| {
+        let gone = place.store().await;
+        gone.disarm().await.unwrap();
+        eventually("it to be armed", async || asleep(place).await).await;
+    })
+    .await;
+}
+
+/// Every notification on the outbox's channel of this place, but for those among nodes.
 async fn rings(place: &Place) -> mpsc::UnboundedReceiver<()> {
     rings_of(place, "outbox").await
 }
@@ -90,7 +101,9 @@ pub(crate) async fn rings_of(place: &Place, what: &str) -> mpsc::UnboundedReceiv
     let listen = format!("listen \"{}.{what}\"", place.schema);
     let driving = tokio::spawn(async move {
         while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
-            if let AsyncMessage::Notification(_) = message {
+            if let AsyncMessage::Notification(notification) = message
+                && notification.payload() != "disarmed"
+            {
                 let _ = rung.send(());
             }
         }
