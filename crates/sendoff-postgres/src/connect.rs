@@ -8,13 +8,15 @@ use futures_util::future::poll_fn;
 use sendoff_engine::store::StoreError;
 use sendoff_engine::store::frame::{Address, NoConnection, place};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_postgres::config::Host;
-use tokio_postgres::{AsyncMessage, CancelToken, Client, Config, Connection, NoTls};
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls};
 use tracing::debug;
 
 use crate::bounds::SessionBounds;
 use crate::error::{failed, fix, misconfigured};
+use crate::leave::Farewell;
 use crate::options::{Doorbell, PostgresOptions};
 use crate::tls::{Security, secure};
 use crate::wake::Rings;
@@ -64,15 +66,32 @@ pub(crate) struct Connector {
 }
 
 /// Where connections go, and what their sessions are set to.
-struct Target {
-    config: Config,
-    security: Security,
+pub(crate) struct Target {
+    pub(crate) config: Config,
+    pub(crate) security: Security,
 }
 
 /// A connection, and the task that moves its bytes.
 pub(crate) struct Opened {
     pub(crate) client: Client,
     pub(crate) task: JoinHandle<()>,
+    /// Closed when the task is over.
+    ended: watch::Receiver<()>,
+    target: Arc<Target>,
+    connect_timeout: Duration,
+}
+
+impl Opened {
+    /// What it takes to end it.
+    pub(crate) fn farewell(&self) -> Farewell {
+        Farewell {
+            token: self.client.cancel_token(),
+            target: Arc::clone(&self.target),
+            connection: self.task.abort_handle(),
+            ended: self.ended.clone(),
+            connect_timeout: self.connect_timeout,
+        }
+    }
 }
 
 impl Target {
@@ -112,16 +131,20 @@ impl Target {
         Ok(Self { config, security })
     }
 
+    /// Of one of its hosts.
+    pub(crate) fn port(&self, nth: usize) -> u16 {
+        let ports = self.config.get_ports();
+        ports.get(nth).or(ports.first()).copied().unwrap_or(5432)
+    }
+
     /// Where the server is, or could be.
     fn place(&self) -> String {
-        let ports = self.config.get_ports();
-        let port = |nth: usize| ports.get(nth).or(ports.first()).copied().unwrap_or(5432);
         let hosts = self.config.get_hosts().iter().enumerate();
         let places: Vec<_> = hosts
             .map(|(nth, host)| match host {
-                Host::Tcp(name) => place(name, port(nth)),
+                Host::Tcp(name) => place(name, self.port(nth)),
                 #[cfg(unix)]
-                Host::Unix(folder) => format!("{}/.s.PGSQL.{}", folder.display(), port(nth)),
+                Host::Unix(folder) => format!("{}/.s.PGSQL.{}", folder.display(), self.port(nth)),
             })
             .collect();
         places.join(", ")
@@ -191,16 +214,18 @@ impl Connector {
                 Ok(match &target.security {
                     Security::Plain => {
                         let (client, connection) = target.config.connect(NoTls).await?;
-                        Opened { client, task: self.spawn(connection, bell) }
+                        (client, self.spawn(connection, bell))
                     }
                     #[cfg(feature = "tls-rustls")]
                     Security::Rustls(tls) => {
                         let (client, connection) = target.config.connect(tls.clone()).await?;
-                        Opened { client, task: self.spawn(connection, bell) }
+                        (client, self.spawn(connection, bell))
                     }
                 })
             };
-            connected.await.map_err(|error| self.not_opened(&target, error))
+            let connected = connected.await.map_err(|error| self.not_opened(&target, error));
+            let (client, (task, ended)) = connected?;
+            Ok(Opened { client, task, ended, target, connect_timeout: self.timeout() })
         };
         match tokio::time::timeout(self.timeout(), open).await {
             Ok(opened) => opened,
@@ -220,35 +245,25 @@ impl Connector {
         }
     }
 
-    /// Asks the server to end what a session is doing, and leaves it at that: where this fails, so
-    /// does everything else.
-    pub(crate) async fn cancel(&self, token: CancelToken) {
-        let Some(target) = self.last_target() else { return };
-        let cancel = async {
-            match &target.security {
-                Security::Plain => token.cancel_query(NoTls).await,
-                #[cfg(feature = "tls-rustls")]
-                Security::Rustls(tls) => token.cancel_query(tls.clone()).await,
-            }
-        };
-        match tokio::time::timeout(self.timeout(), cancel).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => debug!(%error, "a statement could not be cancelled"),
-            Err(_) => debug!("a statement could not be cancelled in time"),
-        }
-    }
-
-    fn spawn<S, T>(&self, connection: Connection<S, T>, bell: Option<Arc<Rings>>) -> JoinHandle<()>
+    /// Moves bytes in a task; what it gives as well is closed when that is over.
+    fn spawn<S, T>(
+        &self,
+        connection: Connection<S, T>,
+        bell: Option<Arc<Rings>>,
+    ) -> (JoinHandle<()>, watch::Receiver<()>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let lost = Arc::clone(&self.lost);
-        tokio::spawn(async move {
+        let (ending, ended) = watch::channel(());
+        let task = tokio::spawn(async move {
+            let _ending = ending;
             if drive(connection, bell).await == Ended::Lost {
                 lost.fetch_add(1, Ordering::Release);
             }
-        })
+        });
+        (task, ended)
     }
 }
 

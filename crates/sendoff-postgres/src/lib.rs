@@ -35,6 +35,7 @@
 //! Not here: delivery, retries and waking (see `sendoff-engine`); a connection pool.
 
 mod bounds;
+mod cancel;
 mod capture;
 mod claim;
 mod connect;
@@ -48,6 +49,7 @@ mod inspect;
 mod journal;
 mod keys;
 mod layout;
+mod leave;
 mod letters;
 mod link;
 mod locked;

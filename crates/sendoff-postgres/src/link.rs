@@ -8,14 +8,14 @@ use std::time::Duration;
 use futures_util::future::join;
 use sendoff_core::journal::Run;
 use sendoff_engine::store::StoreError;
-use tokio::runtime::Handle;
-use tokio::sync::{Mutex, OnceCell};
+use tokio::sync::{Mutex, OnceCell, OwnedMutexGuard};
 use tokio::time::{Instant, sleep_until};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, Row, Statement as Prepared};
 
 use crate::connect::{Connector, Opened};
 use crate::error::{failed, is_lost_race, spoils_session};
+use crate::leave::Leaving;
 use crate::options::Doorbell;
 use crate::sql::{Sql, Statement};
 use crate::wire::At;
@@ -36,8 +36,12 @@ pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 pub(crate) struct Link {
     connector: Arc<Connector>,
     statements: Kept,
+    leaving: Leaving,
     state: Mutex<State>,
 }
+
+/// Nothing else is under way in the session while this lasts; `None` where others may be.
+type Turn = Option<OwnedMutexGuard<()>>;
 
 /// Whether statements are kept prepared in the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +56,21 @@ impl From<Doorbell> for Kept {
         match doorbell {
             Doorbell::On => Self::Prepared,
             Doorbell::Off => Self::Unnamed,
+        }
+    }
+}
+
+impl Kept {
+    /// Two transactions of one session, the first one first: in one round trip, but for a pooler.
+    /// [One at a time](Link::session_in_turn) may be under way behind that.
+    pub(crate) async fn in_order<A, B>(
+        self,
+        first: impl Future<Output = A>,
+        second: impl Future<Output = B>,
+    ) -> (A, B) {
+        match self {
+            Self::Prepared => join(first, second).await,
+            Self::Unnamed => (first.await, second.await),
         }
     }
 }
@@ -81,7 +100,7 @@ impl Link {
     pub(crate) fn new(connector: Arc<Connector>, statements: Kept) -> Self {
         let state =
             State { session: None, pause: FIRST_PAUSE, not_before: Instant::now(), closed: false };
-        Self { connector, statements, state: Mutex::new(state) }
+        Self { connector, statements, leaving: Leaving::default(), state: Mutex::new(state) }
     }
 
     /// Runs one statement, which is a transaction of its own.
@@ -117,7 +136,7 @@ impl Link {
     ) -> Result<(Arc<Session>, Vec<Row>), StoreError> {
         let mut tries = 0;
         loop {
-            let session = self.session().await?;
+            let (session, _turn) = self.session_in_turn().await?;
             let unfinished = Unfinished { session: &session, connector: &self.connector };
             let answer = session.query(statement, params, self.statements).await;
             unfinished.finished();
@@ -140,7 +159,27 @@ impl Link {
     /// others come before or after them. Dropped before it is answered, it is not used for others any
     /// more: it may be stuck.
     pub(crate) async fn lend(&self) -> Result<Lent, StoreError> {
-        Ok(Lent { session: self.session().await?, answered: false })
+        let (session, turn) = self.session_in_turn().await?;
+        Ok(Lent { session, answered: false, _turn: turn })
+    }
+
+    /// The session, and the right to send something over it.
+    ///
+    /// Where a pooler may be in between, that is one transaction at a time. A pooler may hand a server on as
+    /// soon as one of a client's transactions was answered and the client is gone: whoever gets that
+    /// server would be given the answers of those still under way.
+    async fn session_in_turn(&self) -> Result<(Arc<Session>, Turn), StoreError> {
+        loop {
+            let session = self.session().await?;
+            if self.statements == Kept::Prepared {
+                return Ok((session, None));
+            }
+            let turn = Arc::clone(&session.turn).lock_owned().await;
+            // Whoever was before may have given it up.
+            if session.is_usable() {
+                return Ok((session, Some(turn)));
+            }
+        }
     }
 
     async fn session(&self) -> Result<Arc<Session>, StoreError> {
@@ -153,19 +192,12 @@ impl Link {
         {
             return Ok(Arc::clone(session));
         }
-        let given_up = state.session.take().filter(|session| session.is_given_up());
+        state.session = None;
         sleep_until(state.not_before).await;
-        // A statement nobody waits for may wait for a lock: without this, each that is given up would
-        // leave one more session behind, where no limit of the session's own ends it.
-        let cancel = async {
-            if let Some(session) = &given_up {
-                self.connector.cancel(session.opened.client.cancel_token()).await;
-            }
-        };
-        let ((), opened) = join(cancel, self.connector.open(None)).await;
+        let ((), opened) = join(self.leaving.over(), self.connector.open(None)).await;
         match opened {
             Ok(opened) => {
-                let session = Arc::new(Session::new(opened));
+                let session = Arc::new(Session::new(opened, self.leaving.clone()));
                 state.session = Some(Arc::clone(&session));
                 state.pause = FIRST_PAUSE;
                 Ok(session)
@@ -188,14 +220,13 @@ impl Link {
         // Ours and the link's own: any third is a statement under way, which must not end up in the
         // taker's transaction.
         if ours.is_some() && Arc::strong_count(&session) == 2 {
-            return Ok(Taken { session, connector: Some(self.connector.clone()), kept: false });
+            return Ok(Taken { session, kept: false });
         }
         state.session = ours;
         drop(state);
         let opened = self.connector.open(None).await?;
-        let mut taken = Taken::of(opened);
-        taken.connector = Some(self.connector.clone());
-        Ok(taken)
+        let session = Arc::new(Session::new(opened, self.leaving.clone()));
+        Ok(Taken { session, kept: false })
     }
 
     /// Takes a session back that is as it was when it was taken.
@@ -220,15 +251,25 @@ pub(crate) struct Session {
     prepared: Vec<OnceCell<Prepared>>,
     run: OnceCell<Run>,
     told: OnceCell<Option<String>>,
+    turn: Arc<Mutex<()>>,
     spoilt: AtomicBool,
-    given_up: AtomicBool,
+    left: AtomicBool,
+    leaving: Leaving,
 }
 
 impl Session {
-    pub(crate) fn new(opened: Opened) -> Self {
-        let prepared = (0..Sql::COUNT).map(|_| OnceCell::new()).collect();
-        let (spoilt, given_up) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { opened, prepared, run: OnceCell::new(), told: OnceCell::new(), spoilt, given_up }
+    /// It is counted among others while it leaves.
+    pub(crate) fn new(opened: Opened, leaving: Leaving) -> Self {
+        Self {
+            opened,
+            prepared: (0..Sql::COUNT).map(|_| OnceCell::new()).collect(),
+            run: OnceCell::new(),
+            told: OnceCell::new(),
+            turn: Arc::default(),
+            spoilt: AtomicBool::new(false),
+            left: AtomicBool::new(false),
+            leaving,
+        }
     }
 
     pub(crate) async fn query(
@@ -290,14 +331,17 @@ impl Session {
         !self.spoilt.load(Ordering::Relaxed) && !self.opened.client.is_closed()
     }
 
-    /// Whether a statement is under way that nobody waits for.
-    fn is_given_up(&self) -> bool {
-        self.given_up.load(Ordering::Relaxed)
-    }
-
     /// Never to be used again.
     pub(crate) fn spoil(&self) {
         self.spoilt.store(true, Ordering::Relaxed);
+    }
+
+    /// The same, where a statement is under way that nobody waits for.
+    fn give_up(&self) {
+        self.spoil();
+        if !self.left.swap(true, Ordering::Relaxed) {
+            self.leaving.leave(self.opened.farewell());
+        }
     }
 }
 
@@ -313,26 +357,26 @@ pub(crate) async fn query_unnamed(
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // A sound one says goodbye by itself; one that may be stuck would wait for ever.
+        // A sound one ends by itself; one that may be stuck would wait for ever.
         if self.spoilt.load(Ordering::Relaxed) {
-            self.opened.task.abort();
+            self.give_up();
+            self.opened.farewell().let_end();
         }
     }
 }
 
-/// A session of one's own. Dropped, it is closed, and the server ends what it was about: its
+/// A session of one's own. Dropped, it is closed, and the server ends what it was about: its statement, its
 /// transaction and its locks.
 pub(crate) struct Taken {
     session: Arc<Session>,
-    /// What ends the statement that it is at when it is dropped.
-    connector: Option<Arc<Connector>>,
     kept: bool,
 }
 
 impl Taken {
     /// One that no link has had before.
     pub(crate) fn of(opened: Opened) -> Self {
-        Self { session: Arc::new(Session::new(opened)), connector: None, kept: false }
+        let session = Session::new(opened, Leaving::default());
+        Self { session: Arc::new(session), kept: false }
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -374,17 +418,8 @@ impl Deref for Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        if self.kept {
-            return;
-        }
-        self.session.spoil();
-        // It may wait for a lock, and a server does not see that nobody waits for it: without this, those
-        // who give up again and again would leave ever more sessions behind.
-        if let (Some(connector), Ok(runtime)) = (self.connector.take(), Handle::try_current()) {
-            let session = Arc::clone(&self.session);
-            runtime.spawn(async move {
-                connector.cancel(session.opened.client.cancel_token()).await;
-            });
+        if !self.kept {
+            self.session.spoil();
         }
     }
 }
@@ -393,6 +428,7 @@ impl Drop for Taken {
 pub(crate) struct Lent {
     session: Arc<Session>,
     answered: bool,
+    _turn: Turn,
 }
 
 impl Lent {
@@ -409,7 +445,7 @@ impl Lent {
 impl Drop for Lent {
     fn drop(&mut self) {
         if !self.answered {
-            self.session.spoil();
+            self.session.give_up();
         }
     }
 }
@@ -428,8 +464,7 @@ impl Unfinished<'_> {
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
-        self.session.given_up.store(true, Ordering::Relaxed);
-        self.session.spoil();
+        self.session.give_up();
         self.connector.lose();
     }
 }

@@ -14,6 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::connect::Connector;
 use crate::error::failed;
+use crate::leave::Leaving;
 use crate::link::{Kept, Params, Session};
 use crate::options::Retention;
 use crate::rows;
@@ -28,6 +29,7 @@ pub(crate) struct LockSessions {
     statements: Kept,
     permits: Arc<Semaphore>,
     idle: Mutex<Vec<Session>>,
+    leaving: Leaving,
     /// Whether the last look found nothing: then the next one asks first whether it would find anything.
     found_nothing: AtomicBool,
 }
@@ -35,8 +37,9 @@ pub(crate) struct LockSessions {
 impl LockSessions {
     pub(crate) fn new(connector: Arc<Connector>, statements: Kept, most: usize) -> Self {
         let permits = Arc::new(Semaphore::new(most));
-        let (idle, found_nothing) = (Mutex::default(), AtomicBool::new(false));
-        Self { connector, statements, permits, idle, found_nothing }
+        let (idle, leaving) = (Mutex::default(), Leaving::default());
+        let found_nothing = AtomicBool::new(false);
+        Self { connector, statements, permits, idle, leaving, found_nothing }
     }
 
     /// A connection outside any transaction; waits until there may be one more.
@@ -44,7 +47,10 @@ impl LockSessions {
         let permit = self.permits.clone().acquire_owned().await.map_err(|_| StoreError::Closed)?;
         let session = match self.next_idle() {
             Some(session) => session,
-            None => Session::new(self.connector.open(None).await?),
+            None => {
+                let ((), opened) = join(self.leaving.over(), self.connector.open(None)).await;
+                Session::new(opened?, self.leaving.clone())
+            }
         };
         Ok(Transaction { session: Some(session), sessions: Arc::clone(self), _permit: permit })
     }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures_util::future::join;
 use sendoff_core::Timestamp;
 use sendoff_core::journal::{Ask, HolderId, Position, Sequence, Server};
 use sendoff_engine::journal::{Armed, Page, TailLook, TailRow, TailSource};
@@ -119,13 +118,14 @@ impl TailSource for PostgresTail {
         self.journal.check_open()?;
         // This look sees what they rang for.
         self.bell.rings.hear();
-        let head_then_rows = join(self.head(), self.rows(page, self.large));
+        let kept = self.journal.kept();
+        let head_then_rows = kept.in_order(self.head(), self.rows(page, self.large));
         let (holders, (head, rows)) = match ask {
             Ask::Rows => (None, head_then_rows.await),
             Ask::HoldersThenRows => {
                 // Statements of their own, each with its own snapshot: the second begins when the
                 // first is over.
-                let (holders, others) = join(self.holders(), head_then_rows).await;
+                let (holders, others) = kept.in_order(self.holders(), head_then_rows).await;
                 (Some(names(&holders.map_err(failed)?)?), others)
             }
         };

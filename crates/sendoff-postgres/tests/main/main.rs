@@ -26,6 +26,7 @@ mod partition_locks;
 mod partitions;
 mod place;
 mod plans;
+mod pooled;
 mod pooler;
 mod process;
 mod relaying;

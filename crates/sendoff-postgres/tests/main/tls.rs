@@ -8,7 +8,8 @@ use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
 use sendoff_core::report;
 use sendoff_engine::store::{InspectStore, StoreError};
-use sendoff_postgres::{PostgresOptions, PostgresStore, Tls};
+use sendoff_postgres::{Doorbell, PostgresOptions, PostgresStore, Tls};
+use sendoff_testkit::wait::eventually;
 
 use crate::place::{claim, due, event, hold_of, settle_one};
 use crate::server::Server;
@@ -47,6 +48,15 @@ impl Encrypted {
         host: &str,
         authority: &CertificateDer<'static>,
     ) -> Result<PostgresStore, StoreError> {
+        self.connect_with(host, authority, PostgresOptions::default()).await
+    }
+
+    async fn connect_with(
+        &self,
+        host: &str,
+        authority: &CertificateDer<'static>,
+        options: PostgresOptions,
+    ) -> Result<PostgresStore, StoreError> {
         let mut roots = RootCertStore::empty();
         roots.add(authority.clone()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -55,8 +65,7 @@ impl Encrypted {
             .unwrap()
             .with_root_certificates(roots)
             .with_no_client_auth();
-        let options =
-            PostgresOptions { tls: Tls::Rustls(Arc::new(client)), ..PostgresOptions::default() };
+        let options = PostgresOptions { tls: Tls::Rustls(Arc::new(client)), ..options };
         PostgresStore::connect_with(&self.server.url_at(host), options).await
     }
 }
@@ -96,6 +105,25 @@ async fn an_encrypted_connection_does_everything() {
                       where s.ssl and a.application_name = 'sendoff'";
     let sessions: i64 = client.query_one(encrypted, &[]).await.unwrap().get(0);
     assert!(sessions > 0, "no session of ours is encrypted");
+}
+
+/// A request to cancel is encrypted as well. Without doorbell nothing else would end the statement.
+#[tokio::test]
+async fn a_statement_that_is_given_up_is_ended_over_an_encrypted_connection() {
+    let Some(encrypted) = Encrypted::start() else { return };
+    let options = PostgresOptions { doorbell: Doorbell::Off, ..PostgresOptions::default() };
+    let store = encrypted.connect_with("localhost", &encrypted.authority, options).await.unwrap();
+    store.migrate().await.unwrap();
+    let client = crate::place::connect(&encrypted.server.url()).await.unwrap();
+    client.batch_execute("begin; lock table outbox_event").await.unwrap();
+    let waiting = async || {
+        let waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'";
+        client.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0)
+    };
+    let asks = tokio::spawn(async move { store.counts().await });
+    eventually("it to wait", async || waiting().await == 1).await;
+    asks.abort();
+    eventually("its end", async || waiting().await == 0).await;
 }
 
 /// Holds fault 39: the certificate is for `localhost`, and we were told another name.
