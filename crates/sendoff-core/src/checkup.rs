@@ -52,6 +52,47 @@ pub struct Undelivered {
     pub held_by: Option<String>,
     /// How its key stands, where it has one.
     pub key: Option<KeyStanding>,
+    /// What keeps it from being delivered, of what is paused.
+    pub paused: Option<Pause>,
+    /// A handler that is paused, and may be its own: who handles an event is known to nodes alone.
+    pub perhaps_paused: Option<Pause>,
+}
+
+impl Undelivered {
+    /// Finds out what keeps it from being delivered, of what is paused.
+    #[must_use]
+    pub fn beside(mut self, pauses: &[Pause]) -> Self {
+        self.paused = pauses.iter().find(|pause| self.waits_for(pause)).cloned();
+        let is_handler = |pause: &&Pause| matches!(pause.scope, PauseScope::Handler(_));
+        self.perhaps_paused = match self.paused {
+            None => pauses.iter().find(is_handler).cloned(),
+            Some(_) => None,
+        };
+        self
+    }
+
+    /// Whether it waits for this for certain.
+    fn waits_for(&self, pause: &Pause) -> bool {
+        match &pause.scope {
+            PauseScope::All => true,
+            PauseScope::EventType(name) => *name == self.event_type,
+            // A handler has the name of its type unless it was given another. A sink that was paused because its target
+            // wants no more has the error of its event for the reason.
+            PauseScope::Handler(name) => {
+                let by_itself = pause.actor == pause.scope.to_string();
+                *name == self.event_type || (by_itself && self.failed_with(&pause.reason))
+            }
+        }
+    }
+
+    /// Whether its last error is this, which may be cut off, and of which blanks are not as they were.
+    fn failed_with(&self, reason: &str) -> bool {
+        let squeezed = |text: &str| -> String {
+            text.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect()
+        };
+        let (error, reason) = (self.last_error.as_deref().map(squeezed), squeezed(reason));
+        error.is_some_and(|error| !reason.is_empty() && error.starts_with(&reason))
+    }
 }
 
 /// What somebody should know about an outbox.
@@ -128,20 +169,39 @@ impl fmt::Display for OutboxFinding {
             }
             Self::ParkedKeys(count, first) => parked(f, *count, first.as_ref()),
             Self::Late(event) => late(f, event),
-            Self::Paused(Pause { scope, since, actor, reason }) => {
-                write!(
-                    f,
-                    "{scope} is paused by {actor} since {since} ({reason}); `sendoff resume "
-                )?;
-                match scope {
-                    PauseScope::All => f.write_str("--all")?,
-                    PauseScope::EventType(name) => write!(f, "--type {name}")?,
-                    PauseScope::Handler(name) => write!(f, "--handler {name}")?,
-                }
-                f.write_str(" --reason …` ends that")
+            Self::Paused(pause) => {
+                write!(f, "{}; {} ends that", IsPaused(pause), Resume(&pause.scope))
             }
             Self::Forgetful(setting) => setting.fmt(f),
         }
+    }
+}
+
+/// What is paused, since when, by whom and why.
+struct IsPaused<'p>(&'p Pause);
+
+impl fmt::Display for IsPaused<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Pause { scope, since, actor, reason } = self.0;
+        match *actor == scope.to_string() {
+            true => write!(f, "{scope} has paused itself since {since} ({reason})"),
+            false => write!(f, "{scope} is paused by {actor} since {since} ({reason})"),
+        }
+    }
+}
+
+/// The command that ends a pause.
+struct Resume<'p>(&'p PauseScope);
+
+impl fmt::Display for Resume<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("`sendoff resume ")?;
+        match self.0 {
+            PauseScope::All => f.write_str("--all")?,
+            PauseScope::EventType(name) => write!(f, "--type {name}")?,
+            PauseScope::Handler(name) => write!(f, "--handler {name}")?,
+        }
+        f.write_str(" --reason …`")
     }
 }
 
@@ -179,6 +239,10 @@ fn late(f: &mut fmt::Formatter<'_>, event: &Undelivered) -> fmt::Result {
     let seconds = due_for.as_secs();
     write!(f, "event {id} of type {event_type} has been due for {seconds} s")?;
     let error = || last_error.as_deref().map_or(String::new(), |e| format!(" ({})", shortened(e)));
+    if let Some(pause) = &event.paused {
+        let (paused, resume) = (IsPaused(pause), Resume(&pause.scope));
+        return write!(f, ": {paused}; it waits for {resume}");
+    }
     if let Some(since) = event.unroutable_since {
         return write!(
             f,
@@ -187,11 +251,18 @@ fn late(f: &mut fmt::Formatter<'_>, event: &Undelivered) -> fmt::Result {
         );
     }
     if let Some(since) = event.unavailable_since {
-        return write!(
+        write!(
             f,
             ": its target is unavailable since {since}{}; it goes on by itself when that is back",
             error()
-        );
+        )?;
+        return match &event.perhaps_paused {
+            None => Ok(()),
+            Some(pause) => {
+                let (paused, resume) = (IsPaused(pause), Resume(&pause.scope));
+                write!(f, ", unless it is of {}: {paused}, until {resume}", pause.scope)
+            }
+        };
     }
     if let Some(KeyStanding { key, state, .. }) = &event.key {
         match state {
@@ -220,7 +291,15 @@ fn late(f: &mut fmt::Formatter<'_>, event: &Undelivered) -> fmt::Result {
                 error()
             )
         }
-        (None, 0) => f.write_str(": nobody takes it; is a node running that delivers?"),
+        (None, 0) => match &event.perhaps_paused {
+            None => f.write_str(": nobody takes it; is a node running that delivers?"),
+            Some(Pause { scope, .. }) => {
+                write!(
+                    f,
+                    ": nobody takes it; is a node running that delivers, or is it of {scope}, which is paused?"
+                )
+            }
+        },
         (None, attempts) => write!(f, ": {attempts} attempts failed{}", error()),
     }
 }
@@ -247,7 +326,57 @@ mod tests {
             unroutable_since: None,
             held_by: None,
             key: None,
+            paused: None,
+            perhaps_paused: None,
         }
+    }
+
+    fn pause(scope: &str, actor: &str, reason: &str) -> Pause {
+        let since = Timestamp::from_micros(0);
+        Pause {
+            scope: scope.parse().unwrap(),
+            since,
+            actor: actor.to_owned(),
+            reason: reason.to_owned(),
+        }
+    }
+
+    /// What waits for a person does not go on by itself.
+    #[test]
+    fn a_late_event_that_is_paused_waits_for_whoever_resumes_it() {
+        let late = Undelivered {
+            unavailable_since: Some(Timestamp::from_micros(0)),
+            last_error: Some("the receiver answered 410:\n gone for good".to_owned()),
+            ..undelivered(99)
+        };
+        let says = |pauses: &[Pause]| OutboxFinding::Late(late.clone().beside(pauses)).to_string();
+        let gone = "the receiver answered 410: gone";
+        for pause in [
+            pause("handler:crm", "handler:crm", gone),
+            pause("handler:mail.wanted", "ann", "an incident"),
+            pause("type:mail.wanted", "ann", "an incident"),
+            pause("all", "ann", "an incident"),
+        ] {
+            let said = says(&[pause.clone()]);
+            assert!(!said.contains("by itself when"), "{said}");
+            assert!(said.contains("it waits for `sendoff resume --"), "{said}");
+            assert!(said.contains(&pause.reason), "{said}");
+            let by_itself = pause.actor.starts_with("handler:");
+            assert_eq!(said.contains("handler:crm has paused itself"), by_itself, "{said}");
+        }
+        let others = [
+            pause("type:other", "ann", "an incident"),
+            pause("handler:crm", "handler:crm", "the receiver answered 410: another"),
+            pause("handler:crm", "ann", gone),
+        ];
+        let said = says(&others);
+        assert!(
+            said.contains("by itself when that is back, unless it is of handler:crm"),
+            "{said}"
+        );
+        assert!(says(&others[..1]).ends_with("by itself when that is back"), "{said}");
+        let untried = OutboxFinding::Late(undelivered(99).beside(&others)).to_string();
+        assert!(untried.contains("or is it of handler:crm, which is paused?"), "{untried}");
     }
 
     fn checkup(dead: u64, oldest: Undelivered) -> OutboxCheckup {

@@ -116,7 +116,8 @@ impl Failure {
     }
 }
 
-/// How long a target that wants nothing more is left alone by whoever cannot pause it: somebody has to act.
+/// How long a target that wants nothing more is left alone by whoever cannot pause it: somebody has to act. Who can does not
+/// wait so long: what is paused waits for whoever resumes it, and for nothing else then.
 const DISABLED_FOR: Duration = Duration::from_secs(60);
 
 /// Causes that are told. Nobody's error has more, unless it is its own cause.

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -34,7 +35,8 @@ pub type Verdict = Result<(), Failure>;
 /// ```
 #[async_trait]
 pub trait Sink: Send + Sync + 'static {
-    /// Its name. With a journal it is stored with its cursors, and must not change.
+    /// Its name. With a journal it is stored with its cursors, and must not change. Elsewhere it is what it is paused and
+    /// resumed by, with all others of the name, on every node.
     fn name(&self) -> &str;
 
     /// Delivers events in order, and answers with a verdict for each, in the same order. One that has
@@ -56,6 +58,19 @@ pub trait Sink: Send + Sync + 'static {
     /// How many calls of it may go on at once. By itself it may have half of an outbox's workers while
     /// there are others, and all of them where it is the only one.
     fn runs_at_most(&self) -> Option<NonZeroUsize> {
+        None
+    }
+
+    /// How long one call of it may take, shorter or longer than the time limit that it has by itself:
+    /// `handler.timeout` of an outbox, a relay or a topic worker, `publish_timeout` of a publisher's pair.
+    fn deadline(&self) -> Option<Duration> {
+        None
+    }
+
+    /// What tells sinks of one name apart: any number, the same for clones. Two of one name that answer differently have
+    /// different targets, and are not registered side by side, since they would be paused together. None where it says
+    /// nothing of that.
+    fn identity(&self) -> Option<usize> {
         None
     }
 }
@@ -80,6 +95,14 @@ impl<S: Sink + ?Sized> Sink for Arc<S> {
 
     fn runs_at_most(&self) -> Option<NonZeroUsize> {
         (**self).runs_at_most()
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        (**self).deadline()
+    }
+
+    fn identity(&self) -> Option<usize> {
+        (**self).identity()
     }
 }
 

@@ -420,6 +420,7 @@ impl<S: OutboxStore> OutboxBuilder<S> {
         let OutboxParts { store, registered, retry, seed } = parts;
         let handlers = registered.checked()?;
         options.validate()?;
+        handlers.check()?;
         let mut random = seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
         let owner = owner(options.node.name.as_deref(), random.u64(..));
         let retry = retry.unwrap_or_else(|| Arc::new(options.retry));

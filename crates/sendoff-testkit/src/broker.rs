@@ -196,6 +196,10 @@ fn lock(own: &Mutex<OwnBroker>) -> MutexGuard<'_, OwnBroker> {
 impl Drop for OwnBroker {
     fn drop(&mut self) {
         self.kill();
+        if thread::panicking() {
+            // Its folder is about to go, and with it what it had to say.
+            eprintln!("the log of {}:\n{}", self.broker.name(), self.log());
+        }
     }
 }
 

@@ -90,7 +90,7 @@ pub use sendoff_core::{
 pub use sendoff_engine::{
     AwaitError, Awaited, CaughtUp, Closed, EventHandler, Handler, HandlerResult, Inbox, OnceError,
     Outbox, OutboxBuilder, OutboxOptions, ProcessError, Processed, Rate, SettleInError, StartError,
-    WeakOutbox, at_most, blocking, capture, fan_out, memory, paced, relay, sink, store,
+    WeakOutbox, at_most, blocking, capture, deadline, fan_out, memory, paced, relay, sink, store,
 };
 #[cfg(feature = "macros")]
 pub use sendoff_macros::{AggregateType, Event, EventType};
@@ -110,7 +110,7 @@ pub mod event {
 pub mod handling {
     pub use sendoff_core::Unroutable;
     pub use sendoff_engine::{
-        After, AnyHandler, AtMost, Before, Blocking, DuplicateHandler, FanOut, Handlers,
+        After, AnyHandler, AtMost, Before, Blocking, Deadline, DuplicateHandler, FanOut, Handlers,
         Interceptor, NoHandler, Paced, RegisterError, Registration, Tracer,
     };
 }

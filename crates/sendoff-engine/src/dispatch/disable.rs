@@ -2,12 +2,19 @@
 
 use std::time::Duration;
 
-use sendoff_core::{AuditNote, Failure, InvalidNote, PauseScope, Sink, limits, report};
+use sendoff_core::{
+    AuditNote, Failure, FailureClass, InvalidNote, PauseScope, Sink, limits, report,
+};
 use tracing::error;
 
-use crate::sink::{error_text, shielded};
+use super::handlers::name_of;
+use crate::sink::error_text;
 use crate::source::Pauses;
 use crate::store::{PauseStore, within};
+
+/// How long the event waits by which a handler was paused. By then every node has heard of that; and once the handler is
+/// resumed nothing is left to wait for.
+const HEARD_WITHIN: Duration = Duration::from_secs(1);
 
 /// A handler that said that its target wants no more.
 #[derive(Debug)]
@@ -20,8 +27,7 @@ impl Disabled {
     /// Where the failure says so.
     pub(crate) fn by(failure: Option<&Failure>, sink: &dyn Sink) -> Option<Self> {
         let failure = failure.filter(|failure| failure.disables())?;
-        let name = shielded(|| sink.name().to_owned()).unwrap_or_default();
-        Some(Self { name, reason: reason(&error_text(failure)) })
+        Some(Self { name: name_of(sink), reason: reason(&error_text(failure)) })
     }
 
     /// Pauses the handler of this name for every node, with the failure for the reason. Where that fails its events
@@ -36,14 +42,14 @@ impl Disabled {
         }
         let (scope, note) = match (PauseScope::handler(&*name), note(&name, &reason)) {
             (Ok(scope), Ok(note)) => (scope, note),
-            (Err(error), _) => {
-                return error!(handler = name, error = report(&error), "cannot be paused");
-            }
-            (_, Err(error)) => {
-                return error!(handler = name, error = report(&error), "cannot be paused");
-            }
+            (Err(error), _) => return cannot(pauses, &name, &error),
+            (_, Err(error)) => return cannot(pauses, &name, &error),
         };
-        match within(limit, store.pause(&scope, &note)).await {
+        let paused = within(limit, store.pause(&scope, &note)).await;
+        if paused.is_ok() {
+            pauses.was_granted(&name);
+        }
+        match paused {
             Ok(true) => error!(
                 %scope,
                 reason = note.reason(),
@@ -51,12 +57,40 @@ impl Disabled {
             ),
             // Somebody else was first.
             Ok(false) => {}
-            Err(error) => error!(
-                %scope,
-                error = report(&error),
-                "its target wants no more events, and it could not be paused"
-            ),
+            Err(error) => {
+                let Some(times) = pauses.was_refused(&name) else { return };
+                error!(
+                    %scope,
+                    error = report(&error),
+                    times,
+                    "its target wants no more events, and it could not be paused"
+                );
+            }
         }
+    }
+}
+
+/// Its name, or its reason, is none of a pause.
+fn cannot(pauses: &Pauses, name: &str, error: &(dyn std::error::Error + 'static)) {
+    let Some(times) = pauses.was_refused(name) else { return };
+    error!(handler = name, error = report(error), times, "cannot be paused");
+}
+
+/// What a failure of this class is about. A handler that is paused because of it waits for whoever resumes it, and flows
+/// at once then. One that could not be paused is left alone for as long as the failure says.
+pub(crate) fn class_of(
+    failure: &Failure,
+    class: FailureClass,
+    sink: &dyn Sink,
+    pauses: &Pauses,
+) -> FailureClass {
+    match class {
+        FailureClass::Unavailable { .. }
+            if failure.disables() && !pauses.is_refused(&name_of(sink)) =>
+        {
+            FailureClass::Unavailable { delay: HEARD_WITHIN }
+        }
+        class => class,
     }
 }
 

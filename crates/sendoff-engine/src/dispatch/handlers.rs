@@ -15,7 +15,8 @@ use super::registration::{DuplicateHandler, RegisterError, Registration};
 use super::seen::Seen;
 use super::unknown::Kind;
 use crate::operate::Observer;
-use crate::sink::{EventHandler, Handler, HandlerSink, Typed, shielded};
+use crate::options::OptionsError;
+use crate::sink::{EventHandler, Handler, HandlerSink, Typed, check_deadline, shielded};
 use crate::source::Demand;
 use crate::store::{ANY, EventKind};
 
@@ -68,6 +69,9 @@ impl Place {
 
 /// Decides who handles an event, by name.
 type Router = Arc<dyn Fn(&Event) -> Option<Cow<'static, str>> + Send + Sync>;
+
+const SAME_NAME: &str = "is the name of two sinks with targets of their own, which would be paused and resumed together: \
+     give each its own (`name` of its options), or register clones of one";
 
 /// So many places there are at most: every kind that ever had a handler keeps one.
 const PLACES: usize = 10_000;
@@ -241,8 +245,25 @@ impl Handlers {
         if together.places.len() > PLACES {
             return Err(RegisterError::TooMany { limit: PLACES });
         }
+        together.check()?;
         together.router = more.router.or(together.router);
         *self = together;
+        Ok(())
+    }
+
+    /// Whether what they say of themselves can be kept, and who is paused by a name is one sink.
+    pub(crate) fn check(&self) -> Result<(), OptionsError> {
+        let there =
+            self.places.iter().filter_map(|place| Some((&place.name, place.sink.as_ref()?)));
+        let mut known = HashMap::new();
+        for (name, sink) in there {
+            check_sink(name, &**sink)?;
+            let Some(own) = shielded(|| sink.identity()).unwrap_or_default() else { continue };
+            if *known.entry(name).or_insert(own) != own {
+                let path = format!("handler {name:?}");
+                return Err(OptionsError::Conflict { path, reason: SAME_NAME });
+            }
+        }
         Ok(())
     }
 
@@ -399,6 +420,11 @@ fn decided(router: &Router, event: &Event) -> Option<Cow<'static, str>> {
 /// The name of a sink; none where its own code fails.
 pub(crate) fn name_of(sink: &dyn Sink) -> String {
     shielded(|| sink.name().to_owned()).unwrap_or_default()
+}
+
+/// Whether what a sink of this name says of itself can be kept.
+pub(crate) fn check_sink(name: &str, sink: &dyn Sink) -> Result<(), OptionsError> {
+    check_deadline(sink).map_err(|error| error.within(&format!("handler {name:?}")))
 }
 
 /// What a sink asks for, once: it is code of others.

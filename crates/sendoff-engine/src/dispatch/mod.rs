@@ -20,10 +20,10 @@ pub use missing::NoHandler;
 pub use registration::{DuplicateHandler, RegisterError, Registration};
 
 pub(crate) use alone::{Company, Place, comes_to, is_company};
-pub(crate) use disable::Disabled;
+pub(crate) use disable::{Disabled, class_of};
 pub(crate) use due::Due;
 pub(crate) use follow_up::{DID_NOT_COMMIT, FollowUp, unroutable};
-pub(crate) use handlers::{Removed, Route, demand, name_of};
+pub(crate) use handlers::{Removed, Route, check_sink, demand, name_of};
 pub(crate) use roster::{Now, Roster};
 pub(crate) use runs::{Run, Runs, say_if_alone};
 pub(crate) use supervise::{Restarts, supervise};

@@ -4,6 +4,8 @@ use std::fmt;
 
 use sendoff_core::{AggregateType, EventType, GLOBAL_AGGREGATE};
 
+use crate::options::OptionsError;
+
 /// What a handler is registered for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -58,6 +60,9 @@ pub enum RegisterError {
     /// There is such a handler already.
     #[error(transparent)]
     Duplicate(#[from] DuplicateHandler),
+    /// What a handler says of itself is out of range.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
     /// Too many kinds of events had a handler since it was started.
     #[error("more than {limit} kinds of events would have had a handler since the start")]
     TooMany {

@@ -28,6 +28,8 @@ struct Count {
     now: usize,
     /// Whether its target is there.
     circuit: Circuit,
+    /// Whether it is paused.
+    is_off: bool,
 }
 
 impl Count {
@@ -73,7 +75,8 @@ impl Runs {
                     known.most = most;
                 }
                 None => {
-                    handlers.push(Count { most, now: 0, circuit: Circuit::new(self.circuit) });
+                    let circuit = Circuit::new(self.circuit);
+                    handlers.push(Count { most, now: 0, circuit, is_off: false });
                 }
             }
         }
@@ -87,6 +90,17 @@ impl Runs {
         handler.now += 1;
         let began = handler.circuit.begin(now);
         Some(Run { runs: self, route, began })
+    }
+
+    /// These handlers are paused, and no others. The target of one that is resumed is tried at once.
+    pub(crate) fn pause(&self, routes: &[Route]) {
+        let now = Instant::now();
+        for (number, handler) in lock(&self.handlers).iter_mut().enumerate() {
+            let is_off = routes.contains(&Route::of_number(number));
+            if std::mem::replace(&mut handler.is_off, is_off) && !is_off {
+                handler.circuit.try_now(now);
+            }
+        }
     }
 
     /// Whether a run of this handler goes on.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sendoff_core::{Delivery, Failure, FailureClass, Sink, Verdict};
 use tracing::{Instrument, Span, debug, info_span};
 
-use super::disable::Disabled;
+use super::disable::{Disabled, class_of};
 use super::follow_up::FollowUp;
 use super::roster::Roster;
 use crate::settle::{Completion, Completions};
@@ -47,8 +47,8 @@ impl Worker {
         };
         let attempt = self.door.deliver_one(sink, &parcel.delivery).instrument(span(&parcel));
         let verdict = attempt.await;
-        let class = self.learn(&run, sink, &parcel, &verdict);
         self.disable(Disabled::by(verdict.as_ref().err(), sink)).await;
+        let class = self.learn(&run, sink, &parcel, &verdict);
         // Before the settlement, which may have to wait for the database: the handler has not.
         drop(run);
         self.complete(parcel, verdict, class).await;
@@ -72,11 +72,11 @@ impl Worker {
         );
         let verdicts = self.door.deliver(sink, &deliveries).instrument(span).await;
         let untried = rest.split_off(verdicts.len());
+        let mut failures = verdicts.iter().filter_map(|verdict| verdict.as_ref().err());
+        self.disable(Disabled::by(failures.find(|failure| failure.disables()), sink)).await;
         let told = rest.iter().zip(&verdicts);
         let classes: Vec<_> =
             told.map(|(parcel, verdict)| self.learn(&run, sink, parcel, verdict)).collect();
-        let mut failures = verdicts.iter().filter_map(|verdict| verdict.as_ref().err());
-        self.disable(Disabled::by(failures.find(|failure| failure.disables()), sink)).await;
         let (settled, untried): (Vec<_>, Vec<_>) =
             untried.into_iter().partition(|parcel| parcel.ticket.joined() != Joined::No);
         if !untried.is_empty() {
@@ -108,8 +108,10 @@ impl Worker {
         verdict: &Verdict,
     ) -> FailureClass {
         let failure = verdict.as_ref().err();
-        let own =
-            failure.map(|failure| self.follow_up.class(&parcel.delivery, failure, parcel.waited()));
+        let of = |failure, class| class_of(failure, class, sink, &self.handover.pauses);
+        let own = failure.map(|failure| {
+            of(failure, self.follow_up.class(&parcel.delivery, failure, parcel.waited()))
+        });
         let learned = run.learn(parcel.delivery.id(), own);
         learned.say(sink, failure, &self.handover.observer);
         match learned {
@@ -118,7 +120,9 @@ impl Worker {
             Learned::Back { .. } | Learned::ProbeAgain => self.handover.alarm.ring(),
             Learned::Unavailable { delay, .. } => self.handover.alarm.ring_after(delay),
         }
-        learned.class(own.unwrap_or(FailureClass::Retry))
+        let class = learned.class(own.unwrap_or(FailureClass::Retry));
+        // However long its circuit would leave it alone.
+        failure.map_or(class, |failure| of(failure, class))
     }
 
     async fn complete(&self, parcel: Parcel, verdict: Verdict, class: FailureClass) {

@@ -29,6 +29,7 @@ pub async fn checkup(store: &dyn CheckupStore) -> Result<OutboxCheckup, StoreErr
         Some(key) => Some(store.key_standing(key).await?),
         None => None,
     };
+    let pauses = store.pauses().await?;
     let oldest = oldest.map(|row| Undelivered {
         id: row.event.id(),
         event_type: row.event.event_type().to_owned(),
@@ -39,7 +40,10 @@ pub async fn checkup(store: &dyn CheckupStore) -> Result<OutboxCheckup, StoreErr
         held_by: row.locked_by.filter(|_| row.due_at > now),
         last_error: row.last_error,
         key,
+        paused: None,
+        perhaps_paused: None,
     });
+    let oldest = oldest.map(|oldest| oldest.beside(&pauses));
     let most = limits::PARKED_KEYS;
     let parked = LetterCount::found(store.count_parked(most + 1).await?, most as u64);
     let first_parked = match parked.counted() {
@@ -53,7 +57,7 @@ pub async fn checkup(store: &dyn CheckupStore) -> Result<OutboxCheckup, StoreErr
         at_least,
         parked,
         first_parked,
-        pauses: store.pauses().await?,
+        pauses,
         forgetful: store.forgetful().await?,
     })
 }

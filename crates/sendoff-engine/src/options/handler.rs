@@ -13,7 +13,8 @@ use super::circuit::CircuitOptions;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct HandlerOptions {
-    /// How long a handler may run for one event; a run that takes longer is a failed attempt. 5 minutes.
+    /// How long a handler may run for one event, unless it has [a limit of its own](crate::deadline); a run that
+    /// takes longer is a failed attempt. 5 minutes.
     /// None lets handlers run for ever: one that hangs has its worker until the process ends.
     #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration::optional"))]
     pub timeout: Option<Duration>,

@@ -66,6 +66,7 @@ impl RelayBuilder {
 
     pub(super) fn build_by(self, routing: Arc<Routing>) -> Result<Relay, OptionsError> {
         let Self { options, around, parts: RelayParts { store, retry } } = self;
+        routing.check()?;
         let retry = retry.unwrap_or_else(|| Arc::new(options.retry));
         let alarm = Alarm::new(options.poll_interval.max(RUNG_INTERVAL));
         let patience = options.hold / 2;

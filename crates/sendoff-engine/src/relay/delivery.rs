@@ -13,7 +13,7 @@ use super::batch::{Batch, BatchReport, Source};
 use super::progress::{Ended, Progress, Waiting};
 use super::runner::Inner;
 use super::running::Stop;
-use crate::dispatch::{Disabled, Due, Route, Run};
+use crate::dispatch::{Disabled, Due, Route, Run, class_of};
 use crate::sink::{Learned, discard};
 use crate::source::HeldRows;
 use crate::store::{Outcome, StoreError};
@@ -59,8 +59,10 @@ impl Inner {
     pub(super) async fn process(&self, stop: &Stop) -> Result<Option<Processed>, StoreError> {
         self.consumer.look_at_pauses().await?;
         self.register.look_if_old().await;
+        let paused = self.consumer.pauses().now();
+        self.routing.hear(&paused);
         // Whatever was claimed would only be put back.
-        if self.routing.takes_nothing(&self.consumer.pauses().now()) {
+        if self.routing.takes_nothing(&paused) {
             return Ok(None);
         }
         let processed = self.process_batch(stop).await;
@@ -280,7 +282,8 @@ impl Inner {
             }
         };
         self.observer.tell(|metrics| metrics.errors(1));
-        let own = follow_up.class(delivery, &failure, due.waited);
+        let of = |class| class_of(&failure, class, sink, self.consumer.pauses());
+        let own = of(follow_up.class(delivery, &failure, due.waited));
         let learned = run.learn(id, Some(own));
         learned.say(sink, Some(&failure), &self.observer);
         if learned == Learned::ProbeAgain {
@@ -289,7 +292,8 @@ impl Inner {
         if let Some(disabled) = Disabled::by(Some(&failure), sink) {
             progress.disabled(run.route(), disabled);
         }
-        let class = learned.class(own);
+        // Where it is paused, however long its circuit would leave it alone.
+        let class = of(learned.class(own));
         let outcome = follow_up.after(delivery, due.attempt, &failure, class, due.waited);
         discard(failure);
         Some(outcome)

@@ -6,9 +6,9 @@ use sendoff_core::{Delivery, Event, GLOBAL_AGGREGATE, Paused, Sink};
 
 use crate::dispatch::{
     Handlers, Kind, Now, RegisterError, Registration, Removed, Roster, Route, Run, Runs, Strange,
-    demand, name_of,
+    check_sink, demand, name_of,
 };
-use crate::options::CircuitOptions;
+use crate::options::{CircuitOptions, OptionsError};
 use crate::sink::shielded;
 use crate::store::{ANY, Claimed, EventKind, Except};
 
@@ -89,6 +89,14 @@ impl Routing {
         }
     }
 
+    /// Whether what they say of themselves can be kept.
+    pub(super) fn check(&self) -> Result<(), OptionsError> {
+        match &self.by {
+            By::Only(sink, name) => check_sink(name, &**sink),
+            By::Pair(roster) | By::Topic(roster) => roster.now().check(),
+        }
+    }
+
     /// Registers handlers, all of them or none.
     pub(super) fn register(&self, more: Handlers) -> Result<(), RegisterError> {
         let roster = self.roster().ok_or(RegisterError::OneForAll)?;
@@ -153,6 +161,17 @@ impl Routing {
             By::Pair(roster) | By::Topic(roster) => roster.now().is_paused(route, paused),
         };
         paused.has_type(event.event_type()) || is_paused()
+    }
+
+    /// This is paused. The target of a handler that was, and is not any more, is tried at once: whoever resumes it has
+    /// looked after it.
+    pub(super) fn hear(&self, paused: &Paused) {
+        let routes = match &self.by {
+            By::Only(_, name) if paused.has_handler(name) => vec![Route::of_number(ONLY)],
+            By::Only(..) => Vec::new(),
+            By::Pair(roster) | By::Topic(roster) => roster.now().paused(paused),
+        };
+        self.runs.pause(&routes);
     }
 
     /// Whether nothing could be begun, whatever was claimed.

@@ -1,11 +1,13 @@
 //! How many runs of a handler go on at once.
 
 use std::num::NonZeroUsize;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use sendoff_core::{Delivery, Sink, Verdict};
 
 use super::handler::{Handler, HandlerResult};
+use super::typed::EventHandler;
 
 /// A handler or a sink with a limit of its own; see [`at_most`].
 #[derive(Debug, Clone)]
@@ -38,6 +40,24 @@ impl<H: Handler> Handler for AtMost<H> {
     fn runs_at_most(&self) -> Option<NonZeroUsize> {
         Some(self.limit)
     }
+
+    fn deadline(&self) -> Option<Duration> {
+        self.of.deadline()
+    }
+}
+
+impl<E, H: EventHandler<E>> EventHandler<E> for AtMost<H> {
+    fn handle(&self, event: E, delivery: Delivery) -> impl Future<Output = HandlerResult> + Send {
+        self.of.handle(event, delivery)
+    }
+
+    fn runs_at_most(&self) -> Option<NonZeroUsize> {
+        Some(self.limit)
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        self.of.deadline()
+    }
 }
 
 #[async_trait]
@@ -60,5 +80,13 @@ impl<S: Sink> Sink for AtMost<S> {
 
     fn runs_at_most(&self) -> Option<NonZeroUsize> {
         Some(self.limit)
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        self.of.deadline()
+    }
+
+    fn identity(&self) -> Option<usize> {
+        self.of.identity()
     }
 }

@@ -181,6 +181,13 @@ impl Circuit {
         }
     }
 
+    /// Its target may be probed at once, whatever is known of it: somebody has looked after it.
+    pub(crate) fn try_now(&mut self, now: Instant) {
+        if let State::Open { probe_at, .. } = &mut self.state {
+            *probe_at = now;
+        }
+    }
+
     /// Whether a run may begin.
     pub(crate) fn lets_begin(&self, now: Instant) -> bool {
         self.probe_at().is_none_or(|at| now >= at)
@@ -437,6 +444,19 @@ mod tests {
         let hours = circuit.failed(EventId::generate(), asks(7_200), Began::Freely, now);
         assert_eq!(hours, Blame::Target { delay: 7_200 * SECOND, news: None });
         assert_eq!(circuit.probe_at(), Some(now + PROBED_EVERY));
+    }
+
+    #[test]
+    fn whoever_looked_after_a_target_has_it_tried_at_once() {
+        let now = Instant::now();
+        let mut circuit = open(now);
+        circuit.try_now(now);
+        assert!(circuit.lets_begin(now) && circuit.is_open());
+        circuit.begin(now);
+        assert!(!circuit.lets_begin(now), "one at a time");
+        let mut circuit = Circuit::new(CircuitOptions::default());
+        circuit.try_now(now);
+        assert!(!circuit.is_open());
     }
 
     #[test]

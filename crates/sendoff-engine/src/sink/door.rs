@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use sendoff_core::{Delivery, Failure, Sink, Verdict};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tracing::Instrument;
 
+use super::deadline::{deadline_of, in_time};
 use super::interceptor::Interceptors;
 use super::reaction::Reactions;
 use super::shield::{discard, shield, shielded};
@@ -21,6 +22,7 @@ pub(crate) struct Door {
     pub(crate) interceptors: Interceptors,
     pub(crate) reactions: Reactions,
     pub(crate) traces: Traces,
+    /// Of a run, unless its sink has one of its own.
     pub(crate) limit: Option<Duration>,
     /// When to ask again whether a sink is healthy.
     pub(crate) unhealthy_for: Duration,
@@ -33,26 +35,31 @@ impl Door {
     /// too long or answers nothing. Ends with the first failure, and when the time of one call is over:
     /// what is done by then is to be recorded.
     pub(crate) async fn deliver(&self, sink: &dyn Sink, deliveries: &[Delivery]) -> Vec<Verdict> {
-        let begun = Instant::now();
+        let (begun, limit) = (Instant::now(), deadline_of(sink).or(self.limit));
         let at_once = shielded(|| sink.batch_size()).map_or(1, |size| size.max(1));
         let mut verdicts = Vec::new();
         for part in deliveries.chunks(at_once) {
-            let told = self.deliver_at_once(sink, part).await;
+            let told = self.deliver_at_once(sink, part, limit).await;
             let whole = told.len() == part.len() && told.iter().all(Result::is_ok);
             verdicts.extend(told);
-            if !whole || self.limit.is_some_and(|limit| begun.elapsed() >= limit) {
+            if !whole || limit.is_some_and(|limit| begun.elapsed() >= limit) {
                 break;
             }
         }
         verdicts
     }
 
-    async fn deliver_at_once(&self, sink: &dyn Sink, deliveries: &[Delivery]) -> Vec<Verdict> {
+    async fn deliver_at_once(
+        &self,
+        sink: &dyn Sink,
+        deliveries: &[Delivery],
+        limit: Option<Duration>,
+    ) -> Vec<Verdict> {
         let begun = self.observer.is_on().then(Instant::now);
         let (admitted, refused) = self.interceptors.before(deliveries);
         let mut verdicts = match admitted {
             [] => Vec::new(),
-            admitted => self.run(sink, admitted).await,
+            admitted => self.run(sink, admitted, limit).await,
         };
         let whole = verdicts.len() == admitted.len() && verdicts.iter().all(Result::is_ok);
         match refused {
@@ -87,7 +94,12 @@ impl Door {
         verdicts.into_iter().next().unwrap_or_else(|| Err(Failure::retry(Silent)))
     }
 
-    async fn run(&self, sink: &dyn Sink, deliveries: &[Delivery]) -> Vec<Verdict> {
+    async fn run(
+        &self,
+        sink: &dyn Sink,
+        deliveries: &[Delivery],
+        limit: Option<Duration>,
+    ) -> Vec<Verdict> {
         match shielded(|| sink.is_healthy()) {
             Ok(true) => {}
             Ok(false) => return vec![Err(Failure::unavailable(self.unhealthy_for, Unhealthy))],
@@ -102,13 +114,7 @@ impl Door {
                 None => run,
             }
         });
-        let ended = match self.limit {
-            None => run.await,
-            Some(limit) => {
-                timeout(limit, run).await.unwrap_or_else(|_| Err(Failure::retry(TooSlow(limit))))
-            }
-        };
-        let mut verdicts = ended.unwrap_or_else(|failure| vec![Err(failure)]);
+        let mut verdicts = in_time(limit, run).await.unwrap_or_else(|failure| vec![Err(failure)]);
         let surplus = deliveries.len().min(verdicts.len());
         verdicts.drain(surplus..).for_each(discard);
         if verdicts.is_empty() {
@@ -123,10 +129,6 @@ impl Door {
 struct Unhealthy;
 
 #[derive(Debug, thiserror::Error)]
-#[error("handler did not finish within {0:?}")]
-struct TooSlow(Duration);
-
-#[derive(Debug, thiserror::Error)]
 #[error("the sink answered with no verdict")]
 struct Silent;
 
@@ -139,7 +141,7 @@ mod tests {
     use sendoff_core::{Event, FailureClass, Lane, Origin, Timestamp};
 
     use super::*;
-    use crate::sink::{After, BatchSink, Before, HandlerSink};
+    use crate::sink::{After, BatchSink, Before, HandlerSink, deadline};
 
     fn deliveries(count: u32) -> Vec<Delivery> {
         let delivery = |number| Delivery {
@@ -200,6 +202,29 @@ mod tests {
         assert_eq!(class, FailureClass::Unavailable { delay: Duration::from_secs(1) });
         let hangs = BatchSink::new("hangs", |_| pending());
         assert_eq!(told(&door.deliver(&hangs, &three).await), ["handler did not finish within 1s"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_limit_of_a_sinks_own_is_in_place_of_everybodys_whether_shorter_or_longer() {
+        let mut door = door(Interceptors::default());
+        let seconds = Duration::from_secs;
+        for everybodys in [Some(seconds(5)), None] {
+            door.limit = everybodys;
+            for own in [2, 9] {
+                let begun = Instant::now();
+                let hangs = deadline(seconds(own), BatchSink::new("hangs", |_| pending()));
+                let verdicts = door.deliver(&hangs, &deliveries(3)).await;
+                assert_eq!(told(&verdicts), [format!("handler did not finish within {own}s")]);
+                assert_eq!(begun.elapsed(), seconds(own));
+            }
+        }
+        // One of events that are given one at a time is for each of them.
+        let slow = HandlerSink::new("slow", |_: Delivery| async {
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            Ok(())
+        });
+        let verdicts = door.deliver(&deadline(seconds(1), slow), &deliveries(9)).await;
+        assert_eq!(told(&verdicts), ["ok", "ok", "ok"]);
     }
 
     /// Panics when it is dropped.

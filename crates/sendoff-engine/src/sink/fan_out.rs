@@ -9,8 +9,9 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use sendoff_core::{Delivery, EventId, Failure, FailureClass};
 
+use super::deadline::in_time;
 use super::handler::{AnyHandler, Handler, HandlerResult};
-use super::shield::shield;
+use super::shield::{shield, shielded};
 use crate::lock::lock;
 
 /// So many events of which some handlers are done are remembered. Of further ones the oldest is forgotten,
@@ -42,7 +43,7 @@ enum Over {
 /// Each runs at least once. While the event is tried again on this node, those that succeeded or said that
 /// no retry can help are left out; after a restart, or on another node, all run again. An event of which
 /// one handler says the latter is dead, once the others are done. The time limit, the circuit and the
-/// number of runs are those of all together. None of several can [settle](crate::Outbox::settle_in) the event in
+/// number of runs are those of all together; one of them may have [a shorter time](crate::deadline) by itself. None of several can [settle](crate::Outbox::settle_in) the event in
 /// a transaction of its own. Where each should go on by itself, whatever the others do,
 /// append to a journal and give each a publisher.
 ///
@@ -77,7 +78,9 @@ impl Handler for FanOut {
                 delivery = delivery.for_one_of_several();
             }
             async move {
-                let ended = shield(|| Box::pin(handler.handle(delivery))).await.flatten();
+                let limit = shielded(|| handler.deadline()).unwrap_or_default();
+                let run = shield(|| Box::pin(handler.handle(delivery)));
+                let ended = in_time(limit, run).await.flatten();
                 // At once: the others may take longer than there is time.
                 match &ended {
                     Ok(()) => self.0.is_over(id, at, Over::Done),
@@ -272,6 +275,24 @@ mod tests {
         let text = failure.report();
         assert!(text.starts_with("2 of 3") && text.contains("panics: panicked: told to"), "{text}");
         assert_eq!(ran(&[&asked, &ran_once]), [1, 1]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_has_less_time_than_the_others_keeps_none_of_them_from_theirs() {
+        let second = Duration::from_secs(1);
+        let (slow, _) = fails(&[]);
+        let slow = AnyHandler::new(move |delivery: Delivery| {
+            let slow = slow.clone();
+            async move {
+                tokio::time::sleep(2 * second).await;
+                slow.handle(delivery).await
+            }
+        });
+        let hangs = crate::deadline(second, |_: Delivery| std::future::pending());
+        let both = fan_out([("slow", slow), ("hangs", AnyHandler::new(hangs))]);
+        let failure = both.handle(delivery()).await.unwrap_err();
+        let told = "1 of 2 handlers failed: hangs: handler did not finish within 1s";
+        assert_eq!(failure.report(), told);
     }
 
     #[tokio::test]

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use sendoff_core::{Delivery, Failure, Sink, Verdict};
@@ -51,6 +52,12 @@ pub trait Handler: Send + Sync + 'static {
     fn runs_at_most(&self) -> Option<NonZeroUsize> {
         None
     }
+
+    /// How long one run of it may take; see [`deadline`](super::deadline()). By itself it has the time limit that all
+    /// handlers have.
+    fn deadline(&self) -> Option<Duration> {
+        None
+    }
 }
 
 impl<F, Fut> Handler for F
@@ -73,6 +80,7 @@ type Running<'a> = Pin<Box<dyn Future<Output = HandlerResult> + Send + 'a>>;
 trait Erased: Send + Sync {
     fn run(&self, delivery: Delivery) -> Running<'_>;
     fn limit(&self) -> Option<NonZeroUsize>;
+    fn time(&self) -> Option<Duration>;
 }
 
 impl<H: Handler> Erased for H {
@@ -82,6 +90,10 @@ impl<H: Handler> Erased for H {
 
     fn limit(&self) -> Option<NonZeroUsize> {
         self.runs_at_most()
+    }
+
+    fn time(&self) -> Option<Duration> {
+        self.deadline()
     }
 }
 
@@ -104,6 +116,10 @@ impl Handler for AnyHandler {
 
     fn runs_at_most(&self) -> Option<NonZeroUsize> {
         self.0.limit()
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        self.0.time()
     }
 }
 
@@ -146,5 +162,9 @@ impl Sink for HandlerSink {
 
     fn runs_at_most(&self) -> Option<NonZeroUsize> {
         self.handler.runs_at_most()
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        self.handler.deadline()
     }
 }

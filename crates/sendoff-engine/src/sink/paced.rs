@@ -10,6 +10,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
 
 use super::handler::{Handler, HandlerResult};
+use super::typed::EventHandler;
 
 /// Events in a second, and how many of them may come together after a quiet time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +70,7 @@ pub struct Paced<T> {
 ///
 /// Clones share the rate. A run that waits for its place has one of the handler's runs, and its time limit goes on: with
 /// many runs, a low rate and a short limit some of them fail, which uses up attempts. [`at_most`](crate::at_most)
-/// gives it fewer runs.
+/// gives it fewer runs, [`deadline`](crate::deadline) more time.
 ///
 /// ```
 /// use std::num::NonZeroU32;
@@ -115,6 +116,25 @@ impl<H: Handler> Handler for Paced<H> {
     fn runs_at_most(&self) -> Option<NonZeroUsize> {
         self.of.runs_at_most()
     }
+
+    fn deadline(&self) -> Option<Duration> {
+        self.of.deadline()
+    }
+}
+
+impl<E: Send, H: EventHandler<E>> EventHandler<E> for Paced<H> {
+    async fn handle(&self, event: E, delivery: Delivery) -> HandlerResult {
+        self.place(1).await;
+        self.of.handle(event, delivery).await
+    }
+
+    fn runs_at_most(&self) -> Option<NonZeroUsize> {
+        self.of.runs_at_most()
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        self.of.deadline()
+    }
 }
 
 #[async_trait]
@@ -139,6 +159,14 @@ impl<S: Sink> Sink for Paced<S> {
 
     fn runs_at_most(&self) -> Option<NonZeroUsize> {
         self.of.runs_at_most()
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        self.of.deadline()
+    }
+
+    fn identity(&self) -> Option<usize> {
+        self.of.identity()
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::future::Future;
 use std::marker::PhantomData;
+use std::num::NonZeroUsize;
+use std::time::Duration;
 
 use sendoff_core::Delivery;
 use serde::de::DeserializeOwned;
@@ -44,6 +46,16 @@ use super::{Handler, HandlerResult};
 pub trait EventHandler<E>: Send + Sync + 'static {
     /// Handles one event. `Ok` means the effect is durable: the event will be marked DONE.
     fn handle(&self, event: E, delivery: Delivery) -> impl Future<Output = HandlerResult> + Send;
+
+    /// How many runs of it may go on at once; see [`at_most`](super::at_most()).
+    fn runs_at_most(&self) -> Option<NonZeroUsize> {
+        None
+    }
+
+    /// How long one run of it may take; see [`deadline`](super::deadline()).
+    fn deadline(&self) -> Option<Duration> {
+        None
+    }
 }
 
 impl<E, F, Fut> EventHandler<E> for F
@@ -76,5 +88,13 @@ where
     async fn handle(&self, delivery: Delivery) -> HandlerResult {
         let event = delivery.read_json()?;
         self.handler.handle(event, delivery).await
+    }
+
+    fn runs_at_most(&self) -> Option<NonZeroUsize> {
+        self.handler.runs_at_most()
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        self.handler.deadline()
     }
 }

@@ -1,17 +1,19 @@
 //! What is paused, as far as this node knows, and how it hears of changes.
 
+use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::poll;
-use sendoff_core::{Paused, report};
+use sendoff_core::{Pause, Paused, report};
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
 use crate::lock::lock;
 use crate::operate::Observer;
+use crate::rarely::Rarely;
 use crate::store::{Answer, OutboxStore, PAUSE_LOOK, PauseStore, WakeStore, paused, within};
 
 /// What is paused, as this node saw it last. Before its first look it knows nothing, and takes everything
@@ -25,6 +27,8 @@ pub(crate) struct Pauses {
     watched: AtomicBool,
     /// Rings in a row for which nothing was found.
     in_vain: AtomicU32,
+    /// Handlers that this node could not pause although their targets want no more, and what was said of that.
+    refused: Mutex<HashMap<String, Rarely>>,
 }
 
 #[derive(Debug)]
@@ -37,7 +41,8 @@ impl Default for Pauses {
     fn default() -> Self {
         let seen = Seen { paused: Arc::new(Paused::ALL), at: None };
         let (any, watched) = (AtomicBool::new(true), AtomicBool::new(false));
-        Self { seen: Mutex::new(seen), any, watched, in_vain: AtomicU32::new(0) }
+        let (in_vain, refused) = (AtomicU32::new(0), Mutex::default());
+        Self { seen: Mutex::new(seen), any, watched, in_vain, refused }
     }
 }
 
@@ -70,7 +75,8 @@ impl Pauses {
         &self,
         store: &S,
     ) -> Answer<Option<Arc<Paused>>> {
-        let now = paused(store.pauses().await?);
+        let pauses = store.pauses().await?;
+        let now = paused(&pauses);
         let mut seen = lock(&self.seen);
         let is_first = seen.at.replace(Instant::now()).is_none();
         if !is_first && *seen.paused == now {
@@ -81,8 +87,24 @@ impl Pauses {
         self.any.store(!seen.paused.is_empty(), Ordering::Relaxed);
         let now = seen.paused.clone();
         drop(seen);
-        say(&before, &now);
+        say(&before, &now, &pauses);
         Ok(Some(now))
+    }
+
+    /// A handler could not be paused. Where that is to be said, how often it could not since it last was.
+    pub(crate) fn was_refused(&self, handler: &str) -> Option<u64> {
+        let mut refused = lock(&self.refused);
+        refused.entry(handler.to_owned()).or_default().again(Instant::now())
+    }
+
+    /// It could.
+    pub(crate) fn was_granted(&self, handler: &str) {
+        lock(&self.refused).remove(handler);
+    }
+
+    /// Whether it could not the last time that this node asked for it.
+    pub(crate) fn is_refused(&self, handler: &str) -> bool {
+        lock(&self.refused).contains_key(handler)
     }
 
     /// The same where nobody else looks, and the last look is too old to be believed.
@@ -127,13 +149,14 @@ impl Pauses {
 }
 
 /// Says what changed.
-fn say(before: &Paused, now: &Paused) {
+fn say(before: &Paused, now: &Paused, pauses: &[Pause]) {
     let (before, now): (Vec<_>, Vec<_>) = (before.scopes().collect(), now.scopes().collect());
-    for scope in now.iter().filter(|scope| !before.contains(scope)) {
-        warn!(%scope, "paused by an operator: nothing of it is delivered");
+    let is_new = |pause: &&Pause| !before.contains(&pause.scope);
+    for Pause { scope, actor, reason, .. } in pauses.iter().filter(is_new) {
+        warn!(%scope, actor, reason, "paused: nothing of it is delivered until it is resumed");
     }
     for scope in before.iter().filter(|scope| !now.contains(scope)) {
-        info!(%scope, "resumed by an operator");
+        info!(%scope, "resumed: it is delivered again");
     }
 }
 

@@ -62,6 +62,6 @@ pub fn read_pauses<R>(
 }
 
 /// What these pauses keep from being delivered.
-pub(crate) fn paused(pauses: Vec<Pause>) -> Paused {
-    pauses.into_iter().map(|pause| pause.scope).collect()
+pub(crate) fn paused(pauses: &[Pause]) -> Paused {
+    pauses.iter().map(|pause| pause.scope.clone()).collect()
 }

@@ -43,6 +43,7 @@ mod shield;
 mod silent;
 mod start;
 mod stuck;
+mod timed;
 mod traced;
 mod turns;
 mod typed;

@@ -15,6 +15,7 @@ use sendoff_testkit::wait::within;
 use tokio::time::{Instant, sleep};
 
 use super::flaky::Flaky;
+use super::operate::logging;
 use super::{EVENT, SECOND, commit, fill, lose_twice, row, slow};
 
 const PAUSED: &str = "mail.sent";
@@ -470,13 +471,15 @@ fn a_gauge_is_one_for_whatever_is_paused() {
     assert!(!text().contains("sendoff_paused{"));
 }
 
-/// Its target wants nothing more: it is paused by the failure itself, on every node, with the reason; its events wait, are not
-/// dead, and flow when somebody resumes it.
 /// A sink whose target is gone, for as long as it says so; and how often it ran.
 fn hook() -> (HandlerSink, Arc<AtomicBool>, Arc<AtomicUsize>) {
+    hook_of("hook")
+}
+
+fn hook_of(name: &str) -> (HandlerSink, Arc<AtomicBool>, Arc<AtomicUsize>) {
     let (is_gone, ran) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicUsize::new(0)));
     let (gone, runs) = (is_gone.clone(), ran.clone());
-    let hook = HandlerSink::new("hook", move |_| {
+    let hook = HandlerSink::new(name, move |_| {
         runs.fetch_add(1, Ordering::SeqCst);
         let is_gone = gone.load(Ordering::SeqCst);
         async move {
@@ -496,6 +499,75 @@ async fn paused_by_hook(store: &MemoryStore) {
     let [pause] = &pauses[..] else { panic!("{pauses:?}") };
     assert_eq!(pause.scope, scope("handler:hook"));
     assert_eq!((&*pause.actor, &*pause.reason), ("handler:hook", "410: it wants no more"));
+}
+
+/// Nothing is left to wait for then, neither for the event that was told so nor for the circuit that its failures opened.
+#[tokio::test(start_paused = true)]
+async fn what_a_disabled_sink_has_flows_as_soon_as_it_is_resumed() {
+    let is_done = |store: &MemoryStore| {
+        let store = store.clone();
+        async move || store.rows().iter().all(|row| row.status == Status::Done)
+    };
+    for events in [1, 50] {
+        let (store, (hook, is_gone, _)) = (MemoryStore::new(), hook());
+        let outbox = Outbox::builder(store.clone()).on_sink(PAUSED, hook).start().await.unwrap();
+        fill(&store, PAUSED, events).await;
+        // It was resumed too early before, so that it is tried more and more rarely.
+        for _ in 0..5 {
+            paused_by_hook(&store).await;
+            sleep(SECOND).await;
+            resume(&store, "handler:hook").await;
+            sleep(2 * SECOND).await;
+        }
+        paused_by_hook(&store).await;
+        is_gone.store(false, Ordering::SeqCst);
+        sleep(SECOND).await;
+        resume(&store, "handler:hook").await;
+        within(2 * SECOND, "what waited", is_done(&store)).await;
+        outbox.close().await;
+
+        for mode in MODES {
+            let (store, (hook, is_gone, _)) = (MemoryStore::new(), hook_of(PAUSED));
+            let options = RelayOptions { mode, ..RelayOptions::default() };
+            let mut handlers = Handlers::new();
+            handlers.on_sink(PAUSED, hook).unwrap();
+            let relay = Relay::builder(store.clone()).options(options).build_routed(handlers);
+            let relaying = relay.unwrap().start().await.unwrap();
+            fill(&store, PAUSED, events).await;
+            let paused = async || !store.pauses().await.unwrap().is_empty();
+            within(10 * SECOND, "the pause", paused).await;
+            is_gone.store(false, Ordering::SeqCst);
+            sleep(SECOND).await;
+            resume(&store, "handler:mail.sent").await;
+            within(2 * SECOND, "what waited", is_done(&store)).await;
+            relaying.close().await;
+        }
+    }
+}
+
+/// Who did it, and why, and not that somebody else did.
+#[tokio::test(start_paused = true)]
+async fn the_log_says_who_paused_what_and_why() {
+    let (lines, _guard) = logging();
+    let (store, (hook, is_gone, _)) = (MemoryStore::new(), hook());
+    let outbox = Outbox::builder(store.clone()).on_sink(PAUSED, hook).start().await.unwrap();
+    fill(&store, PAUSED, 1).await;
+    paused_by_hook(&store).await;
+    pause(&store, "type:order.placed").await;
+    sleep(2 * SECOND).await;
+    let said = lines.with("paused: nothing of it is delivered until it is resumed");
+    let told = |what: &str, whom: &str, why: &str| {
+        let parts = [what, whom, why].map(|part| format!("\"{part}\""));
+        said.iter().any(|line| parts.iter().all(|part| line.contains(&**part)))
+    };
+    assert!(told("handler:hook", "handler:hook", "410: it wants no more"), "{said:?}");
+    assert!(told("type:order.placed", "ann", "a test"), "{said:?}");
+    assert!(lines.with("operator").is_empty());
+    is_gone.store(false, Ordering::SeqCst);
+    resume(&store, "handler:hook").await;
+    sleep(2 * SECOND).await;
+    assert_eq!(lines.with("resumed: it is delivered again").len(), 1);
+    outbox.close().await;
 }
 
 #[tokio::test(start_paused = true)]

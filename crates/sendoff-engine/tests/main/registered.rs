@@ -1,16 +1,19 @@
 //! Handlers for everything else, routes decided in code, and handlers that come and go while it runs.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use sendoff_core::{AuditNote, Delivery, Event, PauseScope, Status, Unroutable};
+use sendoff_core::{
+    AuditNote, Delivery, Event, PauseScope, Sink, Status, Unroutable, Verdict, async_trait,
+};
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::relay::{ClaimMode, Relay, RelayOptions, TopicWorker};
 use sendoff_engine::store::{PauseStore, RegisterStore};
 use sendoff_engine::{
-    AnyHandler, Counters, Handler, HandlerOptions, HandlerResult, Handlers, Outbox, OutboxOptions,
-    RegisterError, Registration, fan_out,
+    AnyHandler, Counters, Handler, HandlerOptions, HandlerResult, Handlers, Outbox, OutboxBuilder,
+    OutboxOptions, RegisterError, Registration, StartError, at_most, deadline, fan_out,
 };
 use sendoff_testkit::acceptance::Inbox;
 use sendoff_testkit::wait::within;
@@ -31,6 +34,51 @@ fn only(event_type: &'static str, handler: impl Handler) -> Handlers {
     let mut handlers = Handlers::new();
     handlers.on(event_type, handler).unwrap();
     handlers
+}
+
+/// A sink that says of itself what tells it apart.
+struct Target(&'static str, usize);
+
+#[async_trait]
+impl Sink for Target {
+    fn name(&self) -> &str {
+        self.0
+    }
+
+    async fn deliver(&self, deliveries: &[Delivery]) -> Vec<Verdict> {
+        deliveries.iter().map(|_| Ok(())).collect()
+    }
+
+    fn identity(&self) -> Option<usize> {
+        Some(self.1)
+    }
+}
+
+/// A pause is by name: one whose target wants no more would stop the other.
+#[tokio::test]
+async fn two_sinks_with_targets_of_their_own_need_names_of_their_own() {
+    let clones = |builder: OutboxBuilder<MemoryStore>| {
+        let one = Arc::new(Target("hook", 1));
+        let paced = deadline(MINUTE, at_most(NonZeroUsize::MIN, one.clone()));
+        builder.on_sink("a", one).on_sink("b", paced).on_sink("c", Target("other", 2))
+    };
+    let outbox = clones(Outbox::builder(MemoryStore::new())).start().await.unwrap();
+    let mut more = Handlers::new();
+    more.on_sink("d", Target("hook", 2)).unwrap();
+    let refused = outbox.register(more.clone()).unwrap_err().to_string();
+    assert!(refused.starts_with("handler \"hook\": is the name of two sinks"), "{refused}");
+    outbox.unregister(&Registration::of("a"));
+    assert!(outbox.register(more.clone()).is_err(), "its clone is there");
+    outbox.unregister(&Registration::of("b"));
+    outbox.register(more).unwrap();
+    outbox.close().await;
+
+    let both = clones(Outbox::builder(MemoryStore::new())).on_sink("d", Target("hook", 2));
+    assert!(matches!(both.start().await, Err(StartError::Options(_))));
+    let mut both = Handlers::new();
+    both.on_sink("a", Target("hook", 1)).unwrap().on_sink("b", Target("hook", 2)).unwrap();
+    let relay = Relay::builder(MemoryStore::new()).build_routed(both);
+    assert_eq!(relay.unwrap_err().path(), "handler \"hook\"");
 }
 
 /// From a region, which only its headers say.

@@ -1,5 +1,6 @@
 //! Handlers that get the event already read, and what becomes of one that cannot be.
 
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::{Arc, Mutex};
 
 use sendoff_core::{
@@ -7,11 +8,14 @@ use sendoff_core::{
 };
 use sendoff_engine::memory::MemoryStore;
 use sendoff_engine::relay::TopicWorker;
-use sendoff_engine::{EventHandler, HandlerResult, Outbox, blocking};
-use sendoff_testkit::wait::eventually;
+use sendoff_engine::{
+    EventHandler, HandlerResult, Outbox, Rate, at_most, blocking, deadline, paced,
+};
+use sendoff_testkit::wait::{eventually, within};
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
-use super::{commit, options, row};
+use super::{SECOND, commit, options, row};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct OrderPlaced {
@@ -50,6 +54,28 @@ impl EventHandler<OrderPlaced> for Calls {
         self.0.lock().unwrap().push((placed, delivery.id()));
         Ok(())
     }
+}
+
+/// As any other has.
+#[tokio::test(start_paused = true)]
+async fn a_handler_of_a_type_may_have_limits_of_its_own() {
+    async fn hangs(_: OrderPlaced, _: Delivery) -> HandlerResult {
+        std::future::pending().await
+    }
+    let rate = Rate::per_second(NonZeroU32::MAX);
+    let limited = at_most(NonZeroUsize::MIN, paced(rate, deadline(2 * SECOND, hangs)));
+    let builder = Outbox::builder(MemoryStore::new()).options(options());
+    let outbox = builder.on_event::<OrderPlaced>(limited).start().await.unwrap();
+    let begun = Instant::now();
+    for order in 0..2 {
+        let placed = OrderPlaced { order, items: Vec::new() };
+        commit(&outbox, &placed.into_event().unwrap()).await;
+    }
+    let failed = || outbox.store().rows().iter().filter(|row| row.attempts > 0).count();
+    within(10 * SECOND, "the first", async || failed() > 0).await;
+    assert!((2 * SECOND..3 * SECOND).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+    assert_eq!(failed(), 1, "one at a time");
+    outbox.close().await;
 }
 
 /// Holds E7.

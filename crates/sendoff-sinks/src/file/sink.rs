@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sendoff_core::{Delivery, Sink, Verdict};
 use tokio::sync::Mutex;
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::timeout;
 
 use super::encode;
@@ -47,7 +47,7 @@ impl FileSink {
     pub async fn start(options: FileOptions) -> Result<Self, Misconfigured> {
         let envelope = options.check()?;
         let (name, bounds) = (options.name.clone(), options.link);
-        let link = Link::start(name.clone(), Open(options), bounds).await?;
+        let link = Link::start(name.clone(), Open::new(options), bounds).await?;
         Ok(Self { name, envelope, link })
     }
 
@@ -84,6 +84,10 @@ impl Sink for FileSink {
     fn is_healthy(&self) -> bool {
         self.link.is_healthy()
     }
+
+    fn identity(&self) -> Option<usize> {
+        Some(self.link.identity())
+    }
 }
 
 /// A writer that batches take in turn.
@@ -97,14 +101,35 @@ static STDOUT: LazyLock<InTurn> = LazyLock::new(|| Arc::new(Mutex::new(Writer::s
 
 /// Opens the file.
 #[derive(Debug)]
-struct Open(FileOptions);
+struct Open {
+    options: FileOptions,
+    /// A file that is being opened. Where a file system hangs, whoever tries next waits for the same thread.
+    under_way: Mutex<Option<JoinHandle<Result<Writer, Trouble>>>>,
+}
+
+impl Open {
+    fn new(options: FileOptions) -> Self {
+        Self { options, under_way: Mutex::default() }
+    }
+
+    /// Has a thread open the file, and waits for it, or for one that was begun before.
+    async fn file(
+        &self,
+        open: impl FnOnce() -> Result<Writer, Trouble> + Send + 'static,
+    ) -> Result<Writer, Trouble> {
+        let mut under_way = self.under_way.lock().await;
+        let opened = under_way.get_or_insert_with(|| spawn_blocking(open)).await;
+        *under_way = None;
+        opened.map_err(Trouble::unavailable)?
+    }
+}
 
 #[async_trait]
 impl Connect for Open {
     type Conn = InTurn;
 
     async fn open(&self) -> Result<InTurn, Trouble> {
-        let path = match &self.0.to {
+        let path = match &self.options.to {
             FileTarget::Path(path) => path.clone(),
             FileTarget::Stdout => {
                 // What was given up before may still wait for its reader.
@@ -115,12 +140,51 @@ impl Connect for Open {
                 };
             }
         };
-        let options = self.0.clone();
-        let opened = spawn_blocking(move || Writer::open(&path, &options)).await;
-        opened.map_err(Trouble::unavailable)?.map(|writer| Arc::new(Mutex::new(writer)))
+        let options = self.options.clone();
+        let writer = self.file(move || Writer::open(&path, &options)).await?;
+        Ok(Arc::new(Mutex::new(writer)))
     }
 }
 
 #[derive(Debug, thiserror::Error)]
 #[error("a batch before this one still waits for whoever reads stdout")]
 struct Busy;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// The runtime has threads for this only so many, and others need them too.
+    #[tokio::test]
+    async fn a_file_system_that_hangs_has_one_thread_however_often_it_is_tried() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = FileOptions::path(folder.path().join("events.jsonl"));
+        let open = Open::new(options.clone());
+        let begun = Arc::new(AtomicUsize::new(0));
+        let (mends, hangs) = mpsc::channel();
+        let hangs = Arc::new(std::sync::Mutex::new(hangs));
+        let attempt = || {
+            let (begun, hangs, options) = (begun.clone(), hangs.clone(), options.clone());
+            let FileTarget::Path(path) = options.to.clone() else { unreachable!("it has a path") };
+            open.file(move || {
+                begun.fetch_add(1, Ordering::SeqCst);
+                hangs.lock().unwrap().recv().unwrap();
+                Writer::open(&path, &options)
+            })
+        };
+        for _ in 0..20 {
+            assert!(timeout(Duration::from_millis(5), attempt()).await.is_err(), "it hangs");
+        }
+        mends.send(()).unwrap();
+        let writer = attempt().await.unwrap();
+        assert_eq!(begun.load(Ordering::SeqCst), 1);
+        // And the next one begins anew.
+        drop(writer);
+        mends.send(()).unwrap();
+        assert!(attempt().await.is_ok());
+        assert_eq!(begun.load(Ordering::SeqCst), 2);
+    }
+}

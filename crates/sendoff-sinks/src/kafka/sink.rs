@@ -252,6 +252,10 @@ impl Sink for KafkaSink {
     fn is_healthy(&self) -> bool {
         self.link.is_healthy()
     }
+
+    fn identity(&self) -> Option<usize> {
+        Some(self.link.identity())
+    }
 }
 
 impl std::fmt::Debug for KafkaSink {

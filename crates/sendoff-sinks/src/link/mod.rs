@@ -162,6 +162,12 @@ impl<C: Connect> Link<C> {
         }
     }
 
+    /// A number that clones have in common, and no other link of this process has while this one is there: what a sink answers
+    /// with as its [identity](sendoff_core::Sink::identity).
+    pub fn identity(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+
     /// Has a batch carried: `work` settles the verdicts in `slate` over a connection. It ends well when it has settled all
     /// that it could, and with a [`Trouble`] when the connection is lost or of no use. Whatever it leaves without a verdict,
     /// here or at the deadline, is unavailable.

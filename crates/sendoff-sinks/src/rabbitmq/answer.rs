@@ -25,6 +25,13 @@ pub(super) enum Refused {
 #[error("RabbitMQ has blocked the connection: an alarm of its memory or its disk is on")]
 pub(super) struct Blocked;
 
+/// The server takes long to confirm messages.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "it was not sent: RabbitMQ takes long to confirm those before it, and the time of its batch is over"
+)]
+pub(super) struct NoTime;
+
 /// The connection is gone, with whatever was under way.
 #[derive(Debug, thiserror::Error)]
 #[error("no connection to RabbitMQ; whether it has what was under way is not known")]

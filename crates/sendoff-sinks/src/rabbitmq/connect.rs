@@ -15,7 +15,8 @@ use lapin::tcp::OwnedTLSConfig;
 use lapin::types::FieldTable;
 use lapin::uri::{AMQPScheme, AMQPUri};
 use lapin::{
-    AsyncTcpStream, Channel, Connection, ConnectionProperties, Error, Event, ExchangeKind,
+    AsyncTcpStream, Channel, Connection, ConnectionProperties, ConnectionStatus, Event,
+    ExchangeKind,
 };
 use tokio::net::lookup_host;
 use tokio::sync::watch;
@@ -31,18 +32,14 @@ thread_local! {
 }
 
 /// Whether the server has blocked the connection that a sink has now.
-#[derive(Debug, Clone)]
-pub(super) struct Alarm(Arc<Mutex<watch::Receiver<bool>>>);
+#[derive(Debug, Clone, Default)]
+pub(super) struct Alarm(Arc<Mutex<Option<ConnectionStatus>>>);
 
 impl Alarm {
-    pub(super) fn new() -> Self {
-        Self(Arc::new(Mutex::new(watch::channel(false).1)))
-    }
-
-    /// Whether it has. A connection that is gone is not blocked: the next one may be better.
+    /// Whether it has. A connection that ends, or is gone, is not blocked: the next one may be better. That is asked of the
+    /// connection itself, because nobody tells of every end, and what is not healthy is not tried again.
     pub(super) fn is_on(&self) -> bool {
-        let alarm = lock(&self.0);
-        alarm.has_changed().is_ok() && *alarm.borrow()
+        lock(&self.0).as_ref().is_some_and(|status| status.connected() && status.blocked())
     }
 }
 
@@ -52,7 +49,7 @@ pub(super) struct Conn {
     idle: Mutex<Vec<Channel>>,
     blocked: watch::Receiver<bool>,
     /// Ends with it.
-    _cut: Cut,
+    _cut: Option<Cut>,
 }
 
 impl Conn {
@@ -90,42 +87,25 @@ impl Conn {
     }
 }
 
-/// Ends a socket when it is dropped. The client's thread would otherwise wait for a server that hangs, for as long as it does.
-#[derive(Default)]
-struct Cut(Arc<Mutex<Socket>>);
+/// Ends a socket when it is dropped. The client's thread, which has the same one, would otherwise wait for a server that hangs,
+/// for as long as it does.
+struct Cut(TcpStream);
 
-#[derive(Default)]
-enum Socket {
-    /// It is not connected yet.
-    #[default]
-    None,
-    /// The same as the client has.
-    Open(TcpStream),
-    /// Nobody waits for it any more.
-    GivenUp,
+impl Cut {
+    fn of(socket: &tokio::net::TcpStream) -> io::Result<Self> {
+        #[cfg(unix)]
+        let same = std::os::fd::AsFd::as_fd(socket).try_clone_to_owned()?;
+        #[cfg(windows)]
+        let same = std::os::windows::io::AsSocket::as_socket(socket).try_clone_to_owned()?;
+        Ok(Self(same.into()))
+    }
 }
 
 impl Drop for Cut {
     fn drop(&mut self) {
-        if let Socket::Open(socket) = std::mem::replace(&mut *lock(&self.0), Socket::GivenUp) {
-            // One that is closed already is what was wanted.
-            let _ = socket.shutdown(Shutdown::Both);
-        }
+        // One that is closed already is what was wanted.
+        let _ = self.0.shutdown(Shutdown::Both);
     }
-}
-
-/// Leaves a hold on the socket for the one who may cut it.
-fn keep(held: &Mutex<Socket>, socket: &tokio::net::TcpStream) -> io::Result<()> {
-    #[cfg(unix)]
-    let same = std::os::fd::AsFd::as_fd(socket).try_clone_to_owned()?;
-    #[cfg(windows)]
-    let same = std::os::windows::io::AsSocket::as_socket(socket).try_clone_to_owned()?;
-    let mut held = lock(held);
-    if matches!(*held, Socket::GivenUp) {
-        return Err(io::ErrorKind::ConnectionAborted.into());
-    }
-    *held = Socket::Open(same.into());
-    Ok(())
 }
 
 /// The client logs returned messages with their payload, on the thread that this is called on. Where nobody listens to
@@ -149,32 +129,38 @@ pub(super) struct Open {
 }
 
 impl Open {
-    async fn connection(&self) -> Result<(Connection, Cut), Trouble> {
+    async fn connection(&self) -> Result<(Connection, Option<Cut>), Trouble> {
         let tls = self.tls()?;
-        let cut = Cut::default();
-        let held = Arc::clone(&cut.0);
+        let runtime = lapin::runtime::default_runtime().map_err(lost)?;
+        // Before the client begins: of one that does not reach its server something stays in memory each time, and a thread
+        // for as long as the system tries.
+        let reach = async {
+            let AMQPUri { scheme, authority, .. } = &self.server;
+            let found = lookup_host((authority.host.as_str(), authority.port)).await?;
+            let addresses: Vec<_> = found.collect();
+            let stream = AsyncTcpStream::connect(&runtime, addresses).await?;
+            let cut = match &stream {
+                AsyncTcpStream::Plain(plain) => Some(Cut::of(plain.get_ref())?),
+                _ => None,
+            };
+            let stream = match scheme {
+                AMQPScheme::AMQP => stream,
+                AMQPScheme::AMQPS => stream.into_tls(&authority.host, tls.as_ref()).await?,
+            };
+            io::Result::Ok((stream, cut))
+        };
+        let (stream, cut) = reach.await.map_err(|error| lost(error.into()))?;
+        let stream = Mutex::new(Some(stream));
         let properties =
             ConnectionProperties::default().with_connection_name(self.name.as_str().into());
-        let runtime = lapin::runtime::default_runtime().map_err(lost)?;
         let opened = Connection::connector(
             self.server.clone(),
             runtime,
-            // Called on the client's thread, once: it does not connect again by itself.
-            async move |server, runtime| {
+            // Called on the client's thread, and once: it does not connect again by itself.
+            async move |_, _| {
                 quieten();
-                let AMQPUri { scheme, authority, .. } = server;
-                let found = lookup_host((authority.host.as_str(), authority.port)).await?;
-                let addresses: Vec<_> = found.collect();
-                let stream = AsyncTcpStream::connect(&runtime, addresses).await?;
-                if let AsyncTcpStream::Plain(plain) = &stream {
-                    keep(&held, plain.get_ref())?;
-                }
-                match scheme {
-                    AMQPScheme::AMQP => Ok(stream),
-                    AMQPScheme::AMQPS => {
-                        stream.into_tls(&authority.host, tls.as_ref()).await.map_err(Error::from)
-                    }
-                }
+                let stream = lock(&stream).take();
+                stream.ok_or_else(|| io::Error::from(io::ErrorKind::ConnectionAborted).into())
             },
             properties,
         );
@@ -233,7 +219,7 @@ impl Connect for Open {
         let status = connection.status().clone();
         // Ends with the connection, of which it holds nothing.
         tokio::spawn(listen(events, move || status.connected(), told));
-        *lock(&self.alarm.0) = blocked.clone();
+        *lock(&self.alarm.0) = Some(connection.status().clone());
         Ok(Conn { connection, idle: Mutex::default(), blocked, _cut: cut })
     }
 

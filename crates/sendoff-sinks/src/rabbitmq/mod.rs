@@ -26,6 +26,7 @@ mod encode;
 mod options;
 mod routes;
 mod sink;
+mod window;
 
 pub use encode::{EXCHANGE, ROUTING_KEY};
 pub use options::{RabbitmqAuth, RabbitmqOptions};

@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
@@ -13,17 +14,16 @@ use lapin::types::ShortString;
 use lapin::{Channel, Confirmation, Error};
 use sendoff_core::{Delivery, Sink, Verdict};
 use tokio::select;
+use tokio::time::Instant;
 
-use super::answer::{Blocked, Refused, closed, lost, no_right, wrong_exchange};
+use super::answer::{Blocked, NoTime, Refused, closed, lost, no_right, wrong_exchange};
 use super::connect::{Alarm, Conn, Open};
 use super::encode::{Encode, Outgoing};
 use super::options::RabbitmqOptions;
 use super::routes::Routes;
+use super::window::Windows;
 use crate::class::{Class, Misconfigured, Shared, Trouble};
 use crate::link::{Link, Slate};
-
-/// Messages of one batch that are sent before the first of them has to be confirmed.
-const WINDOW: usize = 1_000;
 
 /// Publishes each event to an exchange. Cheap to clone; clones are the same, with one connection.
 ///
@@ -50,6 +50,7 @@ pub struct RabbitmqSink {
     encode: Arc<Encode>,
     mandatory: bool,
     routes: Arc<Routes>,
+    windows: Arc<Windows>,
     alarm: Alarm,
     link: Link<Open>,
 }
@@ -58,6 +59,8 @@ pub struct RabbitmqSink {
 enum Sent {
     /// Each is confirmed, and has its verdict.
     All,
+    /// The server takes nothing at the moment; all of the batch has its verdict.
+    Blocked,
     /// The channel was closed; these have no verdict, and one of them may be why.
     Closed(Vec<(usize, Outgoing)>, Error),
 }
@@ -72,7 +75,7 @@ impl RabbitmqSink {
     pub async fn start(options: RabbitmqOptions) -> Result<Self, Misconfigured> {
         let (server, encode) = options.check()?;
         let RabbitmqOptions { name, mandatory, root_certificates, link: bounds, .. } = options;
-        let alarm = Alarm::new();
+        let alarm = Alarm::default();
         let open = Open {
             name: name.clone(),
             server,
@@ -83,7 +86,8 @@ impl RabbitmqSink {
         };
         let link = Link::start(name.clone(), open, bounds).await?;
         let (encode, routes) = (Arc::new(encode), Arc::default());
-        Ok(Self { name, encode, mandatory, routes, alarm, link })
+        let windows = Arc::new(Windows::new(bounds.deliver_within));
+        Ok(Self { name, encode, mandatory, routes, windows, alarm, link })
     }
 
     /// Takes no more events, and ends the connection when those under way are confirmed. Answers whether they were, within
@@ -92,7 +96,8 @@ impl RabbitmqSink {
         self.link.close().await
     }
 
-    /// Sends all of them in order, and settles each by its own confirmation.
+    /// Sends all of them in order, and settles each by its own confirmation. Those for which there is no time are left: a
+    /// server that is slow costs no connection.
     async fn publish(
         &self,
         conn: &Conn,
@@ -110,12 +115,29 @@ impl RabbitmqSink {
             }
             fits
         };
+        let (begun, mut took) = (Instant::now(), Duration::ZERO);
         let mut events = events.into_iter().filter(fits).peekable();
-        while events.peek().is_some() {
-            let some = events.by_ref().take(WINDOW).collect();
-            if let Sent::Closed(left, error) = self.window(conn, some, slate).await? {
-                self.one_by_one(conn, left, error, slate).await?;
+        while events.peek().is_some() && self.windows.fits(begun, took) {
+            let some: Vec<_> = events.by_ref().take(self.windows.size()).collect();
+            let window = self.windows.begin(some.len());
+            match self.window(conn, some, slate).await {
+                Ok(Sent::All) => took = window.ended(),
+                Ok(Sent::Closed(left, error)) => {
+                    took = window.ended();
+                    self.one_by_one(conn, left, error, slate).await?;
+                }
+                Ok(Sent::Blocked) => {
+                    window.lost();
+                    return Ok(());
+                }
+                Err(trouble) => {
+                    window.lost();
+                    return Err(trouble);
+                }
             }
+        }
+        if events.peek().is_some() {
+            slate.fail_rest((Class::Unavailable, Shared::new(NoTime)));
         }
         Ok(())
     }
@@ -179,7 +201,7 @@ impl RabbitmqSink {
             // The connection is kept: another one would know of it no sooner, and send more that nobody reads.
             () = conn.blocked() => {
                 slate.fail_rest((Class::Unavailable, Shared::new(Blocked)));
-                return Ok(Sent::All);
+                return Ok(Sent::Blocked);
             }
             sent = self.sent(conn, &events) => sent?,
         };
@@ -301,6 +323,10 @@ impl Sink for RabbitmqSink {
 
     fn is_healthy(&self) -> bool {
         self.link.is_healthy() && !self.alarm.is_on()
+    }
+
+    fn identity(&self) -> Option<usize> {
+        Some(self.link.identity())
     }
 }
 

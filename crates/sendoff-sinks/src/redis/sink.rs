@@ -141,6 +141,10 @@ impl Sink for RedisSink {
     fn is_healthy(&self) -> bool {
         self.link.is_healthy()
     }
+
+    fn identity(&self) -> Option<usize> {
+        Some(self.link.identity())
+    }
 }
 
 impl std::fmt::Debug for RedisSink {

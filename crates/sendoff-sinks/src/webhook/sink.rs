@@ -24,7 +24,7 @@ use super::encode::{Encoded, Encoder, Target};
 use super::options::{Checked, WebhookOptions};
 use super::patience::{Exhausted, Patience};
 use super::url::{Host, Place};
-use crate::class::{Class, Misconfigured, Shared, Trouble};
+use crate::class::{Class, Misconfigured, OnceAMinute, Shared, Trouble};
 use crate::link::{Connect, Link, Slate};
 
 /// Bytes of an answer's head, and of its body, that are read.
@@ -64,6 +64,7 @@ struct Sending {
     encoder: Encoder,
     event_chooses: EventChooses,
     patience: Patience,
+    disabled: OnceAMinute,
     options: WebhookOptions,
 }
 
@@ -84,6 +85,7 @@ impl WebhookSink {
             },
             encoder,
             patience: Patience::new(options.disable_after),
+            disabled: OnceAMinute::default(),
             options,
         };
         let (name, bounds) = (sending.options.name.clone(), sending.options.link);
@@ -123,6 +125,10 @@ impl Sink for WebhookSink {
 
     fn is_healthy(&self) -> bool {
         self.link.is_healthy()
+    }
+
+    fn identity(&self) -> Option<usize> {
+        Some(self.link.identity())
     }
 
     fn batch_size(&self) -> usize {
@@ -172,9 +178,11 @@ impl Stop {
     }
 }
 
-/// How long to wait before the next try, as far as a failure says.
+/// How long to wait before the next try, as far as a failure says. Whoever wants nothing more said nothing of that: its
+/// events wait for somebody who resumes it.
 fn asked(failure: &Failure) -> Duration {
     match failure.class() {
+        _ if failure.disables() => Duration::ZERO,
         FailureClass::Unavailable { delay } | FailureClass::RetryAfter { delay } => delay,
         FailureClass::Retry | FailureClass::Dead => Duration::ZERO,
     }
@@ -327,12 +335,12 @@ impl Batch<'_> {
             }
             None => failure,
         };
-        if failure.disables() {
-            error!(
-                sink = self.sink.name,
-                error = failure.report(),
-                "sink is disabled; its events wait"
-            );
+        // Each event that was under way says it.
+        if failure.disables()
+            && let Some(times) = self.sink.sending.disabled.again()
+        {
+            let (sink, error) = (&self.sink.name, failure.report());
+            error!(sink, error, times, "sink is disabled; its events wait");
         }
         self.slate.settle(at, Err(failure));
     }

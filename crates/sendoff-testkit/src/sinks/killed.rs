@@ -223,4 +223,12 @@ impl<S: Sink> Sink for Watched<S> {
     fn runs_at_most(&self) -> Option<std::num::NonZeroUsize> {
         self.sink.runs_at_most()
     }
+
+    fn deadline(&self) -> Option<Duration> {
+        self.sink.deadline()
+    }
+
+    fn identity(&self) -> Option<usize> {
+        self.sink.identity()
+    }
 }

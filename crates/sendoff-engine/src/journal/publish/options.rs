@@ -132,7 +132,8 @@ pub struct PairOptions {
     pub batch: usize,
     /// Whether its publisher is given batches.
     pub mode: Mode,
-    /// How long a batch may take. One that takes longer has failed.
+    /// How long a batch may take, unless its publisher has [a limit of its own](crate::deadline). One that takes
+    /// longer has failed.
     #[cfg_attr(feature = "serde", serde(with = "sendoff_core::duration"))]
     pub publish_timeout: Duration,
     /// How long the pauses after a failure are, up to

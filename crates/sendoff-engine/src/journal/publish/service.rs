@@ -24,7 +24,7 @@ use crate::journal::tail::TailOptions;
 use crate::operate::Observer;
 use crate::options::OptionsError;
 use crate::owner::owner;
-use crate::sink::{Door, shielded_policy};
+use crate::sink::{Door, check_deadline, shielded_policy};
 use crate::store::{Contact, StoreError, contact_at_start, first_contact, within};
 
 /// Pairs of one node. Each costs memory and a row of every survey.
@@ -105,7 +105,9 @@ impl<S: PublishStore> PublishingBuilder<S> {
         let (interceptors, observer) = (around.interceptors(), Observer::new(around.metrics));
         for (topic, sink, options) in added {
             let id = PairId::new(topic.name(), sink.name())?;
-            options.validate().map_err(|error| error.within(&format!("({id})")))?;
+            let of_pair = |error: OptionsError| error.within(&format!("({id})"));
+            options.validate().map_err(of_pair)?;
+            check_deadline(&*sink).map_err(of_pair)?;
             let shield =
                 |policy: Option<_>| policy.map(|policy| shielded_policy(policy, POLICY_FAILED));
             let retry_policy = shield(options.retry_policy);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use sendoff_core::Paused;
+use tokio::time::Instant;
 
 use super::{Lanes, Parcel, Queues};
 use crate::dispatch::Route;
@@ -27,8 +28,13 @@ impl Lanes {
     pub(crate) fn pause(&self, paused: &Arc<Paused>, routes: &[Route]) -> usize {
         let mut queues = lock(&self.queues);
         queues.off = paused.clone();
+        let now = Instant::now();
         for (number, handler) in queues.handlers.iter_mut().enumerate() {
-            handler.is_off = paused.is_all() || routes.contains(&Route::of_number(number));
+            let is_off = paused.is_all() || routes.contains(&Route::of_number(number));
+            if std::mem::replace(&mut handler.is_off, is_off) && !is_off {
+                // Whoever resumed it has looked after its target.
+                handler.circuit.try_now(now);
+            }
         }
         let out = queues.take_out(|handler, out| match handler.is_off {
             true => handler.take_all(out),

@@ -28,11 +28,11 @@ use sendoff_testkit::wait::within;
 pub(crate) use self::shaky::{Call, Shaky};
 use crate::SECOND;
 
-type Log = Journal<MemoryJournal>;
+pub(crate) type Log = Journal<MemoryJournal>;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-fn journal() -> Log {
+pub(crate) fn journal() -> Log {
     Journal::new(MemoryJournal::new())
 }
 
@@ -47,7 +47,7 @@ async fn append(journal: &Log, count: usize) {
     }
 }
 
-async fn cursor(journal: &Log, publisher: &str) -> Cursor {
+pub(crate) async fn cursor(journal: &Log, publisher: &str) -> Cursor {
     let pair = Which::pair(&PairId::new("everything", publisher).unwrap());
     journal.publishers().cursors(&pair).await.unwrap().remove(0)
 }

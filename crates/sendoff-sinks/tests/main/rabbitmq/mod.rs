@@ -1,5 +1,7 @@
 //! RabbitMQ. Tests that do a server no harm share one, where one is there; a server takes seconds of a core to start.
 
+mod fake;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::{Mutex, MutexGuard};
@@ -25,14 +27,19 @@ use sendoff_testkit::sinks::{
 };
 use sendoff_testkit::wait::within;
 use tokio::task::block_in_place;
+use tokio::time::Instant;
 use tracing::Level;
 
 use crate::delivery::{delivery, facts_to, is_stopped_at_the_second, patient};
+
+use fake::{Fake, Says};
 
 sendoff_testkit::sink_suite!(Rabbitmq::shared().await; poison credentials;
     own Rabbitmq::start().await; refusals revocation kill durable freeze);
 
 const PLENTY: Duration = Duration::from_secs(60);
+/// What may pass beyond a deadline on a busy machine.
+const SLACK: Duration = Duration::from_secs(5);
 /// More than the server takes.
 const TOO_LARGE: usize = 2 * 1024 * 1024 + 1;
 
@@ -635,4 +642,98 @@ fn options_are_read_from_files() {
         ..RabbitmqOptions::server("amqp://rabbitmq.example")
     };
     assert_eq!(options, expected);
+}
+
+/// With a server that is a fake.
+fn to_fake(fake: &Fake, deliver_within: Duration) -> RabbitmqOptions {
+    let link = LinkOptions {
+        connect_within: deliver_within,
+        deliver_within,
+        reopen_after: Duration::from_millis(1),
+        reopen_after_most: Duration::from_millis(2),
+        ..LinkOptions::default()
+    };
+    RabbitmqOptions { link, ..RabbitmqOptions::server(fake.url()) }
+}
+
+/// Wherever it falls silent, whoever shakes hands with it gives up in time, and the next one begins anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_falls_silent_while_it_shakes_hands_is_tried_again() {
+    let within_a = Duration::from_millis(300);
+    for says in [Says::Nothing, Says::Start, Says::Tune, Says::Open] {
+        let fake = Fake::start(says).await;
+        let sink = RabbitmqSink::start(to_fake(&fake, within_a)).await.unwrap();
+        for _ in 0..3 {
+            within(PLENTY, "its turn", async || sink.is_healthy()).await;
+            let begun = Instant::now();
+            let verdicts = deliver(&sink, vec![to("a"), to("b")]).await;
+            assert!(verdicts.iter().all(is_unavailable), "{says:?}: {verdicts:?}");
+            assert!(begun.elapsed() < within_a + SLACK, "{says:?}: {:?}", begun.elapsed());
+        }
+        assert!(fake.connections() >= 3, "{says:?}: each begins anew");
+        fake.says(Says::All { each: Duration::ZERO });
+        within(PLENTY, "it to speak again", async || {
+            deliver(&sink, vec![to("a"), to("b")]).await.iter().all(Result::is_ok)
+        })
+        .await;
+        assert!(sink.is_healthy() && sink.close().await, "{says:?}");
+    }
+}
+
+/// A batch takes longer than it may, and is not sent again as a whole for ever: each time some of it is done.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_confirms_slowly_is_done_in_the_end_and_costs_few_repetitions() {
+    let fake = Fake::start(Says::All { each: Duration::from_millis(5) }).await;
+    let sink = RabbitmqSink::start(to_fake(&fake, Duration::from_millis(400))).await.unwrap();
+    let mut left = 400;
+    within(PLENTY, "all of them", async || {
+        if sink.is_healthy() {
+            let verdicts = deliver(&sink, (0..left).map(|_| to("a")).collect()).await;
+            let failed = verdicts.iter().filter(|verdict| verdict.is_err());
+            assert!(failed.clone().all(is_unavailable), "{verdicts:?}");
+            left = failed.count();
+        }
+        left == 0
+    })
+    .await;
+    assert!(fake.connections() < 10, "{} connections", fake.connections());
+    sink.close().await;
+}
+
+/// While it is blocked nothing is written, so that the end of the connection is not answered and nobody tells of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_alarm_passes_with_the_connection_that_it_was_of() {
+    let fake = Fake::start(Says::All { each: Duration::ZERO }).await;
+    let sink = RabbitmqSink::start(to_fake(&fake, PLENTY)).await.unwrap();
+    assert!(deliver(&sink, vec![to("a")]).await[0].is_ok());
+    fake.says(Says::BlockedAndClosed);
+    within(PLENTY, "its end to be said", async || fake.closed() == 1).await;
+    fake.says(Says::All { each: Duration::ZERO });
+    within(PLENTY, "a new connection", async || {
+        sink.is_healthy()
+            && deliver(&sink, vec![to("a")]).await[0].is_ok()
+            && fake.connections() > 1
+    })
+    .await;
+    sink.close().await;
+}
+
+/// Its client leaves a task behind for each connection that it begins and does not reach anybody with.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_cannot_be_reached_costs_no_memory() {
+    let (fake, tasks) = (Fake::start(Says::Nothing).await, tokio::runtime::Handle::current());
+    let port = sendoff_testkit::servers::free_port();
+    let options = RabbitmqOptions {
+        server: format!("amqp://127.0.0.1:{port}"),
+        ..to_fake(&fake, Duration::from_secs(5))
+    };
+    let sink = RabbitmqSink::start(options).await.unwrap();
+    let before = tasks.metrics().num_alive_tasks();
+    for _ in 0..50 {
+        within(PLENTY, "its turn", async || sink.is_healthy()).await;
+        assert!(is_unavailable(&deliver(&sink, vec![to("a")]).await[0]));
+    }
+    let after = || tasks.metrics().num_alive_tasks();
+    within(PLENTY, "tasks to end", async || after() <= before + 1).await;
+    sink.close().await;
 }

@@ -86,13 +86,21 @@ fn is_unavailable(failure: &Failure) -> bool {
 async fn delivered_at_last(sink: &impl Sink, deliveries: &[Delivery]) {
     let begun = Instant::now();
     let mut left = deliveries.to_vec();
+    // What a test that fails here should say: how often it was tried, what was answered, and how it is.
+    let (mut tries, mut told) = (0, String::from("nothing"));
     while !left.is_empty() {
+        let is_healthy = sink.is_healthy();
         // Its target may be killed three times meanwhile, and a busy machine takes long to start some of them.
-        assert!(begun.elapsed() < PLENTY * 4, "{} events are not delivered", left.len());
-        if !sink.is_healthy() {
+        assert!(
+            begun.elapsed() < PLENTY * 4,
+            "{} events are not delivered after {tries} tries; healthy: {is_healthy}; answered last: {told}",
+            left.len()
+        );
+        if !is_healthy {
             sleep(Duration::from_millis(10)).await;
             continue;
         }
+        tries += 1;
         let verdicts = tried(sink, &left).await;
         let mut verdicts = verdicts.into_iter();
         left.retain(|_| match verdicts.next() {
@@ -100,6 +108,7 @@ async fn delivered_at_last(sink: &impl Sink, deliveries: &[Delivery]) {
             None => true,
             Some(Err(failure)) => {
                 assert!(is_unavailable(&failure), "an attempt was used up: {failure:?}");
+                told = failure.report();
                 true
             }
         });
