@@ -104,7 +104,7 @@ pub enum OutboxFinding {
     /// Keys are parked.
     ParkedKeys(LetterCount, Option<KeyStanding>),
     /// An event is not delivered although it was due long ago.
-    Late(Undelivered),
+    Late(Box<Undelivered>),
     /// Something is paused.
     Paused(Pause),
     /// A crash of the server takes back commits.
@@ -144,7 +144,7 @@ impl OutboxCheckup {
             findings.push(OutboxFinding::ParkedKeys(self.parked, self.first_parked.clone()));
         }
         let oldest = self.oldest.iter().filter(|oldest| oldest.due_for >= late);
-        findings.extend(oldest.cloned().map(OutboxFinding::Late));
+        findings.extend(oldest.cloned().map(|event| OutboxFinding::Late(Box::new(event))));
         findings.extend(self.pauses.iter().cloned().map(OutboxFinding::Paused));
         findings.extend(self.forgetful.iter().cloned().map(OutboxFinding::Forgetful));
         findings
@@ -349,7 +349,9 @@ mod tests {
             last_error: Some("the receiver answered 410:\n gone for good".to_owned()),
             ..undelivered(99)
         };
-        let says = |pauses: &[Pause]| OutboxFinding::Late(late.clone().beside(pauses)).to_string();
+        let says = |pauses: &[Pause]| {
+            OutboxFinding::Late(Box::new(late.clone().beside(pauses))).to_string()
+        };
         let gone = "the receiver answered 410: gone";
         for pause in [
             pause("handler:crm", "handler:crm", gone),
@@ -357,7 +359,7 @@ mod tests {
             pause("type:mail.wanted", "ann", "an incident"),
             pause("all", "ann", "an incident"),
         ] {
-            let said = says(&[pause.clone()]);
+            let said = says(std::slice::from_ref(&pause));
             assert!(!said.contains("by itself when"), "{said}");
             assert!(said.contains("it waits for `sendoff resume --"), "{said}");
             assert!(said.contains(&pause.reason), "{said}");
@@ -375,7 +377,7 @@ mod tests {
             "{said}"
         );
         assert!(says(&others[..1]).ends_with("by itself when that is back"), "{said}");
-        let untried = OutboxFinding::Late(undelivered(99).beside(&others)).to_string();
+        let untried = OutboxFinding::Late(Box::new(undelivered(99).beside(&others))).to_string();
         assert!(untried.contains("or is it of handler:crm, which is paused?"), "{untried}");
     }
 
@@ -419,7 +421,7 @@ mod tests {
     fn a_late_event_says_what_it_waits_for() {
         let since = Some(Timestamp::from_micros(0));
         let (late, error) = (undelivered(99), Some("refused".to_owned()));
-        let says = |event: Undelivered| OutboxFinding::Late(event).to_string();
+        let says = |event: Undelivered| OutboxFinding::Late(Box::new(event)).to_string();
         let away = Undelivered { unavailable_since: since, last_error: error, ..late.clone() };
         assert!(says(away.clone()).contains("target is unavailable since 1970"), "{}", says(away));
         let nobody = Undelivered { unroutable_since: since, ..late.clone() };

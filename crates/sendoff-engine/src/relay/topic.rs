@@ -122,7 +122,8 @@ impl TopicWorker {
 
     /// Handles exactly one due event; `None` if there is none whose handler has a free run.
     pub async fn consume_one(&self) -> Result<Option<BatchReport>, StoreError> {
-        self.single.process_once().await
+        // Large, and kept inside a caller's own future otherwise.
+        Box::pin(self.single.process_once()).await
     }
 
     /// Registers handlers while it runs, all of them or none. What waited for one of them in the table flows
