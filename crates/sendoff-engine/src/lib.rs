@@ -55,7 +55,7 @@ pub use options::{
 pub use outbox::{Outbox, OutboxBuilder, StartError, WeakOutbox};
 pub use settle_in::SettleInError;
 pub use sink::{
-    After, AnyHandler, AtMost, Before, Blocking, Deadline, EventHandler, FanOut, Handler,
-    HandlerResult, Interceptor, Paced, Rate, Tracer, at_most, blocking, deadline, fan_out, paced,
+    After, AnyHandler, Before, Blocking, EventHandler, FanOut, Handler, HandlerResult, Interceptor,
+    Limited, Paced, Rate, Tracer, at_most, blocking, deadline, fan_out, paced,
 };
 pub use source::LaneDepths;

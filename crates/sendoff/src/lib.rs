@@ -110,8 +110,8 @@ pub mod event {
 pub mod handling {
     pub use sendoff_core::Unroutable;
     pub use sendoff_engine::{
-        After, AnyHandler, AtMost, Before, Blocking, Deadline, DuplicateHandler, FanOut, Handlers,
-        Interceptor, NoHandler, Paced, RegisterError, Registration, Tracer,
+        After, AnyHandler, Before, Blocking, DuplicateHandler, FanOut, Handlers, Interceptor,
+        Limited, NoHandler, Paced, RegisterError, Registration, Tracer,
     };
 }
 

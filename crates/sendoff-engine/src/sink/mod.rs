@@ -3,7 +3,6 @@
 //! Promise: whatever that code does, its caller goes on with a verdict. Handlers, functions over batches
 //! and blocking code are sinks by adapter ([`HandlerSink`], [`BatchSink`], [`blocking()`]).
 
-mod at_most;
 mod batch;
 mod blocking;
 mod circuit;
@@ -13,6 +12,7 @@ mod fan_out;
 mod handler;
 mod included;
 mod interceptor;
+mod limited;
 mod outage;
 mod paced;
 mod policy;
@@ -21,14 +21,13 @@ mod shield;
 mod tracer;
 mod typed;
 
-pub use at_most::{AtMost, at_most};
 pub use batch::BatchSink;
 pub use blocking::{Blocking, blocking};
-pub use deadline::{Deadline, deadline};
 pub use fan_out::{FanOut, fan_out};
 pub use handler::{AnyHandler, Handler, HandlerResult, HandlerSink};
 pub use included::{LogSink, Seen, StatisticsSink};
 pub use interceptor::{After, Before, Interceptor};
+pub use limited::{Limited, at_most, deadline};
 pub use paced::{Paced, Rate, paced};
 pub use tracer::Tracer;
 pub use typed::EventHandler;
